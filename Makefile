@@ -1,0 +1,36 @@
+# Every target sets up .venv by itself, once; nothing is done twice.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-all check bench clean
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: .venv/ready  ## evaluate a residual stream whose properties are known
+	$(BIN)/python examples/known_stream.py build/demo/known.npz
+	$(BIN)/sightline evaluate build/demo/known.npz --out build/demo/result --overwrite
+
+test: .venv/ready  ## the default suite: minutes
+	$(BIN)/python -m pytest -n 2 -m 'not slow'
+
+test-all: .venv/ready  ## everything, slow tests too
+	$(BIN)/python -m pytest -n 2
+
+check: .venv/ready  ## lint, format, types, import direction
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/ready  ## speed and memory, against what one would otherwise run
+	$(BIN)/python bench/core.py
+	$(BIN)/python bench/scaling.py
+	$(BIN)/python bench/memory.py
+	$(BIN)/python bench/import_time.py
+
+clean:
+	rm -rf .venv build

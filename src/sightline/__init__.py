@@ -1,0 +1,50 @@
+"""Sightline: what an anomaly detector can see, before any alarm rule is chosen."""
+
+from sightline._version import __version__
+from sightline.alarms import QuantileRule
+from sightline.energy import contributions, energy_trace
+from sightline.errors import (
+    FileError,
+    MissingExtraError,
+    SightlineError,
+    StreamError,
+    UndefinedMetricWarning,
+)
+from sightline.evaluation import Evaluation, evaluate
+from sightline.recording import Recording, Tag
+from sightline.reference import Reference, fit_reference
+from sightline.segments import Attack, Segment
+from sightline.storage import (
+    read_evaluation,
+    read_stream,
+    read_tables,
+    write_results,
+    write_stream,
+)
+from sightline.stream import ResidualStream
+
+__all__ = [
+    "Attack",
+    "Evaluation",
+    "FileError",
+    "MissingExtraError",
+    "QuantileRule",
+    "Recording",
+    "Reference",
+    "ResidualStream",
+    "Segment",
+    "SightlineError",
+    "StreamError",
+    "Tag",
+    "UndefinedMetricWarning",
+    "__version__",
+    "contributions",
+    "energy_trace",
+    "evaluate",
+    "fit_reference",
+    "read_evaluation",
+    "read_stream",
+    "read_tables",
+    "write_results",
+    "write_stream",
+]

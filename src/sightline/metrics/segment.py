@@ -1,0 +1,135 @@
+"""What one attack segment looks like on the energy stream."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sightline.checks import ATTACK, NORMAL, Bools, Floats, Labels
+from sightline.metrics.drift import Drift, is_sdr_usable
+from sightline.metrics.ranking import (
+    AttackRanks,
+    auc_of_steps,
+    nearby_normal,
+    rank_attacks,
+    roc_auc_of_ranks,
+)
+from sightline.segments import Attack
+
+# An attack is compared with this many times its length of nearby normal steps,
+# and with at least this many.
+NEARBY_FACTOR = 10
+NEARBY_LEAST = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentRow:
+    """Everything known about one attack segment. What is not known is None.
+
+    Window figures (`kl` to `d_ms`, `kl_shrunk`, `n_matched`) and verdicts belong to
+    later stretches of the walk.
+    """
+
+    id: str
+    start: int
+    stop: int
+    length: int
+    auc: float
+    auc_nearby: float
+    kl: float | None = None
+    d_full: float | None = None
+    d_ms: float | None = None
+    reliable: bool | None = None
+    d_atk: float
+    d_eff: float
+    sdr: float | None
+    sdr_usable: bool
+    hit: bool
+    coverage: float
+    first_alarm: int | None
+    first_alarm_s: float | None
+    kl_shrunk: bool | None = None
+    n_matched: int | None = None
+    name: str | None = None
+    targets: tuple[str, ...] = ()
+    note: str | None = None
+    verdict: str | None = None
+    ladder: dict[str, Any] | None = None
+    refocus_channels: tuple[str, ...] | None = None
+    contributing: tuple[str, ...] | None = None
+    signature: dict[str, Any] | None = None
+    signature_agrees: bool | None = None
+    sentence: str | None = None
+
+
+def measure_segments(
+    attacks: Sequence[Attack],
+    energy: Floats,
+    labels: Labels,
+    is_alarm: Bools,
+    ranks: AttackRanks,
+    drift: Drift,
+    *,
+    train_mean: float,
+    step_s: float | None,
+) -> list[SegmentRow]:
+    """Measure each attack segment on the energy stream.
+
+    Parameters
+    ----------
+    attacks : sequence of Attack
+        The attack runs of `labels`.
+    energy, labels, is_alarm : array of shape (n_steps,)
+        Test energy, labels (1, 0, -1) and the alarms of the p99 rule.
+    ranks : AttackRanks
+        Of all attack steps, in the order of the rows.
+    drift : Drift
+        The stream's drift.
+    train_mean : float
+        Mean train energy.
+    step_s : float, optional
+        Seconds a step.
+    """
+    normal_rows = np.flatnonzero(labels == NORMAL)
+    attack_rows = np.flatnonzero(labels == ATTACK)
+    step_auc = auc_of_steps(ranks)
+    usable = is_sdr_usable(drift, train_mean)
+    measured = []
+    for attack in attacks:
+        rows, length = attack.segment.rows, attack.segment.length
+        here = slice(*np.searchsorted(attack_rows, [attack.start, attack.stop]))
+        nearest = nearby_normal(
+            normal_rows,
+            attack.start,
+            attack.stop,
+            max(NEARBY_FACTOR * length, NEARBY_LEAST),
+        )
+        nearby = rank_attacks(energy[rows], np.sort(energy[normal_rows[nearest]]))
+        d_atk = float(np.mean(energy[rows])) - train_mean
+        alarmed = np.flatnonzero(is_alarm[rows])
+        first = int(alarmed[0]) if len(alarmed) else None
+        measured.append(
+            SegmentRow(
+                id=attack.id,
+                start=attack.start,
+                stop=attack.stop,
+                length=length,
+                auc=float(np.mean(step_auc[here])),
+                auc_nearby=roc_auc_of_ranks(nearby),
+                d_atk=d_atk,
+                d_eff=d_atk - drift.d_drift,
+                sdr=d_atk / drift.d_drift if drift.d_drift else None,
+                sdr_usable=usable,
+                hit=first is not None,
+                coverage=len(alarmed) / length,
+                first_alarm=first,
+                first_alarm_s=None
+                if first is None or step_s is None
+                else first * step_s,
+                name=attack.name,
+                targets=attack.targets,
+                note=attack.note,
+            )
+        )
+    return measured

@@ -1,0 +1,544 @@
+"""The residual stream: the one thing the evaluation reads.
+
+Left of it nobody knows metrics; right of it nobody knows models.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.checks import (
+    ATTACK,
+    IGNORED,
+    NORMAL,
+    Bools,
+    Floats,
+    Ints,
+    Labels,
+    Residuals,
+    as_array,
+    check_alarms,
+    check_labels,
+    check_residuals,
+    check_series,
+)
+from sightline.errors import StreamError
+from sightline.recording import check_unique, resolve_breaks, step_from
+from sightline.rows import ArrayRows, KeptRows, Rows, finite_rows
+from sightline.segments import Attack, Segment, name_segments, segments_of
+
+_Array = TypeVar("_Array", bound=npt.NDArray[Any])
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class ResidualStream:
+    """Residuals of one detector on one testbed: all that evaluation needs to know.
+
+    Parameters
+    ----------
+    train : array or frame of shape (n_train, p), or Rows
+        Residuals (observed minus expected) of attack-free training data.
+    test : array or frame of shape (n_test, p), or Rows
+        Residuals of the test recording, the same channels in the same order.
+    labels : array of shape (n_test,), optional
+        1 attack, 0 normal, -1 ignore. Not given: every test row counts as normal.
+    calibration : array, frame or Rows of shape (n, p), optional
+        Attack-free residuals the detector was not trained on.
+    alarms, score : array of shape (n_test,), optional
+        The detector's own alarms (0/1) and its own score.
+    channels : sequence of str, optional
+        Names of the p channels; frames bring their own.
+    train_time, test_time : array, optional
+        Time stamps: seconds, datetime64 or ISO text.
+    train_breaks, test_breaks : array of int, optional
+        First row of each continuous run; else found from the time stamps.
+    segments : sequence of Attack
+        Names, targets and notes of attacks; matched to labelled runs by overlap.
+    telemetry_train, telemetry_test : array or Rows, optional
+        The plant's own measurements, row by row with `train` and `test`.
+    telemetry_channels : sequence of str, optional
+        Their names.
+    space : str, optional
+        Residual space: observation, sensor, invariant, or your own word.
+    name, detector, testbed : str, optional
+        What to call the stream, and who made it on what.
+    step_s : float, optional
+        Seconds a row; else the median step of `test_time`.
+    meta : mapping
+        Anything else worth keeping: seed, configuration, versions.
+    notices : sequence of str
+        Sentences about the input that a reader should see.
+
+    Examples
+    --------
+    >>> stream = ResidualStream([[0.1], [-0.2], [0.0]], [[0.1], [5.0]], [0, 1])
+    >>> stream
+    ResidualStream 'stream': 1 channel, 3 train rows, 2 test rows, 1 attack
+    """
+
+    train: Rows
+    test: Rows
+    labels: Labels
+    calibration: Rows | None
+    alarms: Labels | None
+    score: Floats | None
+    channels: tuple[str, ...]
+    train_time: Floats | None
+    test_time: Floats | None
+    train_breaks: Ints
+    test_breaks: Ints
+    segments: tuple[Attack, ...]
+    telemetry_train: Rows | None
+    telemetry_test: Rows | None
+    telemetry_channels: tuple[str, ...]
+    space: str | None
+    name: str
+    detector: str | None
+    testbed: str | None
+    step_s: float | None
+    meta: Mapping[str, Any]
+    notices: tuple[str, ...]
+
+    def __init__(
+        self,
+        train: object,
+        test: object,
+        labels: npt.ArrayLike | None = None,
+        *,
+        calibration: object = None,
+        alarms: npt.ArrayLike | None = None,
+        score: npt.ArrayLike | None = None,
+        channels: Sequence[str] | None = None,
+        train_time: npt.ArrayLike | None = None,
+        test_time: npt.ArrayLike | None = None,
+        train_breaks: npt.ArrayLike | None = None,
+        test_breaks: npt.ArrayLike | None = None,
+        segments: Sequence[Attack] = (),
+        telemetry_train: object = None,
+        telemetry_test: object = None,
+        telemetry_channels: Sequence[str] | None = None,
+        space: str | None = None,
+        name: str = "stream",
+        detector: str | None = None,
+        testbed: str | None = None,
+        step_s: float | None = None,
+        meta: Mapping[str, Any] | None = None,
+        notices: Sequence[str] = (),
+    ) -> None:
+        told = list(notices)
+        train_rows, test_rows = _as_rows(train, "train"), _as_rows(test, "test")
+        named = _check_channels(channels, train, train_rows, "channels")
+        _check_tables(train_rows, test_rows, named, test)
+        if labels is None:
+            labels = np.zeros(test_rows.n_rows, np.int8)
+            told.append(
+                "No labels were given: every test row is taken as attack-free."
+            )
+        n_test = test_rows.n_rows
+        train_seconds = _check_time(train_time, "train_time", train_rows.n_rows)
+        test_seconds = _check_time(test_time, "test_time", n_test)
+        stream_fields = {
+            "train": train_rows,
+            "test": test_rows,
+            "labels": _check_against_test(check_labels(labels), "labels", n_test),
+            "calibration": _check_calibration(calibration, named),
+            "alarms": None
+            if alarms is None
+            else _check_against_test(check_alarms(alarms), "alarms", n_test),
+            "score": None
+            if score is None
+            else _check_against_test(check_series(score, "score"), "score", n_test),
+            "channels": named,
+            "train_time": train_seconds,
+            "test_time": test_seconds,
+            "train_breaks": resolve_breaks(
+                train_breaks, train_seconds, "train_breaks", train_rows.n_rows
+            ),
+            "test_breaks": resolve_breaks(
+                test_breaks, test_seconds, "test_breaks", n_test
+            ),
+            "segments": _check_attacks(segments, n_test),
+            **_check_telemetry(
+                telemetry_train, telemetry_test, telemetry_channels, train_rows, n_test
+            ),
+            "space": space,
+            "name": name,
+            "detector": detector,
+            "testbed": testbed,
+            "step_s": step_from(step_s, test_seconds),
+            "meta": dict(meta or {}),
+        }
+        if not (stream_fields["labels"] == NORMAL).any():
+            raise StreamError(
+                "`labels` must mark some test rows as normal (0); none is, and -1 "
+                "means ignore: if your file says 1 for normal and -1 for attack, "
+                "map it to 0 and 1."
+            )
+        for field, value in stream_fields.items():
+            object.__setattr__(self, field, value)
+        told += _unmatched(self.segments, self.labels)
+        object.__setattr__(self, "notices", tuple(dict.fromkeys(told)))
+
+    @classmethod
+    def from_tables(
+        cls,
+        train: Any,
+        test: Any,
+        *,
+        label: str | None = None,
+        time: str | None = None,
+        **known: Any,
+    ) -> "ResidualStream":
+        """Make a stream of two pandas or polars frames, one column a channel.
+
+        Parameters
+        ----------
+        train, test : frame
+            The same channels by name; `test` may order them differently.
+        label : str, optional
+            Column of `test` with 1 attack, 0 normal, -1 ignore. In `train`, where
+            it occurs, no row may be an attack, and rows to be ignored are left out.
+        time : str, optional
+            Column with time stamps; in `train` it may be missing.
+        **known
+            Any further argument of `ResidualStream`.
+        """
+        from_train = _columns_of(train, "train")
+        from_test = _columns_of(test, "test")
+        for column, option in ((label, "label"), (time, "time")):
+            if column is not None and column not in from_test:
+                raise StreamError(
+                    f"`test` has no column {column!r} to take the {option} from; it "
+                    f"has {_listed(from_test)}."
+                )
+        channels = [c for c in from_train if c not in (label, time)]
+        check_same_channels(
+            channels, [c for c in from_test if c not in (label, time)]
+        )
+        train_values = _matrix(train, channels, "train")
+        train_time = train[time].to_numpy() if time in from_train else None
+        if label is not None and label in from_train:
+            kept = attack_free_rows(train[label].to_numpy(), "train")
+            train_values = train_values[kept]
+            train_time = None if train_time is None else train_time[kept]
+        return cls(
+            train_values,
+            _matrix(test, channels, "test"),
+            None if label is None else test[label].to_numpy(),
+            channels=channels,
+            train_time=train_time,
+            test_time=None if time is None else test[time].to_numpy(),
+            **known,
+        )
+
+    def replace(self, **changes: Any) -> "ResidualStream":
+        """Return a copy with some fields changed, checked anew."""
+        now = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ResidualStream(**(now | changes))
+
+    @property
+    def p(self) -> int:
+        """Number of residual channels."""
+        return len(self.channels)
+
+    def attack_segments(self) -> list[Attack]:
+        """Return the labelled attack runs of the test rows, with what is known."""
+        runs = segments_of(self.labels == ATTACK, self.test_breaks)
+        return name_segments(runs, self.segments)
+
+    def __repr__(self) -> str:
+        """Say what it is in one line."""
+        n_attacks = len(self.attack_segments())
+        return (
+            f"ResidualStream {self.name!r}: {_count(self.p, 'channel')}, "
+            f"{_count(self.train.n_rows, 'train row')}, "
+            f"{_count(self.test.n_rows, 'test row')}, {_count(n_attacks, 'attack')}"
+        )
+
+
+def drop_nonfinite(stream: ResidualStream) -> tuple[ResidualStream, dict[str, int]]:
+    """Return the stream without its non-finite rows, and how many each array lost.
+
+    Breaks are those of the full record: a dropped row makes no break of its own.
+    """
+    dropped = {"train": 0, "test": 0, "calibration": 0}
+    changes: dict[str, Any] = {}
+    keep, n_bad, _ = finite_rows(stream.train)
+    if n_bad:
+        dropped["train"] = int((~keep).sum())
+        changes |= {
+            "train": KeptRows(stream.train, keep),
+            "train_time": _kept(stream.train_time, keep),
+            "train_breaks": _moved(stream.train_breaks, keep),
+            "telemetry_train": _kept_rows(stream.telemetry_train, keep),
+        }
+    if stream.calibration is not None:
+        keep, n_bad, _ = finite_rows(stream.calibration)
+        if n_bad:
+            dropped["calibration"] = int((~keep).sum())
+            changes["calibration"] = KeptRows(stream.calibration, keep)
+    keep, n_bad, _ = finite_rows(stream.test)
+    if n_bad:
+        dropped["test"] = int((~keep).sum())
+        new_row = np.concatenate([[0], np.cumsum(keep)])
+        changes |= {
+            "test": KeptRows(stream.test, keep),
+            "labels": stream.labels[keep],
+            "alarms": _kept(stream.alarms, keep),
+            "score": _kept(stream.score, keep),
+            "test_time": _kept(stream.test_time, keep),
+            "test_breaks": _moved(stream.test_breaks, keep),
+            "telemetry_test": _kept_rows(stream.telemetry_test, keep),
+            "segments": tuple(
+                replace(a, start=int(new_row[a.start]), stop=int(new_row[a.stop]))
+                for a in stream.segments
+                if new_row[a.stop] > new_row[a.start]
+            ),
+        }
+    return (stream.replace(**changes) if changes else stream), dropped
+
+
+def attack_free_rows(labels: npt.ArrayLike, name: str) -> Bools:
+    """Return which train rows to keep; refuse any that is labelled an attack."""
+    codes = check_labels(labels, f"{name} label")
+    attacked = np.flatnonzero(codes == ATTACK)
+    if len(attacked):
+        raise StreamError(
+            f"`{name}` must be attack-free, for the normal reference is fitted on it; "
+            f"row {attacked[0]} is the first of {len(attacked)} labelled attack: "
+            "leave them out."
+        )
+    return codes != IGNORED
+
+
+def check_same_channels(train: Sequence[str], test: Sequence[str]) -> None:
+    """Refuse tables whose columns differ, naming the difference."""
+    only_train = [c for c in train if c not in set(test)]
+    only_test = [c for c in test if c not in set(train)]
+    if only_train or only_test:
+        raise StreamError(
+            "`train` and `test` must have the same channels; "
+            f"only in train: {_listed(only_train) or 'none'}; "
+            f"only in test: {_listed(only_test) or 'none'} "
+            "(name the label and time columns if these are they)."
+        )
+
+
+def seconds_of(values: npt.ArrayLike, name: str) -> Floats:
+    """Return time stamps as float64 seconds; dates count from 1970-01-01."""
+    array = as_array(values, name)
+    if array.dtype.kind in "US":
+        try:
+            array = array.astype("datetime64[us]")
+        except ValueError as error:
+            raise StreamError(
+                f"`{name}` must be seconds, dates, or ISO text such as "
+                f"2015-12-28T10:00:00; {error}."
+            ) from error
+    if array.dtype.kind == "M":
+        if np.isnat(array).any():
+            raise StreamError(
+                f"`{name}` must be complete; row {int(np.argmax(np.isnat(array)))} "
+                "has no time."
+            )
+        return array.astype("datetime64[us]").astype(np.int64) / 1e6
+    return check_series(array, name)
+
+
+def _as_rows(values: object, name: str) -> Rows:
+    if isinstance(values, Rows):
+        return values
+    if hasattr(values, "columns") and hasattr(values, "to_numpy"):
+        return ArrayRows(_matrix(values, _columns_of(values, name), name))
+    return ArrayRows(check_residuals(values, name))
+
+
+def _columns_of(frame: Any, name: str) -> list[str]:
+    if not hasattr(frame, "columns"):
+        raise StreamError(
+            f"`{name}` must be a pandas or polars frame; got {type(frame).__name__}."
+        )
+    columns = [str(column) for column in frame.columns]
+    check_unique(columns, f"{name} columns")
+    return columns
+
+
+def _matrix(frame: Any, channels: Sequence[str], name: str) -> Residuals:
+    if not channels:
+        raise StreamError(f"`{name}` must have at least one channel; it has none.")
+    by_text = {str(column): column for column in frame.columns}
+    arrays = []
+    for channel in channels:
+        column = as_array(frame[by_text[channel]].to_numpy(), channel)
+        if column.dtype.kind not in "iuf":
+            raise StreamError(
+                f"`{name}` column {channel!r} must hold numbers; got type "
+                f"{column.dtype}: if it is the label or the time, name it as such."
+            )
+        arrays.append(column)
+    dtype = np.result_type(np.float32, *(a.dtype for a in arrays))
+    return check_residuals(np.stack(arrays, axis=1).astype(dtype, copy=False), name)
+
+
+def _check_channels(
+    channels: Sequence[str] | None, frame: object, rows: Rows, name: str
+) -> tuple[str, ...]:
+    if channels is None and hasattr(frame, "columns"):
+        channels = _columns_of(frame, name)
+    if channels is None:
+        return tuple(f"channel_{j}" for j in range(rows.n_channels))
+    named = tuple(str(channel) for channel in channels)
+    if len(named) != rows.n_channels:
+        raise StreamError(
+            f"`{name}` must name every channel; got {len(named)} names for "
+            f"{rows.n_channels} channels."
+        )
+    check_unique(named, name)
+    return named
+
+
+def _check_tables(
+    train: Rows, test: Rows, channels: tuple[str, ...], test_given: object
+) -> None:
+    if train.n_channels != test.n_channels:
+        raise StreamError(
+            f"`train` and `test` must have the same channels; train has "
+            f"{train.n_channels}, test has {test.n_channels}."
+        )
+    if hasattr(test_given, "columns"):
+        columns = tuple(_columns_of(test_given, "test"))
+        if columns != channels:
+            check_same_channels(channels, columns)
+            raise StreamError(
+                "`train` and `test` must have their channels in the same order; "
+                "use ResidualStream.from_tables, which matches them by name."
+            )
+    if train.n_rows < 2:
+        raise StreamError(
+            f"`train` must have at least 2 rows to fit a reference; it has "
+            f"{train.n_rows}."
+        )
+    if test.n_rows < 1:
+        raise StreamError("`test` must have at least 1 row; it is empty.")
+
+
+def _check_against_test(array: _Array, name: str, n_test: int) -> _Array:
+    if len(array) != n_test:
+        raise StreamError(
+            f"`{name}` must have one value for each test row; got {len(array)} for "
+            f"{n_test} rows."
+        )
+    return array
+
+
+def _check_calibration(values: object, channels: tuple[str, ...]) -> Rows | None:
+    if values is None:
+        return None
+    rows = _as_rows(values, "calibration")
+    if rows.n_channels != len(channels):
+        raise StreamError(
+            f"`calibration` must have the {len(channels)} channels of train; it has "
+            f"{rows.n_channels}."
+        )
+    if rows.n_rows < 1:
+        raise StreamError("`calibration` must have at least 1 row; it is empty.")
+    return rows
+
+
+def _check_time(values: npt.ArrayLike | None, name: str, n_rows: int) -> Floats | None:
+    if values is None:
+        return None
+    seconds = seconds_of(values, name)
+    if len(seconds) != n_rows:
+        raise StreamError(
+            f"`{name}` must have one value a row; got {len(seconds)} for {n_rows} rows."
+        )
+    return seconds
+
+
+def _check_attacks(attacks: Sequence[Attack], n_test: int) -> tuple[Attack, ...]:
+    for attack in attacks:
+        Segment(attack.start, attack.stop)
+        if attack.stop > n_test:
+            raise StreamError(
+                f"`segments`: attack {attack.id!r} ends at row {attack.stop}, after "
+                f"the {n_test} test rows."
+            )
+    return tuple(attacks)
+
+
+def _unmatched(attacks: Sequence[Attack], labels: Labels) -> list[str]:
+    missing = [
+        a.id for a in attacks if not (labels[a.segment.rows] == ATTACK).any()
+    ]
+    if not missing:
+        return []
+    return [f"Named attacks without a labelled test row: {_listed(missing)}."]
+
+
+def _check_telemetry(
+    train: object,
+    test: object,
+    channels: Sequence[str] | None,
+    train_rows: Rows,
+    n_test: int,
+) -> dict[str, Any]:
+    if (train is None) != (test is None):
+        raise StreamError(
+            "`telemetry_train` and `telemetry_test` must be given together."
+        )
+    if train is None:
+        return {
+            "telemetry_train": None,
+            "telemetry_test": None,
+            "telemetry_channels": (),
+        }
+    from_train = _as_rows(train, "telemetry_train")
+    from_test = _as_rows(test, "telemetry_test")
+    wanted = (
+        (from_train, "telemetry_train", train_rows.n_rows),
+        (from_test, "telemetry_test", n_test),
+    )
+    for rows, name, n_rows in wanted:
+        if rows.n_rows != n_rows:
+            raise StreamError(
+                f"`{name}` must have the rows of its residuals; got {rows.n_rows} for "
+                f"{n_rows}."
+            )
+    if from_train.n_channels != from_test.n_channels:
+        raise StreamError(
+            "`telemetry_train` and `telemetry_test` must have the same channels; got "
+            f"{from_train.n_channels} and {from_test.n_channels}."
+        )
+    return {
+        "telemetry_train": from_train,
+        "telemetry_test": from_test,
+        "telemetry_channels": _check_channels(
+            channels or None, train, from_train, "telemetry_channels"
+        ),
+    }
+
+
+def _kept(values: Any, keep: Bools) -> Any:
+    return None if values is None else values[keep]
+
+
+def _kept_rows(rows: Rows | None, keep: Bools) -> Rows | None:
+    return None if rows is None else KeptRows(rows, keep)
+
+
+def _moved(breaks: Ints, keep: Bools) -> Ints:
+    """Return where each run begins once rows are dropped; empty runs vanish."""
+    new_row = np.concatenate([[0], np.cumsum(keep)])
+    return np.unique(new_row[breaks][new_row[breaks] < new_row[-1]])
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    shown = ", ".join(repr(n) for n in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
