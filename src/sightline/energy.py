@@ -36,7 +36,7 @@ class Scored:
 def energy_of_block(centered: Floats, whitening: Floats) -> Floats:
     """Return the energies of rows that are centred already."""
     whitened = centered @ whitening
-    return 0.5 * np.einsum("tj,tj->t", whitened, whitened)
+    return np.asarray(0.5 * np.einsum("tj,tj->t", whitened, whitened))
 
 
 def energy_trace(residuals: object, reference: Reference) -> Floats:

@@ -25,10 +25,13 @@ from sightline.metrics.quality import (
 )
 from sightline.metrics.ranking import (
     AttackRanks,
+    auc_of_steps,
     average_precision_of_ranks,
+    mean_of_segments,
     partial_auc_of_ranks,
     rank_attacks,
     roc_auc_of_ranks,
+    roc_points,
 )
 from sightline.metrics.segment import SegmentRow, measure_segments
 from sightline.reference import (
@@ -41,11 +44,13 @@ from sightline.reference import (
     scale_of,
     standardised_reference,
 )
-from sightline.rows import Rows, gather_rows
+from sightline.rows import gather_rows
 from sightline.segments import Attack, with_guard
 from sightline.stream import ResidualStream, drop_nonfinite
 
 SCHEMA = 1
+# Corners of the ROC curve kept for pictures.
+ROC_POINTS = 2000
 
 # Told what is being done, and how many of how many rows are done.
 Progress = Callable[[str, int, int], None]
@@ -112,6 +117,8 @@ class Traces:
     labels: Labels
     test_time: Floats | None
     test_breaks: Ints
+    roc_fpr: Floats
+    roc_tpr: Floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -212,8 +219,84 @@ def evaluate(
         raise StreamError(
             f"A guard of {guard} rows leaves no normal test row: choose a smaller one."
         )
-    track = _Track(progress, stream)
+    scored = _score(stream, labels, estimator, _Track(progress, stream))
+    train_energy, energy = scored.train.energy, scored.test.energy
+    normal_sorted = np.sort(energy[labels == NORMAL])
+    ranks = rank_attacks(energy[labels == ATTACK], normal_sorted)
+    drift = measure_drift(
+        scored.train_mean,
+        normal_sorted,
+        max_z=scored.test.max_z or 0.0,
+        calibration_mean=scored.calibration_mean,
+        d_crossfit=crossfit_excess(scored.folds, scored.train_mean),
+    )
+    rule = QuantileRule.from_normal(train_energy)
+    is_alarm = rule.alarms(energy)
+    judge = partial(
+        judge_alarms,
+        labels=labels,
+        attacks=runs,
+        breaks=stream.test_breaks,
+        step_s=stream.step_s,
+    )
+    segments = measure_segments(
+        attacks,
+        energy,
+        labels,
+        is_alarm,
+        ranks,
+        drift,
+        train_mean=scored.train_mean,
+        step_s=stream.step_s,
+    )
+    roc_fpr, roc_tpr = roc_points(ranks, ROC_POINTS)
+    return Evaluation(
+        stream=_facts(stream, labels, attacks),
+        reference=_reference_facts(scored, labels),
+        rank=_rank(ranks, attacks, raw=_raw_ranks(stream, labels)),
+        windows=Windows(),
+        drift=drift,
+        compactness=measure_compactness(scored.train_mean, stream.p),
+        quality=_quality(stream, scored),
+        probe=judge(is_alarm, tau99=rule.threshold),
+        own_rule=None if stream.alarms is None else judge(stream.alarms == 1),
+        own_score=None
+        if stream.score is None
+        else _rank(_ranks_of(stream.score, labels), attacks),
+        segments=tuple(segments),
+        guard=guard,
+        dropped_rows=dropped,
+        notices=_notices(stream, attacks, dropped),
+        provenance=_provenance(stream),
+        traces=Traces(
+            train_energy=train_energy,
+            test_energy=energy,
+            labels=labels,
+            test_time=stream.test_time,
+            test_breaks=stream.test_breaks,
+            roc_fpr=roc_fpr,
+            roc_tpr=roc_tpr,
+        ),
+    )
 
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Scored:
+    """The reference and all energies: what needed the residuals themselves."""
+
+    folds: list[Moments]
+    moments: Moments
+    reference: Reference
+    train: Scored
+    test: Scored
+    train_mean: float
+    calibration_mean: float | None
+
+
+def _score(
+    stream: ResidualStream, labels: Labels, estimator: str, track: "_Track"
+) -> _Scored:
+    """Read the residuals: train twice (fit, score), test and calibration once."""
     folds = fold_moments(
         stream.train, channels=stream.channels, tick=track.stage("Fitting reference")
     )
@@ -226,88 +309,31 @@ def evaluate(
         scale=scale_of(moments),
         tick=track.stage("Scoring train"),
     )
-    standardised = standardised_reference(moments, train.scaled_fourth)
     test = score(
         stream.test,
         name="test",
         counted=labels == NORMAL,
-        beside=standardised if attacks else None,
+        beside=standardised_reference(moments, train.scaled_fourth)
+        if (labels == ATTACK).any()
+        else None,
         tick=track.stage("Scoring test"),
     )
-    train_mean = float(np.mean(train.energy))
     calibration_mean = None
     if stream.calibration is not None:
-        calibrated = score(
+        calibration = score(
             stream.calibration,
             name="calibration",
             tick=track.stage("Scoring calibration"),
         )
-        calibration_mean = float(np.mean(calibrated.energy))
-
-    normal_sorted = np.sort(test.energy[labels == NORMAL])
-    drift = measure_drift(
-        train_mean,
-        normal_sorted,
-        max_z=test.max_z or 0.0,
+        calibration_mean = float(np.mean(calibration.energy))
+    return _Scored(
+        folds=folds,
+        moments=moments,
+        reference=reference,
+        train=train,
+        test=test,
+        train_mean=float(np.mean(train.energy)),
         calibration_mean=calibration_mean,
-        d_crossfit=crossfit_excess(folds, train_mean),
-    )
-    rule = QuantileRule.from_normal(train.energy)
-    is_alarm = rule.alarms(test.energy)
-    judge = partial(
-        judge_alarms,
-        labels=labels,
-        attacks=runs,
-        breaks=stream.test_breaks,
-        step_s=stream.step_s,
-    )
-    ranks = rank_attacks(test.energy[labels == ATTACK], normal_sorted)
-    segments = (
-        measure_segments(
-            attacks,
-            test.energy,
-            labels,
-            is_alarm,
-            ranks,
-            drift,
-            train_mean=train_mean,
-            step_s=stream.step_s,
-        )
-        if attacks
-        else []
-    )
-    return Evaluation(
-        stream=_facts(stream, labels, attacks),
-        reference=ReferenceFacts(
-            estimator=reference.estimator,
-            shrinkage=reference.shrinkage,
-            n_rows=reference.n_rows,
-            standardised_roc_auc=None
-            if test.beside is None
-            else roc_auc_of_ranks(_ranks_of(test.beside, labels)),
-        ),
-        rank=_rank(ranks, attacks, _raw_ranks(stream, labels)),
-        windows=Windows(),
-        drift=drift,
-        compactness=measure_compactness(train_mean, stream.p),
-        quality=_quality(stream, moments, reference, train, test),
-        probe=judge(is_alarm, tau99=rule.threshold),
-        own_rule=None if stream.alarms is None else judge(stream.alarms == 1),
-        own_score=None
-        if stream.score is None
-        else _rank(_ranks_of(stream.score, labels), attacks, None),
-        segments=tuple(segments),
-        guard=guard,
-        dropped_rows=dropped,
-        notices=_notices(stream, attacks, dropped),
-        provenance=_provenance(stream),
-        traces=Traces(
-            train_energy=train.energy,
-            test_energy=test.energy,
-            labels=labels,
-            test_time=stream.test_time,
-            test_breaks=stream.test_breaks,
-        ),
     )
 
 
@@ -352,15 +378,12 @@ def _raw_ranks(stream: ResidualStream, labels: Labels) -> AttackRanks | None:
 
 
 def _rank(
-    ranks: AttackRanks, attacks: list[Attack], raw: AttackRanks | None
+    ranks: AttackRanks, attacks: list[Attack], raw: AttackRanks | None = None
 ) -> Rank:
     if not attacks:
         return Rank()
     lengths = np.array([attack.segment.length for attack in attacks])
-    step_auc = (ranks.below + ranks.up_to) / (2.0 * ranks.n_normal)
-    # Attack steps come in the order of the segments that hold them.
-    first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    segment_auc = np.add.reduceat(step_auc, first) / lengths
+    segment_auc = mean_of_segments(auc_of_steps(ranks), lengths)
     return Rank(
         roc_auc=roc_auc_of_ranks(ranks),
         pauc_1=partial_auc_of_ranks(ranks, 0.01),
@@ -372,25 +395,32 @@ def _rank(
     )
 
 
-def _quality(
-    stream: ResidualStream,
-    moments: Moments,
-    reference: Reference,
-    train: Scored,
-    test: Scored,
-) -> Quality:
-    constant = moments.constant
-    blind = scale_blind(
-        np.diag(moments.covariance), np.diag(reference.covariance), constant
+def _reference_facts(scored: _Scored, labels: Labels) -> ReferenceFacts:
+    beside = scored.test.beside
+    return ReferenceFacts(
+        estimator=scored.reference.estimator,
+        shrinkage=scored.reference.shrinkage,
+        n_rows=scored.reference.n_rows,
+        standardised_roc_auc=None
+        if beside is None
+        else roc_auc_of_ranks(_ranks_of(beside, labels)),
     )
+
+
+def _quality(stream: ResidualStream, scored: _Scored) -> Quality:
+    constant = scored.moments.constant
+    blind = scale_blind(
+        np.diag(scored.moments.covariance),
+        np.diag(scored.reference.covariance),
+        constant,
+    )
+    sided = one_sided(scored.train.lowest, scored.test.lowest, constant)
     return Quality(
-        max_z=train.max_z,
-        max_z_test_normal=test.max_z,
-        excess_kurtosis=train.excess_kurtosis,
+        max_z=scored.train.max_z,
+        max_z_test_normal=scored.test.max_z,
+        excess_kurtosis=scored.train.excess_kurtosis,
         constant_channels=names_where(constant, stream.channels),
-        one_sided_channels=names_where(
-            one_sided(train.lowest, test.lowest, constant), stream.channels
-        ),
+        one_sided_channels=names_where(sided, stream.channels),
         scale_blind_channels=names_where(blind, stream.channels),
     )
 
@@ -455,6 +485,3 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value
-
-
-__all__ = ["Evaluation", "Rows", "evaluate"]

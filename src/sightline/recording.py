@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.checks import (
     Floats,
@@ -129,7 +130,7 @@ def step_from(step_s: float | None, time: Floats | None) -> float | None:
 
 
 def resolve_breaks(
-    breaks: Ints | None, time: Floats | None, name: str, n_rows: int
+    breaks: npt.ArrayLike | None, time: Floats | None, name: str, n_rows: int
 ) -> Ints:
     """Return the first row of each continuous run: given, from time, or just row 0."""
     if breaks is not None:

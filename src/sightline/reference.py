@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sightline.checks import Floats
+from sightline.checks import Bools, Floats, Residuals
 from sightline.errors import StreamError
 from sightline.rows import BLOCK_ROWS, Rows, gather_rows, read_on_grid, refuse_nonfinite
 
@@ -84,9 +84,9 @@ class Moments:
         return self.second / self.count
 
     @property
-    def constant(self) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    def constant(self) -> Bools:
         """Which channels never change."""
-        return self.lowest == self.highest
+        return np.asarray(self.lowest == self.highest)
 
 
 def _shift(
@@ -126,7 +126,7 @@ class _Accumulator:
         self.lowest = np.full(n_channels, np.inf)
         self.highest = np.full(n_channels, -np.inf)
 
-    def add(self, block: Floats) -> None:
+    def add(self, block: Residuals) -> None:
         """Take in one block; raises FloatingPointError where it is not finite."""
         from sightline.kernels import center_and_sum
 
@@ -239,7 +239,7 @@ class Reference:
     @cached_property
     def _cholesky(self) -> Floats:
         try:
-            return np.linalg.cholesky(self.covariance)
+            return np.asarray(np.linalg.cholesky(self.covariance), np.float64)
         except np.linalg.LinAlgError as error:
             raise StreamError(
                 f"The {self.estimator} covariance of the train residuals is singular: "
@@ -330,9 +330,7 @@ def _oas(moments: Moments) -> Reference:
     alpha = float(np.mean(covariance**2))
     mu2 = (float(np.trace(covariance)) / p) ** 2
     denominator = (n + 1) * (alpha - mu2 / p)
-    shrinkage = (
-        1.0 if denominator == 0 else min((alpha + mu2) / denominator, 1.0)
-    )
+    shrinkage = 1.0 if denominator == 0 else min((alpha + mu2) / denominator, 1.0)
     return _shrunk(moments, shrinkage, "oas")
 
 
@@ -441,5 +439,9 @@ def crossfit_excess(folds: Sequence[Moments], train_energy: float) -> float | No
         others = merged([*folds[:k], *folds[k + 1 :]])
         if others.constant.all():
             return None
-        excess.append(_ledoit_wolf(others).mean_energy(fold) - train_energy)
+        try:
+            energy = _ledoit_wolf(others).mean_energy(fold)
+        except StreamError:  # too few rows for an invertible covariance
+            return None
+        excess.append(energy - train_energy)
     return float(np.median(excess))

@@ -42,7 +42,7 @@ class Segment:
         return slice(self.start, self.stop)
 
     def overlap(self, other: "Segment") -> int:
-        """Number of rows both have."""
+        """Return the number of rows both have."""
         return max(0, min(self.stop, other.stop) - max(self.start, other.start))
 
 
@@ -137,7 +137,9 @@ def with_guard(
     guarded = labels.copy()
     for attack in attacks:
         following = breaks[np.searchsorted(breaks, attack.stop - 1, side="right") :]
-        end = min(attack.stop + guard, int(following[0]) if len(following) else len(labels))
+        end = min(
+            attack.stop + guard, int(following[0]) if len(following) else len(labels)
+        )
         tail = guarded[attack.stop : end]
         tail[tail == NORMAL] = IGNORED
     return guarded

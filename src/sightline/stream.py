@@ -32,6 +32,7 @@ from sightline.segments import Attack, Segment, name_segments, segments_of
 
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
+
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class ResidualStream:
     """Residuals of one detector on one testbed: all that evaluation needs to know.
@@ -133,9 +134,7 @@ class ResidualStream:
         _check_tables(train_rows, test_rows, named, test)
         if labels is None:
             labels = np.zeros(test_rows.n_rows, np.int8)
-            told.append(
-                "No labels were given: every test row is taken as attack-free."
-            )
+            told.append("No labels were given: every test row is taken as attack-free.")
         n_test = test_rows.n_rows
         train_seconds = _check_time(train_time, "train_time", train_rows.n_rows)
         test_seconds = _check_time(test_time, "test_time", n_test)
@@ -214,9 +213,7 @@ class ResidualStream:
                     f"has {_listed(from_test)}."
                 )
         channels = [c for c in from_train if c not in (label, time)]
-        check_same_channels(
-            channels, [c for c in from_test if c not in (label, time)]
-        )
+        check_same_channels(channels, [c for c in from_test if c not in (label, time)])
         train_values = _matrix(train, channels, "train")
         train_time = train[time].to_numpy() if time in from_train else None
         if label is not None and label in from_train:
@@ -310,7 +307,7 @@ def attack_free_rows(labels: npt.ArrayLike, name: str) -> Bools:
             f"row {attacked[0]} is the first of {len(attacked)} labelled attack: "
             "leave them out."
         )
-    return codes != IGNORED
+    return np.asarray(codes != IGNORED)
 
 
 def check_same_channels(train: Sequence[str], test: Sequence[str]) -> None:
@@ -470,9 +467,7 @@ def _check_attacks(attacks: Sequence[Attack], n_test: int) -> tuple[Attack, ...]
 
 
 def _unmatched(attacks: Sequence[Attack], labels: Labels) -> list[str]:
-    missing = [
-        a.id for a in attacks if not (labels[a.segment.rows] == ATTACK).any()
-    ]
+    missing = [a.id for a in attacks if not (labels[a.segment.rows] == ATTACK).any()]
     if not missing:
         return []
     return [f"Named attacks without a labelled test row: {_listed(missing)}."]

@@ -1,4 +1,4 @@
-"""Has the normal reference moved between training and test?"""
+"""Drift: has the normal reference moved between training and test."""
 
 from dataclasses import dataclass
 

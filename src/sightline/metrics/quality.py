@@ -1,4 +1,4 @@
-"""Is the residual stream fit to be measured, and how compact is its space?"""
+"""Quality: are the residuals fit to be measured, and how compact is their space."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,4 +54,4 @@ def scale_blind(raw: Floats, shrunk: Floats, constant: Bools) -> Bools:
 
 def names_where(mask: Bools, channels: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the channels that a mask selects."""
-    return tuple(channels[j] for j in np.flatnonzero(mask))
+    return tuple(channels[j] for j in np.flatnonzero(mask).tolist())

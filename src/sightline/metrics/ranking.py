@@ -1,4 +1,4 @@
-"""Rank metrics: does an attack step have more energy than a normal step?
+"""Rank metrics: does an attack step have more energy than a normal step.
 
 Everything follows from two numbers for each attack step: how many normal steps lie
 below it, and how many lie at or below it. Two sorts give them, whatever number of
@@ -59,6 +59,15 @@ def auc_of_steps(ranks: AttackRanks) -> Floats:
     return (ranks.below + ranks.up_to) / (2.0 * ranks.n_normal)
 
 
+def mean_of_segments(of_steps: Floats, lengths: Ints) -> Floats:
+    """Return the mean over each segment of a value known for each attack step.
+
+    Attack steps come in the order of the rows, so a segment's lie side by side.
+    """
+    first = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+    return np.asarray(np.add.reduceat(of_steps, first) / lengths)
+
+
 def partial_auc_of_ranks(ranks: AttackRanks, max_fpr: float) -> float:
     """Return the area for false-alarm rates up to `max_fpr`, 0 at chance."""
     # One attack step lifts the ROC curve by 1 / n_attack, linearly while the
@@ -77,6 +86,28 @@ def average_precision_of_ranks(ranks: AttackRanks) -> float:
     """Return the mean precision over the thresholds set by the attack steps."""
     false_alarms = ranks.n_normal - ranks.below
     return float(np.mean(ranks.at_least / (ranks.at_least + false_alarms)))
+
+
+def roc_points(ranks: AttackRanks, n_most: int) -> tuple[Floats, Floats]:
+    """Return corners (false-alarm rate, hit rate) of the ROC curve, at most `n_most`.
+
+    Between two corners the curve is straight.
+    """
+    n_attack = len(ranks.at_least)
+    if n_attack == 0:
+        return np.empty(0), np.empty(0)
+    hits, first_of = np.unique(ranks.at_least, return_index=True)
+    rate_before = (ranks.n_normal - ranks.up_to[first_of]) / ranks.n_normal
+    rate_after = (ranks.n_normal - ranks.below[first_of]) / ranks.n_normal
+    hits_before = np.concatenate([[0], hits[:-1]])
+    fpr = np.concatenate(
+        [[0.0], np.column_stack([rate_before, rate_after]).ravel(), [1.0]]
+    )
+    tpr = np.concatenate(
+        [[0.0], np.column_stack([hits_before, hits]).ravel() / n_attack, [1.0]]
+    )
+    kept = np.unique(np.linspace(0, len(fpr) - 1, n_most).astype(np.int64))
+    return fpr[kept], tpr[kept]
 
 
 def roc_auc_score(is_attack: npt.ArrayLike, energy: npt.ArrayLike) -> float:
@@ -139,9 +170,7 @@ def partial_auc_score(
     return float("nan") if ranks is None else partial_auc_of_ranks(ranks, max_fpr)
 
 
-def average_precision_score(
-    is_attack: npt.ArrayLike, energy: npt.ArrayLike
-) -> float:
+def average_precision_score(is_attack: npt.ArrayLike, energy: npt.ArrayLike) -> float:
     """Mean precision as the threshold falls past each attack step (no interpolation).
 
     Higher is better; the share of attack steps when energy tells nothing.
@@ -183,9 +212,7 @@ def _checked_ranks(
     return rank_attacks(trace[attacked], np.sort(trace[~attacked]))
 
 
-def nearby_normal(
-    normal_rows: Ints, start: int, stop: int, n_wanted: int
-) -> Ints:
+def nearby_normal(normal_rows: Ints, start: int, stop: int, n_wanted: int) -> Ints:
     """Return positions in `normal_rows` of those nearest to rows [start, stop).
 
     Distance is to the nearer edge; the earlier row wins a tie.

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import ATTACK, NORMAL, Bools, Floats, Labels
+from sightline.checks import NORMAL, Bools, Floats, Labels
 from sightline.metrics.drift import Drift, is_sdr_usable
 from sightline.metrics.ranking import (
     AttackRanks,
     auc_of_steps,
+    mean_of_segments,
     nearby_normal,
     rank_attacks,
     roc_auc_of_ranks,
@@ -91,14 +92,15 @@ def measure_segments(
     step_s : float, optional
         Seconds a step.
     """
+    if not attacks:
+        return []
     normal_rows = np.flatnonzero(labels == NORMAL)
-    attack_rows = np.flatnonzero(labels == ATTACK)
-    step_auc = auc_of_steps(ranks)
+    lengths = np.array([attack.segment.length for attack in attacks])
+    aucs = mean_of_segments(auc_of_steps(ranks), lengths)
     usable = is_sdr_usable(drift, train_mean)
     measured = []
-    for attack in attacks:
+    for attack, auc in zip(attacks, aucs, strict=True):
         rows, length = attack.segment.rows, attack.segment.length
-        here = slice(*np.searchsorted(attack_rows, [attack.start, attack.stop]))
         nearest = nearby_normal(
             normal_rows,
             attack.start,
@@ -115,7 +117,7 @@ def measure_segments(
                 start=attack.start,
                 stop=attack.stop,
                 length=length,
-                auc=float(np.mean(step_auc[here])),
+                auc=float(auc),
                 auc_nearby=roc_auc_of_ranks(nearby),
                 d_atk=d_atk,
                 d_eff=d_atk - drift.d_drift,

@@ -1,0 +1,76 @@
+"""Streams and evaluations on disk. Only this folder knows file formats."""
+
+from pathlib import Path
+
+from sightline.errors import FileError
+from sightline.storage.ipal import read_ipal, state_file
+from sightline.storage.npz import read_npz, write_npz
+from sightline.storage.parquet import read_parquet_folder, write_parquet_folder
+from sightline.storage.results import (
+    check_out,
+    folder_name,
+    read_evaluation,
+    read_traces,
+    write_results,
+)
+from sightline.storage.tables import read_tables
+from sightline.stream import ResidualStream
+
+__all__ = [
+    "check_out",
+    "folder_name",
+    "read_evaluation",
+    "read_stream",
+    "read_tables",
+    "read_traces",
+    "write_results",
+    "write_stream",
+]
+
+
+def read_stream(path: str | Path, *, detector: str | None = None) -> ResidualStream:
+    """Read a residual stream: an ``.npz`` file, a Parquet folder or an IPAL folder.
+
+    Parameters
+    ----------
+    path : path
+        The file or folder; its stem becomes the stream's name.
+    detector : str, optional
+        Which detector's scores to take from an IPAL folder that holds several.
+
+    Raises
+    ------
+    FileError
+        Where it cannot be read.
+    StreamError
+        Where its numbers do not make a stream.
+    """
+    path = Path(path)
+    if path.is_dir():
+        if (path / "train").is_dir() or (path / "test").is_dir():
+            return read_parquet_folder(path)
+        if state_file(path, "train") or state_file(path, "test"):
+            return read_ipal(path, detector=detector)
+        raise FileError(
+            f"{path}: is a folder without train/*.parquet (a Parquet stream) and "
+            "without train.state (an IPAL stream)."
+        )
+    if not path.exists():
+        raise FileError(f"{path}: there is no such file or folder.")
+    if path.suffix.lower() != ".npz":
+        raise FileError(
+            f"{path}: is not an .npz file or a stream folder; for two tables pass "
+            "--train and --test."
+        )
+    if path.stat().st_size == 0:
+        raise FileError(f"{path}: is empty.")
+    return read_npz(path)
+
+
+def write_stream(stream: ResidualStream, path: str | Path) -> None:
+    """Write a stream: to ``.npz`` where the path ends so, else as a Parquet folder."""
+    path = Path(path)
+    if path.suffix.lower() == ".npz":
+        write_npz(stream, path)
+    else:
+        write_parquet_folder(stream, path)

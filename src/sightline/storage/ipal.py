@@ -1,0 +1,194 @@
+"""Streams as IPAL folders: ``train.state[.gz]`` and ``test.state[.gz]``.
+
+One JSON object a line, as IPAL's detectors write them: ``scores`` of one detector as a
+list is the residual vector; ``malicious`` false or null is normal, anything else an
+attack, and its id; ``alerts`` of that detector are its alarms.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightline.checks import Bools, Floats
+from sightline.errors import FileError, naming
+from sightline.segments import Attack
+from sightline.stream import ResidualStream, attack_free_rows
+
+
+def state_file(folder: Path, split: str) -> Path | None:
+    """Return the state file of a split, plain or compressed, if there is one."""
+    for suffix in (".state", ".state.gz"):
+        path = folder / f"{split}{suffix}"
+        if path.is_file():
+            return path
+    return None
+
+
+def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
+    """Read a stream from a folder with IPAL state files.
+
+    `detector` chooses among several detectors that wrote a list into ``scores``.
+    """
+    paths = {}
+    for split in ("train", "test"):
+        path = state_file(folder, split)
+        if path is None:
+            raise FileError(
+                f"{folder}: has no {split}.state or {split}.state.gz; an IPAL stream "
+                "is a folder with both."
+            )
+        paths[split] = path
+    train = _read_states(paths["train"], detector)
+    test = _read_states(paths["test"], train.detector)
+    with naming(folder):
+        attack_free_rows(_labels(train.malicious), "train")
+        return ResidualStream(
+            train.residuals,
+            test.residuals,
+            _labels(test.malicious),
+            alarms=test.alarms,
+            channels=test.channels or train.channels,
+            train_time=train.time,
+            test_time=test.time,
+            segments=_named(test.malicious),
+            detector=train.detector,
+            name=folder.name,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _States:
+    detector: str
+    residuals: Floats
+    malicious: list[object]
+    alarms: list[int] | None
+    time: Floats | None
+    channels: list[str] | None
+
+
+def _read_states(path: Path, detector: str | None) -> _States:
+    residuals: list[list[float]] = []
+    malicious: list[object] = []
+    alarms: list[int | None] = []
+    times: list[object] = []
+    channels: list[str] | None = None
+    for number, state in _lines(path):
+        if not residuals:
+            detector = _choose(state, detector, path, number)
+            named = state.get("_channels")
+            channels = [str(c) for c in named] if isinstance(named, list) else None
+        vector = _scores(state).get(str(detector))
+        if not isinstance(vector, list) or not _is_vector(vector):
+            raise FileError(
+                f"{path}: line {number}: scores of {detector!r} must be a list of "
+                f"numbers; got {vector!r:.60}."
+            )
+        if residuals and len(vector) != len(residuals[0]):
+            raise FileError(
+                f"{path}: line {number}: scores of {detector!r} has {len(vector)} "
+                f"values where the first line has {len(residuals[0])}."
+            )
+        residuals.append(vector)
+        mark = state.get("malicious")
+        malicious.append(None if mark is False else mark)
+        alerts = state.get("alerts")
+        alert = alerts.get(str(detector)) if isinstance(alerts, dict) else None
+        alarms.append(None if alert is None else int(bool(alert)))
+        times.append(state.get("timestamp"))
+    if not residuals:
+        raise FileError(f"{path}: is empty; IPAL writes one JSON object a line.")
+    numeric = [t for t in times if isinstance(t, int | float) and t is not True]
+    given = [a for a in alarms if a is not None]
+    try:
+        values = np.array(residuals, dtype=np.float64)
+        seconds = np.array(numeric, dtype=np.float64)
+    except OverflowError as error:
+        raise FileError(f"{path}: holds a whole number too large to use.") from error
+    return _States(
+        detector=str(detector),
+        residuals=values,
+        malicious=malicious,
+        alarms=given if len(given) == len(alarms) else None,
+        time=seconds if len(seconds) == len(times) else None,
+        channels=channels,
+    )
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, JSON object), refusing what is neither."""
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    number = 0
+    try:
+        with opener(path, "rt", encoding="utf-8") as handle:
+            for number, line in enumerate(handle, start=1):
+                if not line.strip():
+                    continue
+                state = json.loads(line)
+                if not isinstance(state, dict):
+                    raise FileError(f"{path}: line {number} must be a JSON object.")
+                yield number, state
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(
+            f"{path}: cannot be read as IPAL states at line {number} ({error}): it "
+            "must have one JSON object a line and be whole."
+        ) from error
+
+
+def _scores(state: dict[str, Any]) -> dict[str, Any]:
+    scores = state.get("scores")
+    return scores if isinstance(scores, dict) else {}
+
+
+def _is_vector(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
+    )
+
+
+def _choose(
+    state: dict[str, Any], detector: str | None, path: Path, number: int
+) -> str:
+    """Return the detector whose scores are a residual vector."""
+    vectors = [name for name, value in _scores(state).items() if _is_vector(value)]
+    if detector is not None:
+        if detector not in vectors:
+            raise FileError(
+                f"{path}: line {number}: detector {detector!r} has no list in scores; "
+                f"those that have: {', '.join(vectors) or 'none'}."
+            )
+        return detector
+    if len(vectors) != 1:
+        raise FileError(
+            f"{path}: line {number}: scores must hold the residual vector of one "
+            f"detector as a list; found {', '.join(vectors) or 'none'}: choose one "
+            "with --detector."
+        )
+    return vectors[0]
+
+
+def _labels(malicious: list[object]) -> Bools:
+    return np.array([mark is not None for mark in malicious], dtype=np.bool_)
+
+
+def _named(malicious: list[object]) -> list[Attack]:
+    """Return one attack for each run of one id; a bare true has no id."""
+    attacks: list[Attack] = []
+    start = 0
+    for row in range(1, len(malicious) + 1):
+        if row < len(malicious) and malicious[row] == malicious[start]:
+            continue
+        mark = malicious[start]
+        if mark is not None and mark is not True:
+            attacks.append(Attack(id=str(mark), start=start, stop=row))
+        start = row
+    return attacks
