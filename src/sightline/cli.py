@@ -1,8 +1,11 @@
 """The command line: parse, call one function, print."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +22,7 @@ from sightline.storage import (
     folder_name,
     read_stream,
     read_tables,
+    stream_name,
     write_results,
 )
 from sightline.stream import ResidualStream
@@ -101,22 +105,23 @@ def evaluate_command(
         raise typer.BadParameter(
             "give either streams, or one table with --train and one with --test."
         )
+    if streams and not (label is time is name is None):
+        raise typer.BadParameter("--label, --time and --name go with --train, --test.")
     with _door(debug=debug):
         if train is not None and test is not None:
-            readers: dict[str, Callable[[], ResidualStream]] = {
-                name or test.stem: partial(
-                    read_tables, train, test, label=label, time=time, name=name
-                )
-            }
+            read_both = partial(
+                read_tables, train, test, label=label, time=time, name=name
+            )
+            sources = {name or test.stem: _Source(f"{train}, {test}", read_both)}
         else:
-            readers = _by_name(streams or [], detector)
-        folders = [folder_name(stream_name, guard) for stream_name in readers]
+            sources = _by_name(streams or [], detector)
+        folders = [folder_name(called, guard) for called in sources]
         check_out(out, folders, overwrite=overwrite)
         evaluations = []
-        for stream_name, read in readers.items():
-            with _bar(stream_name) as advance:
-                stream = read()
-                with naming(stream_name):
+        for called, source in sources.items():
+            with _bar(called) as advance:
+                stream = source.read()
+                with naming(source.place):
                     if step is not None:
                         stream = stream.replace(step_s=step)
                     evaluations.append(
@@ -128,28 +133,49 @@ def evaluate_command(
                         )
                     )
         write_results(evaluations, out, overwrite=overwrite)
-        console = Console()
+        console = _console()
         console.print(summary(evaluations))
-        console.print(f"Written to {out}/: summary.csv, and for each stream")
+        console.print(
+            f"Written to {out}/: summary.csv, and for each stream", soft_wrap=True
+        )
         for folder in folders:
-            console.print(f"  {folder}/: evaluation.json, segments.csv, traces.npz")
+            console.print(
+                f"  {folder}/: evaluation.json, segments.csv, traces.npz",
+                soft_wrap=True,
+            )
 
 
-def _by_name(
-    streams: list[Path], detector: str | None
-) -> dict[str, Callable[[], ResidualStream]]:
+@dataclass(frozen=True)
+class _Source:
+    """Where a stream comes from, for errors, and how to read it."""
+
+    place: str
+    read: Callable[[], ResidualStream]
+
+
+def _by_name(streams: list[Path], detector: str | None) -> dict[str, _Source]:
     """Return how to read each stream, by the name its results will have."""
-    readers: dict[str, Callable[[], ResidualStream]] = {}
+    sources: dict[str, _Source] = {}
     for path in streams:
-        # A folder may be called 2026.11.15; only a file has a stem.
-        stream_name = path.stem if path.suffix == ".npz" else path.resolve().name
-        if stream_name in readers:
+        called = stream_name(path)
+        if called in sources:
             raise FileError(
-                f"{path}: another stream is called {stream_name!r} too, and one would "
+                f"{path}: another stream is called {called!r} too, and one would "
                 "overwrite the other: rename one of them."
             )
-        readers[stream_name] = partial(read_stream, path, detector=detector)
-    return readers
+        sources[called] = _Source(
+            str(path), partial(read_stream, path, detector=detector)
+        )
+    return sources
+
+
+def _console(*, stderr: bool = False) -> Console:
+    """Return a console that prints names of files and tags as they are."""
+    stream = sys.stderr if stderr else sys.stdout
+    if isinstance(stream, TextIOWrapper):
+        # A name may hold what the terminal has no character for.
+        stream.reconfigure(errors="backslashreplace")
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
@@ -160,18 +186,16 @@ def _door(*, debug: bool) -> Iterator[None]:
     except SightlineError as error:
         if debug:
             raise
-        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(
-            f"error: {error}"
-        )
+        _console(stderr=True).print(f"error: {error}", soft_wrap=True)
         raise typer.Exit(1) from error
 
 
 @contextmanager
-def _bar(stream_name: str) -> Iterator[ProgressTold]:
+def _bar(called: str) -> Iterator[ProgressTold]:
     """Show a progress bar on a terminal, and nothing elsewhere."""
-    console = Console(stderr=True)
+    console = _console(stderr=True)
     with Progress(
-        TextColumn("{task.fields[stream]}: {task.description}"),
+        TextColumn("{task.fields[stream]}: {task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeRemainingColumn(),
@@ -179,7 +203,7 @@ def _bar(stream_name: str) -> Iterator[ProgressTold]:
         transient=True,
         disable=not console.is_terminal,
     ) as bar:
-        task = bar.add_task("Reading", total=None, stream=stream_name)
+        task = bar.add_task("Reading", total=None, stream=called)
 
         def told(doing: str, done: int, total: int) -> None:
             bar.update(task, description=doing, completed=done, total=total)

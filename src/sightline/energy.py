@@ -11,7 +11,7 @@ import numpy as np
 
 from sightline.checks import Bools, Floats, check_residuals
 from sightline.errors import StreamError
-from sightline.reference import Reference, Tick, _no_tick
+from sightline.reference import Reference, Tick, no_tick
 from sightline.rows import BLOCK_ROWS, ArrayRows, Rows, read_on_grid, refuse_nonfinite
 
 
@@ -20,8 +20,8 @@ class Scored:
     """The energy of a table of residuals, and what its one pass showed besides.
 
     `max_z` and `excess_kurtosis` are those of the symmetrically whitened
-    coordinates of the rows that were counted; `lowest` is the smallest raw value of
-    each channel; `scaled_fourth` the sum over rows of the fourth power of the norm
+    coordinates of the rows that were counted; `one_sided` tells which channels are
+    never negative; `scaled_fourth` the sum over rows of the fourth power of the norm
     in units of `scale`; `beside` the energy under a second reference.
     """
 
@@ -29,7 +29,7 @@ class Scored:
     beside: Floats | None
     max_z: float | None
     excess_kurtosis: float | None
-    lowest: Floats
+    one_sided: Bools
     scaled_fourth: float
 
 
@@ -114,7 +114,7 @@ def score_rows(
     counted: Bools | None = None,
     scale: Floats | None = None,
     beside: Reference | None = None,
-    tick: Tick = _no_tick,
+    tick: Tick = no_tick,
 ) -> Scored:
     """Score every row in one pass, and note what else the pass shows.
 
@@ -143,19 +143,21 @@ def score_rows(
     energy = np.empty(rows.n_rows)
     energy_beside = None if beside is None else np.empty(rows.n_rows)
     centered, whitened = np.empty((2, BLOCK_ROWS, p))
-    lowest = np.full(p, np.inf)
+    unsigned = np.arange(p)
     largest = second = fourth = weighed = 0.0
     with np.errstate(all="ignore"):
         for start, block in read_on_grid(rows):
             stop = start + len(block)
             y, z = centered[: len(block)], whitened[: len(block)]
-            weighed += center_and_weigh(block, reference.mean, weights, y, lowest)
+            weighed += center_and_weigh(block, reference.mean, weights, y)
             np.matmul(y, reference.whitening, out=z)
             top, two, four = energies(z, counted[start:stop], energy[start:stop])
             largest, second, fourth = max(largest, top), second + two, fourth + four
             if beside is not None and energy_beside is not None:
                 y = block - beside.mean
                 energy_beside[start:stop] = energy_of_block(y, beside.whitening)
+            if len(unsigned):
+                unsigned = unsigned[(block[:, unsigned] >= 0).all(axis=0)]
             tick(len(block))
     if not np.isfinite(energy).all():
         named = channels or [str(j) for j in range(p)]
@@ -167,6 +169,6 @@ def score_rows(
         beside=energy_beside,
         max_z=float(np.sqrt(largest)) if n_values else None,
         excess_kurtosis=fourth * n_values / second**2 - 3 if usable else None,
-        lowest=lowest,
+        one_sided=np.isin(np.arange(p), unsigned),
         scaled_fourth=weighed,
     )

@@ -20,7 +20,6 @@ from sightline.metrics.quality import (
     Quality,
     measure_compactness,
     names_where,
-    one_sided,
     scale_blind,
 )
 from sightline.metrics.ranking import (
@@ -414,13 +413,14 @@ def _quality(stream: ResidualStream, scored: _Scored) -> Quality:
         np.diag(scored.reference.covariance),
         constant,
     )
-    sided = one_sided(scored.train.lowest, scored.test.lowest, constant)
+    # Never negative: an absolute error, or a score.
+    one_sided = scored.train.one_sided & scored.test.one_sided & ~constant
     return Quality(
         max_z=scored.train.max_z,
         max_z_test_normal=scored.test.max_z,
         excess_kurtosis=scored.train.excess_kurtosis,
         constant_channels=names_where(constant, stream.channels),
-        one_sided_channels=names_where(sided, stream.channels),
+        one_sided_channels=names_where(one_sided, stream.channels),
         scale_blind_channels=names_where(blind, stream.channels),
     )
 

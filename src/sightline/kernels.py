@@ -21,52 +21,37 @@ def center_and_sum(
     squares: Floats,
     total: Floats,
     cubic: Floats,
-    lowest: Floats,
-    highest: Floats,
 ) -> None:
-    """Write block - pilot and its squared row norms; add up what moments need.
+    """Write y = block - pilot and its squared row norms; add up what moments need.
 
-    ``total += sum y``, ``cubic += sum |y|^2 y``; `lowest` and `highest` follow the
-    raw values of each channel.
+    ``total += sum y`` and ``cubic += sum |y|^2 y``.
     """
     n_rows, n_channels = block.shape
     for t in range(n_rows):
         square = 0.0
         for j in range(n_channels):
-            value = np.float64(block[t, j])
-            y = value - pilot[j]
+            y = np.float64(block[t, j]) - pilot[j]
             centered[t, j] = y
             square += y * y
-            total[j] += y
-            lowest[j] = value if value < lowest[j] else lowest[j]
-            highest[j] = value if value > highest[j] else highest[j]
         squares[t] = square
         for j in range(n_channels):
+            total[j] += centered[t, j]
             cubic[j] += square * centered[t, j]
 
 
 @njit(cache=True, fastmath=_RELAXED)
 def center_and_weigh(
-    block: Residuals,
-    mean: Floats,
-    weights: Floats,
-    centered: Floats,
-    lowest: Floats,
+    block: Residuals, mean: Floats, weights: Floats, centered: Floats
 ) -> float:
-    """Write block - mean; return the sum over rows of (sum_j w_j y_j^2)^2.
-
-    `lowest` follows the raw values of each channel.
-    """
+    """Write y = block - mean; return the sum over rows of (sum_j w_j y_j^2)^2."""
     n_rows, n_channels = block.shape
     fourth = 0.0
     for t in range(n_rows):
         square = 0.0
         for j in range(n_channels):
-            value = np.float64(block[t, j])
-            y = value - mean[j]
+            y = np.float64(block[t, j]) - mean[j]
             centered[t, j] = y
             square += weights[j] * y * y
-            lowest[j] = value if value < lowest[j] else lowest[j]
         fourth += square * square
     return fourth
 
@@ -82,15 +67,18 @@ def energies(
     n_rows, n_channels = whitened.shape
     largest, second, fourth = 0.0, 0.0, 0.0
     for t in range(n_rows):
-        square, quartic, top = 0.0, 0.0, 0.0
+        square, quartic = 0.0, 0.0
         for j in range(n_channels):
             zz = whitened[t, j] * whitened[t, j]
             square += zz
             quartic += zz * zz
-            top = zz if zz > top else top
         energy[t] = 0.5 * square
         if counted[t]:
-            largest = top if top > largest else largest
             second += square
             fourth += quartic
+            # No coordinate can be the largest so far unless this sum allows it.
+            if quartic > largest * largest:
+                for j in range(n_channels):
+                    zz = whitened[t, j] * whitened[t, j]
+                    largest = zz if zz > largest else largest
     return largest, second, fourth

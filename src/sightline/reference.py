@@ -4,8 +4,9 @@ Only attack-free training residuals come in here. One pass over any blocks, or
 over the partitions of a cluster, gives the same reference as the whole array.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,10 +26,13 @@ ESTIMATORS = (
 MCD_ROWS = 50_000
 N_FOLDS = 5
 
+# Blocks whose sums share a pilot mean before they are merged with the rest.
+RUN_BLOCKS = 32
+
 Tick = Callable[[int], None]
 
 
-def _no_tick(rows: int) -> None:
+def no_tick(rows: int) -> None:
     """Progress that nobody watches."""
 
 
@@ -38,7 +42,8 @@ class Moments:
 
     With y = x - mean: `second` = sum y y', `cubic` = sum |y|^2 y and `fourth` =
     sum |y|^4. The last two are what Ledoit-Wolf shrinkage needs and what lets them
-    move to another mean.
+    move to another mean. `first` is the first row; `constant` tells which channels
+    never leave it.
     """
 
     count: int
@@ -46,36 +51,22 @@ class Moments:
     second: Floats
     cubic: Floats
     fourth: float
-    lowest: Floats
-    highest: Floats
+    first: Floats
+    constant: Bools
 
     def __add__(self, other: "Moments") -> "Moments":
         """Merge by Chan's formula, which keeps its digits beside a huge burst."""
         count = self.count + other.count
         mean = self.mean + (other.mean - self.mean) * (other.count / count)
-        a, b = self._about(mean), other._about(mean)
+        a, b = _moved(self, mean), _moved(other, mean)
         return Moments(
             count=count,
             mean=mean,
             second=a.second + b.second,
             cubic=a.cubic + b.cubic,
             fourth=a.fourth + b.fourth,
-            lowest=np.minimum(self.lowest, other.lowest),
-            highest=np.maximum(self.highest, other.highest),
-        )
-
-    def _about(self, centre: Floats) -> "Moments":
-        second, cubic, fourth = _shift(
-            self.count, np.zeros_like(self.mean), self, centre - self.mean
-        )
-        return Moments(
-            count=self.count,
-            mean=centre,
-            second=second,
-            cubic=cubic,
-            fourth=fourth,
-            lowest=self.lowest,
-            highest=self.highest,
+            first=self.first,
+            constant=self.constant & other.constant & (self.first == other.first),
         )
 
     @property
@@ -83,92 +74,86 @@ class Moments:
         """Covariance, divided by the number of rows."""
         return self.second / self.count
 
-    @property
-    def constant(self) -> Bools:
-        """Which channels never change."""
-        return np.asarray(self.lowest == self.highest)
 
-
-def _shift(
-    count: int, total: Floats, about: Moments, by: Floats
-) -> tuple[Floats, Floats, float]:
-    """Return sums of y - by where `about` holds those of y, and total = sum y."""
-    trace = float(np.trace(about.second))
-    square = float(by @ by)
+def _moved(about: Moments, mean: Floats, total: Floats | None = None) -> Moments:
+    """Return the sums about another mean; `total` is sum y where that is not 0."""
+    by = mean - about.mean
+    n, second, cubic = about.count, about.second, about.cubic
+    total = np.zeros_like(by) if total is None else total
+    trace, square = float(np.trace(second)), float(by @ by)
     cross = np.outer(total, by)
-    second = about.second - cross - cross.T + count * np.outer(by, by)
-    cubic = (
-        about.cubic
-        - 2 * about.second @ by
+    return replace(
+        about,
+        mean=mean,
+        second=second - cross - cross.T + n * np.outer(by, by),
+        cubic=cubic
+        - 2 * second @ by
         - trace * by
         + 2 * float(total @ by) * by
         + square * total
-        - count * square * by
-    )
-    fourth = (
-        about.fourth
-        - 4 * float(by @ about.cubic)
-        + 4 * float(by @ about.second @ by)
+        - n * square * by,
+        fourth=about.fourth
+        - 4 * float(by @ cubic)
+        + 4 * float(by @ second @ by)
         + 2 * square * trace
         - 4 * square * float(by @ total)
-        + count * square**2
+        + n * square**2,
     )
-    return second, cubic, fourth
 
 
-class _Accumulator:
-    """Moments of blocks that come one after another, centred on the mean so far."""
+class _Sums:
+    """Plain sums over a run of blocks, about the mean of the first block.
+
+    The first block is part of the run, so that however far the others lie from it,
+    the sums are at most `RUN_BLOCKS` times what is left of them about the true mean:
+    two digits, not all.
+    """
 
     def __init__(self, n_channels: int) -> None:
-        self.state: Moments | None = None
         self.centered = np.empty((BLOCK_ROWS, n_channels))
         self.squares = np.empty(BLOCK_ROWS)
-        self.lowest = np.full(n_channels, np.inf)
-        self.highest = np.full(n_channels, -np.inf)
+        self.second = np.zeros((n_channels, n_channels))
+        self.total, self.cubic = np.zeros((2, n_channels))
+        self.count = 0
 
     def add(self, block: Residuals) -> None:
         """Take in one block; raises FloatingPointError where it is not finite."""
         from sightline.kernels import center_and_sum
 
-        p = block.shape[1]
-        before = self.state or Moments(
-            count=0,
-            mean=block.mean(axis=0, dtype=np.float64),
-            second=np.zeros((p, p)),
-            cubic=np.zeros(p),
-            fourth=0.0,
-            lowest=self.lowest,
-            highest=self.highest,
-        )
+        if self.count == 0:
+            self.pilot = block.mean(axis=0, dtype=np.float64)
+            self.first, self.fourth = block[0].copy(), 0.0
+            self.still = np.arange(block.shape[1])
+            for sums in (self.second, self.total, self.cubic):
+                sums[...] = 0
         y, squares = self.centered[: len(block)], self.squares[: len(block)]
-        total, cubic = np.zeros(p), before.cubic.copy()
-        center_and_sum(
-            block, before.mean, y, squares, total, cubic, self.lowest, self.highest
-        )
+        center_and_sum(block, self.pilot, y, squares, self.total, self.cubic)
         fourth = float(squares @ squares)
         if not np.isfinite(fourth):
             raise FloatingPointError
-        count = before.count + len(block)
-        summed = Moments(
-            count=count,
-            mean=before.mean,
-            second=before.second + y.T @ y,
-            cubic=cubic,
-            fourth=before.fourth + fourth,
-            lowest=self.lowest,
-            highest=self.highest,
+        self.fourth += fourth
+        self.second += y.T @ y
+        if len(self.still):
+            same = (block[:, self.still] == self.first[self.still]).all(axis=0)
+            self.still = self.still[same]
+        self.count += len(block)
+
+    def take(self) -> Moments:
+        """Return the moments of the blocks so far, and begin anew."""
+        constant = np.zeros(len(self.total), np.bool_)
+        constant[self.still] = True
+        about_pilot = Moments(
+            count=self.count,
+            mean=self.pilot,
+            second=self.second.copy(),
+            cubic=self.cubic.copy(),
+            fourth=self.fourth,
+            first=self.first.astype(np.float64),
+            constant=constant,
         )
-        step = total / count
-        second, cubic, fourth = _shift(count, total, summed, step)
-        self.state = Moments(
-            count=count,
-            mean=before.mean + step,
-            second=second,
-            cubic=cubic,
-            fourth=fourth,
-            lowest=self.lowest,
-            highest=self.highest,
-        )
+        mean = self.pilot + self.total / self.count
+        self.count = 0
+        return _moved(about_pilot, mean, self.total)
 
 
 def fold_moments(
@@ -177,23 +162,26 @@ def fold_moments(
     name: str = "train",
     channels: Sequence[str] | None = None,
     n_folds: int = N_FOLDS,
-    tick: Tick = _no_tick,
+    tick: Tick = no_tick,
 ) -> list[Moments]:
     """Return the moments of contiguous folds of the rows, in one pass."""
     cuts = [rows.n_rows * k // n_folds for k in range(n_folds + 1)]
-    folds = [_Accumulator(rows.n_channels) for _ in range(n_folds)]
-    fold = 0
+    ends = set(cuts) | set(range(0, rows.n_rows, RUN_BLOCKS * BLOCK_ROWS))
+    folds: dict[int, Moments] = {}
+    sums = _Sums(rows.n_channels)
     try:
         with np.errstate(all="ignore"):
             for start, block in read_on_grid(rows, cuts):
-                while start >= cuts[fold + 1]:
-                    fold += 1
-                folds[fold].add(block)
+                sums.add(block)
                 tick(len(block))
+                if start + len(block) in ends:
+                    fold = bisect_right(cuts, start) - 1
+                    part = sums.take()
+                    folds[fold] = folds[fold] + part if fold in folds else part
     except FloatingPointError:
         named = channels or [str(j) for j in range(rows.n_channels)]
         refuse_nonfinite(rows, name, named)
-    return [f.state for f in folds if f.state is not None]
+    return list(folds.values())
 
 
 def merged(moments: Sequence[Moments]) -> Moments:
@@ -377,9 +365,8 @@ def scaled_fourth(rows: Rows, mean: Floats, scale: Floats) -> float:
     from sightline.kernels import center_and_weigh
 
     buffer = np.empty((BLOCK_ROWS, rows.n_channels))
-    lowest = np.empty(rows.n_channels)
     return sum(
-        center_and_weigh(block, mean, scale**-2.0, buffer[: len(block)], lowest)
+        center_and_weigh(block, mean, scale**-2.0, buffer[: len(block)])
         for _, block in read_on_grid(rows)
     )
 
@@ -391,22 +378,12 @@ def standardised_reference(moments: Moments, fourth: float) -> Reference:
     """
     scale = scale_of(moments)
     within = np.outer(scale, scale)
-    correlation = Moments(
-        count=moments.count,
-        mean=moments.mean,
-        second=moments.second / within,
-        cubic=moments.cubic,
-        fourth=fourth,
-        lowest=moments.lowest,
-        highest=moments.highest,
-    )
+    correlation = replace(moments, second=moments.second / within, fourth=fourth)
     shrunk = _ledoit_wolf(correlation)
-    return Reference(
-        mean=moments.mean,
+    return replace(
+        shrunk,
         covariance=shrunk.covariance * within,
         estimator="ledoit-wolf-standardised",
-        shrinkage=shrunk.shrinkage,
-        n_rows=moments.count,
     )
 
 

@@ -1,7 +1,9 @@
 """An evaluation told in plain words, as a table for the terminal."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -10,45 +12,79 @@ from sightline.evaluation import Evaluation
 from sightline.metrics.probe import AlarmMetrics
 
 NOT_KNOWN = "-"
+# More attacks than this are left to segments.csv.
+MOST_ATTACKS = 40
+LEGEND = """\
+Alarms: energy above the 99th percentile of train energy; nothing is tuned.
+Attack above normal: how often a step under attack has more energy than a
+normal one (ROC-AUC, 50% is chance); the same with each attack weighing alike;
+and at false-alarm rates up to 1% only (pAUC, 0 is chance, 1 is perfect).
+Normal energy: mean of train, median of attack-free test; a large rise is drift.
+"""
+
+
+_PLAIN: dict[str, Any] = {
+    "title_justify": "left",
+    "title_style": "bold",
+    "box": SIMPLE_HEAD,
+    "pad_edge": False,
+}
 
 
 def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     """Return one table row for each evaluation, and below what to watch out for."""
-    table = Table(
-        title="What the residuals show", title_justify="left", caption_justify="left"
-    )
+    table = Table(title="What the residuals show", **_PLAIN)
     table.add_column("stream", overflow="fold")
     own = any(e.own_rule is not None for e in evaluations)
-    if own:
-        table.add_column("own rule:\nattacks alarmed", justify="right")
-        table.add_column("own rule:\nfalse alarms", justify="right")
-    table.add_column("p99 rule:\nattacks alarmed", justify="right")
-    table.add_column("p99 rule:\nfalse alarms", justify="right")
-    table.add_column(
-        "an attack step\noutranks a normal\none (ROC-AUC)", justify="right"
-    )
-    table.add_column("the same at\n<=1% false\nalarms (pAUC)", justify="right")
-    table.add_column("each attack\nweighing the\nsame (AUC)", justify="right")
-    table.add_column("normal energy:\ntrain -> test\n(median)", justify="right")
+    headers = [
+        *(["own rule:\nattacks\nalarmed", "own rule:\nfalse\nalarms"] if own else []),
+        "p99 rule:\nattacks\nalarmed",
+        "p99 rule:\nfalse\nalarms",
+        "attack\nabove\nnormal",
+        "each\nattack\nalike",
+        "at <=1%\nfalse\nalarms",
+        "normal\nenergy:\ntrain -> test",
+    ]
+    for header in headers:
+        table.add_column(header, justify="right", no_wrap=True)
     for e in evaluations:
-        cells = [_name(e)]
-        if own:
-            cells += [_alarmed(e, e.own_rule), _false_alarms(e.own_rule)]
-        cells += [
+        own_cells = [_alarmed(e, e.own_rule), _false_alarms(e.own_rule)] if own else []
+        table.add_row(
+            _name(e),
+            *own_cells,
             _alarmed(e, e.probe),
             _false_alarms(e.probe),
             _share(e.rank.roc_auc),
-            _score(e.rank.pauc_1),
             _share(e.rank.mean_segment_auc),
+            _score(e.rank.pauc_1),
             _drift(e),
-        ]
-        table.add_row(*cells)
-    legend = Text(
-        "Ranking: 50% (pAUC 0) is chance, 100% (pAUC 1) perfect. p99 rule: alarm above "
-        "the 99th percentile of train energy; no alarm rule is tuned.",
-        style="dim",
-    )
-    return Group(table, legend, *_remarks(evaluations))
+        )
+    parts: list[RenderableType] = [table, Text(LEGEND, style="dim")]
+    if len(evaluations) == 1 and evaluations[0].segments:
+        parts.append(_attacks(evaluations[0]))
+    return Group(*parts, *_remarks(evaluations))
+
+
+def _attacks(e: Evaluation) -> RenderableType:
+    """Return what the energy and the p99 rule made of each attack."""
+    table = Table(title="Each attack", **_PLAIN)
+    table.add_column("attack", overflow="fold")
+    for header in ("rows", "in alarm", "first alarm", "above normal", "nearby"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in e.segments[:MOST_ATTACKS]:
+        first = NOT_KNOWN if row.first_alarm is None else f"{row.first_alarm:,} rows"
+        table.add_row(
+            row.id,
+            f"{row.start:,}-{row.stop - 1:,}",
+            f"{row.coverage:.0%}",
+            first if row.first_alarm_s is None else f"{row.first_alarm_s:,.0f} s",
+            _share(row.auc),
+            _share(row.auc_nearby),
+        )
+    hidden = len(e.segments) - MOST_ATTACKS
+    if hidden <= 0:
+        return table
+    return Group(table, Text(f"... and {hidden} more in segments.csv", style="dim"))
 
 
 def remarks(evaluation: Evaluation) -> list[str]:
@@ -98,16 +134,18 @@ def remarks(evaluation: Evaluation) -> list[str]:
     if share is not None and share > 0.5 and evaluation.stream.n_segments > 1:
         told.append(
             f"One attack holds {share:.0%} of all attack steps and dominates the "
-            "pooled ranking; see the column where each attack weighs the same."
+            "pooled ranking; see the column where each attack weighs alike."
         )
     return told
 
 
 def _remarks(evaluations: Sequence[Evaluation]) -> list[RenderableType]:
-    lines: list[RenderableType] = []
-    for e in evaluations:
-        lines += [Text(f"{_name(e)}: {remark}") for remark in remarks(e)]
-    return lines
+    several = len(evaluations) > 1
+    return [
+        Text(f"- {_name(e)}: {remark}" if several else f"- {remark}")
+        for e in evaluations
+        for remark in remarks(e)
+    ]
 
 
 def _name(e: Evaluation) -> str:

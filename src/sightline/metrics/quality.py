@@ -39,11 +39,6 @@ def measure_compactness(train_mean: float, p: int) -> Compactness:
     return Compactness(p_eff=2 * train_mean, compactness=2 * train_mean / p)
 
 
-def one_sided(train_lowest: Floats, test_lowest: Floats, constant: Bools) -> Bools:
-    """Tell which channels are never negative: an absolute error, or a score."""
-    return (np.minimum(train_lowest, test_lowest) >= 0) & ~constant
-
-
 def scale_blind(raw: Floats, shrunk: Floats, constant: Bools) -> Bools:
     """Tell which channels' variance shrinkage more than doubles.
 

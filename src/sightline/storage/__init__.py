@@ -6,6 +6,7 @@ from sightline.errors import FileError
 from sightline.storage.ipal import read_ipal, state_file
 from sightline.storage.npz import read_npz, write_npz
 from sightline.storage.parquet import read_parquet_folder, write_parquet_folder
+from sightline.storage.paths import is_npz, reading, stream_name
 from sightline.storage.results import (
     check_out,
     folder_name,
@@ -23,6 +24,7 @@ __all__ = [
     "read_stream",
     "read_tables",
     "read_traces",
+    "stream_name",
     "write_results",
     "write_stream",
 ]
@@ -46,25 +48,30 @@ def read_stream(path: str | Path, *, detector: str | None = None) -> ResidualStr
         Where its numbers do not make a stream.
     """
     path = Path(path)
-    if path.is_dir():
-        if (path / "train").is_dir() or (path / "test").is_dir():
-            return read_parquet_folder(path)
-        if state_file(path, "train") or state_file(path, "test"):
-            return read_ipal(path, detector=detector)
-        raise FileError(
-            f"{path}: is a folder without train/*.parquet (a Parquet stream) and "
-            "without train.state (an IPAL stream)."
-        )
-    if not path.exists():
-        raise FileError(f"{path}: there is no such file or folder.")
-    if path.suffix.lower() != ".npz":
-        raise FileError(
-            f"{path}: is not an .npz file or a stream folder; for two tables pass "
-            "--train and --test."
-        )
-    if path.stat().st_size == 0:
-        raise FileError(f"{path}: is empty.")
-    return read_npz(path)
+    with reading(path):
+        if path.is_dir():
+            return _read_folder(path, detector)
+        if not path.exists():
+            raise FileError(f"{path}: there is no such file or folder.")
+        if not is_npz(path):
+            raise FileError(
+                f"{path}: is not an .npz file or a stream folder; for two tables pass "
+                "--train and --test."
+            )
+        if path.stat().st_size == 0:
+            raise FileError(f"{path}: is empty.")
+        return read_npz(path)
+
+
+def _read_folder(path: Path, detector: str | None) -> ResidualStream:
+    if (path / "train").is_dir() or (path / "test").is_dir():
+        return read_parquet_folder(path)
+    if state_file(path, "train") or state_file(path, "test"):
+        return read_ipal(path, detector=detector)
+    raise FileError(
+        f"{path}: is a folder without train/*.parquet (a Parquet stream) and "
+        "without train.state (an IPAL stream)."
+    )
 
 
 def write_stream(stream: ResidualStream, path: str | Path) -> None:

@@ -12,7 +12,7 @@ from sightline.errors import FileError
 @contextmanager
 def staged_file(target: Path) -> Iterator[Path]:
     """Give a path to write to; put it in place of `target` once all went well."""
-    partial = target.with_name(f".{target.name}.partial")
+    partial = _beside(target, "partial")
     with _telling(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -24,14 +24,15 @@ def staged_file(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def staged_folder(target: Path) -> Iterator[Path]:
+def staged_folder(target: Path, *, whole: bool = False) -> Iterator[Path]:
     """Give a folder to fill; put its files into `target` once all went well.
 
     A new target appears whole, by one rename. Into an existing one the files move
     one by one, in alphabetical order but for ``evaluation.json``, which goes last:
-    it is what readers look for. Other files of the target are left alone.
+    it is what readers look for. Other files of the target are left alone, unless
+    the folder is to be replaced as a `whole`.
     """
-    partial = target.with_name(f".{target.name}.partial")
+    partial = _beside(target, "partial")
     with _telling(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         # What a killed run left behind.
@@ -39,18 +40,71 @@ def staged_folder(target: Path) -> Iterator[Path]:
         partial.mkdir()
         try:
             yield partial
-            files = [path for path in partial.rglob("*") if path.is_file()]
-            for path in files:
+            for path in _files_in(partial):
                 _flush(path)
             if not target.exists():
                 os.rename(partial, target)
-                return
-            for path in sorted(files, key=lambda f: (f.name == "evaluation.json", f)):
-                place = target / path.relative_to(partial)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(path, place)
+            elif whole:
+                _swap(partial, target)
+            else:
+                _move_into(target, partial)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def is_staged(path: Path) -> bool:
+    """Tell whether a path is one that a killed run may have left behind."""
+    return path.name.startswith(".") and path.suffix in (".partial", ".before")
+
+
+def _swap(partial: Path, target: Path) -> None:
+    before = _beside(target, "before")
+    shutil.rmtree(before, ignore_errors=True)
+    os.rename(target, before)
+    try:
+        os.rename(partial, target)
+    except OSError:
+        os.rename(before, target)
+        raise
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _move_into(target: Path, partial: Path) -> None:
+    """Move all files, or leave the target as it was."""
+    placed: list[tuple[Path, Path | None]] = []
+    done = False
+    try:
+        for path in _files_in(partial):
+            place = target / path.relative_to(partial)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            before = _kept(place, path.with_name(f"{path.name}.before"))
+            os.replace(path, place)
+            placed.append((place, before))
+        done = True
+    finally:
+        if not done:
+            for place, before in placed:
+                place.unlink() if before is None else os.replace(before, place)
+
+
+def _kept(place: Path, before: Path) -> Path | None:
+    """Keep the file of a place under a second name, if there is one."""
+    if not place.exists():
+        return None
+    try:
+        os.link(place, before)
+    except OSError:  # a file system without links
+        shutil.copy2(place, before)
+    return before
+
+
+def _files_in(folder: Path) -> list[Path]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return sorted(files, key=lambda path: (path.name == "evaluation.json", path))
+
+
+def _beside(target: Path, what: str) -> Path:
+    return target.with_name(f".{target.name}.{what}")
 
 
 @contextmanager

@@ -1,13 +1,47 @@
 """What is known of a stream besides its numbers, as plain JSON values."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from sightline.errors import StreamError
 from sightline.segments import Attack
 from sightline.stream import ResidualStream
 
 _TEXTS = ("detector", "testbed", "space")
+# Deeper JSON than this could be read, but not written again.
+_MOST_NESTED = 50
+
+
+def parse_json(text: str) -> Any:
+    """Return what a JSON text says; ValueError where it is none, or too deep."""
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if _is_nested(value, _MOST_NESTED):
+        raise ValueError(f"it is nested more than {_MOST_NESTED} levels deep")
+    return value
+
+
+def plain_json(values: Mapping[str, Any] | Sequence[Any]) -> str:
+    """Return JSON text; what JSON does not know (a path, a date) becomes text."""
+    return json.dumps(values, indent=1, default=_plain)
+
+
+def _is_nested(value: object, levels: int) -> bool:
+    inside: Iterable[object] = ()
+    if isinstance(value, dict):
+        inside = value.values()
+    elif isinstance(value, list):
+        inside = value
+    return levels == 0 or any(_is_nested(item, levels - 1) for item in inside)
+
+
+def _plain(value: object) -> object:
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
 
 
 def known_from(values: object, name: str) -> dict[str, Any]:
@@ -31,7 +65,7 @@ def known_from(values: object, name: str) -> dict[str, Any]:
 def known_to(stream: ResidualStream) -> dict[str, Any]:
     """Return a JSON object that `known_from` reads back."""
     facts: dict[str, Any] = {key: getattr(stream, key) for key in (*_TEXTS, "step_s")}
-    return {key: v for key, v in facts.items() if v is not None} | dict(stream.meta)
+    return dict(stream.meta) | {key: v for key, v in facts.items() if v is not None}
 
 
 def attacks_from(values: object) -> list[Attack]:
@@ -57,6 +91,15 @@ def attacks_to(attacks: Sequence[Attack]) -> list[dict[str, Any]]:
         }
         for a in attacks
     ]
+
+
+def breaks_from(values: object, name: str) -> list[int] | None:
+    """Return the first rows of continuous runs from a JSON list."""
+    if values is None:
+        return None
+    if not isinstance(values, list):
+        raise StreamError(f"`{name}` must be a JSON list of row numbers.")
+    return [_whole_number(value, name) for value in values]
 
 
 def _attack(value: object, k: int) -> Attack:

@@ -1,10 +1,13 @@
 """Streams as ``*.npz``: numpy arrays in a zip, never pickled objects."""
 
-import json
+import lzma
+import math
+import struct
 import zipfile
 import zlib
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +15,15 @@ import numpy.typing as npt
 from sightline.errors import FileError, StreamError, naming
 from sightline.rows import Rows
 from sightline.storage.atomic import staged_file
-from sightline.storage.facts import attacks_from, attacks_to, known_from, known_to
+from sightline.storage.facts import (
+    attacks_from,
+    attacks_to,
+    known_from,
+    known_to,
+    parse_json,
+    plain_json,
+)
+from sightline.storage.paths import stream_name
 from sightline.stream import ResidualStream
 
 _TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
@@ -31,8 +42,11 @@ _JSON = ("segments_json", "meta_json")
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
+    struct.error,
     EOFError,
     NotImplementedError,
+    OverflowError,
     RuntimeError,
     ValueError,
     OSError,
@@ -41,18 +55,18 @@ _DAMAGE = (
 
 def read_npz(path: Path) -> ResidualStream:
     """Read a stream from an ``.npz`` file."""
-    arrays = _read_arrays(path)
     known = (*_TABLES, *_SERIES, *_NAMES, *_JSON)
-    unknown = sorted(set(arrays) - set(known))
+    arrays, unknown = read_arrays(path, known)
     notices = [
         f"{path.name}: array {name!r} is not one Sightline knows; it was not used."
-        for name in unknown
+        for name in sorted(unknown)
     ]
     for name in ("train", "test"):
         if name not in arrays:
+            found = ", ".join(sorted([*arrays, *unknown])) or "nothing"
             raise FileError(
                 f"{path}: has no array {name!r}; a stream needs `train`, `test` and "
-                f"`labels` (found: {', '.join(sorted(arrays)) or 'nothing'})."
+                f"`labels` (found: {found})."
             )
     with naming(path):
         given: dict[str, Any] = {
@@ -65,7 +79,9 @@ def read_npz(path: Path) -> ResidualStream:
             given["segments"] = attacks_from(_json(arrays, "segments_json"))
         if "meta_json" in arrays:
             given |= known_from(_json(arrays, "meta_json"), "meta_json")
-        return ResidualStream(**{**given, "name": path.stem, "notices": notices})
+        return ResidualStream(
+            **{**given, "name": stream_name(path), "notices": notices}
+        )
 
 
 def write_npz(stream: ResidualStream, path: Path) -> None:
@@ -82,8 +98,8 @@ def write_npz(stream: ResidualStream, path: Path) -> None:
     if stream.telemetry_channels:
         arrays["telemetry_channels"] = np.array(stream.telemetry_channels)
     if stream.segments:
-        arrays["segments_json"] = np.array(json.dumps(attacks_to(stream.segments)))
-    arrays["meta_json"] = np.array(json.dumps(known_to(stream)))
+        arrays["segments_json"] = np.array(plain_json(attacks_to(stream.segments)))
+    arrays["meta_json"] = np.array(plain_json(known_to(stream)))
     with staged_file(path) as partial, open(partial, "wb") as handle:
         np.savez(handle, allow_pickle=False, **arrays)
 
@@ -92,20 +108,30 @@ def _whole(rows: Rows) -> npt.NDArray[Any]:
     return np.concatenate(list(rows.chunks()))
 
 
-def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def read_arrays(
+    path: Path, wanted: Collection[str] | None = None
+) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
+    """Return the wanted arrays of a file, all if None, and the names of the others."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    others: list[str] = []
     try:
         with zipfile.ZipFile(path) as archive:
-            return {
-                info.filename.removesuffix(".npy"): _read_array(archive, info, path)
-                for info in archive.infolist()
-            }
+            for info in archive.infolist():
+                name = info.filename.removesuffix(".npy")
+                if name in arrays:
+                    raise FileError(f"{path}: holds two arrays called {name!r}.")
+                if wanted is None or name in wanted:
+                    arrays[name] = _read_array(archive, info, path)
+                else:
+                    others.append(name)
+    except FileError:
+        raise
     except _DAMAGE as error:
-        if isinstance(error, FileError | StreamError):
-            raise
         raise FileError(
             f"{path}: is not a readable .npz file ({error}): write it again with "
             "numpy.savez."
         ) from error
+    return arrays, others
 
 
 def _read_array(
@@ -115,37 +141,47 @@ def _read_array(
     name = info.filename.removesuffix(".npy")
     try:
         with archive.open(info) as member:
-            version = np.lib.format.read_magic(member)
-            read_header = (
-                np.lib.format.read_array_header_1_0
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0
-            )
-            shape, _, dtype = read_header(member)
-            if dtype.hasobject:
-                raise FileError(
-                    f"{path}: array {name!r} holds pickled Python objects, which are "
-                    "not read because they could run code: save it as numbers or text."
-                )
-            # A header may announce more than the file holds, or than memory does.
-            announced = dtype.itemsize
-            for extent in shape:
-                announced *= int(extent)
-            held = info.file_size - member.tell()
-            if announced != held or min(shape, default=0) < 0:
-                raise FileError(
-                    f"{path}: array {name!r} is truncated or damaged (its header says "
-                    f"{announced} bytes, the file holds {held}): write it again."
-                )
+            _check_header(member, info.file_size, f"{path}: array {name!r}")
         with archive.open(info) as member:
             return np.asarray(np.lib.format.read_array(member, allow_pickle=False))
     except FileError:
         raise
+    except MemoryError as error:
+        raise FileError(
+            f"{path}: array {name!r} says it has {info.file_size:,} bytes, more than "
+            "memory holds: write the stream as a Parquet folder, which is read in "
+            "chunks."
+        ) from error
     except _DAMAGE as error:
         raise FileError(
             f"{path}: array {name!r} cannot be read ({error}): write the file again "
             "with numpy.savez."
         ) from error
+
+
+def _check_header(member: IO[bytes], size: int, place: str) -> None:
+    """Refuse pickles, and a header that announces more than the file holds."""
+    version = np.lib.format.read_magic(member)
+    read_header = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
+    shape, _, dtype = read_header(member)
+    if dtype.hasobject:
+        raise FileError(
+            f"{place} holds pickled Python objects, which are not read because they "
+            "could run code: save it as numbers or text."
+        )
+    n_items = math.prod(int(extent) for extent in shape)
+    announced, held = n_items * dtype.itemsize, size - member.tell()
+    # Items without a size cost no byte in the file, but time and memory later.
+    endless = dtype.itemsize == 0 and n_items > 1
+    if announced != held or endless or min(shape, default=0) < 0:
+        raise FileError(
+            f"{place} is truncated or damaged (its header says {announced} bytes, "
+            f"the file holds {held}): write it again."
+        )
 
 
 def _texts(array: npt.NDArray[Any], name: str) -> list[str]:
@@ -154,7 +190,14 @@ def _texts(array: npt.NDArray[Any], name: str) -> list[str]:
             f"`{name}` must be a list of names; got shape {array.shape} of type "
             f"{array.dtype}."
         )
-    return [_text(item, name) for item in array.tolist()]
+    return [_text(item, name) for item in _items(array, name)]
+
+
+def _items(array: npt.NDArray[Any], name: str) -> list[object]:
+    try:
+        return list(array.ravel().tolist())
+    except ValueError as error:  # not a character
+        raise StreamError(f"`{name}` must be text; {error}.") from error
 
 
 def _text(value: object, name: str) -> str:
@@ -173,6 +216,8 @@ def _json(arrays: dict[str, npt.NDArray[Any]], name: str) -> object:
     if array.size != 1:
         raise StreamError(f"`{name}` must be one JSON text; got shape {array.shape}.")
     try:
-        return json.loads(_text(array.item(), name))
-    except (json.JSONDecodeError, RecursionError) as error:
+        return parse_json(_text(_items(array, name)[0], name))
+    except StreamError:
+        raise
+    except ValueError as error:
         raise StreamError(f"`{name}` must be JSON text; {error}.") from error

@@ -5,7 +5,6 @@ A folder holds ``train/*.parquet`` and ``test/*.parquet`` (one column a channel,
 ``calibration/``, ``telemetry_train/`` and ``telemetry_test/``, and ``meta.json``.
 """
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,18 @@ import numpy.typing as npt
 from sightline.checks import Residuals
 from sightline.errors import FileError, StreamError, naming
 from sightline.rows import KeptRows, Rows
+from sightline.segments import check_breaks
 from sightline.storage.atomic import staged_folder
-from sightline.storage.facts import attacks_from, attacks_to, known_from, known_to
+from sightline.storage.facts import (
+    attacks_from,
+    attacks_to,
+    breaks_from,
+    known_from,
+    known_to,
+    parse_json,
+    plain_json,
+)
+from sightline.storage.paths import stream_name
 from sightline.stream import ResidualStream, attack_free_rows, check_same_channels
 
 # Rows decoded at a time: 51 channels of float32 make 13 MB.
@@ -52,7 +61,7 @@ class ParquetRows:
         for batch in _batches(self.files, self.columns):
             chunk = np.empty((batch.num_rows, len(self.columns)), self.dtype)
             for j, name in enumerate(self.columns):
-                chunk[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+                chunk[:, j] = _decoded(batch, name)
             yield chunk
 
     def where(self, row: int) -> str:
@@ -71,11 +80,10 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
         meta = _read_meta(folder / "meta.json")
         listed = meta.pop("channels", None)
         segments = attacks_from(meta.pop("segments", []))
-        breaks: dict[str, Any] = {
-            name: meta.pop(name)
+        train_breaks, test_breaks = (
+            breaks_from(meta.pop(name, None), name)
             for name in ("train_breaks", "test_breaks")
-            if name in meta
-        }
+        )
         known = known_from(meta, "meta.json")
         train_files = parts_of(folder / "train")
         columns = columns_of(train_files)
@@ -95,7 +103,7 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
             name: read_column(test_files, name) if name in extra else None
             for name in _RESERVED
         }
-        given: dict[str, Any] = {"train_time": train_time, **breaks, **known}
+        given: dict[str, Any] = known
         if (folder / "calibration").exists():
             files = parts_of(folder / "calibration")
             check_same_channels(channels, _channels(listed, columns_of(files)))
@@ -112,10 +120,13 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
             series["label"],
             alarms=series["alarms"],
             score=series["score"],
+            train_time=train_time,
             test_time=series["time"],
+            train_breaks=_breaks_kept(train_breaks, train),
+            test_breaks=test_breaks,
             channels=channels,
             segments=segments,
-            name=folder.name,
+            name=stream_name(folder),
             **given,
         )
 
@@ -123,7 +134,8 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
 def write_parquet_folder(
     stream: ResidualStream, folder: Path, *, part_rows: int = 1_000_000
 ) -> None:
-    """Write a stream as a folder of Parquet parts."""
+    """Write a stream as a folder of Parquet parts, in place of an earlier one."""
+    _check_writable(stream, folder)
     test_columns = {
         "label": stream.labels,
         "time": stream.test_time,
@@ -143,11 +155,28 @@ def write_parquet_folder(
         "test_breaks": stream.test_breaks.tolist(),
         "segments": attacks_to(stream.segments),
     }
-    with staged_folder(folder) as partial:
+    with staged_folder(folder, whole=True) as partial:
         for name, rows, channels, series in tables:
             if rows is not None:
                 _write_parts(partial / name, rows, channels, series, part_rows)
-        (partial / "meta.json").write_text(json.dumps(meta, indent=1))
+        (partial / "meta.json").write_text(plain_json(meta), encoding="utf-8")
+
+
+def _check_writable(stream: ResidualStream, folder: Path) -> None:
+    clash = [name for name in stream.channels if name in _RESERVED]
+    if clash:
+        raise StreamError(
+            f"`channels`: {clash[0]!r} cannot be a column of residuals in a Parquet "
+            "folder, where it means something else: rename it, or write .npz."
+        )
+    own = {"train", "test", "calibration", *_TELEMETRY, "meta.json"}
+    if folder.is_dir():
+        other = sorted({path.name for path in folder.iterdir()} - own)
+        if other:
+            raise FileError(
+                f"{folder}: holds {other[0]!r}, which is no part of a stream, so it is "
+                "not replaced: choose another path."
+            )
 
 
 def _write_parts(
@@ -170,8 +199,22 @@ def _write_parts(
                 if values is not None:
                     columns[name] = values[start : start + len(piece)]
             path = folder / f"part-{start:012d}.parquet"
-            pq.write_table(pa.table(columns), path)
+            try:
+                pq.write_table(pa.table(columns), path)
+            except (pa.ArrowException, UnicodeEncodeError) as error:
+                raise FileError(
+                    f"{folder}: cannot be written as Parquet ({_first_line(error)})."
+                ) from error
             start += len(piece)
+
+
+def _breaks_kept(breaks: list[int] | None, rows: Rows) -> list[int] | None:
+    """Return where runs begin among the rows that are kept; empty ones vanish."""
+    if breaks is None or not isinstance(rows, KeptRows):
+        return breaks
+    whole = check_breaks(breaks, "train_breaks", len(rows.keep))
+    n_before = np.concatenate([[0], np.cumsum(rows.keep)])
+    return [int(row) for row in n_before[whole] if row < rows.n_rows]
 
 
 def parts_of(folder: Path) -> tuple[Path, ...]:
@@ -199,10 +242,11 @@ def columns_of(files: Sequence[Path]) -> list[str]:
     first: list[str] | None = None
     for path in files:
         names = list(_opened(path).schema_arrow.names)
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise FileError(f"{path}: has two columns called {twice!r}: rename one.")
         if first is None:
             first = names
-            if len(set(names)) < len(names):
-                raise FileError(f"{path}: has two columns of one name.")
         elif set(names) != set(first):
             different = sorted(set(names) ^ set(first))
             raise FileError(
@@ -216,10 +260,15 @@ def open_rows(files: Sequence[Path], columns: Sequence[str]) -> ParquetRows:
     """Open number columns of Parquet parts, to be read in chunks."""
     import pyarrow as pa
 
+    if not columns:
+        raise StreamError(
+            f"{files[0].parent.name}/{files[0].name}: must have at least one channel; "
+            "it has none."
+        )
     types, n_rows = set(), []
     for path in files:
         opened = _opened(path)
-        n_rows.append(opened.metadata.num_rows)
+        n_rows.append(_counted_rows(opened.metadata, path))
         for name in columns:
             index = opened.schema_arrow.get_field_index(name)
             if index < 0:
@@ -255,13 +304,64 @@ def open_attack_free(
 
 def read_column(files: Sequence[Path], name: str) -> npt.NDArray[Any]:
     """Return one whole column of the parts."""
-    pieces = [
-        batch.column(name).to_numpy(zero_copy_only=False)
-        for batch in _batches(files, [name])
-    ]
+    pieces = [_decoded(batch, name) for batch in _batches(files, [name])]
     if not pieces:
         return np.empty(0)
     return np.concatenate(pieces)
+
+
+def read_whole(path: Path) -> Any:
+    """Return a Parquet file as one polars frame."""
+    import polars as pl
+    import pyarrow as pa
+
+    columns_of([path])
+    opened = _opened(path)
+    _counted_rows(opened.metadata, path)
+    try:
+        return pl.from_arrow(opened.read())
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FileError(
+            f"{path}: is damaged ({_first_line(error)}): write it again."
+        ) from error
+
+
+def _counted_rows(metadata: Any, path: Path) -> int:
+    """Return the number of rows, if the file agrees with itself about it."""
+    groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
+    told = {
+        group.column(j).num_values - group.num_rows
+        for group in groups
+        for j in range(group.num_columns)
+        if metadata.schema.column(j).max_repetition_level == 0
+    }
+    n_rows = int(metadata.num_rows)
+    if told - {0} or n_rows != sum(group.num_rows for group in groups) or n_rows < 0:
+        raise FileError(
+            f"{path}: is damaged (it contradicts itself on how many rows it has): "
+            "write it again."
+        )
+    return n_rows
+
+
+def _decoded(batch: Any, name: str) -> npt.NDArray[Any]:
+    """Return a column of a batch; text as numpy text, if it is complete."""
+    import pyarrow as pa
+
+    column = batch.column(name)
+    try:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(
+            column.type
+        )
+        if is_text and not column.null_count:
+            return np.array(column.to_pylist(), dtype=np.str_)
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    except (pa.ArrowException, ValueError) as error:
+        raise StreamError(
+            f"`{name}` cannot be read as numbers ({_first_line(error)})."
+        ) from error
 
 
 def _opened(path: Path) -> Any:
@@ -302,8 +402,8 @@ def _read_meta(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        meta = parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise FileError(f"{path}: must be a JSON object; {error}.") from error
     if not isinstance(meta, dict):
         raise FileError(f"{path}: must be a JSON object; got {type(meta).__name__}.")

@@ -2,8 +2,8 @@
 
 import csv
 import json
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +27,10 @@ from sightline.metrics.drift import Drift
 from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.quality import Compactness, Quality
 from sightline.metrics.segment import SegmentRow
-from sightline.storage.atomic import staged_file, staged_folder
+from sightline.storage.atomic import is_staged, staged_file, staged_folder
+from sightline.storage.facts import parse_json
+from sightline.storage.npz import read_arrays
+from sightline.storage.paths import reading
 
 # Train energy is kept as the lowest and highest of this many stretches.
 TRAIN_STRETCHES = 10_000
@@ -64,19 +67,41 @@ def folder_name(name: str, guard: int) -> str:
 def check_out(out: str | Path, names: Sequence[str], *, overwrite: bool) -> None:
     """Refuse, before any work is done, to write over earlier results."""
     out = Path(out)
-    for name in names:
-        if names.count(name) > 1:
-            raise FileError(
-                f"Two streams are called {name!r}, and would overwrite one another in "
-                f"{out}: rename one of the files."
-            )
-        if (out / name).exists() and not overwrite:
-            raise FileError(
-                f"{out / name}: holds earlier results, which are kept: choose another "
-                "--out, or pass --overwrite."
-            )
-    if out.exists() and not out.is_dir():
-        raise FileError(f"{out}: is a file; --out must be a folder.")
+    with reading(out):
+        for name in names:
+            _check_name(name)
+            if names.count(name) > 1:
+                raise FileError(
+                    f"Two streams are called {name!r}, and would overwrite one another "
+                    f"in {out}: rename one of the files."
+                )
+            if (out / name).exists() and not overwrite:
+                raise FileError(
+                    f"{out / name}: holds earlier results, which are kept: choose "
+                    "another --out, or pass --overwrite."
+                )
+        if out.exists() and not out.is_dir():
+            raise FileError(f"{out}: is a file; --out must be a folder.")
+        for path in _others(out, names):
+            read_evaluation(path)
+
+
+def _check_name(name: str) -> None:
+    if name in ("", ".", "..") or set(name) & set("/\\\0"):
+        raise FileError(
+            f"{name!r} cannot be the name of a stream, for its results go into a "
+            "folder of that name: choose another."
+        )
+
+
+def _others(out: Path, names: Iterable[str]) -> list[Path]:
+    """Return the evaluations that a folder holds besides those named."""
+    found = sorted(out.glob("*/evaluation.json"))
+    return [
+        path
+        for path in found
+        if path.parent.name not in names and not is_staged(path.parent)
+    ]
 
 
 def write_results(
@@ -102,16 +127,31 @@ def write_results(
     out = Path(out)
     names = [folder_name(e.stream.name, e.guard) for e in evaluations]
     check_out(out, names, overwrite=overwrite)
-    for name, evaluation in zip(names, evaluations, strict=True):
-        with staged_folder(out / name) as folder:
-            _write_segments(evaluation, folder / "segments.csv")
-            if evaluation.traces is not None:
-                _write_traces(evaluation.traces, folder / "traces.npz")
-            (folder / "evaluation.json").write_text(
-                json.dumps(evaluation.to_dict(), indent=1, allow_nan=False) + "\n",
-                encoding="utf-8",
-            )
-    _write_summary(out)
+    if not evaluations:
+        return
+    rows = [
+        _summary_row(path.parent.name, read_evaluation(path))
+        for path in _others(out, names)
+    ]
+    rows += [_summary_row(*pair) for pair in zip(names, evaluations, strict=True)]
+    # Everything is written before anything takes its place; the summary does so last.
+    with staged_file(out / "summary.csv") as summary, ExitStack() as staged:
+        _write_csv(sorted(rows, key=lambda row: str(row["result"])), summary)
+        for name, evaluation in zip(names, evaluations, strict=True):
+            folder = staged.enter_context(staged_folder(out / name))
+            _write_folder(evaluation, folder)
+
+
+def _write_folder(evaluation: Evaluation, folder: Path) -> None:
+    values = evaluation.to_dict()
+    columns = [field.name for field in fields(SegmentRow)]
+    _write_csv(values["segments"], folder / "segments.csv", columns)
+    if evaluation.traces is not None:
+        _write_traces(evaluation.traces, folder / "traces.npz")
+    (folder / "evaluation.json").write_text(
+        json.dumps(values, indent=1, allow_nan=False, default=str) + "\n",
+        encoding="utf-8",
+    )
 
 
 def read_evaluation(path: str | Path) -> Evaluation:
@@ -120,24 +160,30 @@ def read_evaluation(path: str | Path) -> Evaluation:
     if path.is_dir():
         path = path / "evaluation.json"
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise FileError(f"{path}: there is no such evaluation.") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise FileError(f"{path}: is not a readable evaluation ({error}).") from error
+    except (OSError, ValueError) as error:
+        raise FileError(
+            f"{path}: is not a readable evaluation ({error}): remove it and evaluate "
+            "again."
+        ) from error
     if not isinstance(values, dict) or not isinstance(values.get("stream"), dict):
         raise FileError(f"{path}: is JSON, but not an evaluation.")
     schema = values.get("schema")
     if not isinstance(schema, int) or schema > SCHEMA:
         raise FileError(
-            f"{path}: has schema {schema!r}; this Sightline reads up to {SCHEMA}: "
+            f"{path}: has schema {schema!r:.20}; this Sightline reads up to {SCHEMA}: "
             "update it."
         )
     blocks = {
-        name: _fill(kind, values[name]) if isinstance(values.get(name), dict) else None
+        name: _block(kind, values.get(name), f"{path}: {name}")
         for name, kind in _BLOCKS.items()
     }
-    segments = tuple(_fill(SegmentRow, row) for row in values.get("segments") or [])
+    listed = values.get("segments") or []
+    if not isinstance(listed, list):
+        raise FileError(f"{path}: segments must be a list.")
+    segments = tuple(_block(SegmentRow, row, f"{path}: segments") for row in listed)
     rest = {
         key: value
         for key, value in values.items()
@@ -152,11 +198,15 @@ def read_traces(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     if path.is_dir():
         path = path / "traces.npz"
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise FileError(f"{path}: cannot be read ({error}).") from error
+    return read_arrays(path)[0]
+
+
+def _block(kind: Any, values: object, place: str) -> Any:
+    if values is None:
+        return None
+    if not isinstance(values, dict):
+        raise FileError(f"{place} must hold named values; got {values!r:.60}.")
+    return _fill(kind, values)
 
 
 def _fill(kind: Any, values: dict[str, Any]) -> Any:
@@ -173,38 +223,29 @@ def _fill(kind: Any, values: dict[str, Any]) -> Any:
     return kind(**given)
 
 
-def _write_segments(evaluation: Evaluation, path: Path) -> None:
-    columns = [field.name for field in fields(SegmentRow)]
-    rows = evaluation.to_dict()["segments"]
-    with open(path, "w", newline="", encoding="utf-8") as handle:
-        writer = csv.DictWriter(handle, columns)
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: _cell(value) for key, value in row.items()})
+def _summary_row(result: str, evaluation: Evaluation) -> dict[str, Any]:
+    values = evaluation.to_dict()
+    row: dict[str, Any] = {"result": result, "guard": values["guard"]}
+    for block in _SUMMARY_BLOCKS:
+        prefix = "own_rule_" if block == "own_rule" else ""
+        known = values[block] or {}
+        for field in fields(_BLOCKS[block]):
+            column = f"{prefix}{field.name}"
+            # The stream has segments too.
+            if (block, column) == ("windows", "n_segments"):
+                column = "windows_n_segments"
+            row[column] = known.get(field.name)
+    return row
 
 
-def _write_summary(out: Path) -> None:
-    """Write one row for each evaluation that the folder holds."""
-    rows = []
-    for path in sorted(out.glob("*/evaluation.json")):
-        values = read_evaluation(path).to_dict()
-        row: dict[str, Any] = {"result": path.parent.name, "guard": values["guard"]}
-        for block in _SUMMARY_BLOCKS:
-            names = [field.name for field in fields(_BLOCKS[block])]
-            prefix = "own_rule_" if block == "own_rule" else ""
-            known = values[block] or {}
-            row |= {
-                "windows_n_segments"
-                if (block, name) == ("windows", "n_segments")
-                else f"{prefix}{name}": known.get(name)
-                for name in names
-            }
-        rows.append(row)
-    with (
-        staged_file(out / "summary.csv") as partial,
-        open(partial, "w", newline="", encoding="utf-8") as handle,
-    ):
-        writer = csv.DictWriter(handle, list(rows[0]))
+def _write_csv(
+    rows: Sequence[dict[str, Any]], path: Path, columns: Sequence[str] = ()
+) -> None:
+    # A file's or an attack's name may hold what is not a character.
+    with open(
+        path, "w", newline="", encoding="utf-8", errors="backslashreplace"
+    ) as handle:
+        writer = csv.DictWriter(handle, columns or list(rows[0]))
         writer.writeheader()
         for row in rows:
             writer.writerow({key: _cell(value) for key, value in row.items()})

@@ -1,7 +1,10 @@
 """Streams as two tables, train and test, in CSV or Parquet files."""
 
+import re
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sightline.errors import FileError, StreamError, naming
 from sightline.storage.parquet import (
@@ -9,11 +12,15 @@ from sightline.storage.parquet import (
     open_attack_free,
     open_rows,
     read_column,
+    read_whole,
 )
-from sightline.stream import ResidualStream, check_same_channels
+from sightline.storage.paths import reading
+from sightline.stream import ResidualStream, check_same_channels, seconds_of
 
 # Rows looked at to tell numbers from text; a file that surprises later is read anew.
 _INFER_ROWS = 10_000
+# What polars calls a second column of one name.
+_DUPLICATE = re.compile(r"^(.*)_duplicated_\d+$", re.MULTILINE)
 
 
 def read_tables(
@@ -42,9 +49,11 @@ def read_tables(
     """
     paths = Path(train), Path(test)
     name = name or paths[1].stem
-    if all(path.suffix.lower() in (".parquet", ".pq") for path in paths):
+    for path in paths:
+        _must_exist(path)
+    if all(_is_parquet(path) for path in paths):
         return _from_parquet(*paths, label=label, time=time, name=name, **known)
-    frames = [_read_frame(path, skip={label, time}) for path in paths]
+    frames = [_read_frame(path, label=label, time=time) for path in paths]
     with naming(f"{train}, {test}"):
         return ResidualStream.from_tables(
             *frames, label=label, time=time, name=name, **known
@@ -54,14 +63,14 @@ def read_tables(
 def _from_parquet(
     train: Path, test: Path, *, label: str | None, time: str | None, **known: Any
 ) -> ResidualStream:
-    for path in (train, test):
-        _must_exist(path)
     with naming(f"{train}, {test}"):
         train_columns, test_columns = columns_of([train]), columns_of([test])
         for column, option in ((label, "label"), (time, "time")):
             if column is not None and column not in test_columns:
                 raise StreamError(
-                    f"`test` has no column {column!r} to take the {option} from."
+                    f"`test` has no column {column!r} to take the {option} from; it "
+                    f"has {', '.join(map(repr, test_columns[:6]))}"
+                    f"{' and more' if len(test_columns) > 6 else ''}."
                 )
         channels = [c for c in train_columns if c not in (label, time)]
         check_same_channels(
@@ -85,30 +94,24 @@ def _from_parquet(
         )
 
 
-def _read_frame(path: Path, skip: set[str | None]) -> Any:
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
+def _read_frame(path: Path, *, label: str | None, time: str | None) -> Any:
     import polars as pl
 
-    _must_exist(path)
-    suffix = path.suffix.lower()
-    try:
-        if suffix in (".parquet", ".pq"):
-            frame = pl.read_parquet(path)
-        elif suffix in (".csv", ".txt", ".gz"):
-            frame = _read_csv(path)
-        else:
-            raise FileError(
-                f"{path}: is neither .csv nor .parquet; a table must be one of them."
-            )
-    except (pl.exceptions.PolarsError, ValueError) as error:
-        first_line = (str(error).splitlines() or [""])[0][:200]
-        raise FileError(
-            f"{path}: cannot be read as a table ({first_line}): check that it has one "
-            "header line and the same number of columns in each row."
-        ) from error
+    frame = read_whole(path) if _is_parquet(path) else _read_csv(path)
     if frame.height == 0:
         raise FileError(f"{path}: has a header but no rows.")
     for column in frame.columns:
-        if frame[column].dtype == pl.String and column not in skip:
+        if str(frame[column].dtype) in ("Int128", "UInt128"):
+            frame = frame.with_columns(frame[column].cast(pl.Float64))
+        if frame[column].dtype != pl.String:
+            continue
+        if column == time:
+            frame = frame.with_columns(_seconds(frame[column], path))
+        elif column != label:
             _refuse_text(path, frame[column])
     return frame
 
@@ -116,10 +119,45 @@ def _read_frame(path: Path, skip: set[str | None]) -> Any:
 def _read_csv(path: Path) -> Any:
     import polars as pl
 
+    if path.suffix.lower() not in (".csv", ".txt", ".gz"):
+        raise FileError(
+            f"{path}: is neither .csv nor .parquet; a table must be one of them."
+        )
     try:
-        return pl.read_csv(path, infer_schema_length=_INFER_ROWS)
-    except pl.exceptions.ComputeError:
-        return pl.read_csv(path, infer_schema_length=None)
+        try:
+            frame = pl.read_csv(path, infer_schema_length=_INFER_ROWS)
+        except pl.exceptions.ComputeError:
+            frame = pl.read_csv(path, infer_schema_length=None)
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        OSError,
+        ValueError,
+    ) as error:
+        first_line = (str(error).splitlines() or [""])[0][:200]
+        raise FileError(
+            f"{path}: cannot be read as a table ({first_line}): check that it has one "
+            "header line and the same number of columns in each row."
+        ) from error
+    twice = _DUPLICATE.search("\n".join(frame.columns))
+    if twice is not None and twice[1] in frame.columns:
+        raise FileError(f"{path}: has two columns called {twice[1]!r}: rename one.")
+    return frame
+
+
+def _seconds(column: Any, path: Path) -> Any:
+    """Return a column of ISO text as seconds."""
+    import polars as pl
+
+    missing = column.is_null().arg_max()
+    if column.has_nulls():
+        raise FileError(
+            f"{path}: column {column.name!r} must be complete; row {missing} (line "
+            f"{missing + 2}) has no time."
+        )
+    with naming(path):
+        seconds = seconds_of(np.array(column.to_list(), dtype=np.str_), column.name)
+    return pl.Series(column.name, seconds)
 
 
 def _refuse_text(path: Path, column: Any) -> None:
@@ -128,15 +166,17 @@ def _refuse_text(path: Path, column: Any) -> None:
 
     numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
     row = int((numbers.is_null() & column.is_not_null()).arg_max() or 0)
+    found = "is empty" if column[row] is None else f"is {column[row]!r:.60}"
     raise FileError(
         f"{path}: column {column.name!r} must hold numbers; row {row} (line {row + 2}) "
-        f"is {column[row]!r:.60}: repair it, or, if this column is the label or the "
-        "time, say so with --label or --time."
+        f"{found}: repair it, or, if this column is the label or the time, say so "
+        "with --label or --time."
     )
 
 
 def _must_exist(path: Path) -> None:
-    if not path.is_file():
-        raise FileError(f"{path}: there is no such file.")
-    if path.stat().st_size == 0:
-        raise FileError(f"{path}: is empty.")
+    with reading(path):
+        if not path.is_file():
+            raise FileError(f"{path}: there is no such file.")
+        if path.stat().st_size == 0:
+            raise FileError(f"{path}: is empty.")

@@ -1,0 +1,117 @@
+"""The core of an evaluation against the same with scikit-learn, in one process.
+
+Core: reference, train and test energy, rank metrics, drift, probe. Both sides get the
+same float32 arrays, one thread, one warm-up, and the median CPU seconds of five runs.
+Sightline sums in float64. scikit-learn computes in the precision it is given, so it is
+run twice: on the float32 arrays as they are (six digits), and on float64 copies, which
+is what it takes to get Sightline's digits.
+Run: python bench/core.py [swat] [wadi]
+"""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import sys
+from functools import partial
+
+import numpy as np
+from bench_tools import Arrays, made_up, median_cpu_seconds
+from scipy.linalg import solve_triangular
+from sklearn.covariance import ledoit_wolf
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from sightline.alarms import QuantileRule
+from sightline.energy import score_rows
+from sightline.metrics.drift import measure_drift
+from sightline.metrics.probe import judge_alarms
+from sightline.metrics.ranking import (
+    average_precision_of_ranks,
+    partial_auc_of_ranks,
+    rank_attacks,
+    roc_auc_of_ranks,
+)
+from sightline.reference import fit_reference, fold_moments, merged, scale_of
+from sightline.rows import ArrayRows
+from sightline.segments import segments_of
+
+# Rows of train and test, channels, and the ratio to stay under.
+SIZES = {
+    "swat": (475_200, 449_919, 51, 0.35),
+    "wadi": (1_209_601, 172_801, 123, 0.40),
+}
+
+
+def with_sightline(data: Arrays) -> list[float]:
+    train, test = ArrayRows(data.train), ArrayRows(data.test)
+    moments = merged(fold_moments(train))
+    reference = fit_reference(train, moments=moments)
+    scored_train = score_rows(train, reference, name="train", scale=scale_of(moments))
+    is_normal = data.labels == 0
+    scored = score_rows(test, reference, name="test", counted=is_normal)
+    normal_sorted = np.sort(scored.energy[is_normal])
+    ranks = rank_attacks(scored.energy[~is_normal], normal_sorted)
+    rule = QuantileRule.from_normal(scored_train.energy)
+    train_mean = float(np.mean(scored_train.energy))
+    drift = measure_drift(train_mean, normal_sorted, max_z=scored.max_z or 0.0)
+    probe = judge_alarms(
+        rule.alarms(scored.energy), data.labels, segments_of(~is_normal), step_s=1.0
+    )
+    return [
+        roc_auc_of_ranks(ranks),
+        partial_auc_of_ranks(ranks, 0.01),
+        partial_auc_of_ranks(ranks, 0.05),
+        average_precision_of_ranks(ranks),
+        drift.d_drift,
+        probe.f1 or 0.0,
+    ]
+
+
+def with_scikit_learn(data: Arrays, dtype: type = np.float32) -> list[float]:
+    train, test = (
+        data.train.astype(dtype, copy=False),
+        data.test.astype(dtype, copy=False),
+    )
+    covariance, _ = ledoit_wolf(train)
+    mean = train.mean(axis=0)
+    factor = np.linalg.cholesky(covariance)
+
+    def energy(rows):
+        whitened = solve_triangular(factor, (rows - mean).T, lower=True)
+        return 0.5 * (whitened**2).sum(axis=0)
+
+    train_energy, test_energy = energy(train), energy(test)
+    is_attack = data.labels == 1
+    alarms = test_energy > np.percentile(train_energy, 99)
+    hits = np.sum(alarms & is_attack)
+    return [
+        roc_auc_score(is_attack, test_energy),
+        2 * roc_auc_score(is_attack, test_energy, max_fpr=0.01) - 1,
+        2 * roc_auc_score(is_attack, test_energy, max_fpr=0.05) - 1,
+        average_precision_score(is_attack, test_energy),
+        float(test_energy[~is_attack].mean() - train_energy.mean()),
+        2 * hits / (alarms.sum() + is_attack.sum()),
+    ]
+
+
+def main() -> None:
+    for name in sys.argv[1:] or SIZES:
+        n_train, n_test, p, goal = SIZES[name]
+        data = made_up(n_train, n_test, p)
+        ours, measured = median_cpu_seconds(partial(with_sightline, data))
+        print(
+            f"{name}: {n_train:,} + {n_test:,} rows x {p}: sightline {ours:.3f} s "
+            f"(goal: ratio {goal})"
+        )
+        for dtype, digits in ((np.float32, 2e-3), (np.float64, 1e-9)):
+            theirs, other = median_cpu_seconds(partial(with_scikit_learn, data, dtype))
+            np.testing.assert_allclose(measured, other, rtol=digits, atol=digits)
+            print(
+                f"  scikit-learn in {dtype.__name__}: {theirs:.3f} s, "
+                f"ratio {ours / theirs:.3f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

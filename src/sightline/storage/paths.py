@@ -1,0 +1,36 @@
+"""What a path says before it is opened: whether it is there, and its stream's name."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sightline.errors import FileError
+
+
+def is_npz(path: Path) -> bool:
+    """Tell whether a path is an ``.npz`` file by its name; a folder never is."""
+    return path.suffix.lower() == ".npz" and not path.is_dir()
+
+
+def stream_name(path: Path) -> str:
+    """Return what a stream is called: a file's stem, a folder's whole name.
+
+    A folder may be called 2026.11.15, so only a file has a stem.
+    """
+    with reading(path):
+        return path.stem if is_npz(path) else os.path.basename(os.path.abspath(path))
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what the operating system says of a path into one of our sentences."""
+    try:
+        yield
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(
+            f"{path}: cannot be read ({error.strerror or error}): check the path and "
+            "its permissions."
+        ) from error

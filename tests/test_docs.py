@@ -1,0 +1,268 @@
+"""What the documentation shows is run, so that it cannot rot."""
+
+import doctest
+import re
+import runpy
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sightline import (
+    Attack,
+    ResidualStream,
+    SightlineError,
+    evaluate,
+    read_tables,
+    write_results,
+)
+from sightline.cli import app
+from sightline.terminal import remarks
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+METRICS = ROOT / "docs" / "metrics.md"
+OWN_RESIDUALS = ROOT / "docs" / "own-residuals.md"
+_FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its info words (```python no-run), its code, where it is."""
+
+    info: tuple[str, ...]
+    code: str
+    path: Path
+    line: int
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for match in _FENCE.finditer(text):
+        line = text.count("\n", 0, match.start("code"))
+        yield Block(tuple(match["info"].split()), match["code"], page, line)
+
+
+def run_python(block: Block, names: dict[str, Any]) -> None:
+    """Run a block in the page's namespace; one with prompts, as a doctest."""
+    if ">>>" not in block.code:
+        # Blank lines before it make a traceback point at the page's own line.
+        code = compile("\n" * block.line + block.code, str(block.path), "exec")
+        exec(code, names)
+        return
+    test = doctest.DocTestParser().get_doctest(
+        block.code, names, block.path.name, str(block.path), block.line
+    )
+    told: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    failed = runner.run(test, out=told.append, clear_globs=False).failed
+    assert not failed, "".join(told)
+    names |= test.globs
+
+
+def run_shell(block: Block) -> None:
+    """Run a block that is marked ```sh run: lines that call sightline."""
+    for line in block.code.replace("\\\n", " ").splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "sightline", line
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, f"{line}\n{done.output}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_of_a_page_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in blocks_of(page):
+        match block.info:
+            case ("python",):
+                run_python(block, names)
+            case ("sh", "run"):
+                run_shell(block)
+
+
+def test_every_key_is_documented() -> None:
+    text = METRICS.read_text(encoding="utf-8")
+    written = evaluate(small_stream()).to_dict()
+    missing = [key for key in written if f"`{key}`" not in text]
+    sections = {
+        word: section
+        for section in re.split(r"^## ", text, flags=re.M)
+        for word in re.findall(r"`(\w+)`", section.splitlines()[0])
+    }
+    for block, values in written.items():
+        keys = values[0] if block == "segments" else values
+        if block in sections and isinstance(keys, dict):
+            missing += [f"{block}.{k}" for k in keys if f"`{k}`" not in sections[block]]
+    assert not missing
+
+
+def test_every_metric_block_has_a_section() -> None:
+    headings = re.findall(r"^## .*$", METRICS.read_text(encoding="utf-8"), flags=re.M)
+    wanted = {
+        "stream",
+        "reference",
+        "rank",
+        "windows",
+        "drift",
+        "compactness",
+        "quality",
+        "probe",
+        "own_rule",
+        "own_score",
+        "segments",
+    }
+    assert wanted <= set(re.findall(r"`(\w+)`", " ".join(headings)))
+
+
+def small_arrays() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    labels = np.zeros(100, int)
+    labels[40:50] = 1
+    return {
+        "train": rng.normal(size=(200, 3)),
+        "test": rng.normal(size=(100, 3)),
+        "labels": labels,
+    }
+
+
+def small_stream(**changes: Any) -> ResidualStream:
+    return ResidualStream(**(small_arrays() | changes))
+
+
+def with_value(values: np.ndarray, row: int, value: float) -> np.ndarray:
+    changed = values.copy()
+    changed[row, 1] = value
+    return changed
+
+
+def tables(frame_of: Callable[..., Any]) -> tuple[Any, Any]:
+    given = small_arrays()
+    train = frame_of(given["train"], schema=["LIT101", "FIT101", "P101"])
+    test = frame_of(given["test"], schema=["LIT101", "FIT101", "P101"])
+    return train, test.with_columns(label=given["labels"])
+
+
+def label_not_named() -> None:
+    import polars as pl
+
+    train, test = tables(pl.DataFrame)
+    ResidualStream.from_tables(train, test)
+
+
+def attacks_in_train() -> None:
+    import polars as pl
+
+    _, test = tables(pl.DataFrame)
+    ResidualStream.from_tables(test, test, label="label")
+
+
+def other_order() -> None:
+    import polars as pl
+
+    train, test = tables(pl.DataFrame)
+    ResidualStream(train, test.select("P101", "LIT101", "FIT101"))
+
+
+def text_in_a_channel() -> None:
+    Path("train.csv").write_text("LIT101\n0.1\n0.2\n")
+    Path("test.csv").write_text("LIT101,label\n0.1,0\nBad Input,1\n")
+    read_tables("train.csv", "test.csv", label="label")
+
+
+def written_twice() -> None:
+    for _ in range(2):
+        write_results([evaluate(small_stream(name="mine"))], "result")
+
+
+GIVEN = small_arrays()
+ERRORS: dict[str, Callable[[], Any]] = {
+    "labels of the whole recording": lambda: small_stream(labels=np.zeros(105, int)),
+    "one channel": lambda: small_stream(train=GIVEN["train"][:, 0]),
+    "whole windows": lambda: small_stream(test=np.zeros((100, 5, 3))),
+    "1 for normal": lambda: small_stream(labels=1 - 2 * GIVEN["labels"]),
+    "label not named": label_not_named,
+    "attacks in train": attacks_in_train,
+    "other order": other_order,
+    "text in a channel": text_in_a_channel,
+    "nan": lambda: evaluate(small_stream(test=with_value(GIVEN["test"], 7, np.nan))),
+    "fault code": lambda: evaluate(
+        small_stream(train=with_value(GIVEN["train"], 7, 1e300))
+    ),
+    "train never changes": lambda: evaluate(small_stream(train=np.zeros((200, 3)))),
+    "rows of the recording": lambda: small_stream(
+        segments=[Attack(id="A1", start=95, stop=105)]
+    ),
+    "written twice": written_twice,
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_are_quoted_as_they_are(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SightlineError) as caught:
+        ERRORS[case]()
+    assert str(caught.value) in OWN_RESIDUALS.read_text(encoding="utf-8")
+
+
+def absolute_score() -> ResidualStream:
+    given = small_arrays()
+    return small_stream(
+        train=np.abs(given["train"][:, :1]),
+        test=np.abs(given["test"][:, :1]),
+        channels=["score"],
+    )
+
+
+REMARKS: dict[str, tuple[Callable[[], ResidualStream], tuple[str, ...]]] = {
+    "absolute": (absolute_score, ("Never negative", "Ranked by the raw value")),
+    "small unit": (
+        lambda: small_stream(
+            train=GIVEN["train"] * [1, 1, 1e-4],
+            test=GIVEN["test"] * [1, 1, 1e-4],
+            channels=["LIT101", "FIT101", "P101"],
+        ),
+        ("In so small a unit",),
+    ),
+    "no labels": (lambda: small_stream(labels=None), ("No labels", "No test row")),
+    "no step": (small_stream, ("Seconds a row", "Drift holds both")),
+    "no label for it": (
+        lambda: small_stream(segments=[Attack(id="A1", start=80, stop=90)]),
+        ("Named attacks without",),
+    ),
+    "moved": (
+        lambda: small_stream(test=GIVEN["test"] + 3.0),
+        ("Over-alarming",),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REMARKS)
+def test_remarks_are_quoted_as_they_are(case: str) -> None:
+    make, beginnings = REMARKS[case]
+    told = remarks(evaluate(make()))
+    page = OWN_RESIDUALS.read_text(encoding="utf-8")
+    for beginning in beginnings:
+        (sentence,) = [s for s in told if s.startswith(beginning)]
+        assert sentence in page
+
+
+@pytest.mark.parametrize(
+    "example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem
+)
+def test_examples_run(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(example), str(tmp_path / "out.npz")])
+    runpy.run_path(str(example), run_name="__main__")
+    assert (tmp_path / "out.npz").exists()
