@@ -5,6 +5,7 @@ its input. Row numbers in messages count from 0, as numpy does.
 """
 
 import importlib
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -34,15 +35,19 @@ def require(module: str, *, extra: str, caller: str) -> ModuleType:
         ) from error
 
 
-def as_array(values: object, name: str) -> npt.NDArray[Any]:
-    """Return values as a numpy array, refusing ragged lists and Python objects."""
+def as_rectangle(values: object, name: str) -> npt.NDArray[Any]:
+    """Return values as a numpy array of any type, refusing ragged lists."""
     try:
-        array = np.asarray(values)
+        return np.asarray(values)
     except ValueError as error:
         raise StreamError(
-            f"`{name}` must be a rectangular array of numbers; its rows differ "
-            "in length or kind."
+            f"`{name}` must be a rectangular array; its rows differ in length or kind."
         ) from error
+
+
+def as_array(values: object, name: str) -> npt.NDArray[Any]:
+    """Return values as a numpy array, refusing ragged lists and Python objects."""
+    array = as_rectangle(values, name)
     if array.dtype == object:
         raise StreamError(
             f"`{name}` must be an array of numbers; it holds Python objects "
@@ -98,7 +103,7 @@ def check_series(values: object, name: str) -> Floats:
 def _check_codes(
     values: object, name: str, codes: tuple[int, ...], floats: bool
 ) -> Labels:
-    array = as_array(values, name)
+    array = as_rectangle(values, name)
     if array.ndim != 1:
         raise StreamError(
             f"`{name}` must have shape (rows,); got shape {array.shape}: "
@@ -106,12 +111,13 @@ def _check_codes(
         )
     allowed = ", ".join(str(code) for code in codes)
     if array.dtype.kind not in ("biuf" if floats else "biu"):
+        example = f" such as {array[0]!r:.40}" if len(array) else ""
         raise StreamError(
-            f"`{name}` must be {allowed}; got type {array.dtype}"
+            f"`{name}` must be {allowed}; got type {array.dtype}{example}"
             + (
                 ". Did you pass the arguments in the wrong order?"
                 if array.dtype.kind == "f"
-                else ": map it to those numbers first."
+                else ": map it to these numbers first."
             )
         )
     legal = np.isin(array, codes)
@@ -145,3 +151,12 @@ def check_same_length(**arrays: npt.NDArray[Any]) -> None:
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"`{name}` has {n}" for name, n in lengths.items())
         raise StreamError(f"Arrays must have the same number of rows; {told}.")
+
+
+def check_unique(names: Sequence[str], what: str) -> None:
+    """Refuse a name that occurs twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise StreamError(f"`{what}` must be unique; {name!r} occurs twice.")
+        seen.add(name)

@@ -33,6 +33,7 @@ from sightline.metrics.ranking import (
     roc_points,
 )
 from sightline.metrics.segment import SegmentRow, measure_segments
+from sightline.nonfinite import drop_nonfinite
 from sightline.reference import (
     Moments,
     Reference,
@@ -45,7 +46,7 @@ from sightline.reference import (
 )
 from sightline.rows import gather_rows
 from sightline.segments import Attack, with_guard
-from sightline.stream import ResidualStream, drop_nonfinite
+from sightline.stream import ResidualStream
 
 SCHEMA = 1
 # Corners of the ROC curve kept for pictures.
@@ -227,7 +228,9 @@ def evaluate(
         normal_sorted,
         max_z=scored.test.max_z or 0.0,
         calibration_mean=scored.calibration_mean,
-        d_crossfit=crossfit_excess(scored.folds, scored.train_mean),
+        d_crossfit=crossfit_excess(
+            scored.folds, scored.train_mean, estimator=estimator
+        ),
     )
     rule = QuantileRule.from_normal(train_energy)
     is_alarm = rule.alarms(energy)

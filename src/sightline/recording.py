@@ -1,6 +1,5 @@
 """A recording: what a plant measured in one run, with what is known about it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +14,7 @@ from sightline.checks import (
     check_residuals,
     check_same_length,
     check_series,
+    check_unique,
 )
 from sightline.errors import StreamError
 from sightline.segments import Attack, breaks_from_time, check_breaks
@@ -105,15 +105,6 @@ class Recording:
     def n_steps(self) -> int:
         """Number of steps."""
         return len(self.values)
-
-
-def check_unique(names: Sequence[str], what: str) -> None:
-    """Refuse a name that occurs twice."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise StreamError(f"`{what}` must be unique; {name!r} occurs twice.")
-        seen.add(name)
 
 
 def step_from(step_s: float | None, time: Floats | None) -> float | None:

@@ -402,14 +402,18 @@ def _minimum_covariance_determinant(rows: Rows) -> Reference:
     )
 
 
-def crossfit_excess(folds: Sequence[Moments], train_energy: float) -> float | None:
+def crossfit_excess(
+    folds: Sequence[Moments], train_energy: float, *, estimator: str = "ledoit-wolf"
+) -> float | None:
     """Return how much energy a reference misses on train rows it did not see.
 
-    The median over contiguous folds of: mean energy of the fold under the
-    Ledoit-Wolf reference of the other folds, minus the mean train energy. With
-    little or autocorrelated train data this is well above 0 without any drift.
+    The median over contiguous folds of: mean energy of the fold under the reference
+    of the other folds, minus the mean train energy. With little or autocorrelated
+    train data this is well above 0 without any drift. None where folds are too small
+    or the estimator needs more than moments.
     """
-    if len(folds) < N_FOLDS or min(fold.count for fold in folds) < 2:
+    fit = _REFERENCE_OF.get(estimator)
+    if fit is None or len(folds) < N_FOLDS or min(fold.count for fold in folds) < 2:
         return None
     excess = []
     for k, fold in enumerate(folds):
@@ -417,7 +421,7 @@ def crossfit_excess(folds: Sequence[Moments], train_energy: float) -> float | No
         if others.constant.all():
             return None
         try:
-            energy = _ledoit_wolf(others).mean_energy(fold)
+            energy = fit(others).mean_energy(fold)
         except StreamError:  # too few rows for an invertible covariance
             return None
         excess.append(energy - train_energy)

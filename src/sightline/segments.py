@@ -125,6 +125,13 @@ def check_breaks(values: npt.ArrayLike, name: str, n_rows: int) -> Ints:
     return np.unique(np.append(rows, 0)).astype(np.int64)
 
 
+def breaks_kept(breaks: Ints, keep: Bools) -> Ints:
+    """Return where each run begins once rows are left out; empty runs vanish."""
+    new_row = np.concatenate([[0], np.cumsum(keep)])
+    starts = new_row[breaks]
+    return np.unique(starts[starts < new_row[-1]])
+
+
 def with_guard(
     labels: Labels, attacks: Sequence[Segment], breaks: Ints, guard: int
 ) -> Labels:

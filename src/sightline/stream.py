@@ -3,8 +3,9 @@
 Left of it nobody knows metrics; right of it nobody knows models.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,17 +19,28 @@ from sightline.checks import (
     Floats,
     Ints,
     Labels,
-    Residuals,
-    as_array,
+    as_rectangle,
     check_alarms,
     check_labels,
     check_residuals,
     check_series,
+    check_unique,
 )
 from sightline.errors import StreamError
-from sightline.recording import check_unique, resolve_breaks, step_from
-from sightline.rows import ArrayRows, KeptRows, Rows, finite_rows
-from sightline.segments import Attack, Segment, name_segments, segments_of
+from sightline.frames import column_of, columns_of, is_frame, matrix_of
+from sightline.recording import resolve_breaks, step_from
+from sightline.rows import ArrayRows, Rows
+from sightline.segments import (
+    Attack,
+    Segment,
+    breaks_kept,
+    check_breaks,
+    name_segments,
+    segments_of,
+)
+
+# More continuous runs than this, and than one in so many rows, look like jitter.
+MANY_BREAKS = 100
 
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
@@ -178,6 +190,8 @@ class ResidualStream:
         for field, value in stream_fields.items():
             object.__setattr__(self, field, value)
         told += _unmatched(self.segments, self.labels)
+        if test_breaks is None:
+            told += _many_breaks(self.test_breaks, n_test)
         object.__setattr__(self, "notices", tuple(dict.fromkeys(told)))
 
     @classmethod
@@ -204,8 +218,8 @@ class ResidualStream:
         **known
             Any further argument of `ResidualStream`.
         """
-        from_train = _columns_of(train, "train")
-        from_test = _columns_of(test, "test")
+        from_train = columns_of(train, "train")
+        from_test = columns_of(test, "test")
         for column, option in ((label, "label"), (time, "time")):
             if column is not None and column not in from_test:
                 raise StreamError(
@@ -214,19 +228,23 @@ class ResidualStream:
                 )
         channels = [c for c in from_train if c not in (label, time)]
         check_same_channels(channels, [c for c in from_test if c not in (label, time)])
-        train_values = _matrix(train, channels, "train")
-        train_time = train[time].to_numpy() if time in from_train else None
+        train_values = matrix_of(train, channels, "train")
+        if time is not None and time in from_train:
+            known["train_time"] = column_of(train, time)
         if label is not None and label in from_train:
-            kept = attack_free_rows(train[label].to_numpy(), "train")
-            train_values = train_values[kept]
-            train_time = None if train_time is None else train_time[kept]
+            keep = attack_free_rows(column_of(train, label), "train")
+            if known.get("train_breaks") is not None:
+                breaks = check_breaks(known["train_breaks"], "train_breaks", len(keep))
+                known["train_breaks"] = breaks_kept(breaks, keep)
+            if known.get("train_time") is not None:
+                known["train_time"] = known["train_time"][keep]
+            train_values = train_values[keep]
         return cls(
             train_values,
-            _matrix(test, channels, "test"),
-            None if label is None else test[label].to_numpy(),
+            matrix_of(test, channels, "test"),
+            None if label is None else column_of(test, label),
             channels=channels,
-            train_time=train_time,
-            test_time=None if time is None else test[time].to_numpy(),
+            test_time=None if time is None else column_of(test, time),
             **known,
         )
 
@@ -255,48 +273,6 @@ class ResidualStream:
         )
 
 
-def drop_nonfinite(stream: ResidualStream) -> tuple[ResidualStream, dict[str, int]]:
-    """Return the stream without its non-finite rows, and how many each array lost.
-
-    Breaks are those of the full record: a dropped row makes no break of its own.
-    """
-    dropped = {"train": 0, "test": 0, "calibration": 0}
-    changes: dict[str, Any] = {}
-    keep, n_bad, _ = finite_rows(stream.train)
-    if n_bad:
-        dropped["train"] = int((~keep).sum())
-        changes |= {
-            "train": KeptRows(stream.train, keep),
-            "train_time": _kept(stream.train_time, keep),
-            "train_breaks": _moved(stream.train_breaks, keep),
-            "telemetry_train": _kept_rows(stream.telemetry_train, keep),
-        }
-    if stream.calibration is not None:
-        keep, n_bad, _ = finite_rows(stream.calibration)
-        if n_bad:
-            dropped["calibration"] = int((~keep).sum())
-            changes["calibration"] = KeptRows(stream.calibration, keep)
-    keep, n_bad, _ = finite_rows(stream.test)
-    if n_bad:
-        dropped["test"] = int((~keep).sum())
-        new_row = np.concatenate([[0], np.cumsum(keep)])
-        changes |= {
-            "test": KeptRows(stream.test, keep),
-            "labels": stream.labels[keep],
-            "alarms": _kept(stream.alarms, keep),
-            "score": _kept(stream.score, keep),
-            "test_time": _kept(stream.test_time, keep),
-            "test_breaks": _moved(stream.test_breaks, keep),
-            "telemetry_test": _kept_rows(stream.telemetry_test, keep),
-            "segments": tuple(
-                replace(a, start=int(new_row[a.start]), stop=int(new_row[a.stop]))
-                for a in stream.segments
-                if new_row[a.stop] > new_row[a.start]
-            ),
-        }
-    return (stream.replace(**changes) if changes else stream), dropped
-
-
 def attack_free_rows(labels: npt.ArrayLike, name: str) -> Bools:
     """Return which train rows to keep; refuse any that is labelled an attack."""
     codes = check_labels(labels, f"{name} label")
@@ -310,30 +286,29 @@ def attack_free_rows(labels: npt.ArrayLike, name: str) -> Bools:
     return np.asarray(codes != IGNORED)
 
 
-def check_same_channels(train: Sequence[str], test: Sequence[str]) -> None:
+def check_same_channels(
+    train: Sequence[str], other: Sequence[str], name: str = "test"
+) -> None:
     """Refuse tables whose columns differ, naming the difference."""
-    only_train = [c for c in train if c not in set(test)]
-    only_test = [c for c in test if c not in set(train)]
-    if only_train or only_test:
+    only_train = [c for c in train if c not in set(other)]
+    only_other = [c for c in other if c not in set(train)]
+    if only_train or only_other:
         raise StreamError(
-            "`train` and `test` must have the same channels; "
+            f"`train` and `{name}` must have the same channels; "
             f"only in train: {_listed(only_train) or 'none'}; "
-            f"only in test: {_listed(only_test) or 'none'} "
+            f"only in {name}: {_listed(only_other) or 'none'} "
             "(name the label and time columns if these are they)."
         )
 
 
 def seconds_of(values: npt.ArrayLike, name: str) -> Floats:
-    """Return time stamps as float64 seconds; dates count from 1970-01-01."""
-    array = as_array(values, name)
-    if array.dtype.kind in "US":
-        try:
-            array = array.astype("datetime64[us]")
-        except ValueError as error:
-            raise StreamError(
-                f"`{name}` must be seconds, dates, or ISO text such as "
-                f"2015-12-28T10:00:00; {error}."
-            ) from error
+    """Return time stamps as float64 seconds; dates count from 1970-01-01.
+
+    Text is read as ISO; a zone in it is honoured, and without one none is assumed.
+    """
+    array = as_rectangle(values, name)
+    if array.dtype.kind in "USO":
+        array = _dates(array, name)
     if array.dtype.kind == "M":
         if np.isnat(array).any():
             raise StreamError(
@@ -344,46 +319,34 @@ def seconds_of(values: npt.ArrayLike, name: str) -> Floats:
     return check_series(array, name)
 
 
+def _dates(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Return text, or Python dates, as datetime64."""
+    try:
+        with warnings.catch_warnings():
+            # numpy turns "...Z" and "...+08:00" into UTC, as we want, but not silently.
+            warnings.simplefilter("ignore")
+            text = np.array([str(stamp) for stamp in array.ravel()])
+            return text.reshape(array.shape).astype("datetime64[us]")
+    except ValueError as error:
+        raise StreamError(
+            f"`{name}` must be seconds, dates, or ISO text such as "
+            f"2015-12-28T10:00:00; {error}."
+        ) from error
+
+
 def _as_rows(values: object, name: str) -> Rows:
     if isinstance(values, Rows):
         return values
-    if hasattr(values, "columns") and hasattr(values, "to_numpy"):
-        return ArrayRows(_matrix(values, _columns_of(values, name), name))
+    if is_frame(values):
+        return ArrayRows(matrix_of(values, columns_of(values, name), name))
     return ArrayRows(check_residuals(values, name))
-
-
-def _columns_of(frame: Any, name: str) -> list[str]:
-    if not hasattr(frame, "columns"):
-        raise StreamError(
-            f"`{name}` must be a pandas or polars frame; got {type(frame).__name__}."
-        )
-    columns = [str(column) for column in frame.columns]
-    check_unique(columns, f"{name} columns")
-    return columns
-
-
-def _matrix(frame: Any, channels: Sequence[str], name: str) -> Residuals:
-    if not channels:
-        raise StreamError(f"`{name}` must have at least one channel; it has none.")
-    by_text = {str(column): column for column in frame.columns}
-    arrays = []
-    for channel in channels:
-        column = as_array(frame[by_text[channel]].to_numpy(), channel)
-        if column.dtype.kind not in "iuf":
-            raise StreamError(
-                f"`{name}` column {channel!r} must hold numbers; got type "
-                f"{column.dtype}: if it is the label or the time, name it as such."
-            )
-        arrays.append(column)
-    dtype = np.result_type(np.float32, *(a.dtype for a in arrays))
-    return check_residuals(np.stack(arrays, axis=1).astype(dtype, copy=False), name)
 
 
 def _check_channels(
     channels: Sequence[str] | None, frame: object, rows: Rows, name: str
 ) -> tuple[str, ...]:
-    if channels is None and hasattr(frame, "columns"):
-        channels = _columns_of(frame, name)
+    if channels is None and is_frame(frame):
+        channels = columns_of(frame, name)
     if channels is None:
         return tuple(f"channel_{j}" for j in range(rows.n_channels))
     named = tuple(str(channel) for channel in channels)
@@ -404,14 +367,8 @@ def _check_tables(
             f"`train` and `test` must have the same channels; train has "
             f"{train.n_channels}, test has {test.n_channels}."
         )
-    if hasattr(test_given, "columns"):
-        columns = tuple(_columns_of(test_given, "test"))
-        if columns != channels:
-            check_same_channels(channels, columns)
-            raise StreamError(
-                "`train` and `test` must have their channels in the same order; "
-                "use ResidualStream.from_tables, which matches them by name."
-            )
+    if is_frame(test_given):
+        _check_order(test_given, channels, "test")
     if train.n_rows < 2:
         raise StreamError(
             f"`train` must have at least 2 rows to fit a reference; it has "
@@ -419,6 +376,16 @@ def _check_tables(
         )
     if test.n_rows < 1:
         raise StreamError("`test` must have at least 1 row; it is empty.")
+
+
+def _check_order(frame: object, channels: tuple[str, ...], name: str) -> None:
+    columns = columns_of(frame, name)
+    if tuple(columns) != channels:
+        check_same_channels(channels, columns, name)
+        raise StreamError(
+            f"`train` and `{name}` must have their channels in the same order; "
+            f"reorder the columns of `{name}`."
+        )
 
 
 def _check_against_test(array: _Array, name: str, n_test: int) -> _Array:
@@ -434,6 +401,8 @@ def _check_calibration(values: object, channels: tuple[str, ...]) -> Rows | None
     if values is None:
         return None
     rows = _as_rows(values, "calibration")
+    if is_frame(values):
+        _check_order(values, channels, "calibration")
     if rows.n_channels != len(channels):
         raise StreamError(
             f"`calibration` must have the {len(channels)} channels of train; it has "
@@ -471,6 +440,16 @@ def _unmatched(attacks: Sequence[Attack], labels: Labels) -> list[str]:
     if not missing:
         return []
     return [f"Named attacks without a labelled test row: {_listed(missing)}."]
+
+
+def _many_breaks(breaks: Ints, n_test: int) -> list[str]:
+    if len(breaks) <= max(MANY_BREAKS, n_test // MANY_BREAKS):
+        return []
+    return [
+        f"The time stamps cut the {n_test:,} test rows into {len(breaks):,} runs, and "
+        "no attack or alarm reaches over a cut: if that is jitter and not gaps, give "
+        "test_breaks=[0]."
+    ]
 
 
 def _check_telemetry(
@@ -514,20 +493,6 @@ def _check_telemetry(
             channels or None, train, from_train, "telemetry_channels"
         ),
     }
-
-
-def _kept(values: Any, keep: Bools) -> Any:
-    return None if values is None else values[keep]
-
-
-def _kept_rows(rows: Rows | None, keep: Bools) -> Rows | None:
-    return None if rows is None else KeptRows(rows, keep)
-
-
-def _moved(breaks: Ints, keep: Bools) -> Ints:
-    """Return where each run begins once rows are dropped; empty runs vanish."""
-    new_row = np.concatenate([[0], np.cumsum(keep)])
-    return np.unique(new_row[breaks][new_row[breaks] < new_row[-1]])
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:

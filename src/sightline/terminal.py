@@ -124,7 +124,7 @@ def remarks(evaluation: Evaluation) -> list[str]:
             )
     if quality.scale_blind_channels:
         told.append(
-            f"In so small a unit that they hardly count: "
+            f"Spread so little beside the others that they hardly count: "
             f"{_some(quality.scale_blind_channels)}. In units of each channel's own "
             f"spread ROC-AUC is {_share(evaluation.reference.standardised_roc_auc)}."
         )

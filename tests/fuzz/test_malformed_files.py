@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,7 +59,6 @@ def works_or_tells(read: Callable[[], ResidualStream]) -> None:
 def assert_one_sentence(message: str) -> None:
     assert message
     assert "\n" not in message
-    assert len(message) < 1000
 
 
 def a_stream() -> ResidualStream:
@@ -505,17 +505,17 @@ def evaluated() -> Evaluation:
 @fuzz(100)
 @given(st.one_of(JSON, st.dictionaries(NAMES, JSON)), DAMAGES)
 def test_damaged_evaluations_are_refused_or_summarised(
-    tmp_path_factory, evaluated, changes, damages
+    folder, evaluated, changes, damages
 ):
     values = evaluated.to_dict()
     texts = [damaged(json.dumps(values, indent=1).encode(), damages)]
     if isinstance(changes, dict):
         texts.append(json.dumps(values | changes).encode())
         texts.append(json.dumps({"schema": 1, "stream": changes} | changes).encode())
-    out = tmp_path_factory.mktemp("out")
+    out = folder / "results"
+    out.mkdir(exist_ok=True)
     for text in texts:
-        (out / "earlier").mkdir(exist_ok=True)
-        (out / "earlier" / "evaluation.json").write_bytes(text)
+        put(out / "earlier" / "evaluation.json", text)
         try:
             read_evaluation(out / "earlier")
         except FileError as error:
@@ -540,6 +540,7 @@ def test_damaged_traces_are_refused_or_read(folder, damages):
 
 
 def run(arguments: list[str], out: Path) -> None:
+    shutil.rmtree(out, ignore_errors=True)
     result = CliRunner().invoke(app, ["evaluate", *arguments, "--out", str(out)])
     assert result.exit_code in (0, 1), result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -556,8 +557,9 @@ def run(arguments: list[str], out: Path) -> None:
     SPLITS,
     st.one_of(st.just([]), DAMAGES),
 )
-def test_the_command_exits_with_0_or_1(tmp_path_factory, kind, split, damages):
-    place = tmp_path_factory.mktemp("cli")
+def test_the_command_exits_with_0_or_1(folder, kind, split, damages):
+    place = folder / f"cli_{kind}"
+    (place / "stream").mkdir(parents=True, exist_ok=True)
     arguments = [str(place / "stream")]
     if kind == "npz":
         arguments = [str(put(place / "s.npz", damaged(NPZ[True], damages)))]
@@ -567,7 +569,6 @@ def test_the_command_exits_with_0_or_1(tmp_path_factory, kind, split, damages):
         for k, data in files.items():
             arguments += [f"--{k}", str(put(place / f"{k}.csv", data))]
     elif kind == "parquet":
-        (place / "stream").mkdir()
         files = PARQUET | {split: damaged(PARQUET[split], damages)}
         for k, data in files.items():
             put(place / "stream" / k / "part-0.parquet", data)
@@ -580,12 +581,11 @@ def test_the_command_exits_with_0_or_1(tmp_path_factory, kind, split, damages):
 
 @fuzz(30)
 @given(META, SEGMENTS)
-def test_the_command_survives_any_names(tmp_path_factory, meta, segments):
-    place = tmp_path_factory.mktemp("names")
+def test_the_command_survives_any_names(folder, meta, segments):
     texts = {"meta_json": json.dumps(meta), "segments_json": json.dumps(segments)}
-    path = place / "[red]\udcff:smile:[/].npz"
+    path = folder / "[red]\udcff:smile:[b.npz"
     np.savez(path, **(ARRAYS | {k: np.array(v) for k, v in texts.items()}))
-    run([str(path)], place / "out")
+    run([str(path)], folder / "out")
 
 
 @fuzz(30)

@@ -18,6 +18,7 @@ import numpy as np
 from sightline.checks import Bools, Floats
 from sightline.errors import FileError, naming
 from sightline.segments import Attack
+from sightline.storage.paths import brief, stream_name
 from sightline.stream import ResidualStream, attack_free_rows
 
 
@@ -58,7 +59,7 @@ def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
             test_time=test.time,
             segments=_named(test.malicious),
             detector=train.detector,
-            name=folder.name,
+            name=stream_name(folder),
         )
 
 
@@ -137,8 +138,8 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if isinstance(error, FileError):
             raise
         raise FileError(
-            f"{path}: cannot be read as IPAL states at line {number} ({error}): it "
-            "must have one JSON object a line and be whole."
+            f"{path}: cannot be read as IPAL states at line {number} ({brief(error)}): "
+            "it must have one JSON object a line and be whole."
         ) from error
 
 

@@ -23,7 +23,7 @@ from sightline.storage.facts import (
     parse_json,
     plain_json,
 )
-from sightline.storage.paths import stream_name
+from sightline.storage.paths import brief, stream_name
 from sightline.stream import ResidualStream
 
 _TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
@@ -128,8 +128,8 @@ def read_arrays(
         raise
     except _DAMAGE as error:
         raise FileError(
-            f"{path}: is not a readable .npz file ({error}): write it again with "
-            "numpy.savez."
+            f"{path}: is not a readable .npz file ({brief(error)}): write it again "
+            "with numpy.savez."
         ) from error
     return arrays, others
 
@@ -154,8 +154,8 @@ def _read_array(
         ) from error
     except _DAMAGE as error:
         raise FileError(
-            f"{path}: array {name!r} cannot be read ({error}): write the file again "
-            "with numpy.savez."
+            f"{path}: array {name!r} cannot be read ({brief(error)}): write the file "
+            "again with numpy.savez."
         ) from error
 
 
@@ -197,7 +197,7 @@ def _items(array: npt.NDArray[Any], name: str) -> list[object]:
     try:
         return list(array.ravel().tolist())
     except ValueError as error:  # not a character
-        raise StreamError(f"`{name}` must be text; {error}.") from error
+        raise StreamError(f"`{name}` must be text; {brief(error)}.") from error
 
 
 def _text(value: object, name: str) -> str:
@@ -205,7 +205,9 @@ def _text(value: object, name: str) -> str:
         try:
             return value.decode()
         except UnicodeDecodeError as error:
-            raise StreamError(f"`{name}` must be UTF-8 text; {error}.") from error
+            raise StreamError(
+                f"`{name}` must be UTF-8 text; {brief(error)}."
+            ) from error
     if isinstance(value, str):
         return value
     raise StreamError(f"`{name}` must be text; got {type(value).__name__}.")
@@ -220,4 +222,4 @@ def _json(arrays: dict[str, npt.NDArray[Any]], name: str) -> object:
     except StreamError:
         raise
     except ValueError as error:
-        raise StreamError(f"`{name}` must be JSON text; {error}.") from error
+        raise StreamError(f"`{name}` must be JSON text; {brief(error)}.") from error

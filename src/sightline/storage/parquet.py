@@ -28,7 +28,7 @@ from sightline.storage.facts import (
     parse_json,
     plain_json,
 )
-from sightline.storage.paths import stream_name
+from sightline.storage.paths import brief, stream_name
 from sightline.stream import ResidualStream, attack_free_rows, check_same_channels
 
 # Rows decoded at a time: 51 channels of float32 make 13 MB.
@@ -203,7 +203,7 @@ def _write_parts(
                 pq.write_table(pa.table(columns), path)
             except (pa.ArrowException, UnicodeEncodeError) as error:
                 raise FileError(
-                    f"{folder}: cannot be written as Parquet ({_first_line(error)})."
+                    f"{folder}: cannot be written as Parquet ({brief(error)})."
                 ) from error
             start += len(piece)
 
@@ -322,7 +322,7 @@ def read_whole(path: Path) -> Any:
         return pl.from_arrow(opened.read())
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FileError(
-            f"{path}: is damaged ({_first_line(error)}): write it again."
+            f"{path}: is damaged ({brief(error)}): write it again."
         ) from error
 
 
@@ -360,7 +360,7 @@ def _decoded(batch: Any, name: str) -> npt.NDArray[Any]:
         return np.asarray(column.to_numpy(zero_copy_only=False))
     except (pa.ArrowException, ValueError) as error:
         raise StreamError(
-            f"`{name}` cannot be read as numbers ({_first_line(error)})."
+            f"`{name}` cannot be read as numbers ({brief(error)})."
         ) from error
 
 
@@ -372,8 +372,7 @@ def _opened(path: Path) -> Any:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FileError(
-            f"{path}: is not a readable Parquet file ({_first_line(error)}): write it "
-            "again."
+            f"{path}: is not a readable Parquet file ({brief(error)}): write it again."
         ) from error
 
 
@@ -388,14 +387,10 @@ def _batches(files: Sequence[Path], columns: Sequence[str]) -> Iterator[Any]:
             if isinstance(error, FileError | StreamError):
                 raise
             raise FileError(
-                f"{path}: is damaged ({_first_line(error)}): write it again."
+                f"{path}: is damaged ({brief(error)}): write it again."
             ) from error
         finally:
             opened.close()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0][:200]
 
 
 def _read_meta(path: Path) -> dict[str, Any]:
@@ -404,7 +399,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
     try:
         meta = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise FileError(f"{path}: must be a JSON object; {error}.") from error
+        raise FileError(f"{path}: must be a JSON object; {brief(error)}.") from error
     if not isinstance(meta, dict):
         raise FileError(f"{path}: must be a JSON object; got {type(meta).__name__}.")
     return meta

@@ -34,3 +34,8 @@ def reading(path: Path) -> Iterator[None]:
             f"{path}: cannot be read ({error.strerror or error}): check the path and "
             "its permissions."
         ) from error
+
+
+def brief(error: BaseException) -> str:
+    """Return the first line of what a library says, if need be cut."""
+    return (str(error).splitlines() or [""])[0][:200]

@@ -30,7 +30,7 @@ from sightline.metrics.segment import SegmentRow
 from sightline.storage.atomic import is_staged, staged_file, staged_folder
 from sightline.storage.facts import parse_json
 from sightline.storage.npz import read_arrays
-from sightline.storage.paths import reading
+from sightline.storage.paths import brief, reading
 
 # Train energy is kept as the lowest and highest of this many stretches.
 TRAIN_STRETCHES = 10_000
@@ -165,8 +165,8 @@ def read_evaluation(path: str | Path) -> Evaluation:
         raise FileError(f"{path}: there is no such evaluation.") from error
     except (OSError, ValueError) as error:
         raise FileError(
-            f"{path}: is not a readable evaluation ({error}): remove it and evaluate "
-            "again."
+            f"{path}: is not a readable evaluation ({brief(error)}): remove it and "
+            "evaluate again."
         ) from error
     if not isinstance(values, dict) or not isinstance(values.get("stream"), dict):
         raise FileError(f"{path}: is JSON, but not an evaluation.")

@@ -14,7 +14,7 @@ from sightline.storage.parquet import (
     read_column,
     read_whole,
 )
-from sightline.storage.paths import reading
+from sightline.storage.paths import brief, reading
 from sightline.stream import ResidualStream, check_same_channels, seconds_of
 
 # Rows looked at to tell numbers from text; a file that surprises later is read anew.
@@ -134,10 +134,9 @@ def _read_csv(path: Path) -> Any:
         OSError,
         ValueError,
     ) as error:
-        first_line = (str(error).splitlines() or [""])[0][:200]
         raise FileError(
-            f"{path}: cannot be read as a table ({first_line}): check that it has one "
-            "header line and the same number of columns in each row."
+            f"{path}: cannot be read as a table ({brief(error)}): check that it has "
+            "one header line and the same number of columns in each row."
         ) from error
     twice = _DUPLICATE.search("\n".join(frame.columns))
     if twice is not None and twice[1] in frame.columns:
