@@ -231,7 +231,7 @@ REMARKS: dict[str, tuple[Callable[[], ResidualStream], tuple[str, ...]]] = {
             test=GIVEN["test"] * [1, 1, 1e-4],
             channels=["LIT101", "FIT101", "P101"],
         ),
-        ("In so small a unit",),
+        ("Spread so little",),
     ),
     "no labels": (lambda: small_stream(labels=None), ("No labels", "No test row")),
     "no step": (small_stream, ("Seconds a row", "Drift holds both")),
