@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ class ChunkedRows:
 
     def chunks(self) -> Iterator[np.ndarray]:
         edges = [0, *self.cuts, len(self.values)]
-        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        for start, stop in pairwise(edges):
             yield self.values[start:stop].copy()
 
     def where(self, row: int) -> str:

@@ -163,7 +163,7 @@ def test_precision_is_the_inverse():
 
 
 def test_an_unknown_estimator_is_refused_with_the_known_ones():
-    with pytest.raises(StreamError, match="must be one of ledoit-wolf, .*got 'lw'"):
+    with pytest.raises(StreamError, match=r"must be one of ledoit-wolf, .*got 'lw'"):
         fit_reference(ArrayRows(TABLES["small"]), estimator="lw")
 
 
@@ -177,7 +177,7 @@ def test_train_that_never_changes_is_refused(estimator):
 def test_a_singular_covariance_is_refused_when_fitted(seed):
     values = correlated(400, 3, seed)
     values = np.column_stack([values, values[:, 0] + values[:, 1]])
-    with pytest.raises(StreamError, match="empirical covariance .* is singular"):
+    with pytest.raises(StreamError, match=r"empirical covariance .* is singular"):
         fit_reference(ArrayRows(values), estimator="empirical")
 
 
@@ -303,6 +303,11 @@ def test_constant_channels_are_told_apart_from_quiet_ones():
     assert moments_of(values).constant.tolist() == [True, False, True]
 
 
+def test_a_channel_that_changes_between_parts_is_not_constant():
+    values = np.repeat([[1.0, 5.0], [2.0, 5.0]], [20, 30], axis=0)  # folds of 10
+    assert merged(fold_moments(ArrayRows(values))).constant.tolist() == [False, True]
+
+
 def test_ticks_count_every_row_once():
     seen = []
     fold_moments(
@@ -396,22 +401,39 @@ def test_moment_matched_divergence_bounds_a_mixtures_from_below(w, m1, m2, s1, s
 # Cross-fitting
 
 
-@pytest.mark.parametrize(("n", "p"), [(53, 3), (400, 6), (30, 20)])
-def test_crossfit_excess_is_the_brute_force_one(n, p):
+ORACLES = {
+    "ledoit-wolf": lambda values: sklearn.covariance.ledoit_wolf(values)[0],
+    "oas": lambda values: sklearn.covariance.oas(values - values.mean(axis=0))[0],
+    "empirical": sklearn.covariance.empirical_covariance,
+}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "n", "p"),
+    [
+        ("ledoit-wolf", 53, 3),
+        ("ledoit-wolf", 400, 6),
+        ("ledoit-wolf", 30, 20),
+        ("oas", 100, 4),
+        ("empirical", 100, 4),
+    ],
+)
+def test_crossfit_excess_is_the_brute_force_one(estimator, n, p):
     values = correlated(n, p)
-    train_energy = float(
-        np.mean(energy_trace(values, fit_reference(ArrayRows(values))))
-    )
+    reference = fit_reference(ArrayRows(values), estimator=estimator)
+    train_energy = float(np.mean(energy_trace(values, reference)))
     excess = []
     for k in range(5):
         inside = np.zeros(n, bool)
         inside[n * k // 5 : n * (k + 1) // 5] = True
-        covariance, _ = sklearn.covariance.ledoit_wolf(values[~inside])
+        covariance = ORACLES[estimator](values[~inside])
         centered = values[inside] - values[~inside].mean(axis=0)
         solved = np.linalg.solve(covariance, centered.T).T
         excess.append(np.mean(np.sum(centered * solved, axis=1) / 2) - train_energy)
-    found = crossfit_excess(fold_moments(ArrayRows(values)), train_energy)
-    assert found == pytest.approx(np.median(excess), rel=1e-9)
+    folds = fold_moments(ArrayRows(values))
+    assert crossfit_excess(folds, train_energy, estimator=estimator) == pytest.approx(
+        np.median(excess), rel=1e-9
+    )
 
 
 def test_too_few_rows_have_no_crossfit_excess():

@@ -3,6 +3,7 @@
 import lzma
 import math
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -143,7 +144,9 @@ def _read_array(
         with archive.open(info) as member:
             _check_header(member, info.file_size, f"{path}: array {name!r}")
         with archive.open(info) as member:
-            return np.asarray(np.lib.format.read_array(member, allow_pickle=False))
+            array = np.asarray(np.lib.format.read_array(member, allow_pickle=False))
+        _check_characters(array)
+        return array
     except FileError:
         raise
     except MemoryError as error:
@@ -184,20 +187,21 @@ def _check_header(member: IO[bytes], size: int, place: str) -> None:
         )
 
 
+def _check_characters(array: npt.NDArray[Any]) -> None:
+    """Refuse text with code points beyond Unicode, on which numpy itself breaks."""
+    if array.dtype.kind == "U" and array.nbytes:
+        codes = np.frombuffer(array.astype(array.dtype.newbyteorder("=")), np.uint32)
+        if codes.max(initial=0) > sys.maxunicode:
+            raise ValueError("it holds what is not text")
+
+
 def _texts(array: npt.NDArray[Any], name: str) -> list[str]:
     if array.ndim != 1 or array.dtype.kind not in "US":
         raise StreamError(
             f"`{name}` must be a list of names; got shape {array.shape} of type "
             f"{array.dtype}."
         )
-    return [_text(item, name) for item in _items(array, name)]
-
-
-def _items(array: npt.NDArray[Any], name: str) -> list[object]:
-    try:
-        return list(array.ravel().tolist())
-    except ValueError as error:  # not a character
-        raise StreamError(f"`{name}` must be text; {brief(error)}.") from error
+    return [_text(item, name) for item in array.tolist()]
 
 
 def _text(value: object, name: str) -> str:
@@ -218,7 +222,7 @@ def _json(arrays: dict[str, npt.NDArray[Any]], name: str) -> object:
     if array.size != 1:
         raise StreamError(f"`{name}` must be one JSON text; got shape {array.shape}.")
     try:
-        return parse_json(_text(_items(array, name)[0], name))
+        return parse_json(_text(array.item(), name))
     except StreamError:
         raise
     except ValueError as error:

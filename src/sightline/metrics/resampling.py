@@ -1,0 +1,383 @@
+"""How far a figure may be trusted: intervals, and what chance would give.
+
+Attacks are few and long, and energy is autocorrelated, so neither attack steps nor
+normal steps are independent. Attacks are drawn whole, attack-free time in blocks. The
+chance floor moves the labels along the stream, which keeps the autocorrelation of the
+energy and its alarm rate.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.checks import NORMAL, Bools, Floats, Ints, Labels
+from sightline.metrics.windows import WindowEnergies
+from sightline.segments import Segment, segments_of
+
+N_REPLICATES = 500
+N_SHIFTS = 199
+# With fewer attacks than this an interval is marked.
+FEW_EVENTS = 10
+# A figure is above its floor where at most this share of shifts reaches it.
+FLOOR_SHARE = 0.05
+_PAUC = (0.01, 0.05)
+_SHARES = (
+    "roc_auc",
+    "average_precision",
+    "mean_segment_auc",
+    "p_full",
+    "f1",
+    "precision",
+    "recall",
+)
+
+
+def block_length(series: Floats) -> int:
+    """Return the block length of Politis and White for a series.
+
+    Politis and White (2004), doi:10.1081/ETC-120028836, with the correction of Patton,
+    Politis and White (2009), doi:10.1080/07474930802459016, for the circular block
+    bootstrap. 1 where the series shows no autocorrelation.
+    """
+    n = len(series)
+    if n < 10 or np.ptp(series) == 0:
+        return 1
+    run = max(5, int(np.log10(n)))
+    most = int(np.ceil(np.sqrt(n))) + run
+    longest = int(np.ceil(min(3 * np.sqrt(n), n / 3)))
+    autocovariance = _autocovariance(series, min(most, n - 1))
+    correlation = np.abs(autocovariance / autocovariance[0])
+    small = correlation[1:] < 2 * np.sqrt(np.log10(n) / n)
+    # The first lag after which `run` correlations in a row are small.
+    in_a_row = np.convolve(small, np.ones(run, int), mode="valid")
+    quiet = np.flatnonzero(in_a_row == run)
+    bandwidth = 2 * max(int(quiet[0]), 1) if len(quiet) else most
+    lags = np.arange(1, min(bandwidth, len(autocovariance) - 1) + 1)
+    taper = np.where(lags <= bandwidth / 2, 1.0, 2 * (1 - lags / bandwidth))
+    weighed = taper * autocovariance[lags]
+    variance = autocovariance[0] + 2 * weighed.sum()
+    if variance <= 0:
+        return longest
+    spread = 2 * np.sum(lags * weighed)
+    length = (2 * spread**2 / (4 / 3 * variance**2)) ** (1 / 3) * n ** (1 / 3)
+    return int(np.clip(np.ceil(length), 1, longest))
+
+
+def _autocovariance(series: Floats, n_lags: int) -> Floats:
+    n = len(series)
+    centered = series - series.mean()
+    size = 1 << int(np.ceil(np.log2(n + n_lags + 1)))
+    spectrum = np.abs(np.fft.rfft(centered, size)) ** 2
+    return np.fft.irfft(spectrum, size)[: n_lags + 1] / n
+
+
+@dataclass(frozen=True, eq=False)
+class Drawable:
+    """A test stream cut into what is drawn: attacks, and blocks of attack-free time.
+
+    `unit_of_row` codes a normal block b as b and an attack k as -(k + 1). `order` lists
+    the rows by falling energy, `tied` tells where one has the energy of the one before.
+    Sums over each attack and block stand ready, so that a replicate costs one pass over
+    the sorted rows and no sort.
+    """
+
+    energy: Floats
+    unit_of_row: npt.NDArray[np.int32]
+    order: Ints
+    tied: Bools
+    units_sorted: npt.NDArray[np.int32]
+    block: int
+    attack_rows: Floats
+    attack_alarms: Floats
+    block_rows: Floats
+    block_alarms: Floats
+    block_energy: Floats
+    alarm_rows: Ints
+
+    @classmethod
+    def of(
+        cls,
+        energy: Floats,
+        labels: Labels,
+        is_alarm: Bools,
+        attacks: Sequence[Segment],
+        breaks: Ints,
+        *,
+        block: int | None = None,
+    ) -> "Drawable":
+        """Cut the stream and sort its energy, once; `block` is estimated if None."""
+        from sightline.metrics.resampling_kernels import NOTHING
+
+        if block is None:
+            tiny = np.finfo(np.float64).tiny
+            block = block_length(np.log(np.maximum(energy[labels == NORMAL], tiny)))
+        units = np.full(len(energy), NOTHING, np.int32)
+        n_blocks = 0
+        for stretch in segments_of(labels == NORMAL, breaks):
+            within = np.arange(stretch.length) // block
+            units[stretch.rows] = n_blocks + within
+            n_blocks += int(within[-1]) + 1
+        for k, attack in enumerate(attacks):
+            units[attack.rows] = -(k + 1)
+        order = np.argsort(energy)[::-1].astype(np.int64)
+        falling = energy[order]
+        normal = labels == NORMAL
+
+        def per_block(weights: Floats) -> Floats:
+            summed = np.bincount(units[normal], weights[normal], minlength=n_blocks)
+            return summed.astype(np.float64)
+
+        return cls(
+            energy=energy,
+            unit_of_row=units,
+            order=order,
+            tied=np.concatenate([[False], falling[1:] == falling[:-1]]),
+            units_sorted=units[order],
+            block=block,
+            attack_rows=np.array([float(a.length) for a in attacks]),
+            attack_alarms=np.array([float(is_alarm[a.rows].sum()) for a in attacks]),
+            block_rows=per_block(np.ones(len(energy))),
+            block_alarms=per_block(is_alarm.astype(np.float64)),
+            block_energy=per_block(energy),
+            alarm_rows=np.flatnonzero(is_alarm),
+        )
+
+
+def draws(
+    n_attacks: int, n_blocks: int, *, n_replicates: int, seed: int
+) -> Iterator[tuple[Floats, Floats]]:
+    """Yield how often each attack and each block is drawn; same seed, same draws."""
+    rng = np.random.default_rng(seed)
+    for _ in range(n_replicates):
+        yield _counts(rng, n_attacks), _counts(rng, n_blocks)
+
+
+def _counts(rng: np.random.Generator, n: int) -> Floats:
+    if n == 0:
+        return np.empty(0)
+    return np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)
+
+
+def figures_of_draw(
+    stream: Drawable,
+    attack_weight: Floats,
+    block_weight: Floats,
+    *,
+    train_mean: float,
+    windows: WindowEnergies | None = None,
+) -> dict[str, float]:
+    """Return every figure of the stream with its attacks and blocks reweighted."""
+    from sightline.metrics.resampling_kernels import middle_rows
+
+    normal_total = float(block_weight @ stream.block_rows)
+    upper, lower = middle_rows(stream.units_sorted, block_weight, normal_total)
+    median = stream.energy[stream.order[[upper, lower]]].mean()
+    figures = {
+        "d_drift": float(block_weight @ stream.block_energy) / normal_total
+        - train_mean,
+        "d_drift_robust": float(median) - train_mean,
+    }
+    if len(attack_weight) == 0:
+        return figures
+    figures |= rank_figures(
+        stream, stream.units_sorted, attack_weight, block_weight, normal_total
+    )
+    figures |= alarm_figures(
+        float(attack_weight @ stream.attack_alarms),
+        float(block_weight @ stream.block_alarms),
+        float(attack_weight @ stream.attack_rows),
+    )
+    if windows is not None:
+        drawn = np.repeat(windows.attack_d_full, attack_weight.astype(np.int64))
+        n_pairs = float(attack_weight @ windows.plan.n_matched)
+        wins = float(attack_weight @ windows.wins)
+        figures["median_d_full"] = float(np.median(drawn))
+        figures["p_full"] = wins / n_pairs if n_pairs else np.nan
+    return figures
+
+
+def rank_figures(
+    stream: Drawable,
+    units_sorted: npt.NDArray[np.int32],
+    attack_weight: Floats,
+    block_weight: Floats,
+    normal_total: float,
+) -> dict[str, float]:
+    """Return the rank metrics of one reweighted or relabelled stream."""
+    from sightline.metrics.resampling_kernels import rank_pass
+
+    limits = np.array([*_PAUC, 1.0])
+    areas, above = np.empty(3), np.empty(len(attack_weight))
+    attack_total = float(attack_weight @ stream.attack_rows)
+    average_precision = rank_pass(
+        units_sorted,
+        stream.tied,
+        block_weight,
+        attack_weight,
+        normal_total,
+        attack_total,
+        limits,
+        areas,
+        above,
+    )
+    segment_auc = 1 - above / (stream.attack_rows * normal_total)
+    pauc_1, pauc_5 = (
+        (area - a**2 / 2) / (a - a**2 / 2)
+        for area, a in zip(areas[:2], _PAUC, strict=True)
+    )
+    return {
+        "roc_auc": float(areas[2]),
+        "pauc_1": float(pauc_1),
+        "pauc_5": float(pauc_5),
+        "average_precision": average_precision,
+        "mean_segment_auc": float(attack_weight @ segment_auc / attack_weight.sum()),
+    }
+
+
+def alarm_figures(true: float, false: float, n_attack: float) -> dict[str, float]:
+    """Return precision, recall and F1 from counts of alarm steps."""
+    n_alarms = true + false
+    return {
+        "f1": 2 * true / (n_attack + n_alarms),
+        "precision": true / n_alarms if n_alarms else np.nan,
+        "recall": true / n_attack,
+    }
+
+
+def bootstrap(
+    stream: Drawable,
+    *,
+    train_mean: float,
+    windows: WindowEnergies | None = None,
+    n_replicates: int = N_REPLICATES,
+    seed: int = 0,
+) -> dict[str, Floats]:
+    """Return each figure in every replicate of the event-and-block bootstrap."""
+    replicates = [
+        figures_of_draw(stream, attacks, blocks, train_mean=train_mean, windows=windows)
+        for attacks, blocks in draws(
+            len(stream.attack_rows),
+            len(stream.block_rows),
+            n_replicates=n_replicates,
+            seed=seed,
+        )
+    ]
+    return {
+        name: np.array([replicate[name] for replicate in replicates])
+        for name in replicates[0]
+    }
+
+
+def percentile_interval(
+    name: str, estimate: float | None, replicates: Floats, n_attacks: int
+) -> tuple[float, float] | None:
+    """Return the 95% interval of a figure, widened for few attacks.
+
+    With k attacks a percentile interval is too narrow; about the estimate it is
+    stretched by sqrt(k / (k - 1)) t(0.975, k - 1) / 1.96. None where it is undefined.
+    """
+    known = replicates[np.isfinite(replicates)]
+    if estimate is None or len(known) == 0:
+        return None
+    low, high = np.percentile(known, [2.5, 97.5])
+    if not name.startswith("d_drift"):
+        if n_attacks < 2:
+            return None
+        stretch = _stretch(n_attacks)
+        low = estimate - stretch * (estimate - low)
+        high = estimate + stretch * (high - estimate)
+    if name in _SHARES:
+        low, high = max(low, 0.0), min(high, 1.0)
+    elif name.startswith("pauc"):
+        high = min(high, 1.0)
+    return float(low), float(high)
+
+
+@cache
+def _stretch(n_attacks: int) -> float:
+    from scipy.special import stdtrit
+
+    k = n_attacks
+    return float(np.sqrt(k / (k - 1)) * stdtrit(k - 1, 0.975) / 1.96)
+
+
+def count_interval(hits: int, n: int) -> tuple[float, float]:
+    """Return the exact (Clopper-Pearson) 95% interval of a count of n."""
+    from scipy.special import betaincinv
+
+    low = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, 0.025))
+    high = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 0.975))
+    return low * n, high * n
+
+
+def chance(
+    stream: Drawable,
+    *,
+    windows: WindowEnergies | None = None,
+    n_shifts: int = N_SHIFTS,
+    seed: int = 0,
+) -> dict[str, Floats]:
+    """Return each figure for labels moved along the stream, once for every shift.
+
+    Window figures would need all windows anew; there each attack is stood in for by one
+    of its own matched normal windows, drawn at random.
+    """
+    from sightline.metrics.resampling_kernels import alarm_pass, shifted_units
+
+    rng = np.random.default_rng(seed)
+    n_rows, n_attacks = len(stream.energy), len(stream.attack_rows)
+    shifts = (
+        rng.integers(1, n_rows, n_shifts) if n_rows > 1 else np.zeros(n_shifts, int)
+    )
+    once, each = np.ones(len(stream.block_rows)), np.ones(n_attacks)
+    normal_total = float(stream.block_rows.sum())
+    units = np.empty_like(stream.unit_of_row)
+    rows = []
+    for shift in shifts.tolist():
+        shifted_units(stream.order, stream.unit_of_row, shift, units)
+        figures = rank_figures(stream, units, each, once, normal_total)
+        true, false, hits = alarm_pass(
+            stream.alarm_rows, stream.unit_of_row, shift, n_attacks
+        )
+        figures |= alarm_figures(true, false, float(stream.attack_rows.sum()))
+        figures["hits"] = float(hits)
+        rows.append(figures)
+    at_chance = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    if windows is not None:
+        at_chance |= _window_chance(windows, rng, n_shifts)
+    return at_chance
+
+
+def _window_chance(
+    windows: WindowEnergies, rng: np.random.Generator, n_shifts: int
+) -> dict[str, Floats]:
+    n_matched = windows.plan.n_matched
+    used = np.flatnonzero(n_matched > 1)
+    if len(used) == 0:
+        return {}
+    wins, energies = np.zeros(n_shifts), []
+    for i in used.tolist():
+        matched = windows.matched(i)
+        drawn = matched[rng.integers(0, len(matched), n_shifts)]
+        wins += np.searchsorted(np.sort(matched), drawn, side="left")
+        energies.append(drawn)
+    return {
+        "p_full": wins / float(np.sum(n_matched[used] - 1)),
+        "median_d_full": np.median(np.array(energies), axis=0),
+    }
+
+
+def floor_of(estimate: float | None, at_chance: Floats) -> dict[str, Any] | None:
+    """Return the mean over shifts, and whether at most 5% of them reach the figure."""
+    known = at_chance[np.isfinite(at_chance)]
+    if estimate is None or len(known) == 0:
+        return None
+    reached = np.mean(np.where(np.isfinite(at_chance), at_chance, -np.inf) >= estimate)
+    return {
+        "value": float(known.mean()),
+        "above_floor": bool(reached <= FLOOR_SHARE),
+    }

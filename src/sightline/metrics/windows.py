@@ -1,0 +1,253 @@
+"""Attack windows against normal windows of the same length: D_FULL, D_MS, P_FULL.
+
+All in whitened coordinates, where the reference is N(0, I). With m and C the mean and
+covariance of a window of W rows,
+
+    kl = (tr C + |m|^2 - p - log det C) / 2,   d_full = W kl,   d_ms = W |m|^2 / 2,
+
+where (W C + p I) / (W + p) stands for C: p pseudo-rows of the reference itself, so
+that the value is finite for every window and does not jump at W = p. The plain value,
+where C has full rank, is `kl_plain`; for it the paper's Theorem 1 holds:
+mean energy - p/2 = kl_plain + (log det C) / 2.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sightline.checks import NORMAL, Floats, Ints, Labels
+from sightline.segments import Segment, segments_of
+
+# At most this many normal windows are matched to one attack.
+MOST_MATCHED = 1000
+# Below this many rows a channel, a window's covariance is mostly noise.
+RELIABLE_ROWS = 2
+# A pivot this small beside its own variance means that C is singular.
+SINGULAR_PIVOT = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class WindowPlan:
+    """Which windows to measure: for each attack its own, and its matched ones.
+
+    The windows of attack i are ``starts[bounds[i]:bounds[i + 1]]``, sorted, all of
+    ``lengths[i]`` rows; ``own[i]`` is the attack itself.
+    """
+
+    starts: Ints
+    bounds: Ints
+    lengths: Ints
+    own: Ints
+
+    @property
+    def n_matched(self) -> Ints:
+        """Number of matched normal windows of each attack."""
+        return np.diff(self.bounds) - 1
+
+
+def matched_starts(stretches: Sequence[Segment], length: int) -> Ints:
+    """Return the first rows of normal windows of a length, at most 1000 of them.
+
+    They begin every ``max(1, length // 2)`` rows from the beginning of each
+    attack-free stretch and lie wholly in it.
+
+    Examples
+    --------
+    >>> matched_starts([Segment(0, 10), Segment(20, 23)], 4)
+    array([0, 2, 4, 6])
+    """
+    step = max(1, length // 2)
+    found = [
+        np.arange(stretch.start, stretch.stop - length + 1, step)
+        for stretch in stretches
+        if stretch.length >= length
+    ]
+    starts = np.concatenate(found) if found else np.empty(0, np.int64)
+    n = len(starts)
+    if n > MOST_MATCHED:
+        starts = starts[(np.arange(MOST_MATCHED) * n) // MOST_MATCHED]
+    return starts.astype(np.int64)
+
+
+def plan_windows(
+    attacks: Sequence[Segment], labels: Labels, breaks: Ints
+) -> WindowPlan:
+    """Match normal windows to each attack."""
+    stretches = segments_of(labels == NORMAL, breaks)
+    per_attack, own, total = [], [], 0
+    for attack in attacks:
+        starts = matched_starts(stretches, attack.length)
+        place = int(np.searchsorted(starts, attack.start))
+        per_attack.append(np.insert(starts, place, attack.start))
+        own.append(total + place)
+        total += len(starts) + 1
+    counts = [len(starts) for starts in per_attack]
+    return WindowPlan(
+        starts=np.concatenate(per_attack) if per_attack else np.empty(0, np.int64),
+        bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        lengths=np.array([attack.length for attack in attacks], dtype=np.int64),
+        own=np.array(own, dtype=np.int64),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class WindowEnergies:
+    """The integrated energies of all planned windows, and the attacks' own moments."""
+
+    plan: WindowPlan
+    d_full: Floats
+    d_ms: Floats
+    means: Floats
+    seconds: Floats
+
+    @property
+    def attack_d_full(self) -> Floats:
+        """D_FULL of each attack."""
+        return self.d_full[self.plan.own]
+
+    @cached_property
+    def wins(self) -> Ints:
+        """How many of its matched windows each attack outweighs."""
+        counts = [
+            int(np.sum(own > self.matched(i)))
+            for i, own in enumerate(self.attack_d_full)
+        ]
+        return np.array(counts, dtype=np.int64)
+
+    def matched(self, i: int) -> Floats:
+        """Return D_FULL of the normal windows matched to attack i."""
+        first, last = self.plan.bounds[i], self.plan.bounds[i + 1]
+        return np.delete(self.d_full[first:last], self.plan.own[i] - first)
+
+
+class WindowCollector:
+    """Fills the planned windows from whitened rows that arrive in order."""
+
+    def __init__(self, plan: WindowPlan, p: int) -> None:
+        self.plan = plan
+        n_windows, n_attacks = len(plan.starts), len(plan.lengths)
+        # Windows of one attack that are being filled at the same time.
+        self._n_slots = np.array(
+            [
+                _most_at_once(plan.starts[first:last], length)
+                for first, last, length in zip(
+                    plan.bounds[:-1], plan.bounds[1:], plan.lengths, strict=True
+                )
+            ],
+            dtype=np.int64,
+        )
+        self._slots = np.cumsum(self._n_slots) - self._n_slots
+        n_slots = int(self._n_slots.sum())
+        self._first_open = plan.bounds[:-1].copy()
+        self._next_open = plan.bounds[:-1].copy()
+        self._counts = np.zeros(n_slots)
+        self._means = np.zeros((n_slots, p))
+        self._seconds = np.zeros((n_slots, p, p))
+        self._kept = np.full(n_windows, -1)
+        self._kept[plan.own] = np.arange(n_attacks)
+        self._kept_means = np.zeros((n_attacks, p))
+        self._kept_seconds = np.zeros((n_attacks, p, p))
+        self._d_full = np.full(n_windows, np.nan)
+        self._d_ms = np.full(n_windows, np.nan)
+
+    def take(self, start: int, whitened: Floats) -> None:
+        """Take in the rows from `start` on."""
+        from sightline.metrics.window_kernels import take_block
+
+        take_block(
+            start,
+            whitened,
+            self.plan.starts,
+            self.plan.bounds,
+            self.plan.lengths,
+            self._first_open,
+            self._next_open,
+            self._slots,
+            self._n_slots,
+            self._counts,
+            self._means,
+            self._seconds,
+            self._kept,
+            self._kept_means,
+            self._kept_seconds,
+            self._d_full,
+            self._d_ms,
+        )
+
+    def energies(self) -> WindowEnergies:
+        """Return what was measured, once all rows were taken in."""
+        return WindowEnergies(
+            self.plan, self._d_full, self._d_ms, self._kept_means, self._kept_seconds
+        )
+
+
+def _most_at_once(starts: Ints, length: int) -> int:
+    """Return how many of the sorted windows overlap at most."""
+    still_open = np.searchsorted(starts, starts - length, side="right")
+    return int(np.max(np.arange(1, len(starts) + 1) - still_open))
+
+
+def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:
+    """Return the plug-in Gaussian KL of a window's own moments; None if singular.
+
+    Parameters
+    ----------
+    mean, second : array
+        Mean and centred second-moment sum of the window's whitened rows.
+    n_rows : int
+        Length of the window.
+    """
+    p = len(mean)
+    if n_rows <= p:
+        return None
+    covariance = second / n_rows
+    variance = np.diag(covariance)
+    if not (variance > 0).all():
+        return None
+    scale = np.sqrt(variance)
+    try:
+        pivots = np.diag(np.linalg.cholesky(covariance / np.outer(scale, scale))) ** 2
+    except np.linalg.LinAlgError:
+        return None
+    if pivots.min() < SINGULAR_PIVOT:
+        return None
+    log_det = float(np.sum(np.log(pivots)) + np.sum(np.log(variance)))
+    return 0.5 * float(np.trace(covariance) + mean @ mean - p - log_det)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windows:
+    """How often an attack window outweighs normal windows of its length."""
+
+    p_full: float | None = None
+    p_full_per_segment: float | None = None
+    median_d_full: float | None = None
+    n_segments: int | None = None
+    n_matched_windows: int | None = None
+    n_unmatched_segments: int | None = None
+
+
+def measure_windows(energies: WindowEnergies) -> Windows:
+    """Summarise the windows of all attacks.
+
+    `p_full` is the share of (attack, matched window) pairs in which the attack has the
+    larger D_FULL, each pair weighing the same (the paper's figure, in which short
+    attacks dominate); `p_full_per_segment` lets each attack weigh the same.
+    """
+    n_matched = energies.plan.n_matched
+    matched = n_matched > 0
+    if len(n_matched) == 0:
+        return Windows()
+    wins = energies.wins
+    return Windows(
+        p_full=float(wins.sum() / n_matched.sum()) if matched.any() else None,
+        p_full_per_segment=float(np.mean(wins[matched] / n_matched[matched]))
+        if matched.any()
+        else None,
+        median_d_full=float(np.median(energies.attack_d_full)),
+        n_segments=len(n_matched),
+        n_matched_windows=int(n_matched.sum()),
+        n_unmatched_segments=int((~matched).sum()),
+    )
