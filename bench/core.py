@@ -32,7 +32,8 @@ from sightline.metrics.ranking import (
     rank_attacks,
     roc_auc_of_ranks,
 )
-from sightline.reference import fit_reference, fold_moments, merged, scale_of
+from sightline.moments import fold_moments, merged
+from sightline.reference import fit_reference, scale_of
 from sightline.rows import ArrayRows
 from sightline.segments import segments_of
 

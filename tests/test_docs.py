@@ -22,7 +22,6 @@ from sightline import (
     write_results,
 )
 from sightline.cli import app
-from sightline.terminal import remarks
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -249,7 +248,7 @@ REMARKS: dict[str, tuple[Callable[[], ResidualStream], tuple[str, ...]]] = {
 @pytest.mark.parametrize("case", REMARKS)
 def test_remarks_are_quoted_as_they_are(case: str) -> None:
     make, beginnings = REMARKS[case]
-    told = remarks(evaluate(make()))
+    told = evaluate(make()).notices
     page = OWN_RESIDUALS.read_text(encoding="utf-8")
     for beginning in beginnings:
         (sentence,) = [s for s in told if s.startswith(beginning)]

@@ -9,12 +9,8 @@ from hypothesis import strategies as st
 from strategies import ChunkedRows, cuts, inner_cuts, seeds
 
 from sightline import Reference, StreamError, energy_trace, fit_reference
-from sightline.reference import (
-    ESTIMATORS,
-    crossfit_excess,
-    fold_moments,
-    merged,
-)
+from sightline.moments import fold_moments, merged
+from sightline.reference import ESTIMATORS, crossfit_excess
 from sightline.rows import ArrayRows
 
 

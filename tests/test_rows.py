@@ -62,7 +62,7 @@ def test_fewer_rows_than_announced_are_refused():
 
 
 def test_more_rows_than_announced_are_refused():
-    with pytest.raises(StreamError, match="10 were announced"):
+    with pytest.raises(StreamError, match="10 rows announced"):
         list(read_on_grid(Announced(numbered(12), [10])))
 
 

@@ -7,8 +7,8 @@ import pytest
 from strategies import ChunkedRows
 
 from sightline import Attack, ResidualStream, StreamError
+from sightline.intake import seconds_of
 from sightline.rows import gather_rows
-from sightline.stream import seconds_of
 
 TRAIN = np.arange(12.0).reshape(6, 2)
 TEST = np.arange(10.0).reshape(5, 2) / 10

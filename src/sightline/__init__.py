@@ -10,7 +10,7 @@ from sightline.errors import (
     StreamError,
     UndefinedMetricWarning,
 )
-from sightline.evaluation import Evaluation, evaluate
+from sightline.evaluation import Evaluation
 from sightline.recording import Recording, Tag
 from sightline.reference import Reference, fit_reference
 from sightline.segments import Attack, Segment
@@ -22,6 +22,7 @@ from sightline.storage import (
     write_stream,
 )
 from sightline.stream import ResidualStream
+from sightline.walk import evaluate
 
 __all__ = [
     "Attack",

@@ -15,8 +15,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sightline._version import __version__
 from sightline.errors import FileError, SightlineError, naming
-from sightline.evaluation import Progress as ProgressTold
-from sightline.evaluation import evaluate
 from sightline.storage import (
     check_out,
     folder_name,
@@ -27,6 +25,8 @@ from sightline.storage import (
 )
 from sightline.stream import ResidualStream
 from sightline.terminal import summary
+from sightline.walk import Progress as ProgressTold
+from sightline.walk import evaluate
 
 app = typer.Typer(
     help="What an anomaly detector can see, before any alarm rule is chosen.",

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.checks import Bools, Floats, check_residuals
+from sightline.checks import Bools, Floats
 from sightline.errors import StreamError
-from sightline.reference import Reference, Tick, no_tick
-from sightline.rows import BLOCK_ROWS, ArrayRows, Rows, read_on_grid, refuse_nonfinite
+from sightline.moments import Tick, no_tick
+from sightline.reference import Reference
+from sightline.rows import BLOCK_ROWS, Rows, as_rows, read_on_grid, refuse_nonfinite
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,7 +60,7 @@ def energy_trace(residuals: object, reference: Reference) -> Floats:
     StreamError
         Where residuals are not finite or have other channels than the reference.
     """
-    rows = as_rows(residuals, reference)
+    rows = _rows_for(residuals, reference)
     return score_rows(rows, reference, name="residuals").energy
 
 
@@ -80,29 +81,31 @@ def contributions(residuals: object, reference: Reference) -> Floats:
     -------
     array of shape (n, p)
     """
-    rows = as_rows(residuals, reference)
+    rows = _rows_for(residuals, reference)
     parts = np.empty((rows.n_rows, rows.n_channels))
     for start, block in read_on_grid(rows):
         centered = block - reference.mean
         parts[start : start + len(block)] = (
             0.5 * centered * (centered @ reference.precision)
         )
+    if not np.isfinite(parts).all():
+        refuse_nonfinite(rows, "residuals", _numbered(rows))
     return parts
 
 
-def as_rows(residuals: object, reference: Reference) -> Rows:
+def _rows_for(residuals: object, reference: Reference) -> Rows:
     """Return residuals as rows with the channels of the reference."""
-    rows = (
-        residuals
-        if isinstance(residuals, Rows)
-        else ArrayRows(check_residuals(residuals, "residuals"))
-    )
+    rows = as_rows(residuals, "residuals")
     if rows.n_channels != len(reference.mean):
         raise StreamError(
             f"`residuals` must have the {len(reference.mean)} channels of the "
             f"reference; got {rows.n_channels}."
         )
     return rows
+
+
+def _numbered(rows: Rows) -> list[str]:
+    return [str(j) for j in range(rows.n_channels)]
 
 
 def score_rows(
@@ -135,7 +138,7 @@ def score_rows(
     tick : callable
         Told the number of rows of each block done.
     """
-    from sightline.kernels import center_and_weigh, energies
+    from sightline.kernels.residuals import center_and_weigh, energies
 
     p = rows.n_channels
     counted = np.ones(rows.n_rows, np.bool_) if counted is None else counted
@@ -160,8 +163,7 @@ def score_rows(
                 unsigned = unsigned[(block[:, unsigned] >= 0).all(axis=0)]
             tick(len(block))
     if not np.isfinite(energy).all():
-        named = channels or [str(j) for j in range(p)]
-        refuse_nonfinite(rows, name, named)
+        refuse_nonfinite(rows, name, channels or _numbered(rows))
     n_values = int(counted.sum()) * p
     usable = n_values > 0 and 0 < second and np.isfinite(fourth)
     return Scored(

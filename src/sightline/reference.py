@@ -1,19 +1,15 @@
-"""The normal reference P0 = N(mu0, S0), from moments that add up.
+"""The normal reference P0 = N(mu0, S0); only attack-free training residuals come in."""
 
-Only attack-free training residuals come in here. One pass over any blocks, or
-over the partitions of a cluster, gives the same reference as the whole array.
-"""
-
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from sightline.checks import Bools, Floats, Residuals
+from sightline.checks import Floats
 from sightline.errors import StreamError
-from sightline.rows import BLOCK_ROWS, Rows, gather_rows, read_on_grid, refuse_nonfinite
+from sightline.moments import N_FOLDS, Moments, fold_moments, merged
+from sightline.rows import BLOCK_ROWS, Rows, as_rows, gather_rows, read_on_grid
 
 ESTIMATORS = (
     "ledoit-wolf",
@@ -24,172 +20,8 @@ ESTIMATORS = (
 )
 # The robust estimator draws at most this many evenly spaced rows.
 MCD_ROWS = 50_000
-N_FOLDS = 5
-
-# Blocks whose sums share a pilot mean before they are merged with the rest.
-RUN_BLOCKS = 32
-
-Tick = Callable[[int], None]
-
-
-def no_tick(rows: int) -> None:
-    """Progress that nobody watches."""
-
-
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """What a set of rows leaves behind for a Gaussian reference; sets add up.
-
-    With y = x - mean: `second` = sum y y', `cubic` = sum |y|^2 y and `fourth` =
-    sum |y|^4. The last two are what Ledoit-Wolf shrinkage needs and what lets them
-    move to another mean. `first` is the first row; `constant` tells which channels
-    never leave it.
-    """
-
-    count: int
-    mean: Floats
-    second: Floats
-    cubic: Floats
-    fourth: float
-    first: Floats
-    constant: Bools
-
-    def __add__(self, other: "Moments") -> "Moments":
-        """Merge by Chan's formula, which keeps its digits beside a huge burst."""
-        count = self.count + other.count
-        mean = self.mean + (other.mean - self.mean) * (other.count / count)
-        a, b = _moved(self, mean), _moved(other, mean)
-        return Moments(
-            count=count,
-            mean=mean,
-            second=a.second + b.second,
-            cubic=a.cubic + b.cubic,
-            fourth=a.fourth + b.fourth,
-            first=self.first,
-            constant=self.constant & other.constant & (self.first == other.first),
-        )
-
-    @property
-    def covariance(self) -> Floats:
-        """Covariance, divided by the number of rows."""
-        return self.second / self.count
-
-
-def _moved(about: Moments, mean: Floats, total: Floats | None = None) -> Moments:
-    """Return the sums about another mean; `total` is sum y where that is not 0."""
-    by = mean - about.mean
-    n, second, cubic = about.count, about.second, about.cubic
-    total = np.zeros_like(by) if total is None else total
-    trace, square = float(np.trace(second)), float(by @ by)
-    cross = np.outer(total, by)
-    return replace(
-        about,
-        mean=mean,
-        second=second - cross - cross.T + n * np.outer(by, by),
-        cubic=cubic
-        - 2 * second @ by
-        - trace * by
-        + 2 * float(total @ by) * by
-        + square * total
-        - n * square * by,
-        fourth=about.fourth
-        - 4 * float(by @ cubic)
-        + 4 * float(by @ second @ by)
-        + 2 * square * trace
-        - 4 * square * float(by @ total)
-        + n * square**2,
-    )
-
-
-class _Sums:
-    """Plain sums over a run of blocks, about the mean of the first block.
-
-    The first block is part of the run, so that however far the others lie from it,
-    the sums are at most `RUN_BLOCKS` times what is left of them about the true mean:
-    two digits, not all.
-    """
-
-    def __init__(self, n_channels: int) -> None:
-        self.centered = np.empty((BLOCK_ROWS, n_channels))
-        self.squares = np.empty(BLOCK_ROWS)
-        self.second = np.zeros((n_channels, n_channels))
-        self.total, self.cubic = np.zeros((2, n_channels))
-        self.count = 0
-
-    def add(self, block: Residuals) -> None:
-        """Take in one block; raises FloatingPointError where it is not finite."""
-        from sightline.kernels import center_and_sum
-
-        if self.count == 0:
-            self.pilot = block.mean(axis=0, dtype=np.float64)
-            self.first, self.fourth = block[0].copy(), 0.0
-            self.still = np.arange(block.shape[1])
-            for sums in (self.second, self.total, self.cubic):
-                sums[...] = 0
-        y, squares = self.centered[: len(block)], self.squares[: len(block)]
-        center_and_sum(block, self.pilot, y, squares, self.total, self.cubic)
-        fourth = float(squares @ squares)
-        if not np.isfinite(fourth):
-            raise FloatingPointError
-        self.fourth += fourth
-        self.second += y.T @ y
-        if len(self.still):
-            same = (block[:, self.still] == self.first[self.still]).all(axis=0)
-            self.still = self.still[same]
-        self.count += len(block)
-
-    def take(self) -> Moments:
-        """Return the moments of the blocks so far, and begin anew."""
-        constant = np.zeros(len(self.total), np.bool_)
-        constant[self.still] = True
-        about_pilot = Moments(
-            count=self.count,
-            mean=self.pilot,
-            second=self.second.copy(),
-            cubic=self.cubic.copy(),
-            fourth=self.fourth,
-            first=self.first.astype(np.float64),
-            constant=constant,
-        )
-        mean = self.pilot + self.total / self.count
-        self.count = 0
-        return _moved(about_pilot, mean, self.total)
-
-
-def fold_moments(
-    rows: Rows,
-    *,
-    name: str = "train",
-    channels: Sequence[str] | None = None,
-    n_folds: int = N_FOLDS,
-    tick: Tick = no_tick,
-) -> list[Moments]:
-    """Return the moments of contiguous folds of the rows, in one pass."""
-    cuts = [rows.n_rows * k // n_folds for k in range(n_folds + 1)]
-    ends = set(cuts) | set(range(0, rows.n_rows, RUN_BLOCKS * BLOCK_ROWS))
-    folds: dict[int, Moments] = {}
-    sums = _Sums(rows.n_channels)
-    try:
-        with np.errstate(all="ignore"):
-            for start, block in read_on_grid(rows, cuts):
-                sums.add(block)
-                tick(len(block))
-                if start + len(block) in ends:
-                    fold = bisect_right(cuts, start) - 1
-                    part = sums.take()
-                    folds[fold] = folds[fold] + part if fold in folds else part
-    except FloatingPointError:
-        named = channels or [str(j) for j in range(rows.n_channels)]
-        refuse_nonfinite(rows, name, named)
-    return list(folds.values())
-
-
-def merged(moments: Sequence[Moments]) -> Moments:
-    """Return the moments of all of them together."""
-    whole = moments[0]
-    for part in moments[1:]:
-        whole = whole + part
-    return whole
+# A pivot this small beside its own variance means that the covariance is singular.
+SINGULAR_PIVOT = 1e-13
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -211,13 +43,14 @@ class Reference:
 
     @cached_property
     def whitening(self) -> Floats:
-        """Return the symmetric whitening S^(-1/2).
+        """Return the symmetric whitening S^(-1/2), to multiply rows from the right.
 
         It is the Cholesky one turned by an orthogonal matrix, so that energies
-        stay exact where channels differ in scale by many decades.
+        stay exact where channels differ in scale by many decades. Rounding leaves it
+        not quite symmetric, so that which side it stands on matters.
         """
         u, _, vt = np.linalg.svd(self._cholesky)
-        return np.asarray((u @ vt) @ self.factor)
+        return np.ascontiguousarray(((u @ vt) @ self.factor).T)
 
     @cached_property
     def precision(self) -> Floats:
@@ -227,13 +60,22 @@ class Reference:
     @cached_property
     def _cholesky(self) -> Floats:
         try:
-            return np.asarray(np.linalg.cholesky(self.covariance), np.float64)
-        except np.linalg.LinAlgError as error:
+            lower = np.asarray(np.linalg.cholesky(self.covariance), np.float64)
+        except np.linalg.LinAlgError:
+            lower = np.zeros_like(self.covariance)
+        pivots, variances = np.diag(lower) ** 2, np.diag(self.covariance)
+        if not (pivots > SINGULAR_PIVOT * variances).all():
             raise StreamError(
                 f"The {self.estimator} covariance of the train residuals is singular: "
                 "give more train rows, or leave out channels that are constant or "
                 "copies of one another."
-            ) from error
+            )
+        return lower
+
+    def checked(self) -> "Reference":
+        """Return the reference itself, or say that its covariance is singular."""
+        _ = self._cholesky
+        return self
 
     def mean_energy(self, moments: Moments) -> float:
         """Return the mean energy of rows of which only the moments are known."""
@@ -243,7 +85,7 @@ class Reference:
 
 
 def fit_reference(
-    rows: Rows,
+    residuals: object,
     *,
     estimator: str = "ledoit-wolf",
     moments: Moments | None = None,
@@ -253,14 +95,14 @@ def fit_reference(
 
     Parameters
     ----------
-    rows : Rows
+    residuals : array of shape (n, p), or Rows
         Train residuals.
     estimator : str
         ``ledoit-wolf`` (the default, the paper's protocol); for sensitivity
         analysis ``ledoit-wolf-standardised``, ``oas``, ``empirical`` or
         ``minimum-covariance-determinant`` (on at most 50,000 evenly spaced rows).
     moments : Moments, optional
-        Moments of `rows`, where they are known already.
+        Moments of the residuals, where they are known already.
     channels : sequence of str, optional
         Names for error messages.
 
@@ -278,6 +120,9 @@ def fit_reference(
         raise StreamError(
             f"`estimator` must be one of {', '.join(ESTIMATORS)}; got {estimator!r}."
         )
+    rows = as_rows(residuals, "train")
+    if rows.n_rows < 2:
+        raise StreamError(f"`train` must have at least 2 rows; it has {rows.n_rows}.")
     known = moments or merged(fold_moments(rows, channels=channels, n_folds=1))
     if known.constant.all():
         raise StreamError(
@@ -286,10 +131,12 @@ def fit_reference(
         )
     if estimator == "ledoit-wolf-standardised":
         scale = scale_of(known)
-        return standardised_reference(known, scaled_fourth(rows, known.mean, scale))
-    if estimator == "minimum-covariance-determinant":
-        return _minimum_covariance_determinant(rows)
-    return _REFERENCE_OF[estimator](known)
+        fitted = standardised_reference(known, scaled_fourth(rows, known.mean, scale))
+    elif estimator == "minimum-covariance-determinant":
+        fitted = _minimum_covariance_determinant(rows)
+    else:
+        fitted = _REFERENCE_OF[estimator](known)
+    return fitted.checked()
 
 
 def ledoit_wolf_shrinkage(moments: Moments) -> float:
@@ -315,6 +162,8 @@ def _ledoit_wolf(moments: Moments) -> Reference:
 def _oas(moments: Moments) -> Reference:
     covariance = moments.covariance
     p, n = len(covariance), moments.count
+    if p == 1:
+        return _shrunk(moments, 0.0, "oas")
     alpha = float(np.mean(covariance**2))
     mu2 = (float(np.trace(covariance)) / p) ** 2
     denominator = (n + 1) * (alpha - mu2 / p)
@@ -362,7 +211,7 @@ def scale_of(moments: Moments) -> Floats:
 
 def scaled_fourth(rows: Rows, mean: Floats, scale: Floats) -> float:
     """Return the sum over rows of |(x - mean) / scale|^4."""
-    from sightline.kernels import center_and_weigh
+    from sightline.kernels.residuals import center_and_weigh
 
     buffer = np.empty((BLOCK_ROWS, rows.n_channels))
     return sum(

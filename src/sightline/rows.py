@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from sightline.checks import Bools, Floats, Ints, Residuals
+from sightline.checks import Bools, Floats, Ints, Residuals, check_residuals
 from sightline.errors import StreamError
 
 # Two such blocks of 51 float64 channels fit a core's L2 cache.
@@ -90,6 +90,13 @@ class KeptRows:
         return self.rows.where(int(np.flatnonzero(self.keep)[row]))
 
 
+def as_rows(values: object, name: str) -> Rows:
+    """Return an array as rows; what is rows already stays as it is."""
+    if isinstance(values, Rows):
+        return values
+    return ArrayRows(check_residuals(values, name))
+
+
 def read_on_grid(
     rows: Rows, cuts: Sequence[int] = ()
 ) -> Iterator[tuple[int, Residuals]]:
@@ -119,6 +126,11 @@ def read_on_grid(
             yield int(edges[k]), block
             pending, n_pending = [], 0
             k += 1
+        if position < len(chunk):
+            raise StreamError(
+                f"More residuals came than the {rows.n_rows} rows announced: the file "
+                "changed while it was read."
+            )
     if k + 1 < len(edges):
         raise StreamError(
             f"The residuals end after {int(edges[k]) + n_pending} rows where "

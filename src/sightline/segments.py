@@ -10,7 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import IGNORED, NORMAL, Bools, Floats, Ints, Labels
+from sightline.checks import (
+    IGNORED,
+    NORMAL,
+    Bools,
+    Floats,
+    Ints,
+    Labels,
+    as_rectangle,
+)
 from sightline.errors import StreamError
 
 # A step this many times the median one starts a new continuous run.
@@ -111,7 +119,7 @@ def breaks_from_time(time: Floats) -> Ints:
 
 def check_breaks(values: npt.ArrayLike, name: str, n_rows: int) -> Ints:
     """Return sorted first rows of continuous runs, row 0 among them."""
-    rows = np.asarray(values)
+    rows = as_rectangle(values, name)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
         raise StreamError(
             f"`{name}` must be a list of row numbers (the first row of each "
@@ -161,15 +169,17 @@ def name_segments(
     are numbered; a name used twice (one attack cut by a break) gets a part number.
     """
     named: list[Attack] = []
-    times_seen: dict[str, int] = {}
+    taken: set[str] = set()
     for number, segment in enumerate(segments, start=1):
         here = [a for a in attacks if segment.overlap(a.segment)]
         # A bare number could be another attack's id, so say that nobody listed it.
         unnamed = f"unlisted-{number}" if attacks else str(number)
         id_ = "+".join(a.id for a in here) or unnamed
-        times_seen[id_] = times_seen.get(id_, 0) + 1
-        if times_seen[id_] > 1:
-            id_ = f"{id_}/{times_seen[id_]}"
+        part, whole_id = 1, id_
+        while id_ in taken:
+            part += 1
+            id_ = f"{whole_id}/{part}"
+        taken.add(id_)
         named.append(
             Attack(
                 id=id_,

@@ -87,64 +87,12 @@ def _attacks(e: Evaluation) -> RenderableType:
     return Group(table, Text(f"... and {hidden} more in segments.csv", style="dim"))
 
 
-def remarks(evaluation: Evaluation) -> list[str]:
-    """Return what a reader of the figures must know, one sentence each."""
-    told = list(evaluation.notices)
-    quality, probe, drift = evaluation.quality, evaluation.probe, evaluation.drift
-    if probe.over_alarming:
-        told.append(
-            f"Over-alarming: {probe.false_alarm_rate:.0%} of normal test time is above "
-            "the train p99 limit, so an alarm there says little."
-        )
-    if evaluation.own_rule is not None and evaluation.own_rule.over_alarming:
-        told.append(
-            f"Your own rule is in alarm {evaluation.own_rule.false_alarm_rate:.0%} of "
-            "normal test time."
-        )
-    if drift.mean_dominated:
-        told.append(
-            "The mean drift is the work of a few extreme points (largest whitened "
-            f"residual {_number(quality.max_z_test_normal)}): read the median instead."
-        )
-    if drift.d_gap is None:
-        told.append(
-            "Drift holds both what the detector fits too well and what the plant "
-            "changed; a calibration block would split the two."
-        )
-    if quality.one_sided_channels:
-        told.append(
-            f"Never negative, so probably absolute errors or scores: "
-            f"{_some(quality.one_sided_channels)}. Energy counts a low value as odd "
-            "too; give signed residuals if you can."
-        )
-        if evaluation.rank.raw_roc_auc is not None:
-            told.append(
-                f"Ranked by the raw value instead, ROC-AUC is "
-                f"{_share(evaluation.rank.raw_roc_auc)}."
-            )
-    if quality.scale_blind_channels:
-        told.append(
-            f"Spread so little beside the others that they hardly count: "
-            f"{_some(quality.scale_blind_channels)}. In units of each channel's own "
-            f"spread ROC-AUC is {_share(evaluation.reference.standardised_roc_auc)}."
-        )
-    if quality.constant_channels:
-        told.append(f"Constant in train: {_some(quality.constant_channels)}.")
-    share = evaluation.rank.largest_segment_share
-    if share is not None and share > 0.5 and evaluation.stream.n_segments > 1:
-        told.append(
-            f"One attack holds {share:.0%} of all attack steps and dominates the "
-            "pooled ranking; see the column where each attack weighs alike."
-        )
-    return told
-
-
 def _remarks(evaluations: Sequence[Evaluation]) -> list[RenderableType]:
     several = len(evaluations) > 1
     return [
         Text(f"- {_name(e)}: {remark}" if several else f"- {remark}")
         for e in evaluations
-        for remark in remarks(e)
+        for remark in e.notices
     ]
 
 
@@ -181,8 +129,3 @@ def _score(value: float | None) -> str:
 
 def _number(value: float | None) -> str:
     return NOT_KNOWN if value is None else f"{value:.3g}"
-
-
-def _some(names: Sequence[str], most: int = 6) -> str:
-    shown = ", ".join(names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -29,7 +29,7 @@ class AlarmMetrics:
     precision: float | None
     recall: float | None
     false_positive_segments: int
-    hits: int
+    hits: int | None
     false_alarm_rate: float
     false_alarms_per_day: float | None
     minutes_in_alarm_per_day: float | None
@@ -105,7 +105,9 @@ def judge_alarms(
         precision=precision,
         recall=recall,
         false_positive_segments=n_false,
-        hits=sum(bool(is_alarm[attack.rows].any()) for attack in attacks),
+        hits=sum(bool(is_alarm[attack.rows].any()) for attack in attacks)
+        if attacks
+        else None,
         false_alarm_rate=rate,
         false_alarms_per_day=None if days is None else n_false / days,
         minutes_in_alarm_per_day=None if days is None else rate * DAY_S / 60,

@@ -110,7 +110,7 @@ class Drawable:
         block: int | None = None,
     ) -> "Drawable":
         """Cut the stream and sort its energy, once; `block` is estimated if None."""
-        from sightline.metrics.resampling_kernels import NOTHING
+        from sightline.kernels.resampling import NOTHING
 
         if block is None:
             tiny = np.finfo(np.float64).tiny
@@ -171,7 +171,7 @@ def figures_of_draw(
     windows: WindowEnergies | None = None,
 ) -> dict[str, float]:
     """Return every figure of the stream with its attacks and blocks reweighted."""
-    from sightline.metrics.resampling_kernels import middle_rows
+    from sightline.kernels.resampling import middle_rows
 
     normal_total = float(block_weight @ stream.block_rows)
     upper, lower = middle_rows(stream.units_sorted, block_weight, normal_total)
@@ -208,7 +208,7 @@ def rank_figures(
     normal_total: float,
 ) -> dict[str, float]:
     """Return the rank metrics of one reweighted or relabelled stream."""
-    from sightline.metrics.resampling_kernels import rank_pass
+    from sightline.kernels.resampling import rank_pass
 
     limits = np.array([*_PAUC, 1.0])
     areas, above = np.empty(3), np.empty(len(attack_weight))
@@ -326,7 +326,7 @@ def chance(
     Window figures would need all windows anew; there each attack is stood in for by one
     of its own matched normal windows, drawn at random.
     """
-    from sightline.metrics.resampling_kernels import alarm_pass, shifted_units
+    from sightline.kernels.resampling import alarm_pass, shifted_units
 
     rng = np.random.default_rng(seed)
     n_rows, n_attacks = len(stream.energy), len(stream.attack_rows)

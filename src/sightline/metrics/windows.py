@@ -154,7 +154,7 @@ class WindowCollector:
 
     def take(self, start: int, whitened: Floats) -> None:
         """Take in the rows from `start` on."""
-        from sightline.metrics.window_kernels import take_block
+        from sightline.kernels.windows import take_block
 
         take_block(
             start,

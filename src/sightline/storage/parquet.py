@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from sightline.checks import Residuals
 from sightline.errors import FileError, StreamError, naming
+from sightline.intake import attack_free_rows, check_same_channels
 from sightline.rows import KeptRows, Rows
 from sightline.segments import check_breaks
 from sightline.storage.atomic import staged_folder
@@ -29,7 +30,7 @@ from sightline.storage.facts import (
     plain_json,
 )
 from sightline.storage.paths import brief, stream_name
-from sightline.stream import ResidualStream, attack_free_rows, check_same_channels
+from sightline.stream import ResidualStream
 
 # Rows decoded at a time: 51 channels of float32 make 13 MB.
 CHUNK_ROWS = 65_536

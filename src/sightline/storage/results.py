@@ -21,12 +21,12 @@ from sightline.evaluation import (
     ReferenceFacts,
     StreamFacts,
     Traces,
-    Windows,
 )
 from sightline.metrics.drift import Drift
 from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.quality import Compactness, Quality
 from sightline.metrics.segment import SegmentRow
+from sightline.metrics.windows import Windows
 from sightline.storage.atomic import is_staged, staged_file, staged_folder
 from sightline.storage.facts import parse_json
 from sightline.storage.npz import read_arrays

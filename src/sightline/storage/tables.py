@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import FileError, StreamError, naming
+from sightline.intake import check_same_channels, seconds_of
 from sightline.storage.parquet import (
     columns_of,
     open_attack_free,
@@ -15,7 +16,7 @@ from sightline.storage.parquet import (
     read_whole,
 )
 from sightline.storage.paths import brief, reading
-from sightline.stream import ResidualStream, check_same_channels, seconds_of
+from sightline.stream import ResidualStream
 
 # Rows looked at to tell numbers from text; a file that surprises later is read anew.
 _INFER_ROWS = 10_000

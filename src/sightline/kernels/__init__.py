@@ -1,0 +1,1 @@
+"""The inner loops, compiled by numba and cached on disk; imported where needed."""

@@ -1,0 +1,353 @@
+"""The walk: from a residual stream to everything that can be read from its energy."""
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sightline import _version
+from sightline.alarms import QuantileRule
+from sightline.checks import ATTACK, NORMAL, Floats, Labels
+from sightline.energy import Scored, score_rows
+from sightline.errors import StreamError
+from sightline.evaluation import (
+    Evaluation,
+    Rank,
+    ReferenceFacts,
+    StreamFacts,
+    Traces,
+)
+from sightline.metrics.drift import measure_drift
+from sightline.metrics.probe import judge_alarms
+from sightline.metrics.quality import (
+    Quality,
+    measure_compactness,
+    names_where,
+    scale_blind,
+)
+from sightline.metrics.ranking import (
+    AttackRanks,
+    auc_of_steps,
+    average_precision_of_ranks,
+    mean_of_segments,
+    partial_auc_of_ranks,
+    rank_attacks,
+    roc_auc_of_ranks,
+    roc_points,
+)
+from sightline.metrics.segment import measure_segments
+from sightline.metrics.windows import Windows
+from sightline.moments import Moments, fold_moments, merged
+from sightline.nonfinite import drop_nonfinite
+from sightline.reference import (
+    Reference,
+    crossfit_excess,
+    fit_reference,
+    scale_of,
+    standardised_reference,
+)
+from sightline.remarks import remarks
+from sightline.rows import gather_rows
+from sightline.segments import Attack, with_guard
+from sightline.stream import ResidualStream
+
+# Corners of the ROC curve kept for pictures.
+ROC_POINTS = 2000
+
+# Told what is being done, and how many of how many rows are done.
+Progress = Callable[[str, int, int], None]
+
+
+def evaluate(
+    stream: ResidualStream,
+    *,
+    guard: int = 0,
+    estimator: str = "ledoit-wolf",
+    nonfinite: str = "error",
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure what a detector's residuals show, before any alarm rule is chosen.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The residuals; see there for what it may hold.
+    guard : int
+        Rows after each attack to leave out as recovery. 0 is the paper's protocol.
+    estimator : str
+        Covariance estimator of the reference; anything but ``ledoit-wolf`` is for
+        sensitivity analysis.
+    nonfinite : {"error", "drop"}
+        What to do with rows that hold a nan or an infinity.
+    progress : callable, optional
+        Told what is being done, and how many of how many rows are done.
+
+    Returns
+    -------
+    Evaluation
+        Without any attack label, whatever needs one is None.
+
+    Raises
+    ------
+    StreamError
+        Where the stream cannot be measured; the sentence says where and why.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> train, test = rng.normal(size=(500, 3)), rng.normal(size=(300, 3))
+    >>> labels = np.zeros(300, int)
+    >>> labels[100:120] = 1
+    >>> test[100:120, 0] += 8.0
+    >>> evaluation = evaluate(ResidualStream(train, test, labels))
+    >>> evaluation.rank.roc_auc
+    1.0
+    >>> evaluation.probe.hits
+    1
+    """
+    stream, dropped = _settle_nonfinite(stream, nonfinite)
+    attacks = stream.attack_segments()
+    runs = [attack.segment for attack in attacks]
+    labels = with_guard(stream.labels, runs, stream.test_breaks, guard)
+    if not (labels == NORMAL).any():
+        raise StreamError(
+            f"A guard of {guard} rows leaves no normal test row: choose a smaller one."
+        )
+    scored = _score(stream, labels, estimator, _Track(progress, stream))
+    train_energy, energy = scored.train.energy, scored.test.energy
+    normal_sorted = np.sort(energy[labels == NORMAL])
+    ranks = rank_attacks(energy[labels == ATTACK], normal_sorted)
+    drift = measure_drift(
+        scored.train_mean,
+        normal_sorted,
+        max_z=scored.test.max_z or 0.0,
+        calibration_mean=scored.calibration_mean,
+        d_crossfit=crossfit_excess(
+            scored.folds, scored.train_mean, estimator=estimator
+        ),
+    )
+    rule = QuantileRule.from_normal(train_energy)
+    is_alarm = rule.alarms(energy)
+    judge = partial(
+        judge_alarms,
+        labels=labels,
+        attacks=runs,
+        breaks=stream.test_breaks,
+        step_s=stream.step_s,
+    )
+    segments = measure_segments(
+        attacks,
+        energy,
+        labels,
+        is_alarm,
+        ranks,
+        drift,
+        train_mean=scored.train_mean,
+        step_s=stream.step_s,
+    )
+    roc_fpr, roc_tpr = roc_points(ranks, ROC_POINTS)
+    evaluation = Evaluation(
+        stream=_facts(stream, labels, attacks),
+        reference=_reference_facts(scored, labels),
+        rank=_rank(ranks, attacks, raw=_raw_ranks(stream, labels)),
+        windows=Windows(),
+        drift=drift,
+        compactness=measure_compactness(scored.train_mean, stream.p),
+        quality=_quality(stream, scored),
+        probe=judge(is_alarm, tau99=rule.threshold),
+        own_rule=None if stream.alarms is None else judge(stream.alarms == 1),
+        own_score=None
+        if stream.score is None
+        else _rank(_ranks_of(stream.score, labels), attacks),
+        segments=tuple(segments),
+        guard=guard,
+        dropped_rows=dropped,
+        notices=stream.notices,
+        provenance=_provenance(stream),
+        traces=Traces(
+            train_energy=train_energy,
+            test_energy=energy,
+            labels=labels,
+            test_time=stream.test_time,
+            test_breaks=stream.test_breaks,
+            roc_fpr=roc_fpr,
+            roc_tpr=roc_tpr,
+        ),
+    )
+    return replace(evaluation, notices=(*stream.notices, *remarks(evaluation)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Scored:
+    """The reference and all energies: what needed the residuals themselves."""
+
+    folds: list[Moments]
+    moments: Moments
+    reference: Reference
+    train: Scored
+    test: Scored
+    train_mean: float
+    calibration_mean: float | None
+
+
+def _score(
+    stream: ResidualStream, labels: Labels, estimator: str, track: "_Track"
+) -> _Scored:
+    """Read the residuals: train twice (fit, score), test and calibration once."""
+    folds = fold_moments(
+        stream.train, channels=stream.channels, tick=track.stage("Fitting reference")
+    )
+    moments = merged(folds)
+    reference = fit_reference(stream.train, estimator=estimator, moments=moments)
+    score = partial(score_rows, reference=reference, channels=stream.channels)
+    train = score(
+        stream.train,
+        name="train",
+        scale=scale_of(moments),
+        tick=track.stage("Scoring train"),
+    )
+    test = score(
+        stream.test,
+        name="test",
+        counted=labels == NORMAL,
+        beside=standardised_reference(moments, train.scaled_fourth)
+        if (labels == ATTACK).any()
+        else None,
+        tick=track.stage("Scoring test"),
+    )
+    calibration_mean = None
+    if stream.calibration is not None:
+        calibration = score(
+            stream.calibration,
+            name="calibration",
+            tick=track.stage("Scoring calibration"),
+        )
+        calibration_mean = float(np.mean(calibration.energy))
+    return _Scored(
+        folds=folds,
+        moments=moments,
+        reference=reference,
+        train=train,
+        test=test,
+        train_mean=float(np.mean(train.energy)),
+        calibration_mean=calibration_mean,
+    )
+
+
+class _Track:
+    """Counts the rows of each stage for whoever watches."""
+
+    def __init__(self, progress: Progress | None, stream: ResidualStream) -> None:
+        extra = stream.calibration.n_rows if stream.calibration else 0
+        self.total = 2 * stream.train.n_rows + stream.test.n_rows + extra
+        self.done = 0
+        self.progress = progress
+
+    def stage(self, doing: str) -> Callable[[int], None]:
+        def tick(rows: int) -> None:
+            self.done += rows
+            if self.progress is not None:
+                self.progress(doing, self.done, self.total)
+
+        return tick
+
+
+def _settle_nonfinite(
+    stream: ResidualStream, nonfinite: str
+) -> tuple[ResidualStream, dict[str, int]]:
+    if nonfinite == "drop":
+        return drop_nonfinite(stream)
+    if nonfinite != "error":
+        raise StreamError(f"`nonfinite` must be error or drop; got {nonfinite!r}.")
+    return stream, {"train": 0, "test": 0, "calibration": 0}
+
+
+def _ranks_of(score: Floats, labels: Labels) -> AttackRanks:
+    return rank_attacks(score[labels == ATTACK], np.sort(score[labels == NORMAL]))
+
+
+def _raw_ranks(stream: ResidualStream, labels: Labels) -> AttackRanks | None:
+    """Return the ranks of a lone channel's raw value, which energy folds in two."""
+    if stream.p > 1:
+        return None
+    raw = gather_rows(stream.test, np.arange(stream.test.n_rows))[:, 0]
+    return _ranks_of(raw, labels)
+
+
+def _rank(
+    ranks: AttackRanks, attacks: list[Attack], raw: AttackRanks | None = None
+) -> Rank:
+    if not attacks:
+        return Rank()
+    lengths = np.array([attack.segment.length for attack in attacks])
+    segment_auc = mean_of_segments(auc_of_steps(ranks), lengths)
+    return Rank(
+        roc_auc=roc_auc_of_ranks(ranks),
+        pauc_1=partial_auc_of_ranks(ranks, 0.01),
+        pauc_5=partial_auc_of_ranks(ranks, 0.05),
+        average_precision=average_precision_of_ranks(ranks),
+        mean_segment_auc=float(np.mean(segment_auc)),
+        largest_segment_share=float(lengths.max() / lengths.sum()),
+        raw_roc_auc=None if raw is None else roc_auc_of_ranks(raw),
+    )
+
+
+def _reference_facts(scored: _Scored, labels: Labels) -> ReferenceFacts:
+    beside = scored.test.beside
+    return ReferenceFacts(
+        estimator=scored.reference.estimator,
+        shrinkage=scored.reference.shrinkage,
+        n_rows=scored.reference.n_rows,
+        standardised_roc_auc=None
+        if beside is None
+        else roc_auc_of_ranks(_ranks_of(beside, labels)),
+    )
+
+
+def _quality(stream: ResidualStream, scored: _Scored) -> Quality:
+    constant = scored.moments.constant
+    blind = scale_blind(
+        np.diag(scored.moments.covariance),
+        np.diag(scored.reference.covariance),
+        constant,
+    )
+    # Never negative: an absolute error, or a score.
+    one_sided = scored.train.one_sided & scored.test.one_sided & ~constant
+    return Quality(
+        max_z=scored.train.max_z,
+        max_z_test_normal=scored.test.max_z,
+        excess_kurtosis=scored.train.excess_kurtosis,
+        constant_channels=names_where(constant, stream.channels),
+        one_sided_channels=names_where(one_sided, stream.channels),
+        scale_blind_channels=names_where(blind, stream.channels),
+    )
+
+
+def _facts(
+    stream: ResidualStream, labels: Labels, attacks: list[Attack]
+) -> StreamFacts:
+    return StreamFacts(
+        name=stream.name,
+        detector=stream.detector,
+        testbed=stream.testbed,
+        space=stream.space,
+        p=stream.p,
+        n_train=stream.train.n_rows,
+        n_test=stream.test.n_rows,
+        n_attack=int((labels == ATTACK).sum()),
+        n_ignored=int((labels != ATTACK).sum() - (labels == NORMAL).sum()),
+        n_segments=len(attacks),
+        step_s=stream.step_s,
+    )
+
+
+def _provenance(stream: ResidualStream) -> dict[str, Any]:
+    return {
+        "sightline": _version.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "meta": dict(stream.meta),
+    }
