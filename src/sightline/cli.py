@@ -90,6 +90,10 @@ def evaluate_command(
     guard: Annotated[
         int, typer.Option(min=0, help="Rows after each attack to leave out.")
     ] = 0,
+    no_intervals: Annotated[
+        bool,
+        typer.Option("--no-intervals", help="Leave out intervals and chance floors."),
+    ] = False,
     drop_nonfinite: Annotated[
         bool, typer.Option("--drop-nonfinite", help="Drop rows with nan or infinity.")
     ] = False,
@@ -129,6 +133,7 @@ def evaluate_command(
                             stream,
                             guard=guard,
                             nonfinite="drop" if drop_nonfinite else "error",
+                            intervals=not no_intervals,
                             progress=advance,
                         )
                     )

@@ -4,7 +4,7 @@
 p/2 where residuals follow the reference. No winsorising, no smoothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,6 +117,7 @@ def score_rows(
     counted: Bools | None = None,
     scale: Floats | None = None,
     beside: Reference | None = None,
+    watch: Callable[[int, Floats], None] | None = None,
     tick: Tick = no_tick,
 ) -> Scored:
     """Score every row in one pass, and note what else the pass shows.
@@ -135,6 +136,9 @@ def score_rows(
         Units for `scaled_fourth`; 1 when not given.
     beside : Reference, optional
         A second reference to score under.
+    watch : callable, optional
+        Shown each block of whitened rows, with its first row's number; the array is
+        used again for the next block.
     tick : callable
         Told the number of rows of each block done.
     """
@@ -156,6 +160,8 @@ def score_rows(
             np.matmul(y, reference.whitening, out=z)
             top, two, four = energies(z, counted[start:stop], energy[start:stop])
             largest, second, fourth = max(largest, top), second + two, fourth + four
+            if watch is not None:
+                watch(start, z)
             if beside is not None and energy_beside is not None:
                 y = block - beside.mean
                 energy_beside[start:stop] = energy_of_block(y, beside.whitening)

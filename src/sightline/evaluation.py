@@ -57,7 +57,12 @@ class Rank:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Traces:
-    """What pictures need and scalars do not have."""
+    """What pictures need and scalars do not have.
+
+    `segment_excess` is W (mean energy - p/2) of each attack, which equals
+    `segment_d_ms` where an attack only shifts the mean (the paper's identity figure).
+    The windows matched to attack i are ``matched_bounds[i]`` to ``[i + 1]``.
+    """
 
     train_energy: Floats
     test_energy: Floats
@@ -66,14 +71,21 @@ class Traces:
     test_breaks: Ints
     roc_fpr: Floats
     roc_tpr: Floats
+    segment_d_full: Floats
+    segment_d_ms: Floats
+    segment_excess: Floats
+    matched_d_full: Floats
+    matched_starts: Ints
+    matched_bounds: Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluation:
     """All that was measured on one stream. An undefined value is None.
 
-    The blocks `intervals`, `floor`, `repairs`, `verdict_counts` and `bootstrap`, and
-    the values of `windows`, are None until the parts that measure them exist.
+    `intervals` and `floor` hold a 95% interval and a chance floor for each figure;
+    with `bootstrap`, they are None where they were not asked for. `repairs` and
+    `verdict_counts` are None until the parts that measure them exist.
     """
 
     stream: StreamFacts

@@ -2,6 +2,16 @@
 
 from sightline.evaluation import Evaluation
 from sightline.intake import some_of
+from sightline.uncertainty import figures
+
+_IN_WORDS = {
+    "roc_auc": "ROC-AUC",
+    "pauc_1": "pAUC at 1%",
+    "mean_segment_auc": "AUC per attack",
+    "p_full": "P_FULL",
+    "f1": "F1",
+    "hits": "attacks alarmed",
+}
 
 
 def remarks(evaluation: Evaluation) -> list[str]:
@@ -68,6 +78,28 @@ def remarks(evaluation: Evaluation) -> list[str]:
             )
     if quality.constant_channels:
         told.append(f"Constant in train: {some_of(quality.constant_channels)}.")
+    at_chance = [
+        f"{_IN_WORDS[name]} ({_figure(name, evaluation)}; chance "
+        f"{_rounded(name, floor['value'])})"
+        for name, floor in (evaluation.floor or {}).items()
+        if name in _IN_WORDS and floor is not None and not floor["above_floor"]
+    ]
+    if at_chance:
+        told.append(
+            f"Not above what labels moved at random would give: {', '.join(at_chance)}."
+        )
+    few = evaluation.bootstrap is not None and evaluation.bootstrap["few_events"]
+    if few and evaluation.stream.n_segments:
+        told.append(
+            f"With {evaluation.stream.n_segments} attacks the intervals are wide and "
+            "only roughly right."
+        )
+    unmatched = evaluation.windows.n_unmatched_segments
+    if unmatched:
+        told.append(
+            f"Longer than any attack-free stretch, so without normal windows to "
+            f"compare with: {unmatched} of {evaluation.stream.n_segments} attacks."
+        )
     share = evaluation.rank.largest_segment_share
     if share is not None and share > 0.5 and evaluation.stream.n_segments > 1:
         told.append(
@@ -75,3 +107,11 @@ def remarks(evaluation: Evaluation) -> list[str]:
             "pooled ranking; see the column where each attack weighs alike."
         )
     return told
+
+
+def _figure(name: str, evaluation: Evaluation) -> str:
+    return _rounded(name, figures(evaluation)[name] or 0.0)
+
+
+def _rounded(name: str, value: float) -> str:
+    return f"{value:.3g}" if name == "hits" else f"{value:.3f}"

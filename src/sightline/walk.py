@@ -39,7 +39,12 @@ from sightline.metrics.ranking import (
     roc_points,
 )
 from sightline.metrics.segment import measure_segments
-from sightline.metrics.windows import Windows
+from sightline.metrics.windows import (
+    WindowCollector,
+    WindowEnergies,
+    measure_windows,
+    plan_windows,
+)
 from sightline.moments import Moments, fold_moments, merged
 from sightline.nonfinite import drop_nonfinite
 from sightline.reference import (
@@ -53,6 +58,7 @@ from sightline.remarks import remarks
 from sightline.rows import gather_rows
 from sightline.segments import Attack, with_guard
 from sightline.stream import ResidualStream
+from sightline.uncertainty import with_uncertainty
 
 # Corners of the ROC curve kept for pictures.
 ROC_POINTS = 2000
@@ -67,6 +73,8 @@ def evaluate(
     guard: int = 0,
     estimator: str = "ledoit-wolf",
     nonfinite: str = "error",
+    intervals: bool = True,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure what a detector's residuals show, before any alarm rule is chosen.
@@ -82,6 +90,10 @@ def evaluate(
         sensitivity analysis.
     nonfinite : {"error", "drop"}
         What to do with rows that hold a nan or an infinity.
+    intervals : bool
+        Whether to measure 95% intervals and chance floors.
+    seed : int
+        Of their random draws; the same seed gives the same intervals.
     progress : callable, optional
         Told what is being done, and how many of how many rows are done.
 
@@ -116,8 +128,12 @@ def evaluate(
         raise StreamError(
             f"A guard of {guard} rows leaves no normal test row: choose a smaller one."
         )
-    scored = _score(stream, labels, estimator, _Track(progress, stream))
-    train_energy, energy = scored.train.energy, scored.test.energy
+    plan = plan_windows(runs, labels, stream.test_breaks)
+    collector = WindowCollector(plan, stream.p)
+    track = _Track(progress, stream)
+    scored = _score(stream, labels, estimator, collector if attacks else None, track)
+    windows = collector.energies()
+    energy = scored.test.energy
     normal_sorted = np.sort(energy[labels == NORMAL])
     ranks = rank_attacks(energy[labels == ATTACK], normal_sorted)
     drift = measure_drift(
@@ -129,7 +145,7 @@ def evaluate(
             scored.folds, scored.train_mean, estimator=estimator
         ),
     )
-    rule = QuantileRule.from_normal(train_energy)
+    rule = QuantileRule.from_normal(scored.train.energy)
     is_alarm = rule.alarms(energy)
     judge = partial(
         judge_alarms,
@@ -145,15 +161,15 @@ def evaluate(
         is_alarm,
         ranks,
         drift,
+        windows=windows,
         train_mean=scored.train_mean,
         step_s=stream.step_s,
     )
-    roc_fpr, roc_tpr = roc_points(ranks, ROC_POINTS)
     evaluation = Evaluation(
         stream=_facts(stream, labels, attacks),
         reference=_reference_facts(scored, labels),
         rank=_rank(ranks, attacks, raw=_raw_ranks(stream, labels)),
-        windows=Windows(),
+        windows=measure_windows(windows),
         drift=drift,
         compactness=measure_compactness(scored.train_mean, stream.p),
         quality=_quality(stream, scored),
@@ -167,16 +183,12 @@ def evaluate(
         dropped_rows=dropped,
         notices=stream.notices,
         provenance=_provenance(stream),
-        traces=Traces(
-            train_energy=train_energy,
-            test_energy=energy,
-            labels=labels,
-            test_time=stream.test_time,
-            test_breaks=stream.test_breaks,
-            roc_fpr=roc_fpr,
-            roc_tpr=roc_tpr,
-        ),
+        traces=_traces(stream, labels, scored, ranks, windows),
     )
+    if intervals:
+        evaluation = with_uncertainty(
+            evaluation, is_alarm, runs, windows, train_mean=scored.train_mean, seed=seed
+        )
     return replace(evaluation, notices=(*stream.notices, *remarks(evaluation)))
 
 
@@ -194,7 +206,11 @@ class _Scored:
 
 
 def _score(
-    stream: ResidualStream, labels: Labels, estimator: str, track: "_Track"
+    stream: ResidualStream,
+    labels: Labels,
+    estimator: str,
+    collector: WindowCollector | None,
+    track: "_Track",
 ) -> _Scored:
     """Read the residuals: train twice (fit, score), test and calibration once."""
     folds = fold_moments(
@@ -216,6 +232,7 @@ def _score(
         beside=standardised_reference(moments, train.scaled_fourth)
         if (labels == ATTACK).any()
         else None,
+        watch=None if collector is None else collector.take,
         tick=track.stage("Scoring test"),
     )
     calibration_mean = None
@@ -292,6 +309,35 @@ def _rank(
         mean_segment_auc=float(np.mean(segment_auc)),
         largest_segment_share=float(lengths.max() / lengths.sum()),
         raw_roc_auc=None if raw is None else roc_auc_of_ranks(raw),
+    )
+
+
+def _traces(
+    stream: ResidualStream,
+    labels: Labels,
+    scored: _Scored,
+    ranks: AttackRanks,
+    windows: WindowEnergies,
+) -> Traces:
+    roc_fpr, roc_tpr = roc_points(ranks, ROC_POINTS)
+    plan = windows.plan
+    # Energy is half of |z|^2, so a window's sum of it follows from its moments.
+    trace = np.trace(windows.seconds, axis1=1, axis2=2)
+    excess = 0.5 * trace + windows.d_ms[plan.own] - 0.5 * stream.p * plan.lengths
+    return Traces(
+        train_energy=scored.train.energy,
+        test_energy=scored.test.energy,
+        labels=labels,
+        test_time=stream.test_time,
+        test_breaks=stream.test_breaks,
+        roc_fpr=roc_fpr,
+        roc_tpr=roc_tpr,
+        segment_d_full=windows.attack_d_full,
+        segment_d_ms=windows.d_ms[plan.own],
+        segment_excess=excess,
+        matched_d_full=np.delete(windows.d_full, plan.own),
+        matched_starts=np.delete(plan.starts, plan.own),
+        matched_bounds=np.concatenate([[0], np.cumsum(plan.n_matched)]),
     )
 
 

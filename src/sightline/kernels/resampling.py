@@ -1,4 +1,8 @@
-"""One pass over the sorted energy for a reweighted or relabelled stream, compiled."""
+"""Rank figures of a reweighted or relabelled stream without another sort, compiled.
+
+Attack steps come in the order of falling energy. All that counts of the normal steps is
+the weight of those above each attack step, and of those at or above it.
+"""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,112 +10,126 @@ from numba import njit
 
 from sightline.checks import Bools, Floats, Ints
 
-# What a row belongs to: a normal block b as b, an attack k as -(k + 1), or nothing.
-NOTHING = 2**31 - 1
-
-Units = npt.NDArray[np.int32]
+Codes = npt.NDArray[np.int32]
 
 
 @njit(cache=True)
-def shifted_units(order: Ints, units: Units, shift: int, out: Units) -> None:
-    """Write, in sorted order, the units of labels moved `shift` rows on."""
-    n = len(units)
-    for i in range(len(order)):
-        row = order[i] - shift
-        out[i] = units[row + n if row < 0 else row]
+def weigh_normal(
+    blocks: Codes,
+    weight: Floats,
+    total: float,
+    above: Ints,
+    up_to: Ints,
+    weight_above: Floats,
+    weight_up_to: Floats,
+) -> tuple[int, int]:
+    """Weigh the normal steps above each attack step; find the two middle ones.
+
+    `blocks` tells which block each normal step is in, by falling energy. `above` and
+    `up_to` count the normal steps above, and at or above, each attack step; their
+    weights are written. Returns the places of the two middle steps by weight (one place
+    twice where the weight is odd), as for a median.
+    """
+    seen = 0.0
+    upper = lower = -1
+    place = 0
+    n_attack = len(above)
+    for i in range(n_attack + 1):
+        until = above[i] if i < n_attack else len(blocks)
+        while place < until:
+            seen += weight[blocks[place]]
+            if lower < 0 and 2.0 * seen > total - 1.0:
+                if upper < 0:
+                    upper = place
+                if 2.0 * seen > total:
+                    lower = place
+            place += 1
+        if i < n_attack:
+            weight_above[i] = seen
+            tied = seen
+            for k in range(place, up_to[i]):
+                tied += weight[blocks[k]]
+            weight_up_to[i] = tied
+    return upper, lower
 
 
 @njit(cache=True)
-def rank_pass(
-    units: Units,
+def rank_sums(
+    attack: Codes,
     tied: Bools,
-    block_weight: Floats,
     attack_weight: Floats,
+    above: Floats,
+    up_to: Floats,
     normal_total: float,
-    attack_total: float,
     limits: Floats,
     areas: Floats,
-    above: Floats,
+    segment_auc: Floats,
 ) -> float:
-    """Walk down the sorted energy; return the average precision.
+    """Return the average precision; write ROC areas and the AUC of each attack.
 
-    `units` are in the order of falling energy, `tied` tells whether a row has the
-    energy of the one before. Writes into `areas` the area under the ROC curve up to
-    each of the false-alarm rates `limits`, and into `above`, for each attack, the
-    weight of normal rows above its rows (ties half), summed over them.
+    `attack` tells which attack each step belongs to, by falling energy, and `tied`
+    whether it has the energy of the one before; `above` and `up_to` are weights of
+    normal steps. `areas` gets the area under the ROC curve up to each of `limits`;
+    `segment_auc` the sum over an attack's steps of the share of normal steps below.
     """
-    n_limits = len(limits)
     areas[:] = 0.0
-    above[:] = 0.0
-    hits = false = precision = 0.0
-    i, n = 0, len(units)
+    segment_auc[:] = 0.0
+    hits = precision = 0.0
+    n = len(attack)
+    i = 0
     while i < n:
-        # One group of equal energies.
-        more_hits = more_false = 0.0
-        j = i
+        j, group = i, 0.0
         while True:
-            unit = units[j]
-            if unit < 0:
-                more_hits += attack_weight[-unit - 1]
-            elif unit != NOTHING:
-                more_false += block_weight[unit]
+            group += attack_weight[attack[j]]
+            segment_auc[attack[j]] += 1.0 - 0.5 * (above[j] + up_to[j]) / normal_total
             j += 1
             if j == n or not tied[j]:
                 break
-        for k in range(i, j):
-            if units[k] < 0:
-                above[-units[k] - 1] += false + 0.5 * more_false
-        if more_hits > 0.0:
-            both = hits + more_hits + false + more_false
-            precision += more_hits * (hits + more_hits) / both
-        if more_false > 0.0:
-            for a in range(n_limits):
-                room = limits[a] * normal_total - false
-                if room >= more_false:
-                    areas[a] += more_false * (hits + 0.5 * more_hits)
-                elif room > 0.0:
-                    areas[a] += room * (hits + 0.5 * more_hits * room / more_false)
-        hits += more_hits
-        false += more_false
+        if group > 0.0:
+            hits += group
+            precision += group * hits / (hits + up_to[i])
+            first, last = above[i] / normal_total, up_to[i] / normal_total
+            for a in range(len(limits)):
+                if limits[a] >= last:
+                    areas[a] += group * (limits[a] - 0.5 * (first + last))
+                elif limits[a] > first:
+                    areas[a] += group * 0.5 * (limits[a] - first) ** 2 / (last - first)
         i = j
-    for a in range(n_limits):
-        areas[a] /= normal_total * attack_total
-    return precision / attack_total
+    for a in range(len(limits)):
+        areas[a] /= hits
+    return precision / hits
 
 
 @njit(cache=True)
-def middle_rows(units: Units, block_weight: Floats, total: float) -> tuple[int, int]:
-    """Return the places, in sorted order, of the two middle normal rows.
+def count_normal(
+    places: Ints,
+    ignored: Ints,
+    group_first: Ints,
+    group_last: Ints,
+    tied: Bools,
+    above: Floats,
+    up_to: Floats,
+) -> None:
+    """Count normal steps above, and at or above, each attack step of a relabelling.
 
-    They are one place where the weight is odd, as for a median.
+    `places` and `ignored` are the sorted places (by falling energy) of attack and
+    ignored steps; `group_first` and `group_last` give, for each place, the first place
+    of equal energy and the one past the last. All other places are normal.
     """
-    seen = 0.0
-    upper = -1
-    for i in range(len(units)):
-        unit = units[i]
-        if 0 <= unit and unit != NOTHING:
-            seen += block_weight[unit]
-            if upper < 0 and 2.0 * seen > total - 1.0:
-                upper = i
-            if 2.0 * seen > total:
-                return upper, i
-    return upper, upper
-
-
-@njit(cache=True)
-def alarm_pass(
-    alarm_rows: Ints, units: Units, shift: int, n_attacks: int
-) -> tuple[int, int, int]:
-    """Return true alarms, false alarms and attacks hit, for shifted labels."""
-    n = len(units)
-    hit = np.zeros(n_attacks, np.bool_)
-    true = false = 0
-    for i in range(len(alarm_rows)):
-        row = alarm_rows[i] - shift
-        unit = units[row + n if row < 0 else row]
-        if unit < 0:
-            true += 1
-            hit[-unit - 1] = True
-        elif unit != NOTHING:
-            false += 1
-    return true, false, int(hit.sum())
+    n, n_ignored = len(places), len(ignored)
+    i = skipped = 0
+    while i < n:
+        first, last = group_first[places[i]], group_last[places[i]]
+        j = i
+        while j < n and places[j] < last:
+            j += 1
+        while skipped < n_ignored and ignored[skipped] < first:
+            skipped += 1
+        within = skipped
+        while within < n_ignored and ignored[within] < last:
+            within += 1
+        for k in range(i, j):
+            above[k] = first - i - skipped
+            up_to[k] = last - j - within
+            tied[k] = k > i
+        i = j

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import NORMAL, Bools, Floats, Ints, Labels
+from sightline.checks import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
 from sightline.metrics.windows import WindowEnergies
 from sightline.segments import Segment, segments_of
 
@@ -22,6 +22,8 @@ N_REPLICATES = 500
 N_SHIFTS = 199
 # With fewer attacks than this an interval is marked.
 FEW_EVENTS = 10
+# Attack-free time is cut into at most about so many blocks: more draw no better.
+MOST_BLOCKS = 20_000
 # A figure is above its floor where at most this share of shifts reaches it.
 FLOOR_SHARE = 0.05
 _PAUC = (0.01, 0.05)
@@ -79,24 +81,24 @@ def _autocovariance(series: Floats, n_lags: int) -> Floats:
 class Drawable:
     """A test stream cut into what is drawn: attacks, and blocks of attack-free time.
 
-    `unit_of_row` codes a normal block b as b and an attack k as -(k + 1). `order` lists
-    the rows by falling energy, `tied` tells where one has the energy of the one before.
-    Sums over each attack and block stand ready, so that a replicate costs one pass over
-    the sorted rows and no sort.
+    Steps are kept in the order of falling energy: of normal ones the block and the
+    energy, of attack ones the attack, how many normal ones lie above and at or above,
+    and whether it has the energy of the one before. Sums over each attack and block
+    stand ready, so that a replicate costs one pass and no sort.
     """
 
-    energy: Floats
-    unit_of_row: npt.NDArray[np.int32]
-    order: Ints
-    tied: Bools
-    units_sorted: npt.NDArray[np.int32]
     block: int
+    normal_block: npt.NDArray[np.int32]
+    normal_energy: Floats
+    attack: npt.NDArray[np.int32]
+    attack_tied: Bools
+    above: Ints
+    up_to: Ints
     attack_rows: Floats
     attack_alarms: Floats
     block_rows: Floats
     block_alarms: Floats
     block_energy: Floats
-    alarm_rows: Ints
 
     @classmethod
     def of(
@@ -110,40 +112,48 @@ class Drawable:
         block: int | None = None,
     ) -> "Drawable":
         """Cut the stream and sort its energy, once; `block` is estimated if None."""
-        from sightline.kernels.resampling import NOTHING
-
+        is_normal = labels == NORMAL
+        rows = np.flatnonzero(is_normal)
         if block is None:
             tiny = np.finfo(np.float64).tiny
-            block = block_length(np.log(np.maximum(energy[labels == NORMAL], tiny)))
-        units = np.full(len(energy), NOTHING, np.int32)
+            estimated = block_length(np.log(np.maximum(energy[rows], tiny)))
+            block = max(estimated, -(-len(rows) // MOST_BLOCKS))
+        block_of = np.empty(len(energy), np.int32)
         n_blocks = 0
-        for stretch in segments_of(labels == NORMAL, breaks):
+        for stretch in segments_of(is_normal, breaks):
             within = np.arange(stretch.length) // block
-            units[stretch.rows] = n_blocks + within
+            block_of[stretch.rows] = n_blocks + within
             n_blocks += int(within[-1]) + 1
-        for k, attack in enumerate(attacks):
-            units[attack.rows] = -(k + 1)
-        order = np.argsort(energy)[::-1].astype(np.int64)
-        falling = energy[order]
-        normal = labels == NORMAL
+        falling = rows[np.argsort(energy[rows])[::-1]]
+        attack_of = np.concatenate(
+            [np.full(a.length, k, np.int32) for k, a in enumerate(attacks)]
+            or [np.empty(0, np.int32)]
+        )
+        attack_energy = energy[labels == ATTACK]
+        order = np.argsort(attack_energy)[::-1]
+        attack_falling = attack_energy[order]
+        tied = np.zeros(len(order), np.bool_)
+        tied[1:] = attack_falling[1:] == attack_falling[:-1]
+        rising = energy[falling][::-1]
+        n_normal = len(rising)
 
-        def per_block(weights: Floats) -> Floats:
-            summed = np.bincount(units[normal], weights[normal], minlength=n_blocks)
+        def per_block(values: Floats) -> Floats:
+            summed = np.bincount(block_of[rows], values[rows], minlength=n_blocks)
             return summed.astype(np.float64)
 
         return cls(
-            energy=energy,
-            unit_of_row=units,
-            order=order,
-            tied=np.concatenate([[False], falling[1:] == falling[:-1]]),
-            units_sorted=units[order],
             block=block,
+            normal_block=block_of[falling],
+            normal_energy=energy[falling],
+            attack=attack_of[order],
+            attack_tied=tied,
+            above=n_normal - np.searchsorted(rising, attack_falling, side="right"),
+            up_to=n_normal - np.searchsorted(rising, attack_falling, side="left"),
             attack_rows=np.array([float(a.length) for a in attacks]),
             attack_alarms=np.array([float(is_alarm[a.rows].sum()) for a in attacks]),
             block_rows=per_block(np.ones(len(energy))),
             block_alarms=per_block(is_alarm.astype(np.float64)),
             block_energy=per_block(energy),
-            alarm_rows=np.flatnonzero(is_alarm),
         )
 
 
@@ -171,11 +181,20 @@ def figures_of_draw(
     windows: WindowEnergies | None = None,
 ) -> dict[str, float]:
     """Return every figure of the stream with its attacks and blocks reweighted."""
-    from sightline.kernels.resampling import middle_rows
+    from sightline.kernels.resampling import weigh_normal
 
     normal_total = float(block_weight @ stream.block_rows)
-    upper, lower = middle_rows(stream.units_sorted, block_weight, normal_total)
-    median = stream.energy[stream.order[[upper, lower]]].mean()
+    above, up_to = np.empty((2, len(stream.attack)))
+    upper, lower = weigh_normal(
+        stream.normal_block,
+        block_weight,
+        normal_total,
+        stream.above,
+        stream.up_to,
+        above,
+        up_to,
+    )
+    median = 0.5 * (stream.normal_energy[upper] + stream.normal_energy[lower])
     figures = {
         "d_drift": float(block_weight @ stream.block_energy) / normal_total
         - train_mean,
@@ -184,7 +203,13 @@ def figures_of_draw(
     if len(attack_weight) == 0:
         return figures
     figures |= rank_figures(
-        stream, stream.units_sorted, attack_weight, block_weight, normal_total
+        stream.attack,
+        stream.attack_tied,
+        attack_weight,
+        above,
+        up_to,
+        normal_total,
+        stream.attack_rows,
     )
     figures |= alarm_figures(
         float(attack_weight @ stream.attack_alarms),
@@ -194,45 +219,49 @@ def figures_of_draw(
     if windows is not None:
         drawn = np.repeat(windows.attack_d_full, attack_weight.astype(np.int64))
         n_pairs = float(attack_weight @ windows.plan.n_matched)
-        wins = float(attack_weight @ windows.wins)
         figures["median_d_full"] = float(np.median(drawn))
-        figures["p_full"] = wins / n_pairs if n_pairs else np.nan
+        figures["p_full"] = (
+            float(attack_weight @ windows.wins) / n_pairs if n_pairs else np.nan
+        )
     return figures
 
 
 def rank_figures(
-    stream: Drawable,
-    units_sorted: npt.NDArray[np.int32],
+    attack: npt.NDArray[np.int32],
+    tied: Bools,
     attack_weight: Floats,
-    block_weight: Floats,
+    above: Floats,
+    up_to: Floats,
     normal_total: float,
+    attack_rows: Floats,
 ) -> dict[str, float]:
-    """Return the rank metrics of one reweighted or relabelled stream."""
-    from sightline.kernels.resampling import rank_pass
+    """Return the rank metrics of one reweighted or relabelled stream.
 
-    limits = np.array([*_PAUC, 1.0])
-    areas, above = np.empty(3), np.empty(len(attack_weight))
-    attack_total = float(attack_weight @ stream.attack_rows)
-    average_precision = rank_pass(
-        units_sorted,
-        stream.tied,
-        block_weight,
+    See `sightline.kernels.resampling.rank_sums` for the arrays.
+    """
+    from sightline.kernels.resampling import rank_sums
+
+    areas, segment_auc = np.empty(3), np.empty(len(attack_weight))
+    average_precision = rank_sums(
+        attack,
+        tied,
         attack_weight,
-        normal_total,
-        attack_total,
-        limits,
-        areas,
         above,
+        up_to,
+        normal_total,
+        np.array([*_PAUC, 1.0]),
+        areas,
+        segment_auc,
     )
-    segment_auc = 1 - above / (stream.attack_rows * normal_total)
     pauc_1, pauc_5 = (
         (area - a**2 / 2) / (a - a**2 / 2)
-        for area, a in zip(areas[:2], _PAUC, strict=True)
+        for area, a in zip(areas[:2].tolist(), _PAUC, strict=True)
     )
+    segment_auc /= attack_rows
     return {
         "roc_auc": float(areas[2]),
-        "pauc_1": float(pauc_1),
-        "pauc_5": float(pauc_5),
+        "pauc_1": pauc_1,
+        "pauc_5": pauc_5,
         "average_precision": average_precision,
         "mean_segment_auc": float(attack_weight @ segment_auc / attack_weight.sum()),
     }
@@ -294,6 +323,8 @@ def percentile_interval(
         low, high = max(low, 0.0), min(high, 1.0)
     elif name.startswith("pauc"):
         high = min(high, 1.0)
+    elif name == "median_d_full":
+        low = max(low, 0.0)
     return float(low), float(high)
 
 
@@ -315,7 +346,10 @@ def count_interval(hits: int, n: int) -> tuple[float, float]:
 
 
 def chance(
-    stream: Drawable,
+    energy: Floats,
+    labels: Labels,
+    is_alarm: Bools,
+    attacks: Sequence[Segment],
     *,
     windows: WindowEnergies | None = None,
     n_shifts: int = N_SHIFTS,
@@ -326,30 +360,74 @@ def chance(
     Window figures would need all windows anew; there each attack is stood in for by one
     of its own matched normal windows, drawn at random.
     """
-    from sightline.kernels.resampling import alarm_pass, shifted_units
-
     rng = np.random.default_rng(seed)
-    n_rows, n_attacks = len(stream.energy), len(stream.attack_rows)
-    shifts = (
-        rng.integers(1, n_rows, n_shifts) if n_rows > 1 else np.zeros(n_shifts, int)
-    )
-    once, each = np.ones(len(stream.block_rows)), np.ones(n_attacks)
-    normal_total = float(stream.block_rows.sum())
-    units = np.empty_like(stream.unit_of_row)
+    n_rows = len(energy)
+    shifts = rng.integers(1, max(n_rows, 2), n_shifts)
+    order = np.argsort(energy)[::-1]
+    place = np.empty(n_rows, np.int64)
+    place[order] = np.arange(n_rows)
+    falling = energy[order]
+    begins = np.concatenate([[True], falling[1:] != falling[:-1]])
+    starts = np.flatnonzero(begins)
+    group = np.cumsum(begins) - 1
+    group_first, group_last = starts[group], np.append(starts[1:], n_rows)[group]
+    attack_rows = np.flatnonzero(labels == ATTACK)
+    ignored_rows = np.flatnonzero(labels == IGNORED)
+    lengths = np.array([attack.length for attack in attacks])
+    attack_of = np.repeat(np.arange(len(attacks)), lengths)
+    n_normal = n_rows - len(attack_rows) - len(ignored_rows)
+    first_steps = np.cumsum(lengths) - lengths
     rows = []
-    for shift in shifts.tolist():
-        shifted_units(stream.order, stream.unit_of_row, shift, units)
-        figures = rank_figures(stream, units, each, once, normal_total)
-        true, false, hits = alarm_pass(
-            stream.alarm_rows, stream.unit_of_row, shift, n_attacks
+    for shift in shifts:
+        moved = (attack_rows + shift) % n_rows
+        gone = (ignored_rows + shift) % n_rows
+        # Place and attack in one number, so that one sort does for both.
+        keys = np.sort(place[moved] * len(attacks) + attack_of)
+        figures = _relabelled(
+            keys // len(attacks),
+            (keys % len(attacks)).astype(np.int32),
+            np.sort(place[gone]),
+            group_first,
+            group_last,
+            lengths,
+            n_normal,
         )
-        figures |= alarm_figures(true, false, float(stream.attack_rows.sum()))
-        figures["hits"] = float(hits)
+        alarmed = is_alarm[moved]
+        true = int(alarmed.sum())
+        false = int(is_alarm.sum()) - true - int(is_alarm[gone].sum())
+        figures |= alarm_figures(true, false, float(lengths.sum()))
+        figures["hits"] = float(np.sum(np.add.reduceat(alarmed, first_steps) > 0))
         rows.append(figures)
     at_chance = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     if windows is not None:
         at_chance |= _window_chance(windows, rng, n_shifts)
     return at_chance
+
+
+def _relabelled(
+    places: Ints,
+    attack: npt.NDArray[np.int32],
+    ignored: Ints,
+    group_first: Ints,
+    group_last: Ints,
+    lengths: Ints,
+    n_normal: int,
+) -> dict[str, float]:
+    """Return the rank metrics of a relabelling; see `count_normal` for the arrays."""
+    from sightline.kernels.resampling import count_normal
+
+    above, up_to = np.empty((2, len(places)))
+    tied = np.empty(len(places), np.bool_)
+    count_normal(places, ignored, group_first, group_last, tied, above, up_to)
+    return rank_figures(
+        attack,
+        tied,
+        np.ones(len(lengths)),
+        above,
+        up_to,
+        float(n_normal),
+        lengths.astype(np.float64),
+    )
 
 
 def _window_chance(

@@ -16,6 +16,7 @@ from sightline.metrics.ranking import (
     rank_attacks,
     roc_auc_of_ranks,
 )
+from sightline.metrics.windows import RELIABLE_ROWS, WindowEnergies, plain_kl
 from sightline.segments import Attack
 
 # An attack is compared with this many times its length of nearby normal steps,
@@ -28,8 +29,8 @@ NEARBY_LEAST = 1000
 class SegmentRow:
     """Everything known about one attack segment. What is not known is None.
 
-    Window figures (`kl` to `d_ms`, `kl_shrunk`, `n_matched`) and verdicts belong to
-    later stretches of the walk.
+    `kl_shrunk` says that the plain KL does not exist, because the segment's covariance
+    is singular. Verdicts belong to a later stretch of the walk.
     """
 
     id: str
@@ -39,6 +40,7 @@ class SegmentRow:
     auc: float
     auc_nearby: float
     kl: float | None = None
+    kl_plain: float | None = None
     d_full: float | None = None
     d_ms: float | None = None
     reliable: bool | None = None
@@ -72,6 +74,7 @@ def measure_segments(
     ranks: AttackRanks,
     drift: Drift,
     *,
+    windows: WindowEnergies,
     train_mean: float,
     step_s: float | None,
 ) -> list[SegmentRow]:
@@ -87,6 +90,8 @@ def measure_segments(
         Of all attack steps, in the order of the rows.
     drift : Drift
         The stream's drift.
+    windows : WindowEnergies
+        Of the same attacks and their matched windows.
     train_mean : float
         Mean train energy.
     step_s : float, optional
@@ -99,8 +104,11 @@ def measure_segments(
     aucs = mean_of_segments(auc_of_steps(ranks), lengths)
     usable = is_sdr_usable(drift, train_mean)
     measured = []
-    for attack, auc in zip(attacks, aucs, strict=True):
+    p = windows.means.shape[1]
+    for i, (attack, auc) in enumerate(zip(attacks, aucs, strict=True)):
         rows, length = attack.segment.rows, attack.segment.length
+        own = windows.plan.own[i]
+        kl_plain = plain_kl(windows.means[i], windows.seconds[i], length)
         nearest = nearby_normal(
             normal_rows,
             attack.start,
@@ -119,6 +127,13 @@ def measure_segments(
                 length=length,
                 auc=float(auc),
                 auc_nearby=roc_auc_of_ranks(nearby),
+                kl=float(windows.d_full[own]) / length,
+                kl_plain=kl_plain,
+                kl_shrunk=kl_plain is None,
+                d_full=float(windows.d_full[own]),
+                d_ms=float(windows.d_ms[own]),
+                reliable=length >= RELIABLE_ROWS * p,
+                n_matched=int(windows.plan.n_matched[i]),
                 d_atk=d_atk,
                 d_eff=d_atk - drift.d_drift,
                 sdr=d_atk / drift.d_drift if drift.d_drift else None,

@@ -269,6 +269,12 @@ def _write_traces(traces: Traces, path: Path) -> None:
         "test_breaks": traces.test_breaks,
         "roc_fpr": traces.roc_fpr,
         "roc_tpr": traces.roc_tpr,
+        "segment_d_full": traces.segment_d_full,
+        "segment_d_ms": traces.segment_d_ms,
+        "segment_excess": traces.segment_excess,
+        "matched_d_full": traces.matched_d_full,
+        "matched_starts": traces.matched_starts,
+        "matched_bounds": traces.matched_bounds,
     }
     if traces.test_time is not None:
         arrays["test_time"] = traces.test_time

@@ -1,0 +1,121 @@
+"""Intervals and chance floors of an evaluation's figures."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sightline.checks import Bools
+from sightline.evaluation import Evaluation
+from sightline.metrics.resampling import (
+    FEW_EVENTS,
+    N_REPLICATES,
+    N_SHIFTS,
+    Drawable,
+    bootstrap,
+    chance,
+    count_interval,
+    floor_of,
+    percentile_interval,
+)
+from sightline.metrics.windows import WindowEnergies
+from sightline.segments import Segment
+
+
+def figures(evaluation: Evaluation) -> dict[str, float | None]:
+    """Return the figures that get an interval, by name."""
+    rank, windows = evaluation.rank, evaluation.windows
+    drift, probe = evaluation.drift, evaluation.probe
+    return {
+        "roc_auc": rank.roc_auc,
+        "pauc_1": rank.pauc_1,
+        "pauc_5": rank.pauc_5,
+        "average_precision": rank.average_precision,
+        "mean_segment_auc": rank.mean_segment_auc,
+        "p_full": windows.p_full,
+        "median_d_full": windows.median_d_full,
+        "d_drift": drift.d_drift,
+        "d_drift_robust": drift.d_drift_robust,
+        "f1": probe.f1,
+        "precision": probe.precision,
+        "recall": probe.recall,
+        "hits": probe.hits,
+    }
+
+
+def with_uncertainty(
+    evaluation: Evaluation,
+    is_alarm: Bools,
+    attacks: Sequence[Segment],
+    windows: WindowEnergies,
+    *,
+    train_mean: float,
+    seed: int,
+    n_replicates: int = N_REPLICATES,
+    n_shifts: int = N_SHIFTS,
+) -> Evaluation:
+    """Return the evaluation with an interval and a floor beside each figure.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        The figures themselves.
+    is_alarm : array of bool, shape (n_steps,)
+        The alarms of the p99 rule.
+    attacks : sequence of Segment
+        The attack runs of the labels.
+    windows : WindowEnergies
+        Of its attacks.
+    train_mean : float
+        Mean train energy.
+    seed : int
+        Same seed, same intervals.
+    n_replicates, n_shifts : int
+        How often to draw, and how often to move the labels.
+    """
+    traces = evaluation.traces
+    if traces is None:
+        raise ValueError("`evaluation` must have its traces.")
+    energy, labels = traces.test_energy, traces.labels
+    stream = Drawable.of(energy, labels, is_alarm, attacks, traces.test_breaks)
+    n_attacks = evaluation.stream.n_segments
+    measured = figures(evaluation)
+    known = windows if n_attacks else None
+    replicates = bootstrap(
+        stream,
+        train_mean=train_mean,
+        windows=known,
+        n_replicates=n_replicates,
+        seed=seed,
+    )
+    intervals = {
+        name: percentile_interval(name, measured[name], values, n_attacks)
+        for name, values in replicates.items()
+    }
+    floor = {}
+    if n_attacks:
+        intervals["hits"] = count_interval(int(evaluation.probe.hits or 0), n_attacks)
+        at_chance = chance(
+            energy,
+            labels,
+            is_alarm,
+            attacks,
+            windows=known,
+            n_shifts=n_shifts,
+            seed=seed,
+        )
+        floor = {
+            name: floor_of(measured[name], values) for name, values in at_chance.items()
+        }
+    return replace(
+        evaluation,
+        intervals={name: intervals.get(name) for name in measured},
+        floor={
+            name: floor.get(name) for name in measured if not name.startswith("d_drift")
+        },
+        bootstrap={
+            "n": n_replicates,
+            "block": stream.block,
+            "seed": seed,
+            "few_events": n_attacks < FEW_EVENTS,
+            "shifts": n_shifts,
+        },
+    )
