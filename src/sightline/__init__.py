@@ -2,6 +2,7 @@
 
 from sightline._version import __version__
 from sightline.alarms import QuantileRule
+from sightline.comparison import Comparison, compare
 from sightline.energy import contributions, energy_trace
 from sightline.errors import (
     FileError,
@@ -16,6 +17,7 @@ from sightline.reference import Reference, fit_reference
 from sightline.segments import Attack, Segment
 from sightline.storage import (
     read_evaluation,
+    read_results,
     read_stream,
     read_tables,
     write_results,
@@ -26,6 +28,7 @@ from sightline.walk import evaluate
 
 __all__ = [
     "Attack",
+    "Comparison",
     "Evaluation",
     "FileError",
     "MissingExtraError",
@@ -39,11 +42,13 @@ __all__ = [
     "Tag",
     "UndefinedMetricWarning",
     "__version__",
+    "compare",
     "contributions",
     "energy_trace",
     "evaluate",
     "fit_reference",
     "read_evaluation",
+    "read_results",
     "read_stream",
     "read_tables",
     "write_results",

@@ -14,17 +14,20 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sightline._version import __version__
+from sightline.comparison import compare
 from sightline.errors import FileError, SightlineError, naming
 from sightline.storage import (
     check_out,
     folder_name,
+    read_results,
     read_stream,
     read_tables,
     stream_name,
+    write_json,
     write_results,
 )
 from sightline.stream import ResidualStream
-from sightline.terminal import summary
+from sightline.terminal import comparison, summary
 from sightline.walk import Progress as ProgressTold
 from sightline.walk import evaluate
 
@@ -156,6 +159,30 @@ class _Source:
 
     place: str
     read: Callable[[], ResidualStream]
+
+
+@app.command("compare")
+def compare_command(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Folders that `evaluate` wrote."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="File for all figures, as JSON.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an earlier file.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where an error came from.")
+    ] = False,
+) -> None:
+    """Lay results side by side: differences, agreement, does a ranking transfer."""
+    with _door(debug=debug):
+        compared = compare(read_results(folders))
+        if out is not None:
+            write_json(compared.to_dict(), out, overwrite=overwrite)
+        Console().print(comparison(compared))
 
 
 def _by_name(streams: list[Path], detector: str | None) -> dict[str, _Source]:

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sightline.comparison import Comparison
 from sightline.evaluation import Evaluation
 from sightline.metrics.probe import AlarmMetrics
 
@@ -129,3 +130,95 @@ def _score(value: float | None) -> str:
 
 def _number(value: float | None) -> str:
     return NOT_KNOWN if value is None else f"{value:.3g}"
+
+
+def comparison(compared: Comparison) -> RenderableType:
+    """Return the tables of a comparison, those that have rows."""
+    parts: list[RenderableType] = [
+        _figures(compared),
+        _differences(compared),
+        _agreement(compared),
+        _transfer(compared),
+    ]
+    shown = [part for part in parts if isinstance(part, Table) and part.row_count]
+    return Group(*shown, *(Text(f"- {notice}") for notice in compared.notices))
+
+
+def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
+    table = Table(title=title, **_PLAIN)
+    for header in left:
+        table.add_column(header, overflow="fold")
+    for header in right:
+        table.add_column(header, justify="right", no_wrap=True)
+    return table
+
+
+def _figures(compared: Comparison) -> Table:
+    shown = ("roc_auc", "pauc_1", "mean_segment_auc", "p_full", "f1")
+    table = _table("Mean over seeds (range)", ["testbed", "detector"], shown)
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for row in compared.figures:
+        text = _score(row.mean)
+        if row.n_seeds > 1:
+            text += f" ({_score(row.low)} to {_score(row.high)})"
+        rows.setdefault((row.testbed, row.detector), {})[row.figure] = text
+    for (testbed, detector), cells in rows.items():
+        table.add_row(testbed, detector, *(cells[name] for name in shown))
+    return table
+
+
+def _differences(compared: Comparison) -> Table:
+    table = _table(
+        "Differences, from the same draws (*: the interval leaves out 0)",
+        ["testbed", "first - second", "figure"],
+        ["difference", "95% interval"],
+    )
+    for row in compared.differences:
+        interval, mark = NOT_KNOWN, ""
+        if row.interval is not None:
+            interval = f"{row.interval[0]:+.3f} to {row.interval[1]:+.3f}"
+            mark = " *" if row.interval[0] > 0 or row.interval[1] < 0 else ""
+        table.add_row(
+            row.testbed,
+            " - ".join(row.results),
+            row.figure,
+            f"{row.difference:+.3f}{mark}",
+            interval,
+        )
+    return table
+
+
+def _agreement(compared: Comparison) -> Table:
+    table = _table(
+        "Do detectors find the same attacks strong? (D_FULL over shared attacks)",
+        ["testbed", "detectors"],
+        ["rho", "attacks shared", "alone"],
+    )
+    for row in compared.agreement:
+        table.add_row(
+            row.testbed,
+            " and ".join(row.detectors),
+            NOT_KNOWN if row.rho is None else f"{row.rho:+.2f}",
+            str(row.n_matched),
+            f"{row.n_alone[0]} | {row.n_alone[1]}",
+        )
+    return table
+
+
+def _transfer(compared: Comparison) -> Table:
+    table = _table(
+        "Does a ranking of detectors carry over to another testbed?",
+        ["figure", "testbeds"],
+        ["detectors", "rho", "p", "exact p"],
+    )
+    for row in compared.transfer:
+        rho = row.correlation.rho
+        table.add_row(
+            row.figure,
+            " - ".join(row.testbeds),
+            str(row.correlation.n),
+            NOT_KNOWN if rho is None else f"{rho:+.2f}",
+            _score(row.correlation.p_value),
+            _score(row.correlation.p_exact),
+        )
+    return table

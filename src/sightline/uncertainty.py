@@ -82,7 +82,7 @@ def with_uncertainty(
     replicates = bootstrap(
         stream,
         train_mean=train_mean,
-        windows=known,
+        windows=known.outcome if known else None,
         n_replicates=n_replicates,
         seed=seed,
     )

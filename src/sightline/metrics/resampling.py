@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.checks import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
-from sightline.metrics.windows import WindowEnergies
+from sightline.metrics.windows import WindowEnergies, WindowOutcome
 from sightline.segments import Segment, segments_of
 
 N_REPLICATES = 500
@@ -178,7 +178,7 @@ def figures_of_draw(
     block_weight: Floats,
     *,
     train_mean: float,
-    windows: WindowEnergies | None = None,
+    windows: WindowOutcome | None = None,
 ) -> dict[str, float]:
     """Return every figure of the stream with its attacks and blocks reweighted."""
     from sightline.kernels.resampling import weigh_normal
@@ -217,8 +217,8 @@ def figures_of_draw(
         float(attack_weight @ stream.attack_rows),
     )
     if windows is not None:
-        drawn = np.repeat(windows.attack_d_full, attack_weight.astype(np.int64))
-        n_pairs = float(attack_weight @ windows.plan.n_matched)
+        drawn = np.repeat(windows.d_full, attack_weight.astype(np.int64))
+        n_pairs = float(attack_weight @ windows.n_matched)
         figures["median_d_full"] = float(np.median(drawn))
         figures["p_full"] = (
             float(attack_weight @ windows.wins) / n_pairs if n_pairs else np.nan
@@ -281,7 +281,7 @@ def bootstrap(
     stream: Drawable,
     *,
     train_mean: float,
-    windows: WindowEnergies | None = None,
+    windows: WindowOutcome | None = None,
     n_replicates: int = N_REPLICATES,
     seed: int = 0,
 ) -> dict[str, Floats]:

@@ -108,18 +108,35 @@ class WindowEnergies:
         return self.d_full[self.plan.own]
 
     @cached_property
-    def wins(self) -> Ints:
-        """How many of its matched windows each attack outweighs."""
-        counts = [
-            int(np.sum(own > self.matched(i)))
-            for i, own in enumerate(self.attack_d_full)
-        ]
-        return np.array(counts, dtype=np.int64)
+    def outcome(self) -> "WindowOutcome":
+        """How each attack fared against its matched windows."""
+        return WindowOutcome.of(
+            self.attack_d_full, [self.matched(i) for i in range(len(self.plan.own))]
+        )
 
     def matched(self, i: int) -> Floats:
         """Return D_FULL of the normal windows matched to attack i."""
         first, last = self.plan.bounds[i], self.plan.bounds[i + 1]
         return np.delete(self.d_full[first:last], self.plan.own[i] - first)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowOutcome:
+    """Of each attack: its D_FULL, its matched windows, and how many it outweighs."""
+
+    d_full: Floats
+    n_matched: Floats
+    wins: Floats
+
+    @classmethod
+    def of(cls, d_full: Floats, matched: Sequence[Floats]) -> "WindowOutcome":
+        """Count the wins of each attack."""
+        wins = [np.sum(own > other) for own, other in zip(d_full, matched, strict=True)]
+        return cls(
+            d_full=d_full,
+            n_matched=np.array([len(other) for other in matched], dtype=np.float64),
+            wins=np.array(wins, dtype=np.float64),
+        )
 
 
 class WindowCollector:
@@ -236,11 +253,10 @@ def measure_windows(energies: WindowEnergies) -> Windows:
     larger D_FULL, each pair weighing the same (the paper's figure, in which short
     attacks dominate); `p_full_per_segment` lets each attack weigh the same.
     """
-    n_matched = energies.plan.n_matched
+    wins, n_matched = energies.outcome.wins, energies.outcome.n_matched
     matched = n_matched > 0
     if len(n_matched) == 0:
         return Windows()
-    wins = energies.wins
     return Windows(
         p_full=float(wins.sum() / n_matched.sum()) if matched.any() else None,
         p_full_per_segment=float(np.mean(wins[matched] / n_matched[matched]))

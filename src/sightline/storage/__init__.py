@@ -8,23 +8,29 @@ from sightline.storage.npz import read_npz, write_npz
 from sightline.storage.parquet import read_parquet_folder, write_parquet_folder
 from sightline.storage.paths import is_npz, reading, stream_name
 from sightline.storage.results import (
+    Result,
     check_out,
     folder_name,
     read_evaluation,
+    read_results,
     read_traces,
+    write_json,
     write_results,
 )
 from sightline.storage.tables import read_tables
 from sightline.stream import ResidualStream
 
 __all__ = [
+    "Result",
     "check_out",
     "folder_name",
     "read_evaluation",
+    "read_results",
     "read_stream",
     "read_tables",
     "read_traces",
     "stream_name",
+    "write_json",
     "write_results",
     "write_stream",
 ]

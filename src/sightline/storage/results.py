@@ -4,7 +4,7 @@ import csv
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,25 @@ _BLOCKS: dict[str, Any] = {
     "own_rule": AlarmMetrics,
     "own_score": Rank,
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One evaluation on disk, with its traces."""
+
+    folder: Path
+    evaluation: Evaluation
+    traces: dict[str, Any]
+
+    @property
+    def detector(self) -> str:
+        """Who made the residuals; the stream's name where that is not known."""
+        return self.evaluation.stream.detector or self.evaluation.stream.name
+
+    @property
+    def testbed(self) -> str:
+        """Where they come from."""
+        return self.evaluation.stream.testbed or "unknown"
 
 
 def folder_name(name: str, guard: int) -> str:
@@ -154,6 +173,17 @@ def _write_folder(evaluation: Evaluation, folder: Path) -> None:
     )
 
 
+def write_json(values: dict[str, Any], path: Path, *, overwrite: bool) -> None:
+    """Write plain values to a JSON file, which may exist only if `overwrite`."""
+    if path.exists() and not overwrite:
+        raise FileError(
+            f"{path}: exists and is kept: choose another --out, or pass --overwrite."
+        )
+    with staged_file(path) as partial:
+        text = json.dumps(values, indent=1, allow_nan=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+
+
 def read_evaluation(path: str | Path) -> Evaluation:
     """Read an evaluation (without traces) from its folder or its JSON file."""
     path = Path(path)
@@ -191,6 +221,27 @@ def read_evaluation(path: str | Path) -> Evaluation:
     }
     evaluation: Evaluation = _fill(Evaluation, rest | blocks | {"segments": segments})
     return evaluation
+
+
+def read_results(folders: Sequence[str | Path]) -> list[Result]:
+    """Read every evaluation in the folders: result folders, or what holds them."""
+    results = []
+    for folder in map(Path, folders):
+        places = (
+            [folder]
+            if (folder / "evaluation.json").is_file()
+            else sorted(path.parent for path in folder.glob("*/evaluation.json"))
+        )
+        if not places:
+            raise FileError(
+                f"{folder}: holds no evaluation; give folders that `sightline "
+                "evaluate` wrote."
+            )
+        results += [
+            Result(place, read_evaluation(place), read_traces(place))
+            for place in places
+        ]
+    return results
 
 
 def read_traces(path: str | Path) -> dict[str, Any]:
