@@ -20,16 +20,22 @@ class Arrays:
 
 
 def made_up(n_train: int, n_test: int, p: int, seed: int = 0) -> Arrays:
-    """Correlated float32 noise; 34 attacks cover 12% of test and shift the mean."""
+    """Correlated float32 noise, with 34 attacks that shift the mean.
+
+    As on SWaT, attacks cover 12% of test, and one of them most of that: at 450,000 rows
+    33 last 100 to 1,200 rows, one 35,000.
+    """
     rng = np.random.default_rng(seed)
     mixing = np.eye(p) + rng.normal(size=(p, p)) / p
     mixing = mixing.astype(np.float32)
     train = rng.standard_normal((n_train, p), dtype=np.float32) @ mixing
     test = rng.standard_normal((n_test, p), dtype=np.float32) @ mixing
     labels = np.zeros(n_test, np.int8)
-    length = int(0.12 * n_test / 34)
-    for start in np.linspace(0, n_test - 2 * length, 34).astype(int):
-        labels[start : start + length] = 1
+    lengths = np.append(np.linspace(100, 1200, 33), 35_000) * n_test / 450_000
+    gap = (n_test - lengths.sum()) / 35
+    for k, length in enumerate(lengths.astype(int)):
+        start = int((k + 1) * gap + lengths[:k].sum())
+        labels[start : start + max(length, 1)] = 1
     test[labels == 1] += 0.3
     return Arrays(train, test, labels)
 

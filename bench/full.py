@@ -27,8 +27,8 @@ def main() -> None:
     whole, evaluation = median_cpu_seconds(partial(evaluate, stream))
     core, _ = median_cpu_seconds(partial(with_scikit_learn, data))
     print(
-        f"{n_train:,} + {n_test:,} rows x {p}, {evaluation.windows.n_matched_windows:,} "
-        f"matched windows: sightline {whole:.2f} s, scikit-learn core {core:.2f} s, "
+        f"{n_train:,} + {n_test:,} rows x {p}, "
+        f"{evaluation.windows.n_matched_windows:,} matched windows: sightline {whole:.2f} s, scikit-learn core {core:.2f} s, "
         f"ratio {whole / core:.2f} (goal {GOAL})"
     )
     before = None

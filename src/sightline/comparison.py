@@ -11,7 +11,7 @@ import numpy as np
 from sightline.evaluation import plain
 from sightline.metrics.correlation import RankCorrelation, rank_correlation
 from sightline.metrics.resampling import N_REPLICATES
-from sightline.paired import Difference, paired_differences
+from sightline.paired import Difference, Pairing
 from sightline.storage import Result
 from sightline.uncertainty import figures
 
@@ -94,14 +94,13 @@ def compare(
     differences: list[Difference] = []
     notices: list[str] = []
     for testbed, here in by_testbed.items():
-        agreement += _agreements(testbed, here)
-        for a, b in combinations(here, 2):
-            if a.detector != b.detector:
-                found, why = paired_differences(
-                    a, b, n_replicates=n_replicates, seed=seed
-                )
-                differences += found
-                notices += why
+        detectors = _by_detector(here)
+        agreement += _agreements(testbed, detectors)
+        pairing = Pairing(here, n_replicates=n_replicates, seed=seed)
+        for first, second in combinations(detectors.values(), 2):
+            found, told = pairing.differences(first, second)
+            differences += found
+            notices += told
     return Comparison(
         figures=tuple(seeded),
         agreement=tuple(agreement),
@@ -161,12 +160,16 @@ def _over_shared(a: dict[str, float], b: dict[str, float]) -> RankCorrelation:
     )
 
 
-def _agreements(testbed: str, results: Sequence[Result]) -> list[Agreement]:
+def _by_detector(results: Sequence[Result]) -> dict[str, list[Result]]:
     by_detector: dict[str, list[Result]] = defaultdict(list)
     for result in results:
         by_detector[result.detector].append(result)
+    return by_detector
+
+
+def _agreements(testbed: str, detectors: dict[str, list[Result]]) -> list[Agreement]:
     found = []
-    for (name_a, seeds_a), (name_b, seeds_b) in combinations(by_detector.items(), 2):
+    for (name_a, seeds_a), (name_b, seeds_b) in combinations(detectors.items(), 2):
         pairs = [
             (a, b, match_segments(spans_of(a), spans_of(b)))
             for a, b in product(seeds_a, seeds_b)

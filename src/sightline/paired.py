@@ -1,12 +1,14 @@
 """Two detectors on one testbed: differences with intervals from the same draws."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 
 from sightline.checks import ATTACK, Bools, Floats, Ints
 from sightline.metrics.resampling import (
-    N_REPLICATES,
     Drawable,
     bootstrap,
     figures_of_draw,
@@ -30,91 +32,129 @@ PAIRED_FIGURES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """First minus second detector, with a 95% interval from the same draws."""
+    """First minus second detector, with a 95% interval from the same draws.
+
+    With several seeds it is the mean over all pairs of them.
+    """
 
     testbed: str
-    results: tuple[str, str]
+    detectors: tuple[str, str]
     figure: str
     difference: float
     interval: tuple[float, float] | None
 
 
-def paired_differences(
-    a: Result, b: Result, *, n_replicates: int = N_REPLICATES, seed: int = 0
-) -> tuple[list[Difference], list[str]]:
-    """Return the differences a minus b, drawing the same attacks and blocks for both.
+# The figures of a result on some rows, as they are and in every replicate.
+_Side = tuple[dict[str, float], dict[str, Floats]]
 
-    Rows are paired by time stamps, or by number where neither result has any. The
-    second value says why nothing could be paired.
-    """
-    names = (a.folder.name, b.folder.name)
-    shared = _shared_rows(a, b)
-    if isinstance(shared, str):
-        return [], [f"{names[0]} and {names[1]} are not compared row by row: {shared}."]
-    rows_a, rows_b = shared
-    attacks, breaks = _common_attacks(a, b, rows_a, rows_b)
-    if not attacks:
-        return [], [f"{names[0]} and {names[1]} have no attack row in common."]
-    block = max(_block(a), _block(b))
-    sides = [
-        _side(result, rows, attacks, breaks, block, n_replicates, seed)
-        for result, rows in ((a, rows_a), (b, rows_b))
-    ]
-    (one, drawn_one), (two, drawn_two) = sides
-    return [
-        Difference(
-            testbed=a.testbed,
-            results=names,
-            figure=name,
-            difference=one[name] - two[name],
-            interval=percentile_interval(
-                "difference",
-                one[name] - two[name],
-                drawn_one[name] - drawn_two[name],
-                len(attacks),
-            ),
+
+class Pairing:
+    """Pairs results of one testbed; each is drawn once for the rows it shares."""
+
+    def __init__(
+        self, results: Sequence[Result], *, n_replicates: int, seed: int
+    ) -> None:
+        # One block length for all, or the draws would not be the same.
+        self.block = max(_block(result) for result in results)
+        self.n_replicates = n_replicates
+        self.seed = seed
+        self._sides: dict[tuple[Path, bytes], _Side] = {}
+
+    def differences(
+        self, first: Sequence[Result], second: Sequence[Result]
+    ) -> tuple[list[Difference], list[str]]:
+        """Return the differences between two detectors, given their seeds.
+
+        Rows are paired by time stamps, or by number where not both results have any.
+        The second value says which results could not be paired, and why.
+        """
+        pairs, told = [], []
+        for a, b in product(first, second):
+            pair = self._pair(a, b)
+            if isinstance(pair, str):
+                told.append(
+                    f"{a.folder.name} and {b.folder.name} are not compared row by "
+                    f"row: {pair}."
+                )
+            else:
+                pairs.append(pair)
+        if not pairs:
+            return [], told
+        n_attacks = min(pair[2] for pair in pairs)
+        found = []
+        for name in PAIRED_FIGURES:
+            known = [
+                (one, two) for one, two, _ in pairs if name in one[0] and name in two[0]
+            ]
+            if not known:
+                continue
+            difference = float(np.mean([o[0][name] - t[0][name] for o, t in known]))
+            drawn = np.mean([o[1][name] - t[1][name] for o, t in known], axis=0)
+            if np.isfinite(difference):
+                found.append(
+                    Difference(
+                        testbed=first[0].testbed,
+                        detectors=(first[0].detector, second[0].detector),
+                        figure=name,
+                        difference=difference,
+                        interval=percentile_interval(
+                            "difference", difference, drawn, n_attacks
+                        ),
+                    )
+                )
+        return found, told
+
+    def _pair(self, a: Result, b: Result) -> tuple[_Side, _Side, int] | str:
+        shared = _shared_rows(a, b)
+        if isinstance(shared, str):
+            return shared
+        rows_a, rows_b = shared
+        attacks, breaks = _common_attacks(a, b, rows_a, rows_b)
+        if not attacks:
+            return "they have no attack row in common"
+        sides = [
+            self._side(result, rows, attacks, breaks)
+            for result, rows in ((a, rows_a), (b, rows_b))
+        ]
+        return sides[0], sides[1], len(attacks)
+
+    def _side(
+        self, result: Result, rows: Ints, attacks: list[Segment], breaks: Ints
+    ) -> _Side:
+        key = (result.folder, rows.tobytes() + breaks.tobytes())
+        if key not in self._sides:
+            self._sides[key] = self._draw(result, rows, attacks, breaks)
+        return self._sides[key]
+
+    def _draw(
+        self, result: Result, rows: Ints, attacks: list[Segment], breaks: Ints
+    ) -> _Side:
+        energy = result.traces["test_energy"][rows]
+        drawable = Drawable.of(
+            energy,
+            result.traces["labels"][rows],
+            _alarms(result, energy),
+            attacks,
+            breaks,
+            block=self.block,
         )
-        for name in PAIRED_FIGURES
-        if name in one and name in two and np.isfinite(one[name] - two[name])
-    ], []
-
-
-def _side(
-    result: Result,
-    rows: Ints,
-    attacks: list[Segment],
-    breaks: Ints,
-    block: int,
-    n_replicates: int,
-    seed: int,
-) -> tuple[dict[str, float], dict[str, Floats]]:
-    """Return the figures of one result on the shared rows, as they are and drawn."""
-    energy = result.traces["test_energy"][rows]
-    drawable = Drawable.of(
-        energy,
-        result.traces["labels"][rows],
-        _alarms(result, energy),
-        attacks,
-        breaks,
-        block=block,
-    )
-    train_mean = result.evaluation.compactness.p_eff / 2
-    windows = _outcome(result, len(attacks))
-    measured = figures_of_draw(
-        drawable,
-        np.ones(len(attacks)),
-        np.ones(len(drawable.block_rows)),
-        train_mean=train_mean,
-        windows=windows,
-    )
-    drawn = bootstrap(
-        drawable,
-        train_mean=train_mean,
-        windows=windows,
-        n_replicates=n_replicates,
-        seed=seed,
-    )
-    return measured, drawn
+        train_mean = result.evaluation.compactness.p_eff / 2
+        windows = _outcome(result, len(attacks))
+        measured = figures_of_draw(
+            drawable,
+            np.ones(len(attacks)),
+            np.ones(len(drawable.block_rows)),
+            train_mean=train_mean,
+            windows=windows,
+        )
+        drawn = bootstrap(
+            drawable,
+            train_mean=train_mean,
+            windows=windows,
+            n_replicates=self.n_replicates,
+            seed=self.seed,
+        )
+        return measured, drawn
 
 
 def _shared_rows(a: Result, b: Result) -> tuple[Ints, Ints] | str:

@@ -154,36 +154,41 @@ def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
 
 
 def _figures(compared: Comparison) -> Table:
-    shown = ("roc_auc", "pauc_1", "mean_segment_auc", "p_full", "f1")
-    table = _table("Mean over seeds (range)", ["testbed", "detector"], shown)
+    shown = ("roc_auc", "pauc_1", "p_full", "f1")
+    table = _table(
+        "Figures: the mean over seeds, and below it the range",
+        ["testbed", "detector"],
+        ["ROC-AUC", "pAUC 1%", "P_FULL", "F1@p99"],
+    )
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for row in compared.figures:
         text = _score(row.mean)
         if row.n_seeds > 1:
-            text += f" ({_score(row.low)} to {_score(row.high)})"
+            text += f"\n{_score(row.low)}-{_score(row.high)}"
         rows.setdefault((row.testbed, row.detector), {})[row.figure] = text
-    for (testbed, detector), cells in rows.items():
+    for (testbed, detector), cells in sorted(rows.items()):
         table.add_row(testbed, detector, *(cells[name] for name in shown))
     return table
 
 
 def _differences(compared: Comparison) -> Table:
     table = _table(
-        "Differences, from the same draws (*: the interval leaves out 0)",
-        ["testbed", "first - second", "figure"],
-        ["difference", "95% interval"],
+        "Differences with 95% intervals, from the same draws (* leaves out 0)",
+        ["testbed", "first - second"],
+        ["ROC-AUC", "pAUC 1%"],
     )
+    rows: dict[tuple[str, tuple[str, str]], dict[str, str]] = {}
     for row in compared.differences:
-        interval, mark = NOT_KNOWN, ""
+        text = f"{row.difference:+.3f}"
         if row.interval is not None:
-            interval = f"{row.interval[0]:+.3f} to {row.interval[1]:+.3f}"
-            mark = " *" if row.interval[0] > 0 or row.interval[1] < 0 else ""
+            low, high = row.interval
+            text += f" ({low:+.3f} to {high:+.3f})" + ("*" if low * high > 0 else " ")
+        rows.setdefault((row.testbed, row.detectors), {})[row.figure] = text
+    for (testbed, detectors), cells in rows.items():
         table.add_row(
-            row.testbed,
-            " - ".join(row.results),
-            row.figure,
-            f"{row.difference:+.3f}{mark}",
-            interval,
+            testbed,
+            " - ".join(detectors),
+            *(cells.get(name, NOT_KNOWN) for name in ("roc_auc", "pauc_1")),
         )
     return table
 
