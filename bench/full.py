@@ -28,8 +28,9 @@ def main() -> None:
     core, _ = median_cpu_seconds(partial(with_scikit_learn, data))
     print(
         f"{n_train:,} + {n_test:,} rows x {p}, "
-        f"{evaluation.windows.n_matched_windows:,} matched windows: sightline {whole:.2f} s, scikit-learn core {core:.2f} s, "
-        f"ratio {whole / core:.2f} (goal {GOAL})"
+        f"{evaluation.windows.n_matched_windows:,} matched windows: "
+        f"sightline {whole:.2f} s, scikit-learn core {core:.2f} s, "
+        f"{whole / core:.2f} (goal {GOAL})"
     )
     before = None
     for n_rows in ROWS:

@@ -9,6 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sightline import ResidualStream
+from sightline.metrics.windows import WindowCollector, WindowEnergies, plan_windows
+from sightline.segments import segments_of
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -111,3 +113,20 @@ def streams(draw: st.DrawFn) -> ResidualStream:
         labels,
         test_breaks=draw(breaks(len(labels))),
     )
+
+
+def window_energies(
+    whitened: np.ndarray,
+    labels: np.ndarray,
+    first_rows: Sequence[int] = (0,),
+    cuts: Sequence[int] = (),
+) -> WindowEnergies:
+    """Measure every attack and its matched windows; rows arrive cut before `cuts`."""
+    starts = np.asarray(first_rows, np.int64)
+    attacks = segments_of(labels == 1, starts)
+    collector = WindowCollector(
+        plan_windows(attacks, labels, starts), whitened.shape[1]
+    )
+    for start, stop in pairwise([0, *cuts, len(whitened)]):
+        collector.take(start, np.ascontiguousarray(whitened[start:stop], np.float64))
+    return collector.energies()

@@ -1,6 +1,6 @@
 """An evaluation told in plain words, as a table for the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -19,11 +19,16 @@ LEGEND = """\
 Alarms: energy above the 99th percentile of train energy; nothing is tuned.
 Attack above normal: how often a step under attack has more energy than a
 normal one (ROC-AUC, 50% is chance); the same with each attack weighing alike;
-and at false-alarm rates up to 1% only (pAUC, 0 is chance, 1 is perfect).
+and at false-alarm rates up to 1% only (pAUC, 0 is chance, 1 is perfect). Below
+each its 95% interval.
 Normal energy: mean of train, median of attack-free test; a large rise is drift.
 """
 
 
+ATTACK_LEGEND = """\
+In alarm: share of its steps. Nearby: against normal steps close in time. As one
+window: share of normal windows of its length that have less evidence (D_FULL).
+"""
 _PLAIN: dict[str, Any] = {
     "title_justify": "left",
     "title_style": "bold",
@@ -35,7 +40,7 @@ _PLAIN: dict[str, Any] = {
 def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     """Return one table row for each evaluation, and below what to watch out for."""
     table = Table(title="What the residuals show", **_PLAIN)
-    table.add_column("stream", overflow="fold")
+    table.add_column("stream", overflow="fold", min_width=8)
     own = any(e.own_rule is not None for e in evaluations)
     headers = [
         *(["own rule:\nattacks\nalarmed", "own rule:\nfalse\nalarms"] if own else []),
@@ -44,7 +49,7 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         "attack\nabove\nnormal",
         "each\nattack\nalike",
         "at <=1%\nfalse\nalarms",
-        "normal\nenergy:\ntrain -> test",
+        "normal\nenergy\ntrain/test",
     ]
     for header in headers:
         table.add_column(header, justify="right", no_wrap=True)
@@ -55,9 +60,9 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
             *own_cells,
             _alarmed(e, e.probe),
             _false_alarms(e.probe),
-            _share(e.rank.roc_auc),
-            _share(e.rank.mean_segment_auc),
-            _score(e.rank.pauc_1),
+            _with_interval(e, "roc_auc", _share),
+            _with_interval(e, "mean_segment_auc", _share),
+            _with_interval(e, "pauc_1", _score),
             _drift(e),
         )
     parts: list[RenderableType] = [table, Text(LEGEND, style="dim")]
@@ -69,10 +74,18 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
 def _attacks(e: Evaluation) -> RenderableType:
     """Return what the energy and the p99 rule made of each attack."""
     table = Table(title="Each attack", **_PLAIN)
-    table.add_column("attack", overflow="fold")
-    for header in ("rows", "in alarm", "first alarm", "above normal", "nearby"):
+    table.add_column("attack", overflow="fold", min_width=8)
+    headers = (
+        "rows",
+        "in\nalarm",
+        "first\nalarm",
+        "above\nnormal",
+        "the same\nnearby",
+        "as one\nwindow",
+    )
+    for header in headers:
         table.add_column(header, justify="right", no_wrap=True)
-    for row in e.segments[:MOST_ATTACKS]:
+    for i, row in enumerate(e.segments[:MOST_ATTACKS]):
         first = NOT_KNOWN if row.first_alarm is None else f"{row.first_alarm:,} rows"
         table.add_row(
             row.id,
@@ -81,11 +94,23 @@ def _attacks(e: Evaluation) -> RenderableType:
             first if row.first_alarm_s is None else f"{row.first_alarm_s:,.0f} s",
             _share(row.auc),
             _share(row.auc_nearby),
+            _outweighed(e, i),
         )
     hidden = len(e.segments) - MOST_ATTACKS
+    legend = Text(ATTACK_LEGEND, style="dim")
     if hidden <= 0:
-        return table
-    return Group(table, Text(f"... and {hidden} more in segments.csv", style="dim"))
+        return Group(table, legend)
+    more = Text(f"... and {hidden} more in segments.csv", style="dim")
+    return Group(table, more, legend)
+
+
+def _outweighed(e: Evaluation, i: int) -> str:
+    """Return the share of its matched windows that an attack outweighs."""
+    if e.traces is None or not e.segments[i].n_matched:
+        return NOT_KNOWN
+    first, last = e.traces.matched_bounds[i], e.traces.matched_bounds[i + 1]
+    below = e.traces.matched_d_full[first:last] < e.traces.segment_d_full[i]
+    return f"{below.mean():.1%}"
 
 
 def _remarks(evaluations: Sequence[Evaluation]) -> list[RenderableType]:
@@ -112,12 +137,25 @@ def _false_alarms(rule: AlarmMetrics | None) -> str:
         return NOT_KNOWN
     if rule.false_alarms_per_day is None:
         return f"{rule.false_positive_segments} in all"
-    return f"{rule.false_alarms_per_day:.1f} a day"
+    return f"{rule.false_alarms_per_day:.1f}/day"
+
+
+def _with_interval(
+    e: Evaluation, name: str, written: Callable[[float | None], str]
+) -> str:
+    """Return a rank figure, and below it its 95% interval where there is one."""
+    figure = written(getattr(e.rank, name))
+    interval = (e.intervals or {}).get(name)
+    if interval is None:
+        return figure
+    if written is _share:
+        return f"{figure}\n{100 * interval[0]:.0f}-{interval[1]:.0%}"
+    return f"{figure}\n{interval[0]:.2f}-{interval[1]:.2f}"
 
 
 def _drift(e: Evaluation) -> str:
     train = e.compactness.p_eff / 2
-    return f"{_number(train)} -> {_number(train + e.drift.d_drift_robust)}"
+    return f"{_number(train)}/{_number(train + e.drift.d_drift_robust)}"
 
 
 def _share(value: float | None) -> str:

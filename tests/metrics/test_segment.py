@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from strategies import window_energies
 
 from sightline.metrics.drift import Drift
 from sightline.metrics.ranking import rank_attacks
@@ -14,7 +15,10 @@ def measured(
     energy, labels, is_alarm=None, *, first_rows=None, drift=DRIFT, step_s=None
 ):
     energy, labels = np.asarray(energy, float), np.asarray(labels, np.int8)
+    first_rows = np.array([0]) if first_rows is None else first_rows
     attacks = name_segments(segments_of(labels == 1, first_rows), [])
+    # One whitened channel that has just these energies.
+    whitened = np.sqrt(2 * energy)[:, None]
     return measure_segments(
         attacks,
         energy,
@@ -22,6 +26,7 @@ def measured(
         np.zeros(len(labels), bool) if is_alarm is None else np.asarray(is_alarm, bool),
         rank_attacks(energy[labels == 1], np.sort(energy[labels == 0])),
         drift,
+        windows=window_energies(whitened, labels, first_rows),
         train_mean=1.0,
         step_s=step_s,
     )
@@ -48,6 +53,24 @@ def test_one_table_by_hand():
     assert (second.hit, second.coverage) == (False, 0.0)
     assert (second.first_alarm, second.first_alarm_s) == (None, None)
     assert (first.auc, second.auc) == (1.0, 1.0)
+
+
+def test_window_figures_by_hand():
+    # Whitened: 0, then an attack 4, 2 with mean 3 and variance 1, then 0, 0, 0.
+    (row,) = measured([0, 8, 2, 0, 0, 0], [0, 1, 1, 0, 0, 0])
+    shrunk = (2 * 1 + 1) / (2 + 1)
+    assert row.kl == pytest.approx((shrunk + 9 - 1 - np.log(shrunk)) / 2)
+    assert row.kl_plain == pytest.approx((1 + 9 - 1 - np.log(1)) / 2)
+    assert (row.kl_shrunk, row.reliable) == (False, True)
+    assert row.d_full == pytest.approx(2 * row.kl)
+    assert row.d_ms == pytest.approx(2 * 9 / 2)
+    assert row.n_matched == 2  # rows 3 to 4 and 4 to 5
+
+
+def test_one_step_has_no_plain_divergence():
+    (row,) = measured([0, 8, 0], [0, 1, 0])
+    assert (row.kl_plain, row.kl_shrunk, row.reliable) == (None, True, False)
+    assert row.kl == pytest.approx((0.5 + 16 - 1 - np.log(0.5)) / 2)
 
 
 def test_first_alarm_in_seconds_needs_the_step():
