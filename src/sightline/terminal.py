@@ -1,6 +1,7 @@
 """An evaluation told in plain words, as a table for the terminal."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -16,7 +17,8 @@ NOT_KNOWN = "-"
 # More attacks than this are left to segments.csv.
 MOST_ATTACKS = 40
 LEGEND = """\
-Alarms: energy above the 99th percentile of train energy; nothing is tuned.
+Alarms: energy above the 99th percentile of train energy (p99), nothing tuned;
+before it, where given, the detector's own rule.
 Attack above normal: how often a step under attack has more energy than a
 normal one (ROC-AUC, 50% is chance); the same with each attack weighing alike;
 and at false-alarm rates up to 1% only (pAUC, 0 is chance, 1 is perfect). Below
@@ -41,11 +43,9 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     """Return one table row for each evaluation, and below what to watch out for."""
     table = Table(title="What the residuals show", **_PLAIN)
     table.add_column("stream", overflow="fold", min_width=8)
-    own = any(e.own_rule is not None for e in evaluations)
     headers = [
-        *(["own rule:\nattacks\nalarmed", "own rule:\nfalse\nalarms"] if own else []),
-        "p99 rule:\nattacks\nalarmed",
-        "p99 rule:\nfalse\nalarms",
+        "attacks\nalarmed",
+        "false\nalarms",
         "attack\nabove\nnormal",
         "each\nattack\nalike",
         "at <=1%\nfalse\nalarms",
@@ -54,12 +54,10 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     for header in headers:
         table.add_column(header, justify="right", no_wrap=True)
     for e in evaluations:
-        own_cells = [_alarmed(e, e.own_rule), _false_alarms(e.own_rule)] if own else []
         table.add_row(
             _name(e),
-            *own_cells,
-            _alarmed(e, e.probe),
-            _false_alarms(e.probe),
+            _by_rule(e, partial(_alarmed, e)),
+            _by_rule(e, _false_alarms),
             _with_interval(e, "roc_auc", _share),
             _with_interval(e, "mean_segment_auc", _share),
             _with_interval(e, "pauc_1", _score),
@@ -126,15 +124,22 @@ def _name(e: Evaluation) -> str:
     return f"{e.stream.name} (guard {e.guard})" if e.guard else e.stream.name
 
 
-def _alarmed(e: Evaluation, rule: AlarmMetrics | None) -> str:
-    if rule is None or e.stream.n_segments == 0:
-        return NOT_KNOWN
-    return f"{rule.hits} of {e.stream.n_segments}"
+def _by_rule(e: Evaluation, told: Callable[[AlarmMetrics], str]) -> str:
+    """Return what is told of the user's own rule, where there is one, then of p99."""
+    rules = [e.probe] if e.own_rule is None else [e.own_rule, e.probe]
+    return "\n".join(told(rule) for rule in rules)
 
 
-def _false_alarms(rule: AlarmMetrics | None) -> str:
-    if rule is None:
+def _alarmed(e: Evaluation, rule: AlarmMetrics) -> str:
+    if e.stream.n_segments == 0:
         return NOT_KNOWN
+    found = f"{rule.hits} of {e.stream.n_segments}"
+    if e.own_rule is None:
+        return found
+    return f"own {found}" if rule is e.own_rule else f"p99 {found}"
+
+
+def _false_alarms(rule: AlarmMetrics) -> str:
     if rule.false_alarms_per_day is None:
         return f"{rule.false_positive_segments} in all"
     return f"{rule.false_alarms_per_day:.1f}/day"
