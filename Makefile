@@ -28,6 +28,7 @@ check: .venv/ready  ## lint, format, types, import direction
 
 bench: .venv/ready  ## speed and memory, against what one would otherwise run
 	$(BIN)/python bench/core.py
+	$(BIN)/python bench/full.py
 	$(BIN)/python bench/scaling.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/import_time.py

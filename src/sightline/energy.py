@@ -160,6 +160,8 @@ def score_rows(
             np.matmul(y, reference.whitening, out=z)
             top, two, four = energies(z, counted[start:stop], energy[start:stop])
             largest, second, fourth = max(largest, top), second + two, fourth + four
+            if not np.isfinite(energy[start:stop]).all():
+                refuse_nonfinite(rows, name, channels or _numbered(rows))
             if watch is not None:
                 watch(start, z)
             if beside is not None and energy_beside is not None:
@@ -168,8 +170,6 @@ def score_rows(
             if len(unsigned):
                 unsigned = unsigned[(block[:, unsigned] >= 0).all(axis=0)]
             tick(len(block))
-    if not np.isfinite(energy).all():
-        refuse_nonfinite(rows, name, channels or _numbered(rows))
     n_values = int(counted.sum()) * p
     usable = n_values > 0 and 0 < second and np.isfinite(fourth)
     return Scored(

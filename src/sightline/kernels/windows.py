@@ -249,5 +249,7 @@ def _window_energies(
             work[i, j] = second[i, j] / (length + p)
         work[i, i] += p / (length + p)
         trace += work[i, i]
+    if not np.isfinite(trace + shift):  # whitened values beyond 1e150
+        return np.inf, np.inf
     kl = 0.5 * (trace + shift - p - np.linalg.slogdet(work)[1])
     return length * kl, length * 0.5 * shift
