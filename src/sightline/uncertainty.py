@@ -1,7 +1,8 @@
 """Intervals and chance floors of an evaluation's figures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 
 from sightline.checks import Bools
 from sightline.evaluation import Evaluation
@@ -51,6 +52,7 @@ def with_uncertainty(
     seed: int,
     n_replicates: int = N_REPLICATES,
     n_shifts: int = N_SHIFTS,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Return the evaluation with an interval and a floor beside each figure.
 
@@ -70,6 +72,8 @@ def with_uncertainty(
         Same seed, same intervals.
     n_replicates, n_shifts : int
         How often to draw, and how often to move the labels.
+    progress : callable, optional
+        Told how many of how many draws and shifts are done.
     """
     traces = evaluation.traces
     if traces is None:
@@ -78,6 +82,13 @@ def with_uncertainty(
     stream = Drawable.of(energy, labels, is_alarm, attacks, traces.test_breaks)
     n_attacks = evaluation.stream.n_segments
     measured = figures(evaluation)
+    total = n_replicates + (n_shifts if n_attacks else 0)
+    done = count(1)
+
+    def tick() -> None:
+        if progress is not None:
+            progress(next(done), total)
+
     known = windows if n_attacks else None
     replicates = bootstrap(
         stream,
@@ -85,6 +96,7 @@ def with_uncertainty(
         windows=known.outcome if known else None,
         n_replicates=n_replicates,
         seed=seed,
+        tick=tick,
     )
     intervals = {
         name: percentile_interval(name, measured[name], values, n_attacks)
@@ -101,6 +113,7 @@ def with_uncertainty(
             windows=known,
             n_shifts=n_shifts,
             seed=seed,
+            tick=tick,
         )
         floor = {
             name: floor_of(measured[name], values) for name, values in at_chance.items()

@@ -187,7 +187,13 @@ def evaluate(
     )
     if intervals:
         evaluation = with_uncertainty(
-            evaluation, is_alarm, runs, windows, train_mean=scored.train_mean, seed=seed
+            evaluation,
+            is_alarm,
+            runs,
+            windows,
+            train_mean=scored.train_mean,
+            seed=seed,
+            progress=progress and partial(progress, "Drawing intervals"),
         )
     return replace(evaluation, notices=(*stream.notices, *remarks(evaluation)))
 

@@ -53,9 +53,11 @@ def fuzz(max_examples: int) -> settings:
     )
 
 
-def works_or_tells(read: Callable[[], ResidualStream]) -> None:
+def works_or_tells(
+    read: Callable[[], ResidualStream], *, intervals: bool = False
+) -> None:
     try:
-        evaluate(read()).to_dict()
+        evaluate(read(), intervals=intervals).to_dict()
     except SightlineError as error:
         assert_one_sentence(str(error))
 

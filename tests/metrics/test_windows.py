@@ -137,7 +137,7 @@ def whitened_rows(draw, *, most_rows=500, most_run=90):
 # The energies of windows
 
 
-@settings(deadline=None, max_examples=1500)
+@settings(deadline=None, max_examples=150)
 @given(whitened_rows())
 def test_every_window_is_as_defined(drawn):
     whitened, labelled = drawn

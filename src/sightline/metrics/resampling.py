@@ -6,7 +6,7 @@ chance floor moves the labels along the stream, which keeps the autocorrelation 
 energy and its alarm rate.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -36,6 +36,10 @@ _SHARES = (
     "precision",
     "recall",
 )
+
+
+def _no_tick() -> None:
+    """Progress that nobody watches."""
 
 
 def block_length(series: Floats) -> int:
@@ -284,17 +288,25 @@ def bootstrap(
     windows: WindowOutcome | None = None,
     n_replicates: int = N_REPLICATES,
     seed: int = 0,
+    tick: Callable[[], None] = _no_tick,
 ) -> dict[str, Floats]:
-    """Return each figure in every replicate of the event-and-block bootstrap."""
-    replicates = [
-        figures_of_draw(stream, attacks, blocks, train_mean=train_mean, windows=windows)
-        for attacks, blocks in draws(
-            len(stream.attack_rows),
-            len(stream.block_rows),
-            n_replicates=n_replicates,
-            seed=seed,
+    """Return each figure in every replicate of the event-and-block bootstrap.
+
+    `tick` is called after each replicate.
+    """
+    replicates = []
+    for attacks, blocks in draws(
+        len(stream.attack_rows),
+        len(stream.block_rows),
+        n_replicates=n_replicates,
+        seed=seed,
+    ):
+        replicates.append(
+            figures_of_draw(
+                stream, attacks, blocks, train_mean=train_mean, windows=windows
+            )
         )
-    ]
+        tick()
     return {
         name: np.array([replicate[name] for replicate in replicates])
         for name in replicates[0]
@@ -354,6 +366,7 @@ def chance(
     windows: WindowEnergies | None = None,
     n_shifts: int = N_SHIFTS,
     seed: int = 0,
+    tick: Callable[[], None] = _no_tick,
 ) -> dict[str, Floats]:
     """Return each figure for labels moved along the stream, once for every shift.
 
@@ -398,6 +411,7 @@ def chance(
         figures |= alarm_figures(true, false, float(lengths.sum()))
         figures["hits"] = float(np.sum(np.add.reduceat(alarmed, first_steps) > 0))
         rows.append(figures)
+        tick()
     at_chance = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     if windows is not None:
         at_chance |= _window_chance(windows, rng, n_shifts)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import Residuals
+from sightline.checks import Ints, Residuals
 from sightline.errors import FileError, StreamError, naming
 from sightline.intake import attack_free_rows, check_same_channels
 from sightline.rows import KeptRows, Rows
-from sightline.segments import check_breaks
+from sightline.segments import breaks_kept, check_breaks
 from sightline.storage.atomic import staged_folder
 from sightline.storage.facts import (
     attacks_from,
@@ -209,13 +209,12 @@ def _write_parts(
             start += len(piece)
 
 
-def _breaks_kept(breaks: list[int] | None, rows: Rows) -> list[int] | None:
+def _breaks_kept(breaks: list[int] | None, rows: Rows) -> list[int] | Ints | None:
     """Return where runs begin among the rows that are kept; empty ones vanish."""
     if breaks is None or not isinstance(rows, KeptRows):
         return breaks
     whole = check_breaks(breaks, "train_breaks", len(rows.keep))
-    n_before = np.concatenate([[0], np.cumsum(rows.keep)])
-    return [int(row) for row in n_before[whole] if row < rows.n_rows]
+    return breaks_kept(whole, rows.keep)
 
 
 def parts_of(folder: Path) -> tuple[Path, ...]:
