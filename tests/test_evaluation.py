@@ -595,9 +595,11 @@ def test_progress_rises_to_the_total():
     seen = []
     stream = make_stream(calibration=np.ones((700, 4)))
     evaluate(stream, progress=lambda *told: seen.append(told))
-    total = 2 * 1500 + 1200 + 700
-    assert {of for _, _, of in seen} == {total}
-    done = [rows for _, rows, _ in seen]
-    assert done == sorted(done)
-    assert done[-1] == total
+    drawn = [told[1:] for told in seen if told[0] == "Drawing intervals"]
+    read = [told[1:] for told in seen if told[0] != "Drawing intervals"]
+    for part, total in ((read, 2 * 1500 + 1200 + 700), (drawn, 500 + 199)):
+        assert {of for _, of in part} == {total}
+        done = [rows for rows, _ in part]
+        assert done == sorted(done)
+        assert done[-1] == total
     assert len({doing for doing, _, _ in seen}) == 4

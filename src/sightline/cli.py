@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from sightline._version import __version__
 from sightline.comparison import compare
 from sightline.errors import FileError, SightlineError, naming
+from sightline.scoring import Progress as ProgressTold
 from sightline.storage import (
     check_out,
     folder_name,
@@ -28,7 +29,6 @@ from sightline.storage import (
 )
 from sightline.stream import ResidualStream
 from sightline.terminal import comparison, summary
-from sightline.walk import Progress as ProgressTold
 from sightline.walk import evaluate
 
 app = typer.Typer(

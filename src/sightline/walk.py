@@ -1,8 +1,7 @@
 """The walk: from a residual stream to everything that can be read from its energy."""
 
 import platform
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 from sightline import _version
 from sightline.alarms import QuantileRule
 from sightline.checks import ATTACK, NORMAL, Floats, Labels
-from sightline.energy import Scored, score_rows
 from sightline.errors import StreamError
 from sightline.evaluation import (
     Evaluation,
@@ -45,26 +43,17 @@ from sightline.metrics.windows import (
     measure_windows,
     plan_windows,
 )
-from sightline.moments import Moments, fold_moments, merged
 from sightline.nonfinite import drop_nonfinite
-from sightline.reference import (
-    Reference,
-    crossfit_excess,
-    fit_reference,
-    scale_of,
-    standardised_reference,
-)
+from sightline.reference import crossfit_excess
 from sightline.remarks import remarks
 from sightline.rows import gather_rows
+from sightline.scoring import Progress, ScoredStream, Track, score_stream
 from sightline.segments import Attack, with_guard
 from sightline.stream import ResidualStream
 from sightline.uncertainty import with_uncertainty
 
 # Corners of the ROC curve kept for pictures.
 ROC_POINTS = 2000
-
-# Told what is being done, and how many of how many rows are done.
-Progress = Callable[[str, int, int], None]
 
 
 def evaluate(
@@ -130,8 +119,10 @@ def evaluate(
         )
     plan = plan_windows(runs, labels, stream.test_breaks)
     collector = WindowCollector(plan, stream.p)
-    track = _Track(progress, stream)
-    scored = _score(stream, labels, estimator, collector if attacks else None, track)
+    track = Track(progress, stream)
+    scored = score_stream(
+        stream, labels, estimator, collector if attacks else None, track
+    )
     windows = collector.energies()
     energy = scored.test.energy
     normal_sorted = np.sort(energy[labels == NORMAL])
@@ -198,86 +189,6 @@ def evaluate(
     return replace(evaluation, notices=(*stream.notices, *remarks(evaluation)))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Scored:
-    """The reference and all energies: what needed the residuals themselves."""
-
-    folds: list[Moments]
-    moments: Moments
-    reference: Reference
-    train: Scored
-    test: Scored
-    train_mean: float
-    calibration_mean: float | None
-
-
-def _score(
-    stream: ResidualStream,
-    labels: Labels,
-    estimator: str,
-    collector: WindowCollector | None,
-    track: "_Track",
-) -> _Scored:
-    """Read the residuals: train twice (fit, score), test and calibration once."""
-    folds = fold_moments(
-        stream.train, channels=stream.channels, tick=track.stage("Fitting reference")
-    )
-    moments = merged(folds)
-    reference = fit_reference(stream.train, estimator=estimator, moments=moments)
-    score = partial(score_rows, reference=reference, channels=stream.channels)
-    train = score(
-        stream.train,
-        name="train",
-        scale=scale_of(moments),
-        tick=track.stage("Scoring train"),
-    )
-    test = score(
-        stream.test,
-        name="test",
-        counted=labels == NORMAL,
-        beside=standardised_reference(moments, train.scaled_fourth)
-        if (labels == ATTACK).any()
-        else None,
-        watch=None if collector is None else collector.take,
-        tick=track.stage("Scoring test"),
-    )
-    calibration_mean = None
-    if stream.calibration is not None:
-        calibration = score(
-            stream.calibration,
-            name="calibration",
-            tick=track.stage("Scoring calibration"),
-        )
-        calibration_mean = float(np.mean(calibration.energy))
-    return _Scored(
-        folds=folds,
-        moments=moments,
-        reference=reference,
-        train=train,
-        test=test,
-        train_mean=float(np.mean(train.energy)),
-        calibration_mean=calibration_mean,
-    )
-
-
-class _Track:
-    """Counts the rows of each stage for whoever watches."""
-
-    def __init__(self, progress: Progress | None, stream: ResidualStream) -> None:
-        extra = stream.calibration.n_rows if stream.calibration else 0
-        self.total = 2 * stream.train.n_rows + stream.test.n_rows + extra
-        self.done = 0
-        self.progress = progress
-
-    def stage(self, doing: str) -> Callable[[int], None]:
-        def tick(rows: int) -> None:
-            self.done += rows
-            if self.progress is not None:
-                self.progress(doing, self.done, self.total)
-
-        return tick
-
-
 def _settle_nonfinite(
     stream: ResidualStream, nonfinite: str
 ) -> tuple[ResidualStream, dict[str, int]]:
@@ -321,7 +232,7 @@ def _rank(
 def _traces(
     stream: ResidualStream,
     labels: Labels,
-    scored: _Scored,
+    scored: ScoredStream,
     ranks: AttackRanks,
     windows: WindowEnergies,
 ) -> Traces:
@@ -347,7 +258,7 @@ def _traces(
     )
 
 
-def _reference_facts(scored: _Scored, labels: Labels) -> ReferenceFacts:
+def _reference_facts(scored: ScoredStream, labels: Labels) -> ReferenceFacts:
     beside = scored.test.beside
     return ReferenceFacts(
         estimator=scored.reference.estimator,
@@ -359,7 +270,7 @@ def _reference_facts(scored: _Scored, labels: Labels) -> ReferenceFacts:
     )
 
 
-def _quality(stream: ResidualStream, scored: _Scored) -> Quality:
+def _quality(stream: ResidualStream, scored: ScoredStream) -> Quality:
     constant = scored.moments.constant
     blind = scale_blind(
         np.diag(scored.moments.covariance),

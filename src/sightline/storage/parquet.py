@@ -34,6 +34,8 @@ from sightline.stream import ResidualStream
 
 # Rows decoded at a time: 51 channels of float32 make 13 MB.
 CHUNK_ROWS = 65_536
+# Bytes of each column fetched at a time.
+_BUFFER_BYTES = 131_072
 _RESERVED = ("label", "time", "alarms", "score")
 _TELEMETRY = ("telemetry_train", "telemetry_test")
 
@@ -201,7 +203,10 @@ def _write_parts(
                     columns[name] = values[start : start + len(piece)]
             path = folder / f"part-{start:012d}.parquet"
             try:
-                pq.write_table(pa.table(columns), path)
+                # Residuals hardly repeat, so a dictionary of them only costs.
+                pq.write_table(
+                    pa.table(columns), path, use_dictionary=["label", "alarms"]
+                )
             except (pa.ArrowException, UnicodeEncodeError) as error:
                 raise FileError(
                     f"{folder}: cannot be written as Parquet ({brief(error)})."
@@ -366,7 +371,8 @@ def _opened(path: Path) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path)
+        # By default the whole file would be fetched into memory.
+        return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FileError(
             f"{path}: is not a readable Parquet file ({brief(error)}): write it again."
