@@ -602,4 +602,4 @@ def test_progress_rises_to_the_total():
         done = [rows for rows, _ in part]
         assert done == sorted(done)
         assert done[-1] == total
-    assert len({doing for doing, _, _ in seen}) == 4
+    assert len({doing for doing, _, _ in seen}) == 5

@@ -61,7 +61,8 @@ class Traces:
 
     `segment_excess` is W (mean energy - p/2) of each attack, which equals
     `segment_d_ms` where an attack only shifts the mean (the paper's identity figure).
-    The windows matched to attack i are ``matched_bounds[i]`` to ``[i + 1]``.
+    Attacks of one length share their matched windows: those of attack i are
+    ``matched_bounds[k]`` to ``matched_bounds[k + 1]`` with ``k = segment_group[i]``.
     """
 
     train_energy: Floats
@@ -74,6 +75,7 @@ class Traces:
     segment_d_full: Floats
     segment_d_ms: Floats
     segment_excess: Floats
+    segment_group: Ints
     matched_d_full: Floats
     matched_starts: Ints
     matched_bounds: Ints

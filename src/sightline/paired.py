@@ -204,7 +204,7 @@ def _outcome(result: Result, n_attacks: int) -> WindowOutcome | None:
     if len(d_full) != n_attacks:
         return None
     matched = [
-        result.traces["matched_d_full"][bounds[i] : bounds[i + 1]]
-        for i in range(n_attacks)
+        result.traces["matched_d_full"][bounds[k] : bounds[k + 1]]
+        for k in result.traces["segment_group"]
     ]
     return WindowOutcome.of(d_full, matched)

@@ -106,7 +106,8 @@ def _outweighed(e: Evaluation, i: int) -> str:
     """Return the share of its matched windows that an attack outweighs."""
     if e.traces is None or not e.segments[i].n_matched:
         return NOT_KNOWN
-    first, last = e.traces.matched_bounds[i], e.traces.matched_bounds[i + 1]
+    k = e.traces.segment_group[i]
+    first, last = e.traces.matched_bounds[k], e.traces.matched_bounds[k + 1]
     below = e.traces.matched_d_full[first:last] < e.traces.segment_d_full[i]
     return f"{below.mean():.1%}"
 

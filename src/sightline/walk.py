@@ -240,7 +240,8 @@ def _traces(
     plan = windows.plan
     # Energy is half of |z|^2, so a window's sum of it follows from its moments.
     trace = np.trace(windows.seconds, axis1=1, axis2=2)
-    excess = 0.5 * trace + windows.d_ms[plan.own] - 0.5 * stream.p * plan.lengths
+    n_rows = plan.lengths[plan.group]
+    excess = 0.5 * trace + windows.d_ms[plan.own] - 0.5 * stream.p * n_rows
     return Traces(
         train_energy=scored.train.energy,
         test_energy=scored.test.energy,
@@ -252,9 +253,10 @@ def _traces(
         segment_d_full=windows.attack_d_full,
         segment_d_ms=windows.d_ms[plan.own],
         segment_excess=excess,
-        matched_d_full=np.delete(windows.d_full, plan.own),
-        matched_starts=np.delete(plan.starts, plan.own),
-        matched_bounds=np.concatenate([[0], np.cumsum(plan.n_matched)]),
+        segment_group=plan.group,
+        matched_d_full=windows.normal_d_full,
+        matched_starts=plan.starts[plan.is_normal],
+        matched_bounds=plan.normal_bounds,
     )
 
 

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sightline.checks import NORMAL, Floats, Ints, Labels
+from sightline.checks import NORMAL, Bools, Floats, Ints, Labels
 from sightline.segments import Segment, segments_of
 
 # At most this many normal windows are matched to one attack.
@@ -30,21 +30,36 @@ SINGULAR_PIVOT = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class WindowPlan:
-    """Which windows to measure: for each attack its own, and its matched ones.
+    """Which windows to measure: each attack's own, and the normal ones of its length.
 
-    The windows of attack i are ``starts[bounds[i]:bounds[i + 1]]``, sorted, all of
-    ``lengths[i]`` rows; ``own[i]`` is the attack itself.
+    Attacks of one length share their normal windows. The windows of ``lengths[k]`` rows
+    are ``starts[bounds[k]:bounds[k + 1]]``, sorted; attack i has length number
+    ``group[i]``, and is itself window ``own[i]``.
     """
 
     starts: Ints
     bounds: Ints
     lengths: Ints
+    group: Ints
     own: Ints
+
+    @cached_property
+    def is_normal(self) -> Bools:
+        """Which windows are not an attack."""
+        normal = np.ones(len(self.starts), np.bool_)
+        normal[self.own] = False
+        return normal
+
+    @cached_property
+    def normal_bounds(self) -> Ints:
+        """Where the normal windows of each length begin and end among all normal."""
+        before = np.concatenate([[0], np.cumsum(self.is_normal)])
+        return np.asarray(before[self.bounds], np.int64)
 
     @property
     def n_matched(self) -> Ints:
         """Number of matched normal windows of each attack."""
-        return np.diff(self.bounds) - 1
+        return np.diff(self.normal_bounds)[self.group]
 
 
 def matched_starts(stretches: Sequence[Segment], length: int) -> Ints:
@@ -76,19 +91,26 @@ def plan_windows(
 ) -> WindowPlan:
     """Match normal windows to each attack."""
     stretches = segments_of(labels == NORMAL, breaks)
-    per_attack, own, total = [], [], 0
-    for attack in attacks:
-        starts = matched_starts(stretches, attack.length)
-        place = int(np.searchsorted(starts, attack.start))
-        per_attack.append(np.insert(starts, place, attack.start))
-        own.append(total + place)
-        total += len(starts) + 1
-    counts = [len(starts) for starts in per_attack]
+    lengths, group = np.unique([a.length for a in attacks], return_inverse=True)
+    attack_starts = np.array([a.start for a in attacks], dtype=np.int64)
+    own = np.empty(len(attacks), np.int64)
+    of_length: list[Ints] = []
+    total = 0
+    for k, length in enumerate(lengths.tolist()):
+        here = np.flatnonzero(group == k)
+        starts = np.concatenate(
+            [matched_starts(stretches, length), attack_starts[here]]
+        )
+        starts.sort()
+        own[here] = total + np.searchsorted(starts, attack_starts[here])
+        of_length.append(starts)
+        total += len(starts)
     return WindowPlan(
-        starts=np.concatenate(per_attack) if per_attack else np.empty(0, np.int64),
-        bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        lengths=np.array([attack.length for attack in attacks], dtype=np.int64),
-        own=np.array(own, dtype=np.int64),
+        starts=np.concatenate([np.empty(0, np.int64), *of_length]),
+        bounds=np.cumsum([0, *map(len, of_length)]).astype(np.int64),
+        lengths=lengths.astype(np.int64),
+        group=group.astype(np.int64),
+        own=own,
     )
 
 
@@ -114,10 +136,16 @@ class WindowEnergies:
             self.attack_d_full, [self.matched(i) for i in range(len(self.plan.own))]
         )
 
+    @cached_property
+    def normal_d_full(self) -> Floats:
+        """D_FULL of all normal windows, those of one length side by side."""
+        return self.d_full[self.plan.is_normal]
+
     def matched(self, i: int) -> Floats:
         """Return D_FULL of the normal windows matched to attack i."""
-        first, last = self.plan.bounds[i], self.plan.bounds[i + 1]
-        return np.delete(self.d_full[first:last], self.plan.own[i] - first)
+        k = self.plan.group[i]
+        first, last = self.plan.normal_bounds[k], self.plan.normal_bounds[k + 1]
+        return self.normal_d_full[first:last]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +172,8 @@ class WindowCollector:
 
     def __init__(self, plan: WindowPlan, p: int) -> None:
         self.plan = plan
-        n_windows, n_attacks = len(plan.starts), len(plan.lengths)
-        # Windows of one attack that are being filled at the same time.
+        n_windows, n_attacks = len(plan.starts), len(plan.own)
+        # Windows of one length that are being filled at the same time.
         self._n_slots = np.array(
             [
                 _most_at_once(plan.starts[first:last], length)

@@ -187,10 +187,15 @@ def _named(malicious: list[object]) -> list[Attack]:
     attacks: list[Attack] = []
     start = 0
     for row in range(1, len(malicious) + 1):
-        if row < len(malicious) and malicious[row] == malicious[start]:
+        if row < len(malicious) and _is_same(malicious[row], malicious[start]):
             continue
         mark = malicious[start]
         if mark is not None and mark is not True:
             attacks.append(Attack(id=str(mark), start=start, stop=row))
         start = row
     return attacks
+
+
+def _is_same(mark: object, other: object) -> bool:
+    """Tell whether two marks are one attack; the id 1 is not a bare true."""
+    return mark == other and (mark is True) == (other is True)

@@ -4,6 +4,7 @@ import lzma
 import math
 import struct
 import sys
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -45,6 +46,7 @@ _DAMAGE = (
     zlib.error,
     lzma.LZMAError,
     struct.error,
+    tokenize.TokenError,
     EOFError,
     NotImplementedError,
     OverflowError,

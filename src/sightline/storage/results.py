@@ -175,10 +175,12 @@ def _write_folder(evaluation: Evaluation, folder: Path) -> None:
 
 def write_json(values: dict[str, Any], path: Path, *, overwrite: bool) -> None:
     """Write plain values to a JSON file, which may exist only if `overwrite`."""
-    if path.exists() and not overwrite:
-        raise FileError(
-            f"{path}: exists and is kept: choose another --out, or pass --overwrite."
-        )
+    with reading(path):
+        if path.exists() and not overwrite:
+            raise FileError(
+                f"{path}: exists and is kept: choose another --out, or pass "
+                "--overwrite."
+            )
     with staged_file(path) as partial:
         text = json.dumps(values, indent=1, allow_nan=False)
         partial.write_text(text + "\n", encoding="utf-8")
@@ -230,7 +232,7 @@ def read_results(folders: Sequence[str | Path]) -> list[Result]:
         places = (
             [folder]
             if (folder / "evaluation.json").is_file()
-            else sorted(path.parent for path in folder.glob("*/evaluation.json"))
+            else [path.parent for path in _others(folder, ())]
         )
         if not places:
             raise FileError(
@@ -323,6 +325,7 @@ def _write_traces(traces: Traces, path: Path) -> None:
         "segment_d_full": traces.segment_d_full,
         "segment_d_ms": traces.segment_d_ms,
         "segment_excess": traces.segment_excess,
+        "segment_group": traces.segment_group,
         "matched_d_full": traces.matched_d_full,
         "matched_starts": traces.matched_starts,
         "matched_bounds": traces.matched_bounds,

@@ -113,7 +113,7 @@ def _read_frame(path: Path, *, label: str | None, time: str | None) -> Any:
         if column == time:
             frame = frame.with_columns(_seconds(frame[column], path))
         elif column != label:
-            _refuse_text(path, frame[column])
+            frame = frame.with_columns(_numbers(frame[column], path))
     return frame
 
 
@@ -160,12 +160,18 @@ def _seconds(column: Any, path: Path) -> Any:
     return pl.Series(column.name, seconds)
 
 
-def _refuse_text(path: Path, column: Any) -> None:
-    """Say which cell of a channel is not a number."""
+def _numbers(column: Any, path: Path) -> Any:
+    """Return a column of text as the numbers it holds, or say which is none.
+
+    Whole numbers among which one is "nan", or padded with blanks, come as text.
+    """
     import polars as pl
 
     numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
-    row = int((numbers.is_null() & column.is_not_null()).arg_max() or 0)
+    is_bad = numbers.is_null() & column.is_not_null()
+    if numbers.is_not_null().any() and not is_bad.any():
+        return numbers
+    row = int(is_bad.arg_max() or 0)
     found = "is empty" if column[row] is None else f"is {column[row]!r:.60}"
     raise FileError(
         f"{path}: column {column.name!r} must hold numbers; row {row} (line {row + 2}) "

@@ -1,0 +1,324 @@
+import csv
+import json
+
+import numpy as np
+import pytest
+from on_disk import figures_of, full_stream
+from strategies import make_stream
+
+from sightline import (
+    FileError,
+    SightlineError,
+    evaluate,
+    read_evaluation,
+    read_results,
+    write_results,
+)
+from sightline.storage import check_out, folder_name, read_traces, write_json
+from sightline.storage.results import extreme_rows
+
+
+@pytest.fixture(scope="module")
+def full():
+    return evaluate(full_stream().replace(name="full"))
+
+
+def plain(name="plain", **options):
+    stream = make_stream(n_train=80, n_test=60, p=2, attacks=[(20, 30)], name=name)
+    return evaluate(stream, intervals=False, **options)
+
+
+def rows_of(path):
+    with open(path, newline="", encoding="utf-8") as handle:
+        return list(csv.DictReader(handle))
+
+
+def change(folder, **keys):
+    """Change keys of an evaluation on disk; None leaves one out."""
+    path = folder / "evaluation.json"
+    values = json.loads(path.read_text()) | keys
+    kept = {key: value for key, value in values.items() if value is not None}
+    path.write_text(json.dumps(kept))
+    return path
+
+
+def test_an_evaluation_survives(tmp_path, full):
+    write_results([full], tmp_path)
+    assert figures_of(read_evaluation(tmp_path / "full")) == figures_of(full)
+
+
+def test_an_evaluation_is_read_from_its_file_too(tmp_path):
+    write_results([plain()], tmp_path)
+    found = read_evaluation(tmp_path / "plain" / "evaluation.json")
+    assert found.stream == read_evaluation(str(tmp_path / "plain")).stream
+
+
+def test_what_is_read_can_be_written_again(tmp_path, full):
+    write_results([full], tmp_path / "a")
+    write_results([read_evaluation(tmp_path / "a" / "full")], tmp_path / "b")
+    first, second = (
+        (tmp_path / place / "full" / "evaluation.json").read_bytes() for place in "ab"
+    )
+    assert first == second
+
+
+def test_the_file_is_strict_json(tmp_path, full):
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    write_results([full], tmp_path)
+    text = (tmp_path / "full" / "evaluation.json").read_text(encoding="utf-8")
+    assert json.loads(text, parse_constant=refuse)["schema"] == 1
+
+
+def test_traces_survive(tmp_path, full):
+    write_results([full], tmp_path)
+    found, traces = read_traces(tmp_path / "full"), full.traces
+    for name in ("test_energy", "labels", "test_time", "segment_d_full", "roc_tpr"):
+        np.testing.assert_array_equal(found[name], getattr(traces, name))
+    np.testing.assert_array_equal(
+        found["train_energy"], traces.train_energy[found["train_rows"]]
+    )
+
+
+def test_traces_without_time_have_none(tmp_path):
+    write_results([plain()], tmp_path)
+    assert "test_time" not in read_traces(tmp_path / "plain")
+
+
+def test_segments_are_a_table_with_a_row_for_each_attack(tmp_path, full):
+    write_results([full], tmp_path)
+    rows = rows_of(tmp_path / "full" / "segments.csv")
+    assert [row["id"] for row in rows] == [s.id for s in full.segments]
+    assert json.loads(rows[0]["targets"]) == ["LIT/101", "P 1"]
+    assert float(rows[0]["auc"]) == full.segments[0].auc
+
+
+def test_without_attacks_the_table_of_segments_has_a_header_alone(tmp_path):
+    stream = make_stream(n_train=80, n_test=60, p=2, attacks=[], name="calm")
+    write_results([evaluate(stream, intervals=False)], tmp_path)
+    lines = (tmp_path / "calm" / "segments.csv").read_text().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("id,start,stop")
+
+
+def test_the_summary_has_a_row_for_each_evaluation(tmp_path, full):
+    write_results([plain("b"), full, plain("a")], tmp_path)
+    rows = rows_of(tmp_path / "summary.csv")
+    assert [row["result"] for row in rows] == ["a", "b", "full"]
+    assert float(rows[2]["roc_auc"]) == full.rank.roc_auc
+    assert rows[2]["own_rule_f1"] != ""
+    assert rows[0]["own_rule_f1"] == ""
+
+
+def test_the_summary_covers_what_the_folder_held_before(tmp_path):
+    write_results([plain("a")], tmp_path)
+    before = (tmp_path / "a" / "evaluation.json").read_bytes()
+    write_results([plain("b")], tmp_path)
+    assert [row["result"] for row in rows_of(tmp_path / "summary.csv")] == ["a", "b"]
+    assert (tmp_path / "a" / "evaluation.json").read_bytes() == before
+
+
+def test_a_guard_has_a_folder_of_its_own(tmp_path):
+    write_results([plain(), plain(guard=5)], tmp_path)
+    found = [r.folder.name for r in read_results([tmp_path])]
+    assert found == ["plain", "plain-guard5"] == ["plain", folder_name("plain", 5)]
+
+
+def test_earlier_results_are_kept(tmp_path):
+    write_results([plain()], tmp_path)
+    before = (tmp_path / "plain" / "evaluation.json").read_bytes()
+    with pytest.raises(FileError, match="holds earlier results, which are kept"):
+        write_results([plain()], tmp_path)
+    assert (tmp_path / "plain" / "evaluation.json").read_bytes() == before
+
+
+def test_earlier_results_are_replaced_when_asked(tmp_path):
+    write_results([plain()], tmp_path)
+    (tmp_path / "plain" / "notes.txt").write_text("mine")
+    (tmp_path / "plain" / "traces.npz").write_text("broken")
+    write_results([plain()], tmp_path, overwrite=True)
+    assert (tmp_path / "plain" / "notes.txt").read_text() == "mine"
+    assert "labels" in read_traces(tmp_path / "plain")
+    assert len(rows_of(tmp_path / "summary.csv")) == 1
+
+
+def test_two_of_one_name_are_refused(tmp_path):
+    with pytest.raises(FileError, match="Two streams are called 'plain'"):
+        write_results([plain(), plain()], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "a\0"])
+def test_a_name_that_is_no_folder_is_refused(tmp_path, name):
+    with pytest.raises(FileError, match="cannot be the name of a stream"):
+        check_out(tmp_path, [name], overwrite=True)
+
+
+def test_results_do_not_go_into_a_file(tmp_path):
+    path = tmp_path / "out"
+    path.write_text("mine")
+    with pytest.raises(FileError):
+        write_results([plain()], path)
+    assert path.read_text() == "mine"
+
+
+def test_nothing_to_write_writes_nothing(tmp_path):
+    write_results([], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# Reading other versions, and damage
+
+
+def test_keys_of_a_newer_minor_version_are_skipped(tmp_path):
+    write_results([plain()], tmp_path)
+    path = tmp_path / "plain" / "evaluation.json"
+    values = json.loads(path.read_text())
+    values["rank"]["new_figure"] = 1
+    values["new_block"] = {"a": 1}
+    values["segments"][0]["new_column"] = 3
+    path.write_text(json.dumps(values))
+    assert figures_of(read_evaluation(path)) == figures_of(plain())
+
+
+@pytest.mark.parametrize("key", ["rank", "own_rule", "guard", "notices", "windows"])
+def test_keys_an_older_version_lacks_are_none(tmp_path, key):
+    write_results([plain()], tmp_path)
+    found = read_evaluation(change(tmp_path / "plain", **{key: None}))
+    assert getattr(found, key) is None
+
+
+def test_figures_an_older_version_lacks_are_none(tmp_path):
+    write_results([plain()], tmp_path)
+    path = change(tmp_path / "plain", rank={"roc_auc": 0.5}, segments=[{"id": "x"}])
+    found = read_evaluation(path)
+    assert (found.rank.roc_auc, found.rank.pauc_1) == (0.5, None)
+    assert (found.segments[0].id, found.segments[0].auc) == ("x", None)
+
+
+def test_an_older_evaluation_has_its_row_in_the_summary(tmp_path):
+    write_results([plain("old")], tmp_path)
+    change(tmp_path / "old", rank=None, windows=None, probe={"f1": 0.5})
+    write_results([plain("new")], tmp_path)
+    new, old = rows_of(tmp_path / "summary.csv")
+    assert (old["f1"], old["roc_auc"]) == ("0.5", "")
+    assert new["roc_auc"] != ""
+
+
+@pytest.mark.parametrize("schema", [2, 99, "1", None, 1.5])
+def test_a_schema_that_is_not_known_is_refused(tmp_path, schema):
+    write_results([plain()], tmp_path)
+    path = change(tmp_path / "plain", schema=schema)
+    with pytest.raises(FileError, match="this Sightline reads up to 1"):
+        read_evaluation(path)
+
+
+DAMAGED = {
+    "empty": ("", "is not a readable evaluation"),
+    "cut off": ('{"schema": 1, "stream": {', "is not a readable evaluation"),
+    "a list": ("[]", "is JSON, but not an evaluation"),
+    "no stream": ('{"schema": 1}', "is JSON, but not an evaluation"),
+    "a block of words": (
+        '{"schema": 1, "stream": {}, "rank": "good"}',
+        "rank must hold named values; got 'good'",
+    ),
+    "segments no list": (
+        '{"schema": 1, "stream": {}, "segments": 3}',
+        "segments must be a list",
+    ),
+    "segments of words": (
+        '{"schema": 1, "stream": {}, "segments": ["a"]}',
+        "segments must hold named values",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_evaluation_is_told_with_its_name(tmp_path, text, sentence):
+    path = tmp_path / "evaluation.json"
+    path.write_text(text)
+    with pytest.raises(FileError) as caught:
+        read_evaluation(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert sentence in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_told(tmp_path):
+    (tmp_path / "evaluation.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FileError, match="is not a readable evaluation"):
+        read_evaluation(tmp_path)
+
+
+def test_a_missing_evaluation_is_told(tmp_path):
+    with pytest.raises(FileError, match="there is no such evaluation"):
+        read_evaluation(tmp_path)
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", b"hello"])
+def test_damaged_traces_are_told_with_their_name(tmp_path, damage):
+    write_results([plain()], tmp_path)
+    path = tmp_path / "plain" / "traces.npz"
+    path.write_bytes(damage)
+    with pytest.raises(FileError) as caught:
+        read_traces(tmp_path / "plain")
+    assert str(path) in str(caught.value)
+
+
+def test_missing_traces_are_told_with_their_name(tmp_path):
+    with pytest.raises(FileError, match=r"traces\.npz"):
+        read_traces(tmp_path)
+
+
+def test_a_damaged_neighbour_is_told_before_anything_is_written(tmp_path):
+    write_results([plain("a")], tmp_path)
+    (tmp_path / "a" / "evaluation.json").write_text("{")
+    with pytest.raises(SightlineError, match="remove it and evaluate again"):
+        write_results([plain("b")], tmp_path)
+    assert not (tmp_path / "b").exists()
+
+
+def test_what_a_killed_run_left_is_no_neighbour(tmp_path):
+    left = tmp_path / ".a.partial"
+    left.mkdir()
+    (left / "evaluation.json").write_text("{")
+    write_results([plain("b")], tmp_path)
+    assert len(rows_of(tmp_path / "summary.csv")) == 1
+
+
+def test_results_are_read_from_a_folder_or_what_holds_it(tmp_path):
+    write_results([plain("a"), plain("b")], tmp_path)
+    assert [r.folder.name for r in read_results([tmp_path])] == ["a", "b"]
+    assert [r.folder.name for r in read_results([tmp_path / "b"])] == ["b"]
+
+
+def test_who_made_a_result_falls_back_to_its_name(tmp_path, full):
+    write_results([plain("a"), full], tmp_path)
+    first, second = read_results([tmp_path])
+    assert (first.detector, first.testbed) == ("a", "unknown")
+    assert (second.detector, second.testbed) == ("GDN", "SWaT")
+
+
+def test_a_json_file_is_kept_unless_asked(tmp_path):
+    path = tmp_path / "x.json"
+    write_json({"a": 1}, path, overwrite=False)
+    with pytest.raises(FileError, match="exists and is kept"):
+        write_json({"a": 2}, path, overwrite=False)
+    write_json({"a": 3}, path, overwrite=True)
+    assert json.loads(path.read_text()) == {"a": 3}
+
+
+def test_thinning_keeps_the_lowest_and_highest_of_each_stretch():
+    values = np.array([0.0, 5, 1, 2, -3, 2, 2, 9, 1, 1, 1, 0])
+    assert extreme_rows(values, 3).tolist() == [0, 1, 4, 7, 8, 11]
+    assert extreme_rows(values, 6).tolist() == list(range(12))
+
+
+def test_a_long_train_is_thinned_but_keeps_its_extremes(tmp_path, monkeypatch):
+    monkeypatch.setattr("sightline.storage.results.TRAIN_STRETCHES", 10)
+    evaluation = plain()
+    write_results([evaluation], tmp_path)
+    kept = read_traces(tmp_path / "plain")["train_energy"]
+    assert len(kept) <= 20
+    assert kept.max() == evaluation.traces.train_energy.max()
+    assert kept.min() == evaluation.traces.train_energy.min()
