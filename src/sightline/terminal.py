@@ -52,7 +52,7 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         "normal\nenergy\ntrain/test",
     ]
     for header in headers:
-        table.add_column(header, justify="right", no_wrap=True)
+        table.add_column(header, justify="right", overflow="fold")
     for e in evaluations:
         table.add_row(
             _name(e),
@@ -143,7 +143,8 @@ def _alarmed(e: Evaluation, rule: AlarmMetrics) -> str:
 def _false_alarms(rule: AlarmMetrics) -> str:
     if rule.false_alarms_per_day is None:
         return f"{rule.false_positive_segments} in all"
-    return f"{rule.false_alarms_per_day:.1f}/day"
+    a_day = rule.false_alarms_per_day
+    return f"{a_day:.1f}/day" if a_day < 1000 else f"{a_day:.2g}/day"
 
 
 def _with_interval(
@@ -156,7 +157,7 @@ def _with_interval(
         return figure
     if written is _share:
         return f"{figure}\n{100 * interval[0]:.0f}-{interval[1]:.0%}"
-    return f"{figure}\n{interval[0]:.2f}-{interval[1]:.2f}"
+    return f"{figure}\n{interval[0]:.2f}..{interval[1]:.2f}"
 
 
 def _drift(e: Evaluation) -> str:

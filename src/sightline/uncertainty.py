@@ -20,25 +20,26 @@ from sightline.metrics.resampling import (
 from sightline.metrics.windows import WindowEnergies
 from sightline.segments import Segment
 
+_FIGURES = {
+    "rank": (
+        "roc_auc",
+        "pauc_1",
+        "pauc_5",
+        "average_precision",
+        "mean_segment_auc",
+    ),
+    "windows": ("p_full", "median_d_full"),
+    "drift": ("d_drift", "d_drift_robust"),
+    "probe": ("f1", "precision", "recall", "hits"),
+}
+
 
 def figures(evaluation: Evaluation) -> dict[str, float | None]:
     """Return the figures that get an interval, by name."""
-    rank, windows = evaluation.rank, evaluation.windows
-    drift, probe = evaluation.drift, evaluation.probe
     return {
-        "roc_auc": rank.roc_auc,
-        "pauc_1": rank.pauc_1,
-        "pauc_5": rank.pauc_5,
-        "average_precision": rank.average_precision,
-        "mean_segment_auc": rank.mean_segment_auc,
-        "p_full": windows.p_full,
-        "median_d_full": windows.median_d_full,
-        "d_drift": drift.d_drift,
-        "d_drift_robust": drift.d_drift_robust,
-        "f1": probe.f1,
-        "precision": probe.precision,
-        "recall": probe.recall,
-        "hits": probe.hits,
+        name: getattr(getattr(evaluation, block), name, None)  # an old file may lack it
+        for block, names in _FIGURES.items()
+        for name in names
     }
 
 

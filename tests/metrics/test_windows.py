@@ -648,3 +648,11 @@ def test_a_stronger_attack_has_more_energy():
     ]
     assert means == sorted(means)
     assert means[-1] > 10 * means[0]
+
+
+def test_a_tie_is_not_won():
+    labels = np.repeat([0, 1, 0], [6, 3, 8]).astype(np.int8)
+    energies = window_energies(np.zeros((17, 2)), labels)
+    assert (energies.d_full == energies.d_full[0]).all()
+    assert energies.outcome.n_matched.tolist() == [10]
+    assert energies.outcome.wins.tolist() == [0]

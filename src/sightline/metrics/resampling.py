@@ -27,15 +27,19 @@ MOST_BLOCKS = 20_000
 # A figure is above its floor where at most this share of shifts reaches it.
 FLOOR_SHARE = 0.05
 _PAUC = (0.01, 0.05)
-_SHARES = (
-    "roc_auc",
-    "average_precision",
-    "mean_segment_auc",
-    "p_full",
-    "f1",
-    "precision",
-    "recall",
-)
+# Where figures end, and intervals with them.
+_RANGE = {
+    "roc_auc": (0.0, 1.0),
+    "pauc_1": (-np.inf, 1.0),
+    "pauc_5": (-np.inf, 1.0),
+    "average_precision": (0.0, 1.0),
+    "mean_segment_auc": (0.0, 1.0),
+    "p_full": (0.0, 1.0),
+    "median_d_full": (0.0, np.inf),
+    "f1": (0.0, 1.0),
+    "precision": (0.0, 1.0),
+    "recall": (0.0, 1.0),
+}
 
 
 def _no_tick() -> None:
@@ -331,12 +335,8 @@ def percentile_interval(
         stretch = _stretch(n_attacks)
         low = estimate - stretch * (estimate - low)
         high = estimate + stretch * (high - estimate)
-    if name in _SHARES:
-        low, high = max(low, 0.0), min(high, 1.0)
-    elif name.startswith("pauc"):
-        high = min(high, 1.0)
-    elif name == "median_d_full":
-        low = max(low, 0.0)
+    least, most = _RANGE.get(name, (-np.inf, np.inf))
+    low, high = np.clip([low, high], least, most)
     return float(low), float(high)
 
 

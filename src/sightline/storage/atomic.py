@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,29 +25,31 @@ def staged_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def staged_folder(target: Path, *, whole: bool = False) -> Iterator[Path]:
-    """Give a folder to fill; put its files into `target` once all went well.
+    """Give a folder to fill; put what it holds into `target` once all went well.
 
-    A new target appears whole, by one rename. Into an existing one the files move
-    one by one, in alphabetical order but for ``evaluation.json``, which goes last:
-    it is what readers look for. Other files of the target are left alone, unless
-    the folder is to be replaced as a `whole`.
+    A new target appears whole, by one rename. Into an existing one files and new
+    folders move one by one, or, if one cannot, none does; what else the target holds
+    is left alone, unless it is to be replaced as a `whole`.
     """
-    partial = _beside(target, "partial")
     with _telling(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        is_filled = target.is_dir() and not whole
+        # Within a folder that exists, which may lie on a disk of its own.
+        partial = target / ".partial" if is_filled else _beside(target, "partial")
+        partial.parent.mkdir(parents=True, exist_ok=True)
         # What a killed run left behind.
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         try:
             yield partial
-            for path in _files_in(partial):
-                _flush(path)
-            if not target.exists():
-                os.rename(partial, target)
-            elif whole:
+            for path in partial.rglob("*"):
+                if path.is_file():
+                    _flush(path)
+            if is_filled:
+                _move_all(_moves(partial, target))
+            elif target.exists():
                 _swap(partial, target)
             else:
-                _move_into(target, partial)
+                os.rename(partial, target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
@@ -69,14 +71,25 @@ def _swap(partial: Path, target: Path) -> None:
     shutil.rmtree(before, ignore_errors=True)
 
 
-def _move_into(target: Path, partial: Path) -> None:
-    """Move all files, or leave the target as it was."""
+def _moves(source: Path, target: Path) -> list[tuple[Path, Path]]:
+    """Return what is to be moved where: what readers look for after all else."""
+    moves = []
+    last = ("evaluation.json", "summary.csv")
+    for path in sorted(source.iterdir(), key=lambda path: (path.name in last, path)):
+        place = target / path.name
+        if path.is_dir() and place.is_dir():
+            moves += _moves(path, place)
+        else:
+            moves.append((path, place))
+    return moves
+
+
+def _move_all(moves: Sequence[tuple[Path, Path]]) -> None:
+    """Move all, or leave everything as it was."""
     placed: list[tuple[Path, Path | None]] = []
     done = False
     try:
-        for path in _files_in(partial):
-            place = target / path.relative_to(partial)
-            place.parent.mkdir(parents=True, exist_ok=True)
+        for path, place in moves:
             before = _kept(place, path.with_name(f"{path.name}.before"))
             os.replace(path, place)
             placed.append((place, before))
@@ -84,7 +97,16 @@ def _move_into(target: Path, partial: Path) -> None:
     finally:
         if not done:
             for place, before in placed:
-                place.unlink() if before is None else os.replace(before, place)
+                _undo(place, before)
+
+
+def _undo(place: Path, before: Path | None) -> None:
+    if before is not None:
+        os.replace(before, place)
+    elif place.is_dir():
+        shutil.rmtree(place)
+    else:
+        place.unlink()
 
 
 def _kept(place: Path, before: Path) -> Path | None:
@@ -96,11 +118,6 @@ def _kept(place: Path, before: Path) -> Path | None:
     except OSError:  # a file system without links
         shutil.copy2(place, before)
     return before
-
-
-def _files_in(folder: Path) -> list[Path]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return sorted(files, key=lambda path: (path.name == "evaluation.json", path))
 
 
 def _beside(target: Path, what: str) -> Path:

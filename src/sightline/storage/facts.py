@@ -57,15 +57,21 @@ def known_from(values: object, name: str) -> dict[str, Any]:
             known[key] = None if value is None else str(value)
         elif key == "step_s":
             known[key] = None if value is None else _number(value, f"{name} step_s")
+        elif key == "meta" and isinstance(value, dict):
+            known["meta"] |= value
         else:
             known["meta"][key] = value
     return known
 
 
 def known_to(stream: ResidualStream) -> dict[str, Any]:
-    """Return a JSON object that `known_from` reads back."""
+    """Return a JSON object that `known_from` reads back.
+
+    The user's own keys go under ``meta``, where they cannot be taken for ours.
+    """
     facts: dict[str, Any] = {key: getattr(stream, key) for key in (*_TEXTS, "step_s")}
-    return dict(stream.meta) | {key: v for key, v in facts.items() if v is not None}
+    known = {key: value for key, value in facts.items() if value is not None}
+    return known | ({"meta": dict(stream.meta)} if stream.meta else {})
 
 
 def attacks_from(values: object) -> list[Attack]:

@@ -3,7 +3,6 @@
 import csv
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -153,12 +152,12 @@ def write_results(
         for path in _others(out, names)
     ]
     rows += [_summary_row(*pair) for pair in zip(names, evaluations, strict=True)]
-    # Everything is written before anything takes its place; the summary does so last.
-    with staged_file(out / "summary.csv") as summary, ExitStack() as staged:
-        _write_csv(sorted(rows, key=lambda row: str(row["result"])), summary)
+    with staged_folder(out) as folder:
         for name, evaluation in zip(names, evaluations, strict=True):
-            folder = staged.enter_context(staged_folder(out / name))
-            _write_folder(evaluation, folder)
+            (folder / name).mkdir()
+            _write_folder(evaluation, folder / name)
+        rows.sort(key=lambda row: str(row["result"]))
+        _write_csv(rows, folder / "summary.csv")
 
 
 def _write_folder(evaluation: Evaluation, folder: Path) -> None:
