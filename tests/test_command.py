@@ -359,7 +359,7 @@ def fail_once(monkeypatch, at):
         monkeypatch.setattr(os, name, failing(getattr(os, name)))
 
 
-# Three files of a result are flushed, then moved; then the summary is, both.
+# Of a result and the summary four files are flushed, then moved.
 @pytest.mark.parametrize("fails_at", range(1, 9))
 def test_a_disk_that_fails_leaves_the_old_results(three, out, monkeypatch, fails_at):
     succeeded(evaluate(three[0], out=out))
@@ -368,15 +368,21 @@ def test_a_disk_that_fails_leaves_the_old_results(three, out, monkeypatch, fails
     with monkeypatch.context() as patched:
         fail_once(patched, fails_at)
         result = evaluate(three[0], "--overwrite", out=out)
-    refused(result, "No space left on device", "space left")
-    after = contents(out)
+    refused(result, str(out), "No space left on device", "space left")
+    assert contents(out) == before
     succeeded(evaluate(three[0], "--overwrite", out=out))
-    if fails_at <= 6:
-        assert after == before
-    else:
-        assert after.pop("summary.csv") == before["summary.csv"]
-        new = contents(out)
-        assert after["a/evaluation.json"] == new["a/evaluation.json"]
+
+
+@pytest.mark.parametrize("fails_at", range(5, 8))
+def test_a_disk_that_fails_leaves_no_new_results(three, out, monkeypatch, fails_at):
+    succeeded(evaluate(three[0], out=out))
+    before = contents(out)
+    with monkeypatch.context() as patched:
+        fail_once(patched, fails_at + 3)
+        refused(evaluate(*three[1:], out=out), "No space left on device")
+    assert contents(out) == before
+    assert not (out / "b").exists()
+    succeeded(evaluate(*three[1:], out=out))
 
 
 KILLED = """
@@ -397,7 +403,7 @@ app()
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-@pytest.mark.parametrize("at", ["fsync 1", "fsync 4", "replace 1", "replace 3"])
+@pytest.mark.parametrize("at", ["fsync 1", "fsync 4", "replace 1", "replace 4"])
 def test_a_killed_run_leaves_whole_files_and_the_next_one_works(three, out, at):
     succeeded(evaluate(three[0], out=out))
     old = contents(out)
@@ -423,18 +429,31 @@ def test_a_killed_run_leaves_whole_files_and_the_next_one_works(three, out, at):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_what_a_killed_run_left_is_no_result(three, out):
+    succeeded(evaluate(three[1], out=out))
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, "evaluate", three[0], "--out", out],
+        env=os.environ | {"KILL": "replace 1"},
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert list(out.rglob("a/evaluation.json"))
+    assert not (out / "a").exists()
+    succeeded(evaluate(three[2], out=out))
+    assert [row["result"] for row in rows_of(out / "summary.csv")] == ["b", "c"]
+    assert {path.name for path in out.iterdir()} == {"b", "c", "summary.csv"}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_run_killed_before_its_folder_exists_leaves_no_folder(three, out):
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, "evaluate", three[0], "--out", out],
         env=os.environ | {"KILL": "rename 1"},
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL
-    assert not (out / "a").exists()
-    assert (out / ".a.partial" / "evaluation.json").exists()
-    succeeded(evaluate(three[1], out=out))
-    assert [row["result"] for row in rows_of(out / "summary.csv")] == ["b"]
+    assert not out.exists()
     succeeded(evaluate(three[0], out=out))
-    assert {path.name for path in out.iterdir()} == {"a", "b", "summary.csv"}
+    assert not list(out.parent.rglob("*.partial"))
 
 
 # ---- bad input -------------------------------------------------------------------
@@ -643,6 +662,13 @@ def test_names_are_printed_as_they_are(tmp_path, name):
     [row] = rows_of(out / "summary.csv")
     assert row["result"] == shown
     refused(evaluate(path, out=out), f"to {shown}/{shown}: ")
+
+
+def test_results_may_go_where_one_stands(stream, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    succeeded(evaluate(stream, out="."))
+    assert {path.name for path in Path().iterdir()} == {"sample", "summary.csv"}
 
 
 def test_a_stream_is_found_from_within_its_folder(tmp_path, out, monkeypatch):

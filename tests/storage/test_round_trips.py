@@ -93,6 +93,16 @@ def test_what_json_does_not_know_is_kept_as_text_or_numbers(tmp_path, place):
     assert read_stream(tmp_path / place).meta == known
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "key", "detector step_s channels segments train_breaks meta".split()
+)
+def test_meta_may_use_the_keys_of_the_format(tmp_path, place, key):
+    stream = full_stream(meta={key: {"mine": 1}, "seed": 2})
+    write_stream(stream, tmp_path / place)
+    assert_same_stream(stream, read_stream(tmp_path / place))
+
+
 def test_all_formats_give_the_same_evaluation_to_the_last_bit(tmp_path):
     stream = full_stream()
     expected = evaluate(stream)

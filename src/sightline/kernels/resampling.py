@@ -107,7 +107,6 @@ def rank_sums(
 @njit(cache=True)
 def count_normal(
     places: Ints,
-    ignored: Ints,
     group_first: Ints,
     group_last: Ints,
     tied: Bools,
@@ -116,24 +115,19 @@ def count_normal(
 ) -> None:
     """Count normal steps above, and at or above, each attack step of a relabelling.
 
-    `places` and `ignored` are the sorted places (by falling energy) of attack and
-    ignored steps; `group_first` and `group_last` give, for each place, the first place
-    of equal energy and the one past the last. All other places are normal.
+    `places` are the sorted places (by falling energy) of the attack steps; all others
+    are normal. `group_first` and `group_last` give, for each place, the first place of
+    equal energy and the one past the last.
     """
-    n, n_ignored = len(places), len(ignored)
-    i = skipped = 0
+    n = len(places)
+    i = 0
     while i < n:
         first, last = group_first[places[i]], group_last[places[i]]
         j = i
         while j < n and places[j] < last:
             j += 1
-        while skipped < n_ignored and ignored[skipped] < first:
-            skipped += 1
-        within = skipped
-        while within < n_ignored and ignored[within] < last:
-            within += 1
         for k in range(i, j):
-            above[k] = first - i - skipped
-            up_to[k] = last - j - within
+            above[k] = first - i
+            up_to[k] = last - j
             tied[k] = k > i
         i = j

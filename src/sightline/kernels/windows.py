@@ -259,6 +259,9 @@ def _window_energies(
         # can be smaller than they make it is known all the same.
         log_det = np.log(np.maximum(np.linalg.eigvalsh(work), least)).sum()
     else:
-        log_det = np.linalg.slogdet(work)[1]
+        log_det = 0.0
+        lower = np.linalg.cholesky(work)
+        for i in range(p):
+            log_det += 2.0 * np.log(lower[i, i])
     kl = 0.5 * (trace + shift - p - log_det)
     return length * kl, length * 0.5 * shift

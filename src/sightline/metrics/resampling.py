@@ -65,7 +65,7 @@ def block_length(series: Floats) -> int:
     # The first lag after which `run` correlations in a row are small.
     in_a_row = np.convolve(small, np.ones(run, int), mode="valid")
     quiet = np.flatnonzero(in_a_row == run)
-    bandwidth = 2 * max(int(quiet[0]), 1) if len(quiet) else most
+    bandwidth = min(2 * max(int(quiet[0]), 1) if len(quiet) else most, most)
     lags = np.arange(1, min(bandwidth, len(autocovariance) - 1) + 1)
     taper = np.where(lags <= bandwidth / 2, 1.0, 2 * (1 - lags / bandwidth))
     weighed = taper * autocovariance[lags]
@@ -329,6 +329,7 @@ def percentile_interval(
     if estimate is None or len(known) == 0:
         return None
     low, high = np.percentile(known, [2.5, 97.5])
+    low, high = min(low, estimate), max(high, estimate)
     if not name.startswith("d_drift"):
         if n_attacks < 2:
             return None
@@ -370,9 +371,12 @@ def chance(
 ) -> dict[str, Floats]:
     """Return each figure for labels moved along the stream, once for every shift.
 
-    Window figures would need all windows anew; there each attack is stood in for by one
-    of its own matched normal windows, drawn at random.
+    Ignored rows are left out first, so that they count nowhere. Window figures would
+    need all windows anew; there each attack is stood in for by one of its own matched
+    normal windows, drawn at random.
     """
+    counted = labels != IGNORED
+    energy, labels, is_alarm = energy[counted], labels[counted], is_alarm[counted]
     rng = np.random.default_rng(seed)
     n_rows = len(energy)
     shifts = rng.integers(1, max(n_rows, 2), n_shifts)
@@ -385,29 +389,24 @@ def chance(
     group = np.cumsum(begins) - 1
     group_first, group_last = starts[group], np.append(starts[1:], n_rows)[group]
     attack_rows = np.flatnonzero(labels == ATTACK)
-    ignored_rows = np.flatnonzero(labels == IGNORED)
     lengths = np.array([attack.length for attack in attacks])
     attack_of = np.repeat(np.arange(len(attacks)), lengths)
-    n_normal = n_rows - len(attack_rows) - len(ignored_rows)
     first_steps = np.cumsum(lengths) - lengths
     rows = []
     for shift in shifts:
         moved = (attack_rows + shift) % n_rows
-        gone = (ignored_rows + shift) % n_rows
         # Place and attack in one number, so that one sort does for both.
         keys = np.sort(place[moved] * len(attacks) + attack_of)
         figures = _relabelled(
             keys // len(attacks),
             (keys % len(attacks)).astype(np.int32),
-            np.sort(place[gone]),
             group_first,
             group_last,
             lengths,
-            n_normal,
         )
         alarmed = is_alarm[moved]
         true = int(alarmed.sum())
-        false = int(is_alarm.sum()) - true - int(is_alarm[gone].sum())
+        false = int(is_alarm.sum()) - true
         figures |= alarm_figures(true, false, float(lengths.sum()))
         figures["hits"] = float(np.sum(np.add.reduceat(alarmed, first_steps) > 0))
         rows.append(figures)
@@ -421,25 +420,23 @@ def chance(
 def _relabelled(
     places: Ints,
     attack: npt.NDArray[np.int32],
-    ignored: Ints,
     group_first: Ints,
     group_last: Ints,
     lengths: Ints,
-    n_normal: int,
 ) -> dict[str, float]:
     """Return the rank metrics of a relabelling; see `count_normal` for the arrays."""
     from sightline.kernels.resampling import count_normal
 
     above, up_to = np.empty((2, len(places)))
     tied = np.empty(len(places), np.bool_)
-    count_normal(places, ignored, group_first, group_last, tied, above, up_to)
+    count_normal(places, group_first, group_last, tied, above, up_to)
     return rank_figures(
         attack,
         tied,
         np.ones(len(lengths)),
         above,
         up_to,
-        float(n_normal),
+        float(len(group_first) - len(places)),
         lengths.astype(np.float64),
     )
 
@@ -457,10 +454,11 @@ def _window_chance(
         drawn = matched[rng.integers(0, len(matched), n_shifts)]
         wins += np.searchsorted(np.sort(matched), drawn, side="left")
         energies.append(drawn)
-    return {
-        "p_full": wins / float(np.sum(n_matched[used] - 1)),
-        "median_d_full": np.median(np.array(energies), axis=0),
-    }
+    at_chance = {"p_full": wins / float(np.sum(n_matched[used] - 1))}
+    # A median over some of the attacks would not be the same figure.
+    if len(used) == len(n_matched):
+        at_chance["median_d_full"] = np.median(np.array(energies), axis=0)
+    return at_chance
 
 
 def floor_of(estimate: float | None, at_chance: Floats) -> dict[str, Any] | None:

@@ -11,6 +11,10 @@ from sightline.segments import Attack
 from sightline.stream import ResidualStream
 
 _TEXTS = ("detector", "testbed", "space")
+# Keys with a meaning of their own, in either format.
+_RESERVED = frozenset(
+    (*_TEXTS, "step_s", "channels", "segments", "train_breaks", "test_breaks", "meta")
+)
 # Deeper JSON than this could be read, but not written again.
 _MOST_NESTED = 50
 
