@@ -317,6 +317,7 @@ DAMAGED = {
     "from the future": '{"schema": 99, "stream": {}}',
     "odd block": '{"schema": 1, "stream": {}, "rank": 5}',
     "odd segments": '{"schema": 1, "stream": {}, "segments": [5]}',
+    "empty segments": '{"schema": 1, "stream": {}, "segments": [null]}',
     "too deep": "[" * 100_000,
 }
 

@@ -182,7 +182,7 @@ def compare_command(
         compared = compare(read_results(folders))
         if out is not None:
             write_json(compared.to_dict(), out, overwrite=overwrite)
-        Console().print(comparison(compared))
+        _console().print(comparison(compared))
 
 
 def _by_name(streams: list[Path], detector: str | None) -> dict[str, _Source]:

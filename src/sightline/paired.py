@@ -190,7 +190,8 @@ def _common_attacks(
 
 
 def _alarms(result: Result, energy: Floats) -> Bools:
-    tau99 = result.evaluation.probe.tau99
+    probe = result.evaluation.probe
+    tau99 = None if probe is None else probe.tau99  # an old file may lack it
     return energy > (np.inf if tau99 is None else tau99)
 
 

@@ -454,11 +454,11 @@ def random_array(dtype: np.dtype, shape: tuple[int, ...], seed: int) -> np.ndarr
 
 def breaks_elsewhere(name: str, array: np.ndarray) -> bool:
     """Tell what is known to break outside of storage, until it is repaired there."""
+    if array.dtype == np.longdouble:
+        return True
     if name.endswith("_breaks"):
         return array.size == 0 and array.dtype.kind not in "iufb"
-    if name.endswith("_time"):
-        return array.ndim != 1 and array.dtype.kind in "MUS"
-    return array.dtype == np.longdouble
+    return name.endswith("_time") and array.ndim != 1 and array.dtype.kind in "MUS"
 
 
 NAMES = st.sampled_from(

@@ -312,8 +312,8 @@ def test_a_very_long_stream_is_cut_into_a_bounded_number_of_blocks():
     labels = np.zeros(n, np.int8)
     energy = np.random.default_rng(0).random(n)
     stream = Drawable.of(energy, labels, energy > 1, [], np.array([0]))
-    assert stream.block == 15
-    assert len(stream.block_rows) == 20_000
+    assert stream.block == 30
+    assert len(stream.block_rows) == 10_000
 
 
 def test_each_draw_draws_as_many_as_there_are():

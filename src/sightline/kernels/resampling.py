@@ -16,45 +16,52 @@ Codes = npt.NDArray[np.int32]
 @njit(cache=True)
 def weigh_normal(
     blocks: Codes,
-    weight: Floats,
-    total: float,
+    weight: Codes,
     above: Ints,
     up_to: Ints,
     weight_above: Floats,
     weight_up_to: Floats,
-) -> tuple[int, int]:
-    """Weigh the normal steps above each attack step; find the two middle ones.
+) -> None:
+    """Weigh the normal steps above, and at or above, each attack step.
 
-    `blocks` tells which block each normal step is in, by falling energy. `above` and
-    `up_to` count the normal steps above, and at or above, each attack step; their
-    weights are written. Returns the places of the two middle steps by weight (one place
-    twice where the weight is odd), as for a median.
+    `blocks` tells which block each normal step is in, by falling energy; `weight` how
+    often a block was drawn. `above` and `up_to` count the normal steps.
     """
-    seen = 0.0
-    upper = lower = -1
+    # Whole numbers add up four times as fast as floats, one after another.
+    seen = 0
     place = 0
-    n_attack = len(above)
-    for i in range(n_attack + 1):
-        until = above[i] if i < n_attack else len(blocks)
-        while place < until:
+    for i in range(len(above)):
+        while place < above[i]:
             seen += weight[blocks[place]]
-            if lower < 0 and 2.0 * seen > total - 1.0:
-                if upper < 0:
-                    upper = place
-                if 2.0 * seen > total:
-                    lower = place
             place += 1
-        if i < n_attack:
-            weight_above[i] = seen
-            if i > 0 and up_to[i] == up_to[i - 1]:
-                # The same ties as for the step before: count them once.
-                weight_up_to[i] = weight_up_to[i - 1]
-                continue
-            tied = seen
-            for k in range(place, up_to[i]):
-                tied += weight[blocks[k]]
-            weight_up_to[i] = tied
-    return upper, lower
+        weight_above[i] = seen
+        if i > 0 and up_to[i] == up_to[i - 1]:
+            # The same ties as for the step before: count them once.
+            weight_up_to[i] = weight_up_to[i - 1]
+            continue
+        tied = seen
+        for k in range(place, up_to[i]):
+            tied += weight[blocks[k]]
+        weight_up_to[i] = tied
+
+
+@njit(cache=True)
+def middle_steps(
+    blocks: Codes, weight: Codes, total: int, start: int, seen: int
+) -> tuple[int, int]:
+    """Return the places of the two middle normal steps by weight, as for a median.
+
+    They are one place twice where the weight is odd. The search begins at place
+    `start`, above which `seen` weighs less than half.
+    """
+    upper = -1
+    for place in range(start, len(blocks)):
+        seen += weight[blocks[place]]
+        if upper < 0 and 2 * seen >= total:
+            upper = place
+        if 2 * seen > total:
+            return upper, place
+    return upper, upper
 
 
 @njit(cache=True)

@@ -67,6 +67,10 @@ def _cell(
     after the last. All merge at once: with m the mean of all, the second moment is the
     sum over items (single rows too) of their own plus count * (mean - m)(mean - m)'.
     """
+    if last - first == 1:
+        mean[:] = rows[first]
+        second[:, :] = 0.0
+        return
     p = rows.shape[1]
     n_subs = len(sub_mean)
     one, two = (first + SUB_ROWS - 1) // SUB_ROWS, min(last // SUB_ROWS, n_subs)

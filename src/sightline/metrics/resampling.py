@@ -23,7 +23,7 @@ N_SHIFTS = 199
 # With fewer attacks than this an interval is marked.
 FEW_EVENTS = 10
 # Attack-free time is cut into at most about so many blocks: more draw no better.
-MOST_BLOCKS = 20_000
+MOST_BLOCKS = 10_000
 # A figure is above its floor where at most this share of shifts reaches it.
 FLOOR_SHARE = 0.05
 _PAUC = (0.01, 0.05)
@@ -189,18 +189,17 @@ def figures_of_draw(
     windows: WindowOutcome | None = None,
 ) -> dict[str, float]:
     """Return every figure of the stream with its attacks and blocks reweighted."""
-    from sightline.kernels.resampling import weigh_normal
+    from sightline.kernels.resampling import middle_steps, weigh_normal
 
     normal_total = float(block_weight @ stream.block_rows)
     above, up_to = np.empty((2, len(stream.attack)))
-    upper, lower = weigh_normal(
-        stream.normal_block,
-        block_weight,
-        normal_total,
-        stream.above,
-        stream.up_to,
-        above,
-        up_to,
+    times = block_weight.astype(np.int32)
+    weigh_normal(stream.normal_block, times, stream.above, stream.up_to, above, up_to)
+    # Attack steps mark how much weight lies above them: begin at the last in the half.
+    last = int(np.searchsorted(above, normal_total / 2)) - 1
+    start, seen = (int(stream.above[last]), int(above[last])) if last >= 0 else (0, 0)
+    upper, lower = middle_steps(
+        stream.normal_block, times, int(normal_total), start, seen
     )
     median = 0.5 * (stream.normal_energy[upper] + stream.normal_energy[lower])
     figures = {

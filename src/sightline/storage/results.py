@@ -208,7 +208,9 @@ def read_evaluation(path: str | Path) -> Evaluation:
             "update it."
         )
     blocks = {
-        name: _block(kind, values.get(name), f"{path}: {name}")
+        name: None
+        if values.get(name) is None
+        else _block(kind, values[name], f"{path}: {name}")
         for name, kind in _BLOCKS.items()
     }
     listed = values.get("segments") or []
@@ -254,8 +256,6 @@ def read_traces(path: str | Path) -> dict[str, Any]:
 
 
 def _block(kind: Any, values: object, place: str) -> Any:
-    if values is None:
-        return None
     if not isinstance(values, dict):
         raise FileError(f"{place} must hold named values; got {values!r:.60}.")
     return _fill(kind, values)
