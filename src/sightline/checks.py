@@ -75,7 +75,8 @@ def check_residuals(values: object, name: str) -> Residuals:
             "to float first."
         )
     if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
+        with np.errstate(all="ignore"):  # an infinity is told where rows are read
+            array = array.astype(np.float64)
     return np.ascontiguousarray(array)
 
 
@@ -89,7 +90,8 @@ def check_series(values: object, name: str) -> Floats:
         )
     if array.dtype.kind not in "iufb":
         raise StreamError(f"`{name}` must hold real numbers; got type {array.dtype}.")
-    series = array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        series = array.astype(np.float64)
     finite = np.isfinite(series)
     if not finite.all():
         raise StreamError(
@@ -111,7 +113,7 @@ def _check_codes(
         )
     allowed = ", ".join(str(code) for code in codes)
     if array.dtype.kind not in ("biuf" if floats else "biu"):
-        example = f" such as {array[0]!r:.40}" if len(array) else ""
+        example = f" such as {str(array[0])!r:.40}" if len(array) else ""
         raise StreamError(
             f"`{name}` must be {allowed}; got type {array.dtype}{example}"
             + (

@@ -179,7 +179,8 @@ def compare_command(
 ) -> None:
     """Lay results side by side: differences, agreement, does a ranking transfer."""
     with _door(debug=debug):
-        compared = compare(read_results(folders))
+        with _bar("Comparing") as advance:
+            compared = compare(read_results(folders), progress=advance)
         if out is not None:
             write_json(compared.to_dict(), out, overwrite=overwrite)
         _console().print(comparison(compared))

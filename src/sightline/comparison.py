@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, product
+from itertools import combinations, count, product
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sightline.evaluation import plain
 from sightline.metrics.correlation import RankCorrelation, rank_correlation
 from sightline.metrics.resampling import N_REPLICATES
 from sightline.paired import Difference, Pairing
+from sightline.scoring import Progress
 from sightline.storage import Result
 from sightline.uncertainty import figures
 
@@ -74,7 +75,11 @@ class Comparison:
 
 
 def compare(
-    results: Sequence[Result], *, n_replicates: int = N_REPLICATES, seed: int = 0
+    results: Sequence[Result],
+    *,
+    n_replicates: int = N_REPLICATES,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Compare detectors within testbeds, and their rankings across testbeds.
 
@@ -85,7 +90,15 @@ def compare(
         seeds.
     n_replicates, seed : int
         Of the paired bootstrap.
+    progress : callable, optional
+        Told what is being done, and how many of how many draws are done.
     """
+    done = count(1)
+
+    def tick() -> None:
+        if progress is not None:
+            progress("Drawing", next(done), len(results) * n_replicates)
+
     seeded = seeded_figures(results)
     by_testbed: dict[str, list[Result]] = defaultdict(list)
     for result in results:
@@ -96,7 +109,7 @@ def compare(
     for testbed, here in by_testbed.items():
         detectors = _by_detector(here)
         agreement += _agreements(testbed, detectors)
-        pairing = Pairing(here, n_replicates=n_replicates, seed=seed)
+        pairing = Pairing(here, n_replicates=n_replicates, seed=seed, tick=tick)
         for first, second in combinations(detectors.values(), 2):
             found, told = pairing.differences(first, second)
             differences += found

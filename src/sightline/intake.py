@@ -64,6 +64,10 @@ def seconds_of(values: npt.ArrayLike, name: str) -> Floats:
     Text is read as ISO; a zone in it is honoured, and without one none is assumed.
     """
     array = as_rectangle(values, name)
+    if array.ndim != 1:
+        raise StreamError(
+            f"`{name}` must have one value a row; got shape {array.shape}."
+        )
     if array.dtype.kind in "USO":
         array = dates_of(array, name)
     if array.dtype.kind == "M":
@@ -120,6 +124,8 @@ def check_train_and_test(
     train: Rows, test: Rows, channels: tuple[str, ...], test_given: object
 ) -> None:
     """Refuse tables that do not fit together or are too short."""
+    if train.n_channels == 0:
+        raise StreamError("`train` must have at least one channel; it has none.")
     if train.n_channels != test.n_channels:
         raise StreamError(
             f"`train` and `test` must have the same channels; train has "

@@ -1,6 +1,6 @@
 """Two detectors on one testbed: differences with intervals from the same draws."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -12,6 +12,7 @@ from sightline.metrics.resampling import (
     Drawable,
     bootstrap,
     figures_of_draw,
+    no_tick,
     percentile_interval,
 )
 from sightline.metrics.windows import WindowOutcome
@@ -52,12 +53,18 @@ class Pairing:
     """Pairs results of one testbed; each is drawn once for the rows it shares."""
 
     def __init__(
-        self, results: Sequence[Result], *, n_replicates: int, seed: int
+        self,
+        results: Sequence[Result],
+        *,
+        n_replicates: int,
+        seed: int,
+        tick: Callable[[], None] = no_tick,
     ) -> None:
         # One block length for all, or the draws would not be the same.
         self.block = max(_block(result) for result in results)
         self.n_replicates = n_replicates
         self.seed = seed
+        self.tick = tick
         self._sides: dict[tuple[Path, bytes], _Side] = {}
 
     def differences(
@@ -153,6 +160,7 @@ class Pairing:
             windows=windows,
             n_replicates=self.n_replicates,
             seed=self.seed,
+            tick=self.tick,
         )
         return measured, drawn
 

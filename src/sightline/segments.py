@@ -120,7 +120,7 @@ def breaks_from_time(time: Floats) -> Ints:
 def check_breaks(values: npt.ArrayLike, name: str, n_rows: int) -> Ints:
     """Return sorted first rows of continuous runs, row 0 among them."""
     rows = as_rectangle(values, name)
-    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+    if rows.ndim != 1 or rows.dtype.kind not in ("iu" if rows.size else "iuf"):
         raise StreamError(
             f"`{name}` must be a list of row numbers (the first row of each "
             f"continuous run); got shape {rows.shape} of type {rows.dtype}."

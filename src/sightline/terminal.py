@@ -55,7 +55,7 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         table.add_column(header, justify="right", overflow="fold")
     for e in evaluations:
         table.add_row(
-            _name(e),
+            Text(_name(e)),
             _by_rule(e, partial(_alarmed, e)),
             _by_rule(e, _false_alarms),
             _with_interval(e, "roc_auc", _share),
@@ -86,7 +86,7 @@ def _attacks(e: Evaluation) -> RenderableType:
     for i, row in enumerate(e.segments[:MOST_ATTACKS]):
         first = NOT_KNOWN if row.first_alarm is None else f"{row.first_alarm:,} rows"
         table.add_row(
-            row.id,
+            Text(row.id),
             f"{row.start:,}-{row.stop - 1:,}",
             f"{row.coverage:.0%}",
             first if row.first_alarm_s is None else f"{row.first_alarm_s:,.0f} s",

@@ -6,15 +6,13 @@ from itertools import count
 
 from sightline.checks import Bools
 from sightline.evaluation import Evaluation
+from sightline.metrics.chance import N_SHIFTS, chance, floor_of
 from sightline.metrics.resampling import (
     FEW_EVENTS,
     N_REPLICATES,
-    N_SHIFTS,
     Drawable,
     bootstrap,
-    chance,
     count_interval,
-    floor_of,
     percentile_interval,
 )
 from sightline.metrics.windows import WindowEnergies

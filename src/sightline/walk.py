@@ -56,6 +56,8 @@ from sightline.uncertainty import with_uncertainty
 ROC_POINTS = 2000
 
 
+# Extreme values overflow into what becomes None; the residuals themselves are checked.
+@np.errstate(all="ignore")
 def evaluate(
     stream: ResidualStream,
     *,

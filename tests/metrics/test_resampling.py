@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from strategies import breaks, codes, make_stream, seeds, window_energies
 
 from sightline import evaluate, fit_reference
+from sightline.metrics.chance import chance, floor_of
 from sightline.metrics.resampling import (
     Drawable,
     block_length,
     bootstrap,
-    chance,
     count_interval,
     draws,
     figures_of_draw,
-    floor_of,
     percentile_interval,
 )
 from sightline.rows import gather_rows

@@ -98,7 +98,8 @@ def judge_alarms(
     f1 = 2 * true_alarms / (n_attack + n_alarms) if n_attack else None
     n_false = count_false_positive_segments(is_alarm, labels, breaks)
     rate = false_alarms / n_normal
-    days = None if step_s is None else n_normal * step_s / DAY_S
+    # A step may be too short to make any time at all.
+    days = None if step_s is None else n_normal * step_s / DAY_S or None
     return AlarmMetrics(
         tau99=tau99,
         f1=f1,

@@ -1,31 +1,25 @@
-"""How far a figure may be trusted: intervals, and what chance would give.
+"""How far a figure may be trusted: the event-and-block bootstrap.
 
 Attacks are few and long, and energy is autocorrelated, so neither attack steps nor
-normal steps are independent. Attacks are drawn whole, attack-free time in blocks. The
-chance floor moves the labels along the stream, which keeps the autocorrelation of the
-energy and its alarm rate.
+normal steps are independent. Attacks are drawn whole, attack-free time in blocks.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
-from sightline.metrics.windows import WindowEnergies, WindowOutcome
+from sightline.checks import ATTACK, NORMAL, Bools, Floats, Ints, Labels
+from sightline.metrics.windows import WindowOutcome
 from sightline.segments import Segment, segments_of
 
 N_REPLICATES = 500
-N_SHIFTS = 199
 # With fewer attacks than this an interval is marked.
 FEW_EVENTS = 10
 # Attack-free time is cut into at most about so many blocks: more draw no better.
 MOST_BLOCKS = 10_000
-# A figure is above its floor where at most this share of shifts reaches it.
-FLOOR_SHARE = 0.05
 _PAUC = (0.01, 0.05)
 # Where figures end, and intervals with them.
 _RANGE = {
@@ -42,7 +36,7 @@ _RANGE = {
 }
 
 
-def _no_tick() -> None:
+def no_tick() -> None:
     """Progress that nobody watches."""
 
 
@@ -291,7 +285,7 @@ def bootstrap(
     windows: WindowOutcome | None = None,
     n_replicates: int = N_REPLICATES,
     seed: int = 0,
-    tick: Callable[[], None] = _no_tick,
+    tick: Callable[[], None] = no_tick,
 ) -> dict[str, Floats]:
     """Return each figure in every replicate of the event-and-block bootstrap.
 
@@ -355,118 +349,3 @@ def count_interval(hits: int, n: int) -> tuple[float, float]:
     low = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, 0.025))
     high = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 0.975))
     return low * n, high * n
-
-
-def chance(
-    energy: Floats,
-    labels: Labels,
-    is_alarm: Bools,
-    attacks: Sequence[Segment],
-    *,
-    windows: WindowEnergies | None = None,
-    n_shifts: int = N_SHIFTS,
-    seed: int = 0,
-    tick: Callable[[], None] = _no_tick,
-) -> dict[str, Floats]:
-    """Return each figure for labels moved along the stream, once for every shift.
-
-    Ignored rows are left out first, so that they count nowhere. Window figures would
-    need all windows anew; there each attack is stood in for by one of its own matched
-    normal windows, drawn at random.
-    """
-    counted = labels != IGNORED
-    energy, labels, is_alarm = energy[counted], labels[counted], is_alarm[counted]
-    rng = np.random.default_rng(seed)
-    n_rows = len(energy)
-    shifts = rng.integers(1, max(n_rows, 2), n_shifts)
-    order = np.argsort(energy)[::-1]
-    place = np.empty(n_rows, np.int64)
-    place[order] = np.arange(n_rows)
-    falling = energy[order]
-    begins = np.concatenate([[True], falling[1:] != falling[:-1]])
-    starts = np.flatnonzero(begins)
-    group = np.cumsum(begins) - 1
-    group_first, group_last = starts[group], np.append(starts[1:], n_rows)[group]
-    attack_rows = np.flatnonzero(labels == ATTACK)
-    lengths = np.array([attack.length for attack in attacks])
-    attack_of = np.repeat(np.arange(len(attacks)), lengths)
-    first_steps = np.cumsum(lengths) - lengths
-    rows = []
-    for shift in shifts:
-        moved = (attack_rows + shift) % n_rows
-        # Place and attack in one number, so that one sort does for both.
-        keys = np.sort(place[moved] * len(attacks) + attack_of)
-        figures = _relabelled(
-            keys // len(attacks),
-            (keys % len(attacks)).astype(np.int32),
-            group_first,
-            group_last,
-            lengths,
-        )
-        alarmed = is_alarm[moved]
-        true = int(alarmed.sum())
-        false = int(is_alarm.sum()) - true
-        figures |= alarm_figures(true, false, float(lengths.sum()))
-        figures["hits"] = float(np.sum(np.add.reduceat(alarmed, first_steps) > 0))
-        rows.append(figures)
-        tick()
-    at_chance = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    if windows is not None:
-        at_chance |= _window_chance(windows, rng, n_shifts)
-    return at_chance
-
-
-def _relabelled(
-    places: Ints,
-    attack: npt.NDArray[np.int32],
-    group_first: Ints,
-    group_last: Ints,
-    lengths: Ints,
-) -> dict[str, float]:
-    """Return the rank metrics of a relabelling; see `count_normal` for the arrays."""
-    from sightline.kernels.resampling import count_normal
-
-    above, up_to = np.empty((2, len(places)))
-    tied = np.empty(len(places), np.bool_)
-    count_normal(places, group_first, group_last, tied, above, up_to)
-    return rank_figures(
-        attack,
-        tied,
-        np.ones(len(lengths)),
-        above,
-        up_to,
-        float(len(group_first) - len(places)),
-        lengths.astype(np.float64),
-    )
-
-
-def _window_chance(
-    windows: WindowEnergies, rng: np.random.Generator, n_shifts: int
-) -> dict[str, Floats]:
-    n_matched = windows.plan.n_matched
-    used = np.flatnonzero(n_matched > 1)
-    if len(used) == 0:
-        return {}
-    wins, energies = np.zeros(n_shifts), []
-    for i in used.tolist():
-        matched = windows.matched(i)
-        drawn = matched[rng.integers(0, len(matched), n_shifts)]
-        wins += np.searchsorted(np.sort(matched), drawn, side="left")
-        energies.append(drawn)
-    at_chance = {"p_full": wins / float(np.sum(n_matched[used] - 1))}
-    # A median over some of the attacks would not be the same figure.
-    if len(used) == len(n_matched):
-        at_chance["median_d_full"] = np.median(np.array(energies), axis=0)
-    return at_chance
-
-
-def floor_of(estimate: float | None, at_chance: Floats) -> dict[str, Any] | None:
-    """Return the mean over shifts, and whether at most 5% of them reach the figure."""
-    known = at_chance[np.isfinite(at_chance)]
-    if estimate is None or len(known) == 0:
-        return None
-    reached = np.mean(np.where(np.isfinite(at_chance), at_chance, -np.inf) >= estimate)
-    return {
-        "value": float(known.mean()),
-        "above_floor": bool(reached <= FLOOR_SHARE),
-    }
