@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sightline.errors import FileError
+from sightline.storage.paths import writing
 
 
 @contextmanager
 def staged_file(target: Path) -> Iterator[Path]:
     """Give a path to write to; put it in place of `target` once all went well."""
     partial = _beside(target, "partial")
-    with _telling(target):
+    with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield partial
@@ -31,7 +31,7 @@ def staged_folder(target: Path, *, whole: bool = False) -> Iterator[Path]:
     folders move one by one, or, if one cannot, none does; what else the target holds
     is left alone, unless it is to be replaced as a `whole`.
     """
-    with _telling(target):
+    with writing(target):
         is_filled = target.is_dir() and not whole
         # Within a folder that exists, which may lie on a disk of its own.
         partial = target / ".partial" if is_filled else _beside(target, "partial")
@@ -122,20 +122,6 @@ def _kept(place: Path, before: Path) -> Path | None:
 
 def _beside(target: Path, what: str) -> Path:
     return target.with_name(f".{target.name}.{what}")
-
-
-@contextmanager
-def _telling(target: Path) -> Iterator[None]:
-    """Turn what the operating system says into one of our sentences."""
-    try:
-        yield
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(
-            f"{target}: cannot be written ({error.strerror or error}): check the "
-            "path, its permissions and the space left."
-        ) from error
 
 
 def _flush(path: Path) -> None:

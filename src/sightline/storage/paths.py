@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from sightline.errors import FileError
@@ -22,17 +22,26 @@ def stream_name(path: Path) -> str:
         return path.stem if is_npz(path) else os.path.basename(os.path.abspath(path))
 
 
+def reading(path: Path) -> AbstractContextManager[None]:
+    """Turn what the operating system says while reading into one of our sentences."""
+    return _telling(path, "read", "check the path and its permissions")
+
+
+def writing(path: Path) -> AbstractContextManager[None]:
+    """Turn what the operating system says while writing into one of our sentences."""
+    advice = "check the path, its permissions and the space left"
+    return _telling(path, "written", advice)
+
+
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn what the operating system says of a path into one of our sentences."""
+def _telling(path: Path, done: str, advice: str) -> Iterator[None]:
     try:
         yield
     except FileError:
         raise
     except OSError as error:
         raise FileError(
-            f"{path}: cannot be read ({error.strerror or error}): check the path and "
-            "its permissions."
+            f"{path}: cannot be {done} ({error.strerror or error}): {advice}."
         ) from error
 
 
