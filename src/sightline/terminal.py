@@ -89,7 +89,7 @@ def _attacks(e: Evaluation) -> RenderableType:
             Text(row.id),
             f"{row.start:,}-{row.stop - 1:,}",
             f"{row.coverage:.0%}",
-            first if row.first_alarm_s is None else f"{row.first_alarm_s:,.0f} s",
+            first if row.first_alarm_s is None else _duration(row.first_alarm_s),
             _share(row.auc),
             _share(row.auc_nearby),
             _outweighed(e, i),
@@ -163,6 +163,12 @@ def _with_interval(
 def _drift(e: Evaluation) -> str:
     train = e.compactness.p_eff / 2
     return f"{_number(train)}/{_number(train + e.drift.d_drift_robust)}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1000:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
 
 
 def _share(value: float | None) -> str:
