@@ -1,14 +1,12 @@
 """Streams that hold everything a file can, and what must survive the disk."""
 
 import json
-from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from strategies import make_stream
 
-from sightline import Attack, Evaluation, ResidualStream, evaluate
+from sightline import Attack, Evaluation, ResidualStream
 from sightline.rows import Rows, gather_rows
 
 TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
@@ -88,39 +86,5 @@ def assert_same_stream(found: ResidualStream, wanted: ResidualStream) -> None:
         assert getattr(found, name) == getattr(wanted, name), name
 
 
-def measured(stream: ResidualStream, **options: Any) -> dict[str, Any]:
-    """Return all figures of a stream, without its name."""
-    values = evaluate(stream, intervals=False, **options).to_dict()
-    del values["stream"]["name"]
-    return values
-
-
 def figures_of(evaluation: Evaluation) -> dict[str, Any]:
     return json.loads(json.dumps(evaluation.to_dict()))
-
-
-def save_npz(path: Path, **arrays: Any) -> Path:
-    """Write a small stream whose arrays may be replaced, or left out with None."""
-    stream = make_stream(
-        n_train=60, n_test=40, p=2, attacks=[(10, 15), (25, 29)], strength=6.0
-    )
-    given: dict[str, Any] = {
-        "train": values_of(stream.train),
-        "test": values_of(stream.test),
-        "labels": stream.labels,
-    } | arrays
-    np.savez(
-        path, **{name: array for name, array in given.items() if array is not None}
-    )
-    return path
-
-
-def columns(values: np.ndarray, **more: Any) -> dict[str, Any]:
-    return {f"c{j}": values[:, j] for j in range(values.shape[1])} | more
-
-
-def write_csv(path: Path, table: Mapping[str, Iterable[Any]]) -> Path:
-    rows = zip(*table.values(), strict=True)
-    lines = [",".join(table), *(",".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path

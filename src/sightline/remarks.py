@@ -111,7 +111,11 @@ def _about_attacks(evaluation: Evaluation) -> Iterator[str]:
             f"Not above what labels moved at random would give: {', '.join(at_chance)}."
         )
     if n_segments and evaluation.bootstrap and evaluation.bootstrap["few_events"]:
-        yield "Fewer than ten attacks: the intervals are wide and only roughly right."
+        yield (
+            "One attack only: no interval can be given for what depends on attacks."
+            if n_segments == 1
+            else "Fewer than ten attacks: the intervals are wide and only roughly right."
+        )
     if evaluation.windows.n_unmatched_segments:
         yield (
             "Longer than any attack-free stretch, so without normal windows to compare "
