@@ -114,7 +114,8 @@ def _about_attacks(evaluation: Evaluation) -> Iterator[str]:
         yield (
             "One attack only: no interval can be given for what depends on attacks."
             if n_segments == 1
-            else "Fewer than ten attacks: intervals are wide and only roughly right."
+            else "Fewer than ten attacks: the intervals are wide and only "
+            "roughly right."
         )
     if evaluation.windows.n_unmatched_segments:
         yield (
