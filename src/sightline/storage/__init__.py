@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from sightline.errors import FileError
+from sightline.files import reading
 from sightline.storage.ipal import read_ipal, state_file
 from sightline.storage.npz import read_npz, write_npz
 from sightline.storage.parquet import read_parquet_folder, write_parquet_folder
-from sightline.storage.paths import is_npz, reading, stream_name
+from sightline.storage.paths import is_npz, stream_name
 from sightline.storage.results import (
     Result,
     check_out,

@@ -17,9 +17,10 @@ import numpy as np
 
 from sightline.checks import Bools, Floats
 from sightline.errors import FileError, naming
+from sightline.files import brief
 from sightline.intake import attack_free_rows
 from sightline.segments import Attack
-from sightline.storage.paths import brief, stream_name
+from sightline.storage.paths import stream_name
 from sightline.stream import ResidualStream
 
 

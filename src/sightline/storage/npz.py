@@ -14,9 +14,10 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from sightline.atomic import staged_file
 from sightline.errors import FileError, StreamError, naming
+from sightline.files import brief
 from sightline.rows import Rows
-from sightline.storage.atomic import staged_file
 from sightline.storage.facts import (
     attacks_from,
     attacks_to,
@@ -25,7 +26,7 @@ from sightline.storage.facts import (
     parse_json,
     plain_json,
 )
-from sightline.storage.paths import brief, stream_name
+from sightline.storage.paths import stream_name
 from sightline.stream import ResidualStream
 
 _TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightline.atomic import staged_folder
 from sightline.checks import Ints, Residuals
 from sightline.errors import FileError, StreamError, naming
+from sightline.files import brief
 from sightline.intake import attack_free_rows, check_same_channels
 from sightline.rows import KeptRows, Rows
 from sightline.segments import breaks_kept, check_breaks
-from sightline.storage.atomic import staged_folder
 from sightline.storage.facts import (
     attacks_from,
     attacks_to,
@@ -29,7 +30,7 @@ from sightline.storage.facts import (
     parse_json,
     plain_json,
 )
-from sightline.storage.paths import brief, stream_name
+from sightline.storage.paths import stream_name
 from sightline.stream import ResidualStream
 
 # Rows decoded at a time: 51 channels of float32 make 13 MB.

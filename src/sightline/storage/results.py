@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightline.atomic import is_staged, staged_file, staged_folder
 from sightline.checks import Floats, Ints
 from sightline.errors import FileError
 from sightline.evaluation import (
@@ -21,15 +22,14 @@ from sightline.evaluation import (
     StreamFacts,
     Traces,
 )
+from sightline.files import brief, reading
 from sightline.metrics.drift import Drift
 from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.quality import Compactness, Quality
 from sightline.metrics.segment import SegmentRow
 from sightline.metrics.windows import Windows
-from sightline.storage.atomic import is_staged, staged_file, staged_folder
 from sightline.storage.facts import parse_json
 from sightline.storage.npz import read_arrays
-from sightline.storage.paths import brief, reading
 
 # Train energy is kept as the lowest and highest of this many stretches.
 TRAIN_STRETCHES = 10_000

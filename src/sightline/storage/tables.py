@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import FileError, StreamError, naming
+from sightline.files import brief, reading
 from sightline.intake import check_same_channels, seconds_of
 from sightline.storage.parquet import (
     columns_of,
@@ -15,7 +16,6 @@ from sightline.storage.parquet import (
     read_column,
     read_whole,
 )
-from sightline.storage.paths import brief, reading
 from sightline.stream import ResidualStream
 
 # Rows looked at to tell numbers from text; a file that surprises later is read anew.

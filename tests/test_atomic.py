@@ -12,14 +12,15 @@ from strategies import make_stream
 
 from sightline import (
     FileError,
+    atomic,
     evaluate,
     read_evaluation,
     read_stream,
     write_results,
     write_stream,
 )
-from sightline.storage import atomic, read_traces
-from sightline.storage.atomic import staged_file, staged_folder
+from sightline.atomic import staged_file, staged_folder
+from sightline.storage import read_traces
 
 SMALL = make_stream(n_train=80, n_test=60, p=2, attacks=[(20, 30)])
 OTHER = make_stream(1, n_train=70, n_test=50, p=3, attacks=[(20, 30)])
@@ -31,7 +32,7 @@ import numpy as np
 sys.path.insert(0, {tests!r})
 from strategies import make_stream
 from sightline import evaluate, write_results, write_stream
-from sightline.storage import atomic
+from sightline import atomic
 
 def wait(*args, **kwargs):
     print("here", flush=True)
@@ -70,7 +71,7 @@ def visible(folder):
 def kill_while(patch, write):
     """Run until the patched call is reached, then kill."""
     program = WAIT.format(
-        tests=str(Path(__file__).parents[1]), patch=patch, write=write
+        tests=str(Path(__file__).parent), patch=patch, write=write
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sightline.storage.paths import writing
+from sightline.files import writing
 
 
 @contextmanager
