@@ -24,6 +24,12 @@ from sightline.storage import (
     write_stream,
 )
 from sightline.stream import ResidualStream
+from sightline.testbeds import (
+    Testbed,
+    inspect_testbed,
+    list_testbeds,
+    open_testbed,
+)
 from sightline.walk import evaluate
 
 __all__ = [
@@ -40,6 +46,7 @@ __all__ = [
     "SightlineError",
     "StreamError",
     "Tag",
+    "Testbed",
     "UndefinedMetricWarning",
     "__version__",
     "compare",
@@ -47,6 +54,9 @@ __all__ = [
     "energy_trace",
     "evaluate",
     "fit_reference",
+    "inspect_testbed",
+    "list_testbeds",
+    "open_testbed",
     "read_evaluation",
     "read_results",
     "read_stream",

@@ -1,22 +1,17 @@
 """The command line: parse, call one function, print."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sightline._version import __version__
 from sightline.comparison import compare
-from sightline.errors import FileError, SightlineError, naming
-from sightline.scoring import Progress as ProgressTold
+from sightline.errors import FileError, naming
+from sightline.shell import bar, console, door
 from sightline.storage import (
     check_out,
     folder_name,
@@ -29,6 +24,11 @@ from sightline.storage import (
 )
 from sightline.stream import ResidualStream
 from sightline.terminal import comparison, summary
+from sightline.testbed_commands import (
+    inspect_command,
+    list_command,
+    simulate_command,
+)
 from sightline.walk import evaluate
 
 app = typer.Typer(
@@ -37,6 +37,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+
+app.command("testbeds")(list_command)
+app.command("inspect")(inspect_command)
+app.command("simulate")(simulate_command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -114,7 +119,7 @@ def evaluate_command(
         )
     if streams and not (label is time is name is None):
         raise typer.BadParameter("--label, --time and --name go with --train, --test.")
-    with _door(debug=debug):
+    with door(debug=debug):
         if train is not None and test is not None:
             read_both = partial(
                 read_tables, train, test, label=label, time=time, name=name
@@ -126,7 +131,7 @@ def evaluate_command(
         check_out(out, folders, overwrite=overwrite)
         evaluations = []
         for called, source in sources.items():
-            with _bar(called) as advance:
+            with bar(called) as advance:
                 stream = source.read()
                 with naming(source.place):
                     if step is not None:
@@ -141,13 +146,13 @@ def evaluate_command(
                         )
                     )
         write_results(evaluations, out, overwrite=overwrite)
-        console = _console()
-        console.print(summary(evaluations))
-        console.print(
+        screen = console()
+        screen.print(summary(evaluations))
+        screen.print(
             f"Written to {out}/: summary.csv, and for each stream", soft_wrap=True
         )
         for folder in folders:
-            console.print(
+            screen.print(
                 f"  {folder}/: evaluation.json, segments.csv, traces.npz",
                 soft_wrap=True,
             )
@@ -178,12 +183,12 @@ def compare_command(
     ] = False,
 ) -> None:
     """Lay results side by side: differences, agreement, does a ranking transfer."""
-    with _door(debug=debug):
-        with _bar("Comparing") as advance:
+    with door(debug=debug):
+        with bar("Comparing") as advance:
             compared = compare(read_results(folders), progress=advance)
         if out is not None:
             write_json(compared.to_dict(), out, overwrite=overwrite)
-        _console().print(comparison(compared))
+        console().print(comparison(compared))
 
 
 def _by_name(streams: list[Path], detector: str | None) -> dict[str, _Source]:
@@ -200,45 +205,3 @@ def _by_name(streams: list[Path], detector: str | None) -> dict[str, _Source]:
             str(path), partial(read_stream, path, detector=detector)
         )
     return sources
-
-
-def _console(*, stderr: bool = False) -> Console:
-    """Return a console that prints names of files and tags as they are."""
-    stream = sys.stderr if stderr else sys.stdout
-    if isinstance(stream, TextIOWrapper):
-        # A name may hold what the terminal has no character for.
-        stream.reconfigure(errors="backslashreplace")
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-
-
-@contextmanager
-def _door(*, debug: bool) -> Iterator[None]:
-    """Turn expected errors into one sentence and exit code 1: here, nowhere else."""
-    try:
-        yield
-    except SightlineError as error:
-        if debug:
-            raise
-        _console(stderr=True).print(f"error: {error}", soft_wrap=True)
-        raise typer.Exit(1) from error
-
-
-@contextmanager
-def _bar(called: str) -> Iterator[ProgressTold]:
-    """Show a progress bar on a terminal, and nothing elsewhere."""
-    console = _console(stderr=True)
-    with Progress(
-        TextColumn("{task.fields[stream]}: {task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
-        task = bar.add_task("Reading", total=None, stream=called)
-
-        def told(doing: str, done: int, total: int) -> None:
-            bar.update(task, description=doing, completed=done, total=total)
-
-        yield told

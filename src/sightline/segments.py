@@ -103,16 +103,18 @@ def run_bounds(mask: Bools, breaks: Ints | None = None) -> tuple[Ints, Ints]:
     return starts[held], stops[held]
 
 
-def breaks_from_time(time: Floats) -> Ints:
+def breaks_from_time(time: Floats, step_s: float | None = None) -> Ints:
     """Return the first row of each continuous run, from time stamps in seconds.
 
-    A new run begins where time jumps by more than 1.5 median steps, or goes back.
+    A new run begins where time jumps by more than 1.5 steps, or goes back. A step is
+    the median one, where it is not given.
     """
     if len(time) < 2:
         return np.zeros(min(len(time), 1), np.int64)
     steps = np.diff(time)
     forward = steps[steps > 0]
-    usual = float(np.median(forward)) if len(forward) else 0.0
+    median = float(np.median(forward)) if len(forward) else 0.0
+    usual = median if step_s is None else step_s
     jumps = (steps > GAP_FACTOR * usual) | (steps < 0)
     return np.concatenate([[0], np.flatnonzero(jumps) + 1]).astype(np.int64)
 

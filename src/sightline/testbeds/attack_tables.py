@@ -1,0 +1,132 @@
+"""The attack lists that ship with the package: when, where, and what came of it."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from sightline.checks import ATTACK, Bools, Floats, Labels
+from sightline.segments import Attack
+
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedAttack:
+    """One line of an attack list; times in seconds, both ends inclusive.
+
+    Parameters
+    ----------
+    listed : (start, end), optional
+        When the plant's owners say it ran; None for one without an end time.
+    labelled : (start, end), optional
+        When the label column of the files marks it.
+    adjusted : (start, end), optional
+        When a later study of the physical readings saw it.
+    targets : tuple of str
+        The attacked tags that are recorded.
+    """
+
+    id: str
+    listed: Span | None
+    labelled: Span | None = None
+    adjusted: Span | None = None
+    targets: tuple[str, ...] = ()
+    note: str = ""
+    has_no_impact: bool = False
+    file: str = ""
+
+
+@cache
+def attack_table(name: str, *, release: str = "") -> tuple[ListedAttack, ...]:
+    """Return the list of a testbed, such as ``"swat"`` or ``"hai_21.03"``."""
+    table = files("sightline.testbeds") / "attack_lists" / f"{name}.csv"
+    lines = table.read_text(encoding="utf-8").splitlines()
+    rows = [
+        row
+        for row in csv.DictReader(lines)
+        if not release or row.get("release") == release
+    ]
+    return tuple(_listed(row) for row in rows)
+
+
+def _listed(row: dict[str, str]) -> ListedAttack:
+    start, end = row["start"], row["end"]
+    is_listed = not row["attack_id"].startswith("U")
+    return ListedAttack(
+        id=row["attack_id"],
+        listed=_span(start, end) if is_listed else None,
+        labelled=_span(row.get("label_start"), row.get("label_end")),
+        adjusted=_span(row.get("adjusted_start"), row.get("adjusted_end")),
+        targets=tuple(
+            filter(None, row.get("targets_in_data", row["targets"]).split(";"))
+        ),
+        note=row.get("note", ""),
+        has_no_impact=row.get("no_physical_impact") == "true",
+        file=row.get("file", ""),
+    )
+
+
+def _span(start: str | None, end: str | None) -> Span | None:
+    return (seconds(start), seconds(end)) if start and end else None
+
+
+def seconds(stamp: str) -> float:
+    """Return an ISO time stamp as seconds since 1970 on the plant's own clock.
+
+    Examples
+    --------
+    >>> seconds("1970-01-02 00:00:01")
+    86401.0
+    """
+    return datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()
+
+
+def stamp(at: float) -> str:
+    """Return seconds as a readable time stamp, to the second.
+
+    Examples
+    --------
+    >>> stamp(86401.0)
+    '1970-01-02 00:00:01'
+    """
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def rows_within(time: Floats, span: Span) -> Bools:
+    """Return which rows lie in a span, both ends included."""
+    return np.asarray((time >= span[0]) & (time <= span[1]))
+
+
+def attacks_at(
+    time: Floats, spans: Iterable[tuple[ListedAttack, Span | None]]
+) -> tuple[Attack, ...]:
+    """Return attacks by the rows they cover; those that cover none are left out."""
+    found = []
+    for attack, span in spans:
+        if span is None:
+            continue
+        rows = np.flatnonzero(rows_within(time, span))
+        if len(rows):
+            found.append(
+                Attack(
+                    id=attack.id,
+                    start=int(rows[0]),
+                    stop=int(rows[-1]) + 1,
+                    targets=attack.targets,
+                    note=attack.note or None,
+                )
+            )
+    return tuple(found)
+
+
+def labels_of(attacks: Sequence[Attack], n_rows: int) -> Labels:
+    """Return labels that mark exactly the rows of some attacks."""
+    labels = np.zeros(n_rows, np.int8)
+    for attack in attacks:
+        labels[attack.start : attack.stop] = ATTACK
+    return labels

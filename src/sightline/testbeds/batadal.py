@@ -1,0 +1,168 @@
+"""BATADAL: the battle of the attack detection algorithms, C-Town water network."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sightline.checks import ATTACK, IGNORED, Floats, Labels
+from sightline.errors import FileError
+from sightline.recording import Recording, Tag
+from sightline.segments import Attack
+from sightline.testbeds.attack_tables import attack_table, attacks_at, labels_of
+from sightline.testbeds.base import Expected, TestbedCard
+from sightline.testbeds.discovery import SourceFile, find_header, first_row
+from sightline.testbeds.opening import Assembled, ParsedPart, Part, stacked
+from sightline.testbeds.tables import ParsedFile, read_cells, seconds_of_text
+
+_TANKS = [f"L_T{k}" for k in range(1, 8)]
+_PUMPS = [f"{what}_PU{k}" for k in range(1, 12) for what in ("F", "S")]
+_JUNCTIONS = "280 269 300 256 289 415 302 306 307 317 14 422".split()
+CHANNELS = (*_TANKS, *_PUMPS, "F_V2", "S_V2", *(f"P_J{k}" for k in _JUNCTIONS))
+_UNITS = {"L": "m", "F": "l/s", "P": "m", "S": None}
+TAGS = tuple(
+    Tag(
+        name=name,
+        role="actuator" if name.startswith("S_") else "sensor",
+        unit=_UNITS[name[0]],
+    )
+    for name in CHANNELS
+)
+_TIME = ("%d/%m/%y %H:%M",)
+_STEP_S = 3600.0
+_UNKNOWN = -999
+# Each file by its first time stamp.
+_BEGINS = {
+    "06/01/14 00": ("dataset03", Expected(rows=8_761, attack_rows=0)),
+    "04/07/16 00": ("dataset04", Expected(rows=4_177, attack_rows=492, attack_runs=7)),
+    "04/01/17 00": (
+        "test_dataset",
+        Expected(rows=2_089, attack_rows=407, attack_runs=7),
+    ),
+}
+_PARTLY = "dataset04 as published"
+
+
+class Batadal:
+    """Reads BATADAL; with full labels, or as the competition published them."""
+
+    card = TestbedCard(
+        name="batadal",
+        title="BATADAL",
+        what="simulated water distribution network C-Town, 1 h step, 2014 to 2017",
+        channels="43",
+        attacks="14",
+        licence="CC BY 4.0",
+        where="get dataset03.csv, dataset04.csv and test_dataset.csv from batadal.net "
+        "and point --root at them.",
+        releases=("full", "competition"),
+    )
+
+    def recognise(self, file: SourceFile) -> Part | None:
+        """Tell the three files by their first time stamp, full labels by the first."""
+        layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
+        if layout is None:
+            return None
+        row = first_row(file, layout)
+        name, expected = _BEGINS.get(row.get("DATETIME", ""), ("", Expected()))
+        if not name:
+            return None
+        releases: tuple[str, ...] = self.card.releases
+        if name == "dataset04":
+            releases = ("full",)
+            if float(row.get("ATT_FLAG") or 0) == _UNKNOWN:
+                name, releases = _PARTLY, ("competition",)
+                expected = Expected(rows=expected.rows, attack_rows=219)
+        return Part(
+            name=name, releases=releases, file=file, layout=layout, expected=expected
+        )
+
+    def needed(self, release: str) -> tuple[str, ...]:
+        """Return the files of a release: train, then the two of test."""
+        partly = _PARTLY if release == "competition" else "dataset04"
+        return "dataset03", partly, "test_dataset"
+
+    def parse(self, part: Part) -> ParsedFile:
+        """Return the 43 tags, time and ATT_FLAG."""
+        cells = read_cells(
+            part.file,
+            part.layout,
+            numbers=[*CHANNELS, "ATT_FLAG"],
+            texts=["DATETIME"],
+        )
+        return ParsedFile(
+            channels=CHANNELS,
+            values=np.ascontiguousarray(cells.values[:, :-1]),
+            time=seconds_of_text(
+                # Hours alone are no time of day to the library that reads them.
+                cells.texts["DATETIME"].str.strip_chars() + ":00",
+                _TIME,
+                file=part.file,
+                column="DATETIME",
+            ),
+            labels=_codes(cells.values[:, -1], part),
+        )
+
+    def default_labels(self, release: str) -> str:
+        """Return the flag of the files."""
+        return "built-in"
+
+    def assemble(
+        self, release: str, parts: Sequence[ParsedPart], *, labels: str
+    ) -> Assembled:
+        """Return dataset03 as train, the other two as test with a break between."""
+        quiet, *attacked = parts
+        values, time, breaks = stacked(attacked, _STEP_S)
+        attacks, marked = _labelled(attacked, time, labels)
+        notices = []
+        if release == "competition" and labels == "built-in":
+            notices.append(
+                f"{int((marked == IGNORED).sum()):,} rows of dataset04 are marked -999 "
+                "(unknown) and are ignored."
+            )
+        return Assembled(
+            train=Recording(
+                values=quiet.parsed.values,
+                tags=TAGS,
+                time=quiet.parsed.time,
+                step_s=_STEP_S,
+                source="BATADAL dataset03",
+            ),
+            test=Recording(
+                values=values,
+                tags=TAGS,
+                labels=marked,
+                time=time,
+                step_s=_STEP_S,
+                breaks=breaks,
+                attacks=attacks,
+                source=f"BATADAL dataset04, test_dataset ({release}), labels {labels}",
+            ),
+            notices=tuple(notices),
+        )
+
+
+def _labelled(
+    parts: Sequence[ParsedPart], time: Floats, source: str
+) -> tuple[tuple[Attack, ...], Labels]:
+    if source == "adjusted":
+        raise FileError(
+            "BATADAL: nobody has published adjusted attack times; take "
+            "labels='built-in'."
+        )
+    table = attack_table("batadal")
+    attacks = attacks_at(time, ((a, a.listed) for a in table))
+    if source == "list":
+        return attacks, labels_of(attacks, len(time))
+    marks = [p.parsed.labels for p in parts if p.parsed.labels is not None]
+    return attacks, np.concatenate(marks)
+
+
+def _codes(values: Floats, part: Part) -> Labels:
+    is_code = np.isin(values, (0, ATTACK, _UNKNOWN))
+    if not is_code.all():
+        row = int(np.argmin(is_code))
+        raise FileError(
+            f"{part.file.path}: ATT_FLAG must be 0, 1 or -999; data row {row + 1} is "
+            f"{values[row]:g}: copy the file again from its source."
+        )
+    return np.where(values == _UNKNOWN, IGNORED, values).astype(np.int8)

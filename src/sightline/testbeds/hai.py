@@ -1,0 +1,365 @@
+"""HAI: a boiler, turbine and water treatment testbed; releases 20.07 to 23.05."""
+
+import csv
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+
+import numpy as np
+
+from sightline.checks import ATTACK, Floats, Labels
+from sightline.errors import FileError
+from sightline.recording import Recording, Tag
+from sightline.segments import Attack, Segment, segments_of
+from sightline.testbeds.attack_tables import (
+    ListedAttack,
+    attack_table,
+    attacks_at,
+    labels_of,
+)
+from sightline.testbeds.base import Expected, TestbedCard
+from sightline.testbeds.discovery import Layout, SourceFile, find_header, first_row
+from sightline.testbeds.opening import Assembled, ParsedPart, Part, stacked
+from sightline.testbeds.preparation import without_attacks
+from sightline.testbeds.tables import ParsedFile, read_cells, seconds_of_text
+
+_STEP_S = 1.0
+_TIME = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
+# All attack rows of a release, where the files' own counts are not known.
+_ATTACK_ROWS = {"20.07": 17_527, "22.04": 12_030}
+_NAMED = re.compile(r"(label-)?(train|test)[-_ ]?(\d)", re.IGNORECASE)
+# Starts in these lists are known to the minute only.
+_TO_THE_MINUTE = ("20.07", "23.05")
+_N_SHARED = 43_202
+_OVERLAP = (
+    "HAI 21.03: the last 43,201 rows of train1 are also the first of test3, and its "
+    "first row is the last of test2: what is learnt from train1 has seen part of the "
+    "test. Leave those rows out of train with cut_leak=True."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """What is known of one file: its counts, and when it begins."""
+
+    expected: Expected
+    begins: str
+
+
+@cache
+def _files_of(release: str) -> dict[str, _File]:
+    """Return the files of a release by name: train, test, labels.
+
+    Rows of 23.05's train3 and train4 are told by hours, not counted: not checked.
+    """
+    return {
+        row["part"]: _File(
+            expected=Expected(
+                rows=_count(row["rows"]),
+                attack_rows=_count(row["attack_rows"]),
+                attack_runs=_count(row["attack_runs"]),
+            ),
+            begins=row["begins"],
+        )
+        for row in _facts("hai_files.csv")
+        if row["release"] == release
+    }
+
+
+def _facts(name: str) -> Iterable[dict[str, str]]:
+    table = files("sightline.testbeds") / name
+    return csv.DictReader(table.read_text(encoding="utf-8").splitlines())
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text else None
+
+
+@cache
+def tags_of(release: str) -> tuple[Tag, ...]:
+    """Return the tags of a release in the order of its files."""
+    return tuple(
+        Tag(name=row["tag"], role=row["role"], stage=row["stage"])
+        for row in _facts("hai_tags.csv")
+        if row["release"] == release
+    )
+
+
+class Hai:
+    """Reads four releases of HAI, packed or not, labels beside or inside."""
+
+    card = TestbedCard(
+        name="hai",
+        title="HAI",
+        what="boiler, turbine, water treatment with a simulated power grid, at 1 s",
+        channels="59, 79, 86, 86 by release",
+        attacks="38, 50, 58, 52 by release",
+        licence="open (CC BY-SA 4.0 or CC BY 4.0: its README says both)",
+        where="get a release from the HAI repository (icsdataset/hai on GitHub), with "
+        "Git LFS for 22.04 and 23.05, and point --root at it.",
+        # The paper's release first: it is taken where several are there.
+        releases=("21.03", "22.04", "23.05", "20.07"),
+    )
+
+    def recognise(self, file: SourceFile) -> Part | None:
+        """Tell the release by the tags, the part by its first time stamp or name."""
+        named = _NAMED.search(file.path.name)
+        layout = find_header(file, lambda names: names[:2] == ["timestamp", "label"])
+        if layout is not None and len(layout.columns) == 2:
+            return _label_part(file, layout, named)
+        for release in self.card.releases:
+            tags = {tag.name for tag in tags_of(release)}
+            layout = find_header(file, tags.issubset)
+            if layout is not None:
+                begins = next(iter(first_row(file, layout).values()), "")
+                name = _part_name(release, begins, named)
+                if name is None:
+                    return None
+                return Part(
+                    name=name,
+                    releases=(release,),
+                    file=file,
+                    layout=layout,
+                    expected=_files_of(release)[name].expected,
+                )
+        return None
+
+    def needed(self, release: str) -> tuple[str, ...]:
+        """Return the files of a release: train, test, labels."""
+        return tuple(_files_of(release))
+
+    def parse(self, part: Part) -> ParsedFile:
+        """Return the tags, time and overall label of one file."""
+        columns = part.layout.columns
+        time_name = columns[0]
+        if part.name.startswith("label"):
+            return _parse_labels(part)
+        names = tuple(tag.name for tag in tags_of(part.releases[0]))
+        label_names = [c for c in columns if c.lower() == "attack"]
+        cells = read_cells(
+            part.file, part.layout, numbers=[*names, *label_names], texts=[time_name]
+        )
+        labels = None
+        values = cells.values
+        if label_names:
+            labels = _codes(values[:, -1], part, label_names[0])
+            values = np.ascontiguousarray(values[:, :-1])
+        return ParsedFile(
+            channels=names,
+            values=values,
+            time=seconds_of_text(
+                cells.texts[time_name], _TIME, file=part.file, column=time_name
+            ),
+            labels=labels,
+        )
+
+    def default_labels(self, release: str) -> str:
+        """Return the label column, or the label files of 23.05."""
+        return "built-in"
+
+    def assemble(
+        self, release: str, parts: Sequence[ParsedPart], *, labels: str
+    ) -> Assembled:
+        """Return train and test, each file an episode of its own."""
+        trains, tests, told = _by_kind(parts)
+        tags = tags_of(release)
+        notices: list[str] = []
+        if release == "21.03":
+            notices.append(_OVERLAP)
+        train, told_of_train = without_attacks(_train(trains, release))
+        notices.extend(told_of_train)  # 20.07 labels some rows of train as attacks
+        marks = _marked(tests, told)
+        attacks, marked = _labelled(release, tests, marks, labels)
+        values, time, breaks = stacked(tests, _STEP_S)
+        test = Recording(
+            values=values,
+            tags=tags,
+            labels=marked,
+            time=time,
+            step_s=_STEP_S,
+            breaks=breaks,
+            attacks=attacks,
+            source=f"HAI {release}, labels {labels}",
+        )
+        counted = int((marked == ATTACK).sum())
+        known = _ATTACK_ROWS.get(release)
+        if labels == "built-in" and known is not None and counted != known:
+            notices.append(
+                f"HAI {release}: {counted:,} rows are labelled as attacks where the "
+                f"release has {known:,}."
+            )
+        return Assembled(
+            train=train,
+            test=test,
+            notices=tuple(notices),
+            n_shared=_N_SHARED if release == "21.03" else 0,
+        )
+
+
+def _label_part(
+    file: SourceFile, layout: Layout, named: re.Match[str] | None
+) -> Part | None:
+    if named is None or f"label-test{named[3]}" not in _files_of("23.05"):
+        return None
+    name = f"label-test{named[3]}"
+    return Part(
+        name=name,
+        releases=("23.05",),
+        file=file,
+        layout=layout,
+        expected=_files_of("23.05")[name].expected,
+    )
+
+
+def _part_name(release: str, begins: str, named: re.Match[str] | None) -> str | None:
+    known = _files_of(release)
+    for name, file in known.items():
+        if file.begins and begins.strip() == file.begins:
+            return name
+    if named is None:
+        return None
+    name = f"{named[2]}{named[3]}".lower()
+    return name if name in known else None
+
+
+def _parse_labels(part: Part) -> ParsedFile:
+    """Return a label file of 23.05; its stamps may be minutes: rows count, not time."""
+    cells = read_cells(part.file, part.layout, numbers=["label"], texts=["timestamp"])
+    return ParsedFile(
+        channels=(),
+        values=np.empty((cells.n_rows, 0)),
+        time=seconds_of_text(
+            cells.texts["timestamp"], _TIME, file=part.file, column="timestamp"
+        ),
+        labels=_codes(cells.values[:, 0], part, "label"),
+    )
+
+
+def _codes(values: Floats, part: Part, column: str) -> Labels:
+    is_code = np.isin(values, (0.0, 1.0))
+    if not is_code.all():
+        row = int(np.argmin(is_code))
+        raise FileError(
+            f"{part.file.path}: column {column!r} must be 0 or 1; data row {row + 1} "
+            f"is {values[row]:g}: the file may be cut short or changed; copy it again "
+            "from its source."
+        )
+    return values.astype(np.int8)
+
+
+def _by_kind(
+    parts: Sequence[ParsedPart],
+) -> tuple[list[ParsedPart], list[ParsedPart], list[ParsedPart]]:
+    trains, tests, labels = (
+        [read for read in parts if read.part.name.startswith(kind)]
+        for kind in ("train", "test", "label")
+    )
+    return trains, tests, labels
+
+
+def _train(trains: Sequence[ParsedPart], release: str) -> Recording:
+    values, time, breaks = stacked(trains, _STEP_S)
+    marks = [
+        np.zeros(len(read.parsed.values), np.int8)
+        if read.parsed.labels is None
+        else read.parsed.labels
+        for read in trains
+    ]
+    return Recording(
+        values=values,
+        tags=tags_of(release),
+        labels=np.concatenate(marks),
+        time=time,
+        step_s=_STEP_S,
+        breaks=breaks,
+        source=f"HAI {release}",
+    )
+
+
+def _marked(tests: Sequence[ParsedPart], told: Sequence[ParsedPart]) -> list[Labels]:
+    """Return the labels of each test file: its own, or by row order from beside it."""
+    if not told:
+        return [read.parsed.labels for read in tests if read.parsed.labels is not None]
+    for test, beside in zip(tests, told, strict=True):
+        n_rows, n_labels = len(test.parsed.values), len(beside.parsed.values)
+        if n_rows != n_labels:
+            raise FileError(
+                f"{beside.part.file.path}: has {n_labels:,} labels for the {n_rows:,} "
+                f"rows of {test.part.file.place}; they belong together row by row: "
+                "copy both again from one release."
+            )
+    return [read.parsed.labels for read in told if read.parsed.labels is not None]
+
+
+def _labelled(
+    release: str,
+    tests: Sequence[ParsedPart],
+    marks: Sequence[Labels],
+    source: str,
+) -> tuple[tuple[Attack, ...], Labels]:
+    """Return attacks and labels by the label column or by the attack list."""
+    table = attack_table(f"hai_{release}")
+    time = np.concatenate([read.parsed.time for read in tests])
+    if source == "list":
+        if release in _TO_THE_MINUTE:
+            raise FileError(
+                f"HAI {release}: its attack list is known to the minute only and "
+                "cannot label rows; take labels='built-in'."
+            )
+        attacks = attacks_at(time, ((a, a.listed) for a in table))
+        return attacks, labels_of(attacks, len(time))
+    if source == "adjusted":
+        raise FileError(
+            "HAI: nobody has published adjusted attack times; take labels='built-in'."
+        )
+    if len(marks) != len(tests):
+        raise FileError(f"HAI {release}: a test file has no label column.")
+    starts = np.cumsum([0, *(len(mark) for mark in marks)])
+    attacks_by_file = [
+        _named_runs(read.part.name, mark, int(first), table, time[first:stop])
+        for read, mark, (first, stop) in zip(
+            tests, marks, pairwise(starts.tolist()), strict=True
+        )
+    ]
+    return tuple(a for named in attacks_by_file for a in named), np.concatenate(marks)
+
+
+def _named_runs(
+    file: str,
+    mark: Labels,
+    first: int,
+    table: Sequence[ListedAttack],
+    time: Floats,
+) -> list[Attack]:
+    """Give the labelled runs of one file the names of its listed attacks, in order.
+
+    Where the numbers differ (a changed file), a run gets the name of the attack it
+    overlaps, if there is one.
+    """
+    runs = segments_of(mark == ATTACK)
+    here = [attack for attack in table if attack.file == file]
+    pairs = list(zip(runs, here, strict=False))
+    if len(runs) != len(here):
+        pairs = [
+            (run, attack)
+            for run in runs
+            for attack in here
+            if attack.listed is not None and _overlaps(run, attack.listed, time)
+        ]
+    return [
+        Attack(
+            id=attack.id,
+            start=first + run.start,
+            stop=first + run.stop,
+            targets=attack.targets,
+            note=attack.note or None,
+        )
+        for run, attack in pairs
+    ]
+
+
+def _overlaps(run: Segment, span: tuple[float, float], time: Floats) -> bool:
+    return bool(time[run.start] <= span[1] + 59 and time[run.stop - 1] >= span[0])

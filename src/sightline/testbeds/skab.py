@@ -1,0 +1,188 @@
+"""SKAB: Skoltech anomaly benchmark, a pump-and-valve rig with 34 faulty runs."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from sightline.checks import ATTACK, Floats, Ints
+from sightline.errors import FileError
+from sightline.recording import Recording, Tag
+from sightline.segments import Attack
+from sightline.testbeds.base import Expected, TestbedCard
+from sightline.testbeds.discovery import SourceFile, find_header
+from sightline.testbeds.opening import Assembled, ParsedPart, Part
+from sightline.testbeds.tables import ParsedFile, read_cells, seconds_of_text
+
+CHANNELS = (
+    "Accelerometer1RMS",
+    "Accelerometer2RMS",
+    "Current",
+    "Pressure",
+    "Temperature",
+    "Thermocouple",
+    "Voltage",
+    "Volume Flow RateRMS",
+)
+_UNITS = ("g", "g", "A", "bar", "°C", "°C", "V", "l/min")
+TAGS = tuple(
+    Tag(name=name, unit=unit) for name, unit in zip(CHANNELS, _UNITS, strict=True)
+)
+_TIME = ("%Y-%m-%d %H:%M:%S",)
+# The logger often skips a second or a few; only a longer pause is a break.
+_LONGEST_STEP_S = 5.0
+_RUNS = {"valve1": 16, "valve2": 4, "other": 14}
+_NOTES = {
+    "valve1": "valve at the pump's inlet closed",
+    "valve2": "valve at the pump's outlet closed",
+    "other/1": "leak or added water",
+    "other/2": "leak or added water",
+    "other/3": "leak or added water",
+    "other/4": "leak or added water",
+    "other/5": "rotor out of balance, sharp",
+    "other/6": "rotor out of balance, linear",
+    "other/7": "rotor out of balance, in a step",
+    "other/8": "rotor out of balance, in a pulse",
+    "other/9": "rotor out of balance, exponential",
+    "other/10": "water slowly added",
+    "other/11": "water suddenly added",
+    "other/12": "tank drained until the pump cavitates",
+    "other/13": "air in the pump's inlet (cavitation)",
+    "other/14": "warmer water",
+}
+
+
+class Skab:
+    """Reads SKAB: the anomaly-free run to learn from, 34 runs with one anomaly each."""
+
+    card = TestbedCard(
+        name="skab",
+        title="SKAB",
+        what="real rig of a pump and valves, 34 short runs, about 1 s step",
+        channels="8",
+        attacks="34 faults",
+        licence="GPL-3.0",
+        where="get the data folder of the SKAB repository (waico/SKAB on GitHub) and "
+        "point --root at it.",
+        releases=("1",),
+    )
+
+    def recognise(self, file: SourceFile) -> Part | None:
+        """Tell a run by its columns and by its folder, which is part of its name."""
+        layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
+        if layout is None:
+            return None
+        if "anomaly" not in layout.columns:
+            name = "anomaly-free"
+        else:
+            number = re.sub(r"\D", "", file.path.stem)
+            name = f"{file.path.parent.name}/{number}"
+        return Part(
+            name=name,
+            releases=("1",),
+            file=file,
+            layout=layout,
+            expected=Expected(rows=9_405)
+            if name == "anomaly-free"
+            else Expected(attack_runs=1),
+        )
+
+    def needed(self, release: str) -> tuple[str, ...]:
+        """Return the anomaly-free run and the 34 others."""
+        first = {"valve1": 0, "valve2": 0, "other": 1}
+        runs = [
+            f"{folder}/{first[folder] + k}"
+            for folder, count in _RUNS.items()
+            for k in range(count)
+        ]
+        return "anomaly-free", *runs
+
+    def parse(self, part: Part) -> ParsedFile:
+        """Return the 8 sensors, time and the anomaly flag (not the change points)."""
+        has_flag = "anomaly" in part.layout.columns
+        cells = read_cells(
+            part.file,
+            part.layout,
+            numbers=[*CHANNELS, *(["anomaly"] if has_flag else [])],
+            texts=["datetime"],
+        )
+        labels = None
+        if has_flag:
+            flags = cells.values[:, -1]
+            if not np.isin(flags, (0, 1)).all():
+                raise FileError(
+                    f"{part.file.path}: the anomaly flag must be 0 or 1: copy the file "
+                    "again from its source."
+                )
+            labels = flags.astype(np.int8)
+        return ParsedFile(
+            channels=CHANNELS,
+            values=np.ascontiguousarray(cells.values[:, : len(CHANNELS)]),
+            time=seconds_of_text(
+                cells.texts["datetime"], _TIME, file=part.file, column="datetime"
+            ),
+            labels=labels,
+        )
+
+    def default_labels(self, release: str) -> str:
+        """Return the anomaly flag."""
+        return "built-in"
+
+    def assemble(
+        self, release: str, parts: Sequence[ParsedPart], *, labels: str
+    ) -> Assembled:
+        """Return the anomaly-free run, and all others one after the other."""
+        if labels != "built-in":
+            raise FileError(
+                "SKAB: its only labels are its own; take labels='built-in'."
+            )
+        quiet, *runs = parts
+        attacks, marks, breaks, n_rows = [], [], [], 0
+        for read in runs:
+            mark = read.parsed.labels
+            if mark is None:
+                raise FileError(f"{read.part.file.path}: has no column 'anomaly'.")
+            rows = n_rows + np.flatnonzero(mark == ATTACK)
+            name = read.part.name
+            if len(rows):
+                attacks.append(
+                    Attack(
+                        id=name,
+                        start=int(rows[0]),
+                        stop=int(rows[-1]) + 1,
+                        note=_NOTES.get(name) or _NOTES[name.partition("/")[0]],
+                    )
+                )
+            marks.append(mark)
+            breaks.append(n_rows + _pauses(read.parsed.time))
+            n_rows += len(mark)
+        return Assembled(
+            train=Recording(
+                values=quiet.parsed.values,
+                tags=TAGS,
+                time=quiet.parsed.time,
+                breaks=_pauses(quiet.parsed.time),
+                source="SKAB anomaly-free",
+            ),
+            test=Recording(
+                values=np.concatenate([read.parsed.values for read in runs]),
+                tags=TAGS,
+                labels=np.concatenate(marks),
+                time=np.concatenate([read.parsed.time for read in runs]),
+                step_s=1.0,
+                breaks=np.concatenate(breaks),
+                attacks=tuple(attacks),
+                source="SKAB valve1, valve2, other",
+            ),
+            notices=(
+                "SKAB: the logger skips up to 5 s at a time, which is no break; the "
+                "column of change points is not read.",
+            ),
+        )
+
+
+def _pauses(time: Floats) -> Ints:
+    """Return the first row after each pause of more than a few seconds."""
+    steps = np.diff(time)
+    pauses = np.flatnonzero((steps > _LONGEST_STEP_S) | (steps < 0)) + 1
+    return np.concatenate([[0], pauses]).astype(np.int64)

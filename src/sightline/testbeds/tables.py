@@ -1,0 +1,218 @@
+"""One file as numbers, time and texts, whatever its dialect; in bounded memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sightline.checks import Floats, Labels
+from sightline.errors import FileError
+from sightline.files import brief
+from sightline.testbeds.discovery import Layout, SourceFile
+
+# Rows parsed before they are put in their place.
+_BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ParsedFile:
+    """What one file of a testbed holds.
+
+    Parameters
+    ----------
+    channels : tuple of str
+        Names of the columns of `values`.
+    values : array of shape (n_rows, n_channels)
+        The measured numbers; nan where the file has none.
+    time : array of shape (n_rows,)
+        Seconds since 1970 on the plant's own clock.
+    labels : array of shape (n_rows,), optional
+        1 attack, 0 normal, -1 ignore, as the file says; None if it says nothing.
+    notices : tuple of str
+        What was left out or found odd, a sentence each.
+    """
+
+    channels: tuple[str, ...]
+    values: Floats
+    time: Floats
+    labels: Labels | None = None
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cells:
+    """The cells of a table: numbers in one array, text columns by name."""
+
+    values: Floats
+    texts: dict[str, Any]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.values)
+
+
+def read_cells(
+    file: SourceFile,
+    layout: Layout,
+    *,
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    missing: Sequence[str] = (),
+) -> Cells:
+    """Read some columns as numbers and some as text.
+
+    A cell that is empty or among `missing` becomes nan; any other text among numbers
+    is refused, with its place.
+    """
+    import polars as pl
+
+    if file.is_excel:
+        return _from_text(_excel_rows(file, layout), file, numbers, texts, missing)
+    try:
+        try:
+            batches = _batches(file, layout, numbers, texts, missing)
+            return _gathered(batches, numbers, texts, likely=file.fingerprint.n_lines)
+        except pl.exceptions.ComputeError:
+            # Blanks around numbers, decimal commas in quotes, or no number at all.
+            rows = _scanned(
+                file,
+                layout,
+                missing=(),
+                schema=dict.fromkeys(layout.columns, pl.String),
+            ).collect()
+            return _from_text(rows, file, numbers, texts, missing)
+    except (pl.exceptions.PolarsError, OSError, EOFError) as error:
+        raise FileError(
+            f"{file.path}: cannot be read as a table ({brief(error)}): it may be "
+            "damaged or cut short; copy it again from its source."
+        ) from error
+
+
+def _scanned(
+    file: SourceFile, layout: Layout, *, missing: Sequence[str], schema: dict[str, Any]
+) -> Any:
+    import polars as pl
+
+    return pl.scan_csv(
+        file.path,
+        glob=False,
+        has_header=False,
+        skip_lines=layout.header_line + 1,
+        separator=layout.separator,
+        decimal_comma=layout.decimal_comma,
+        null_values=list(missing) or None,
+        schema=schema,
+    )
+
+
+def _batches(
+    file: SourceFile,
+    layout: Layout,
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    missing: Sequence[str],
+) -> Iterator[Any]:
+    import polars as pl
+
+    kept = set(numbers)
+    schema = {
+        column: pl.Float64 if column in kept else pl.String for column in layout.columns
+    }
+    scanned = _scanned(file, layout, missing=missing, schema=schema)
+    selected = scanned.select([*numbers, *texts])
+    yield from selected.collect_batches(chunk_size=_BATCH_ROWS)
+
+
+def _gathered(
+    batches: Iterator[Any],
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    *,
+    likely: int,
+) -> Cells:
+    """Put batches into one array; it has room for as many rows as there are lines."""
+    import polars as pl
+
+    values = np.empty((max(likely, 1), len(numbers)))
+    n_rows = 0
+    heard: dict[str, list[Any]] = {text: [] for text in texts}
+    for batch in batches:
+        needed = n_rows + batch.height
+        if needed > len(values):
+            # Lines of a packed file cannot be counted. The system moves pages here,
+            # it need not copy them.
+            values.resize((max(needed, 2 * len(values)), len(numbers)), refcheck=False)
+        values[n_rows:needed] = batch.select(numbers).to_numpy(order="c")
+        n_rows = needed
+        for text in texts:
+            heard[text].append(batch[text])
+    values.resize((n_rows, len(numbers)), refcheck=False)
+    return Cells(
+        values=values,
+        texts={
+            text: pl.concat(parts) if parts else pl.Series(text, [], pl.String)
+            for text, parts in heard.items()
+        },
+    )
+
+
+def _excel_rows(file: SourceFile, layout: Layout) -> Any:
+    rows = file.frame.slice(layout.header_line + 1)
+    return rows.rename(dict(zip(rows.columns, layout.columns, strict=True)))
+
+
+def _from_text(
+    rows: Any,
+    file: SourceFile,
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    missing: Sequence[str],
+) -> Cells:
+    import polars as pl
+
+    values = np.empty((rows.height, len(numbers)))
+    for k, column in enumerate(numbers):
+        cleaned = rows[column].str.strip_chars().str.replace(",", ".", literal=True)
+        parsed = cleaned.cast(pl.Float64, strict=False)
+        nothing = cleaned.is_null() | (cleaned == "") | cleaned.is_in(list(missing))
+        wrong = parsed.is_null() & ~nothing
+        if wrong.any():
+            row = int(wrong.arg_max() or 0)
+            raise FileError(
+                f"{file.path}: column {column!r} must hold numbers; data row {row + 1} "
+                f"is {rows[column][row]!r:.60}: check that the file is the original "
+                "one."
+            )
+        values[:, k] = parsed.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return Cells(values=values, texts={text: rows[text] for text in texts})
+
+
+def seconds_of_text(
+    texts: Any, formats: Sequence[str], *, file: SourceFile, column: str
+) -> Floats:
+    """Return time stamps as seconds, by the first format that fits them all."""
+    stripped = texts.str.strip_chars()
+    for form in formats:
+        times = stripped.str.to_datetime(form, time_unit="ms", strict=False)
+        if times.null_count() == 0:
+            return np.asarray(times.to_physical().to_numpy() / 1000.0)
+    first = stripped.str.to_datetime(formats[0], time_unit="ms", strict=False)
+    row = int(first.is_null().arg_max() or 0)
+    found = "is empty" if texts[row] is None else f"is {texts[row]!r:.60}"
+    ends = (
+        " The file may be cut short; copy it again from its source."
+        if row == len(texts) - 1
+        else ""
+    )
+    raise FileError(
+        f"{file.path}: column {column!r} must hold time stamps like "
+        f"{_example(formats[0])}; data row {row + 1} {found}.{ends}"
+    )
+
+
+def _example(form: str) -> str:
+    from datetime import datetime
+
+    return repr(datetime(2015, 12, 28, 16, 30).strftime(form.replace("%.3f", ".000")))

@@ -1,0 +1,282 @@
+"""WADI: Water Distribution, iTrust (SUTD), releases A1 (2017) and A2 (2019)."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sightline.checks import ATTACK, IGNORED, NORMAL, Bools, Labels
+from sightline.errors import FileError
+from sightline.recording import Recording, Tag
+from sightline.segments import Attack, breaks_from_time
+from sightline.testbeds.attack_tables import (
+    attack_table,
+    attacks_at,
+    labels_of,
+    rows_within,
+    seconds,
+)
+from sightline.testbeds.base import Expected, TestbedCard, listed
+from sightline.testbeds.discovery import SourceFile, find_header, first_row
+from sightline.testbeds.missing import hold
+from sightline.testbeds.opening import Assembled, ParsedPart, Part
+from sightline.testbeds.tables import ParsedFile, read_cells, seconds_of_text
+
+_LINES = range(101, 602, 100)  # the six consumer lines: 101, 201, ..., 601
+
+
+def _each(pattern: str, of: Sequence[object] = _LINES) -> list[str]:
+    return [pattern.format(k) for k in of]
+
+
+# The 127 tags in the order of the files.
+ALL_CHANNELS = (
+    *_each("1_AIT_{:03}_PV", range(1, 6)),
+    *("1_FIT_001_PV", "1_LS_001_AL", "1_LS_002_AL", "1_LT_001_PV"),
+    *_each("1_MV_{:03}_STATUS", range(1, 5)),
+    *_each("1_P_{:03}_STATUS", range(1, 7)),
+    "2_DPIT_001_PV",
+    *(f"2_FIC_{k}_{what}" for k in _LINES for what in ("CO", "PV", "SP")),
+    *_each("2_FIT_{:03}_PV", range(1, 4)),
+    *_each("2_FQ_{}_PV"),
+    *("2_LS_001_AL", "2_LS_002_AL"),
+    *(f"2_LS_{k}_{what}" for k in _LINES for what in ("AH", "AL")),
+    *("2_LT_001_PV", "2_LT_002_PV", "2_MCV_007_CO"),
+    *_each("2_MCV_{}_CO"),
+    *_each("2_MV_{:03}_STATUS", (1, 2, 3, 4, 5, 6, 9)),
+    *_each("2_MV_{}_STATUS"),
+    *("2_P_001_STATUS", "2_P_002_STATUS", "2_P_003_SPEED", "2_P_003_STATUS"),
+    *("2_P_004_SPEED", "2_P_004_STATUS"),
+    *("2_PIC_003_CO", "2_PIC_003_PV", "2_PIC_003_SP"),
+    *_each("2_PIT_{:03}_PV", range(1, 4)),
+    *_each("2_SV_{}_STATUS"),
+    *_each("2A_AIT_{:03}_PV", range(1, 5)),
+    *_each("2B_AIT_{:03}_PV", range(1, 5)),
+    *_each("3_AIT_{:03}_PV", range(1, 6)),
+    *("3_FIT_001_PV", "3_LS_001_AL", "3_LT_001_PV"),
+    *_each("3_MV_{:03}_STATUS", range(1, 4)),
+    *_each("3_P_{:03}_STATUS", range(1, 5)),
+    *("LEAK_DIFF_PRESSURE", "PLANT_START_STOP_LOG", "TOTAL_CONS_REQUIRED_FLOW"),
+)
+# Without one number in any file.
+EMPTY = ("2_LS_001_AL", "2_LS_002_AL", "2_P_001_STATUS", "2_P_002_STATUS")
+# The 26 discrete tags that vary while nothing is wrong (NSIBF's list).
+_ACTUATORS = {
+    *("1_MV_001_STATUS", "1_MV_004_STATUS", "1_P_001_STATUS", "1_P_003_STATUS"),
+    *("1_P_005_STATUS", "2_MV_003_STATUS", "2_MV_006_STATUS", "2_P_003_STATUS"),
+    *_each("2_MV_{}_STATUS"),
+    *_each("2_LS_{}_AH"),
+    *_each("2_LS_{}_AL"),
+}
+_MEASURES = re.compile(r"AIT|FIT|LT_|PIT|FQ|FIC|LEAK|TOTAL|SPEED|PIC_003_(CO|PV)")
+
+
+def _role(name: str) -> str:
+    """Return sensor (67), actuator (26), or what never varies in normal data (30)."""
+    if name in _ACTUATORS:
+        return "actuator"
+    if _MEASURES.search(name) or name in _each("2_MCV_{}_CO"):
+        return "sensor"
+    return "setpoint" if name == "2_PIC_003_SP" else "other"
+
+
+def _stage(name: str) -> str:
+    """Return the process: 1 primary, 2 secondary (with 2A and 2B), 3 return water."""
+    return f"P{name[0]}" if name[0].isdigit() else "plant"
+
+
+TAGS = tuple(
+    Tag(name=name, role=_role(name), stage=_stage(name))
+    for name in ALL_CHANNELS
+    if name not in EMPTY
+)
+CHANNELS = tuple(tag.name for tag in TAGS)
+
+_TIME = ("%m/%d/%Y %I:%M:%S%.3f %p", "%m/%d/%Y %I:%M:%S %p")
+_STEP_S = 1.0
+_NO_NUMBER = ("1.#QNAN", "-1.#IND", "1.#INF", "NaN", "nan")
+_BEGINS = {
+    "A2 normal": seconds("2017-09-25 18:00:00"),
+    "A2 attack": seconds("2017-10-09 18:00:00"),
+}
+_EXPECTED = {
+    "A1 normal": Expected(rows=1_209_601, gaps=0),
+    "A1 attack": Expected(rows=172_801, gaps=0),
+    # 73 h were cut out of A2 after row 335,999.
+    "A2 normal": Expected(rows=784_571, gaps=1),
+    "A2 attack": Expected(rows=172_801, attack_rows=9_977, attack_runs=14, gaps=0),
+}
+_SLIP = (
+    "The label column marks attack 13 at 00:07:33 to 00:10:55; it ran twelve hours "
+    "later, 12:07:30 to 12:10:52, and is labelled normal there: labels='list' has it "
+    "right."
+)
+
+
+class Wadi:
+    """Reads WADI A1 and A2 from the CSV files that iTrust sends."""
+
+    card = TestbedCard(
+        name="wadi",
+        title="WADI",
+        what="water distribution plant, 16 days at 1 s, October 2017",
+        channels="123 (127 less 4 that are empty)",
+        attacks="15 in 14 runs",
+        licence="on request from iTrust; may not be passed on",
+        where="ask iTrust (SUTD) for 'WADI.A1_9 Oct 2017' or 'WADI.A2_19 Nov 2019' and "
+        "point --root at it.",
+        releases=("A1", "A2"),
+    )
+
+    def recognise(self, file: SourceFile) -> Part | None:
+        """Tell A1 from A2 by the header, normal from attack by what follows it."""
+        layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
+        if layout is None:
+            return None
+        is_long = "\\" in file.lines[layout.header_line]
+        date = first_row(file, layout).get("Date", "")
+        has_label = len(layout.columns) > len(ALL_CHANNELS) + 3
+        is_attack = has_label or date.startswith(("10/9", "9/10"))
+        name = f"{'A1' if is_long else 'A2'} {'attack' if is_attack else 'normal'}"
+        return Part(
+            name=name,
+            releases=(name[:2],),
+            file=file,
+            layout=layout,
+            expected=_EXPECTED[name],
+        )
+
+    def needed(self, release: str) -> tuple[str, ...]:
+        """Return the two files of a release."""
+        return f"{release} normal", f"{release} attack"
+
+    def parse(self, part: Part) -> ParsedFile:
+        """Return the 123 tags that hold anything, time, and A2's label."""
+        label_names = [c for c in part.layout.columns if c.lower().startswith("attack")]
+        cells = read_cells(
+            part.file,
+            part.layout,
+            numbers=["Row", *CHANNELS],
+            texts=["Date", "Time", *label_names],
+            missing=_NO_NUMBER,
+        )
+        is_row = ~np.isnan(cells.values[:, 0])
+        n_empty = int((~is_row).sum())
+        notices = []
+        if n_empty:
+            notices.append(
+                f"{part.file.place}: {n_empty} rows without a row number were left out."
+            )
+        row_number = cells.values[is_row, 0]
+        values = np.ascontiguousarray(cells.values[:, 1:][is_row])
+        labels = None
+        if label_names:
+            labels = _labels(cells.texts[label_names[0]], is_row, part)
+        if part.name.startswith("A2"):
+            # Its time column lost the hours; the row numbers count seconds.
+            time = _BEGINS[part.name] + row_number - 1
+        else:
+            dates, times = (cells.texts[c].filter(is_row) for c in ("Date", "Time"))
+            time = seconds_of_text(
+                dates.str.strip_chars() + " " + times.str.strip_chars(),
+                _TIME,
+                file=part.file,
+                column="Date, Time",
+            )
+        return ParsedFile(
+            channels=CHANNELS,
+            values=values,
+            time=np.asarray(time),
+            labels=labels,
+            notices=tuple(notices),
+        )
+
+    def default_labels(self, release: str) -> str:
+        """Return the list for A1, which has no label column; else that column."""
+        return "list" if release == "A1" else "built-in"
+
+    def assemble(
+        self, release: str, parts: Sequence[ParsedPart], *, labels: str
+    ) -> Assembled:
+        """Return train (14 days) and test (2 days), missing cells held."""
+        notices = [
+            f"WADI: {listed(EMPTY)} are left out, for no file has a number in them."
+        ]
+        recordings = []
+        for read, is_test in zip(parts, (False, True), strict=True):
+            parsed, place = read.parsed, read.part.file.place
+            breaks = breaks_from_time(parsed.time, _STEP_S)
+            values, told = hold(
+                parsed.values, breaks, tags=TAGS, step_s=_STEP_S, place=place
+            )
+            notices.extend(told)
+            attacks, marked = _labelled(read, labels) if is_test else ((), None)
+            recordings.append(
+                Recording(
+                    values=values,
+                    tags=TAGS,
+                    labels=marked,
+                    time=parsed.time,
+                    step_s=_STEP_S,
+                    breaks=breaks,
+                    attacks=attacks,
+                    source=f"WADI {release}"
+                    + (f", labels {labels}" if is_test else ""),
+                )
+            )
+        if labels == "built-in":
+            notices.append(_SLIP)
+        else:
+            notices.append(
+                "The 37 rows after attack 7 in which its second leg ran on "
+                "(14:59:56 to 15:00:32) are ignored: most label sets call them normal."
+            )
+        return Assembled(
+            train=recordings[0], test=recordings[1], notices=tuple(notices)
+        )
+
+
+def _labelled(read: ParsedPart, source: str) -> tuple[tuple[Attack, ...], Labels]:
+    """Return attacks and labels by one of the label sources."""
+    parsed = read.parsed
+    if source == "built-in":
+        if parsed.labels is None:
+            raise FileError(
+                f"{read.part.file.path}: WADI A1 has no label column; ask for "
+                "labels='list' or labels='adjusted'."
+            )
+        table = attack_table("wadi", release="A2_label")
+        return attacks_at(parsed.time, ((a, a.listed) for a in table)), parsed.labels
+    table = attack_table("wadi", release="A1_doc")
+    attacks = attacks_at(
+        parsed.time,
+        (
+            (a, (a.adjusted if source == "adjusted" else None) or a.listed)
+            for a in table
+        ),
+    )
+    first_legs = tuple(attack for attack in attacks if attack.id != "7b")
+    labels = labels_of(first_legs, len(parsed.time))
+    second_leg = next(attack.listed for attack in table if attack.id == "7b")
+    if second_leg is not None:
+        beyond = rows_within(parsed.time, second_leg) & (labels == NORMAL)
+        labels[beyond] = IGNORED
+    return attacks, labels
+
+
+def _labels(texts: Any, is_row: Bools, part: Part) -> Labels:
+    """Return 1 where the column says -1, 0 where it says 1."""
+    import polars as pl
+
+    said = texts.filter(is_row).str.strip_chars()
+    codes = said.cast(pl.Float64, strict=False)
+    array = codes.fill_null(0.0).to_numpy()
+    if not np.isin(array, (1.0, -1.0)).all():
+        row = int(np.argmin(np.isin(array, (1.0, -1.0))))
+        raise FileError(
+            f"{part.file.path}: the label must be 1 (no attack) or -1 (attack); row "
+            f"{row + 1} has neither: the file may be cut short or changed; copy it "
+            "again from its source."
+        )
+    return np.where(array == -1, ATTACK, NORMAL).astype(np.int8)

@@ -1,0 +1,89 @@
+"""Each drift moves what it says, in the right direction; none moves nothing."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from sightline.errors import StreamError
+from sightline.testbeds.waterworks import Drift, Scenario, Simulation, simulate
+from sightline.testbeds.waterworks.plant import COLUMN
+
+OPTIONS = ("raw_water", "fouling", "pump_wear", "sensor_bias", "setpoint")
+
+
+@cache
+def drifted(option: str, strength: str) -> Simulation:
+    return simulate(
+        days_train=0.05,
+        days_test=0.3,
+        drift=Drift(**{option: strength}),
+        scenario=Scenario(),
+    )
+
+
+def mean_of(made: Simulation, tag: str, where: str | None = None) -> float:
+    values = made.test.values[3600:].astype(np.float64)
+    series = values[:, COLUMN[tag]]
+    return float(
+        series[values[:, COLUMN[where]] > 1.5].mean() if where else series.mean()
+    )
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_train_does_not_drift_and_test_does(option):
+    none, strong = drifted(option, "none"), drifted(option, "strong")
+    assert none.train.values.tobytes() == strong.train.values.tobytes()
+    assert none.test.values.tobytes() != strong.test.values.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("option", "tag", "where", "sign"),
+    [
+        ("raw_water", "AIT401", None, 1),
+        ("fouling", "DPIT301", "FIT301", 1),
+        ("fouling", "PIT501", None, 1),
+        ("pump_wear", "FIT201", "FIT201", -1),
+        ("pump_wear", "FIT301", "FIT301", -1),
+        ("sensor_bias", "PIT501", None, 1),
+        ("setpoint", "LIT301", None, -1),
+        ("setpoint", "AIT203", None, 1),
+    ],
+)
+def test_a_drift_moves_what_it_says_and_more_when_strong(option, tag, where, sign):
+    none, mild, strong = (
+        mean_of(drifted(option, strength), tag, where)
+        for strength in ("none", "mild", "strong")
+    )
+    assert 0 < sign * (mild - none) < sign * (strong - none)
+
+
+def test_fouling_makes_differential_pressure_rise_faster():
+    slopes = []
+    for strength in ("none", "mild", "strong"):
+        values = drifted("fouling", strength).test.values.astype(np.float64)
+        pressure = values[:, COLUMN["DPIT301"]]
+        filters = values[:, COLUMN["FIT301"]] > 1.7
+        # Minutes of filtration without a break: the rise from start to end.
+        steady = np.convolve(filters, np.ones(601), mode="valid") == 601
+        rises = (pressure[600:] - pressure[:-600])[steady]
+        slopes.append(rises.mean())
+    assert slopes[0] < slopes[1] < slopes[2]
+
+
+def test_of_sets_every_option():
+    assert Drift.of("mild") == Drift(**dict.fromkeys(OPTIONS, "mild"))
+    assert Drift.of("none") == Drift()
+
+
+def test_its_name_says_what_drifts():
+    assert str(Drift()) == "none"
+    assert str(Drift.of("strong")) == "strong"
+    assert str(Drift(fouling="mild", setpoint="strong")) == (
+        "fouling mild, setpoint strong"
+    )
+
+
+def test_an_unknown_strength_is_refused():
+    with pytest.raises(StreamError, match="`fouling` must be one of none"):
+        Drift(fouling="huge")
