@@ -230,10 +230,7 @@ def _read(
         train=assembled.train,
         test=assembled.test,
         notices=(*opened.notices, *opened.departures, *assembled.notices),
-        digests={
-            read.part.file.place: read.part.file.fingerprint.sha256
-            for read in opened.parts
-        },
+        digests={read.part.file.place: read.part.file.sha256 for read in opened.parts},
     )
 
 

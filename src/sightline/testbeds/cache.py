@@ -29,7 +29,7 @@ def parsed_once(
         return parse()
     stem = file.place.replace("/", "__")
     folder = root / CACHE_FOLDER
-    digest = file.fingerprint.sha256
+    digest = file.sha256
     copy = folder / f"{stem}.{digest[:20]}.{READER_VERSION}.parquet"
     known = _read_copy(copy) if copy.is_file() else None
     if known is not None:
@@ -47,25 +47,31 @@ def parsed_once(
 
 
 def _write_copy(parsed: ParsedFile, path: Path) -> None:
+    """Write rows as they lie in memory: a row's bytes are one cell of the table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     kept = {"channels": parsed.channels, "notices": parsed.notices}
-    names = [f"c{k}" for k in range(len(parsed.channels))]
-    fields = [pa.field(name, pa.float64()) for name in ["time", *names]]
+    row = pa.binary(8 * max(len(parsed.channels), 1))
+    fields = [pa.field("row", row), pa.field("time", pa.float64())]
     if parsed.labels is not None:
         fields.append(pa.field("label", pa.int8()))
     schema = pa.schema(fields, metadata={"sightline": json.dumps(kept)})
+    values = parsed.values if parsed.channels else np.zeros((len(parsed.time), 1))
     with pq.ParquetWriter(
-        path, schema, compression="lz4", use_dictionary=False, write_statistics=False
+        path, schema, compression="none", use_dictionary=False, write_statistics=False
     ) as writer:
-        for start in range(0, len(parsed.values), _GROUP_ROWS):
+        for start in range(0, len(values), _GROUP_ROWS):
             rows = slice(start, start + _GROUP_ROWS)
-            block = np.ascontiguousarray(parsed.values[rows].T)
-            columns = [parsed.time[rows], *block]
+            block = np.ascontiguousarray(values[rows])
+            arrays = [
+                pa.FixedSizeBinaryArray.from_buffers(
+                    row, len(block), [None, pa.py_buffer(block)]
+                ),
+                pa.array(parsed.time[rows]),
+            ]
             if parsed.labels is not None:
-                columns.append(parsed.labels[rows])
-            arrays = [pa.array(column) for column in columns]
+                arrays.append(pa.array(parsed.labels[rows]))
             writer.write_batch(pa.record_batch(arrays, schema=schema))
 
 
@@ -77,28 +83,27 @@ def _read_copy(path: Path) -> ParsedFile | None:
     try:
         with pq.ParquetFile(path) as file:
             kept = json.loads(file.schema_arrow.metadata[b"sightline"])
-            n_rows = file.metadata.num_rows
             channels = tuple(kept["channels"])
-            values = np.empty((n_rows, len(channels)))
-            time = np.empty(n_rows)
+            n_rows, width = file.metadata.num_rows, max(len(channels), 1)
+            values, time = np.empty((n_rows, width)), np.empty(n_rows)
             has_labels = "label" in file.schema_arrow.names
             labels = np.empty(n_rows, np.int8) if has_labels else None
             start = 0
             for batch in file.iter_batches(_GROUP_ROWS):
                 rows = slice(start, start + batch.num_rows)
+                cells = batch.column("row")
+                values[rows] = np.frombuffer(cells.buffers()[1], np.float64).reshape(
+                    -1, width
+                )[cells.offset : cells.offset + len(cells)]
                 time[rows] = batch.column("time").to_numpy()
                 if labels is not None:
                     labels[rows] = batch.column("label").to_numpy()
-                columns = [batch.column(k + 1) for k in range(len(channels))]
-                values[rows] = np.stack(
-                    [c.to_numpy(zero_copy_only=False) for c in columns], axis=1
-                )
                 start = rows.stop
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
         return None
     return ParsedFile(
         channels=channels,
-        values=values,
+        values=values if channels else values[:, :0],
         time=time,
         labels=labels,
         notices=tuple(kept["notices"]),

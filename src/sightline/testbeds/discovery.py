@@ -19,7 +19,6 @@ CACHE_FOLDER = ".sightline-cache"
 # Enough for the longest header (WADI A1: 7.6 kB) with a few rows below it.
 _HEAD_BYTES = 65_536
 _HEAD_LINES = 8
-_BLOCK_BYTES = 1 << 20
 _LFS = "version https://git-lfs"
 _SUFFIXES = (".csv", ".csv.gz", ".xlsx")
 _DECIMAL_COMMA = re.compile(r"^\s*-?\d+,\d+(e-?\d+)?\s*$", re.IGNORECASE)
@@ -33,14 +32,6 @@ class Layout:
     header_line: int
     separator: str
     decimal_comma: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fingerprint:
-    """What tells one content of a file from another, and its number of lines."""
-
-    sha256: str
-    n_lines: int
 
 
 class SourceFile:
@@ -68,14 +59,16 @@ class SourceFile:
             ) from error
 
     @cached_property
-    def fingerprint(self) -> Fingerprint:
-        """SHA-256 of the bytes and, from the same pass, the number of lines."""
-        digest, n_lines = hashlib.sha256(), 0
+    def sha256(self) -> str:
+        """What tells one content of the file from any other."""
         with reading(self.path), self.path.open("rb") as file:
-            while block := file.read(_BLOCK_BYTES):
-                digest.update(block)
-                n_lines += block.count(b"\n")
-        return Fingerprint(sha256=digest.hexdigest(), n_lines=n_lines + 1)
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    @property
+    def likely_rows(self) -> int:
+        """How many rows there may be, by the length of the first few, and some more."""
+        length = max(len(self.lines[-1]), 1)
+        return int(1.2 * self.path.stat().st_size / length) + 1000
 
     @cached_property
     def lines(self) -> tuple[str, ...]:

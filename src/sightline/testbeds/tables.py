@@ -12,7 +12,7 @@ from sightline.files import brief
 from sightline.testbeds.discovery import Layout, SourceFile
 
 # Rows parsed before they are put in their place.
-_BATCH_ROWS = 65_536
+_BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,7 +73,7 @@ def read_cells(
     try:
         try:
             batches = _batches(file, layout, numbers, texts, missing)
-            return _gathered(batches, numbers, texts, likely=file.fingerprint.n_lines)
+            return _gathered(batches, numbers, texts, likely=file.likely_rows)
         except pl.exceptions.ComputeError:
             # Blanks around numbers, decimal commas in quotes, or no number at all.
             rows = _scanned(
@@ -132,18 +132,17 @@ def _gathered(
     *,
     likely: int,
 ) -> Cells:
-    """Put batches into one array; it has room for as many rows as there are lines."""
+    """Put batches into one array; room that is not needed costs nothing."""
     import polars as pl
 
-    values = np.empty((max(likely, 1), len(numbers)))
+    values = np.empty((likely, len(numbers)))
     n_rows = 0
     heard: dict[str, list[Any]] = {text: [] for text in texts}
     for batch in batches:
         needed = n_rows + batch.height
         if needed > len(values):
-            # Lines of a packed file cannot be counted. The system moves pages here,
-            # it need not copy them.
-            values.resize((max(needed, 2 * len(values)), len(numbers)), refcheck=False)
+            # A packed file; the system moves pages here, it need not copy them.
+            values.resize((2 * needed, len(numbers)), refcheck=False)
         values[n_rows:needed] = batch.select(numbers).to_numpy(order="c")
         n_rows = needed
         for text in texts:
@@ -195,9 +194,11 @@ def seconds_of_text(
     """Return time stamps as seconds, by the first format that fits them all."""
     stripped = texts.str.strip_chars()
     for form in formats:
-        times = stripped.str.to_datetime(form, time_unit="ms", strict=False)
-        if times.null_count() == 0:
-            return np.asarray(times.to_physical().to_numpy() / 1000.0)
+        times = _by_the_minute(stripped, form)
+        if times is None:
+            times = _each_by_itself(stripped, form)
+        if times is not None:
+            return times
     first = stripped.str.to_datetime(formats[0], time_unit="ms", strict=False)
     row = int(first.is_null().arg_max() or 0)
     found = "is empty" if texts[row] is None else f"is {texts[row]!r:.60}"
@@ -210,6 +211,44 @@ def seconds_of_text(
         f"{file.path}: column {column!r} must hold time stamps like "
         f"{_example(formats[0])}; data row {row + 1} {found}.{ends}"
     )
+
+
+# What follows the seconds, by the end of a format: there they can be cut out.
+_AFTER_SECONDS = {"%S": 0, "%S %p": 3, "%S%.3f %p": 7}
+
+
+def _by_the_minute(texts: Any, form: str) -> Floats | None:
+    """Parse one stamp of each minute and add the seconds: six times faster than all.
+
+    None where the stamps are not all of that form.
+    """
+    import polars as pl
+
+    after = next((n for end, n in _AFTER_SECONDS.items() if form.endswith(end)), None)
+    if after is None or not len(texts) or texts.has_nulls():
+        return None
+    within = texts.str.slice(-after - 2, 2).cast(pl.Float64, strict=False)
+    begins = pl.Series([True]).append(
+        (texts.str.head(-after - 2) != texts.str.head(-after - 2).shift(1))[1:]
+    )
+    if after:
+        ends = texts.str.tail(after)
+        begins = begins | (ends != ends.shift(1)).fill_null(True)
+    starts = begins.arg_true().to_numpy()
+    minutes = _each_by_itself(texts.gather(starts), form)
+    seconds = within.to_numpy()
+    if minutes is None or within.has_nulls() or (seconds >= 60).any():
+        return None
+    lengths = np.diff(np.append(starts, len(texts)))
+    return np.asarray(np.repeat(minutes - seconds[starts], lengths) + seconds)
+
+
+def _each_by_itself(texts: Any, form: str) -> Floats | None:
+    """Return the seconds of each time stamp; None if one is not of that form."""
+    times = texts.str.to_datetime(form, time_unit="ms", strict=False)
+    if times.has_nulls():
+        return None
+    return np.asarray(times.to_physical().to_numpy() / 1000.0)
 
 
 def _example(form: str) -> str:

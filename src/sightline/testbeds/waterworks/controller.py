@@ -2,7 +2,7 @@
 
 The controller sees readings (which an attacker may have forged) and the real states of
 actuators. Hard-wired interlocks, which no PLC and no attacker can pass, are in
-process.py. A change here needs process.py compiled anew: remove its cached files.
+process.py.
 """
 
 from typing import Any
@@ -99,12 +99,13 @@ from sightline.testbeds.waterworks.state import (
     REST,
     RESTART,
     RETURN,
-    RO_LOW,
     RO_TRIP,
     SALT,
     STOP,
+    T101_LOW,
+    T301_LOW,
+    T401_LOW,
     TRANSFER,
-    UF_LOW,
     UF_PHASE_S,
     UF_WANTED,
     WAIT_P101,
@@ -116,9 +117,10 @@ from sightline.testbeds.waterworks.state import (
     WAIT_P403,
     WAIT_P501,
 )
-from sightline.testbeds.waterworks.state import RAW_LOW as T101_LOW
 
 STANDBY_AFTER_S = 5
+# A tank that was too low to pump from must first rise by so much.
+RELEASE_MM = 200.0
 BACKWASH_S, DRAIN_S = 45, 20
 # A sequence that hangs, because a valve does not answer, is given up.
 PHASE_LIMIT_S = 120
@@ -131,13 +133,19 @@ RETURN_START_M3, RETURN_STOP_M3 = 2.2, 1.9
 
 
 @njit(cache=True)
-def _fills(state: Any, latch: Index, reading: float, low: float, high: float) -> bool:
+def _latched(state: Any, latch: Index, reading: float, low: float, high: float) -> bool:
     """Start below low, stop above high, else go on as before."""
     if reading < low:
         state.latch[latch] = 1
     elif reading > high:
         state.latch[latch] = 0
     return state.latch[latch] == 1  # type: ignore[no-any-return]
+
+
+@njit(cache=True)
+def _is_low(state: Any, latch: Index, level: float, limit: float) -> bool:
+    """Tell whether a tank is too low to pump from."""
+    return _latched(state, latch, level, limit, limit + RELEASE_MM)
 
 
 @njit(cache=True)
@@ -161,11 +169,11 @@ def _run_pair(
 def _run_raw_water(state: Any, setpoint: Floats) -> None:
     """P1: fill T101 by MV101, feed T301 through MV201 by P101."""
     level, target = state.reading[LIT101], state.reading[LIT301]
-    fill = _fills(state, INLET, level, setpoint[LIT101_L], setpoint[LIT101_H])
+    fill = _latched(state, INLET, level, setpoint[LIT101_L], setpoint[LIT101_H])
     is_high = level > setpoint[LIT101_HH]
     state.command[MV101] = OPEN if fill and not is_high else CLOSED
-    wanted = _fills(state, TRANSFER, target, setpoint[LIT301_L], setpoint[LIT301_H])
-    is_dry = _fills(state, T101_LOW, level, setpoint[LIT101_LL], setpoint[LIT101_L])
+    wanted = _latched(state, TRANSFER, target, setpoint[LIT301_L], setpoint[LIT301_H])
+    is_dry = _is_low(state, T101_LOW, level, setpoint[LIT101_LL])
     wanted = wanted and not is_dry and target <= setpoint[LIT301_HH]
     state.command[MV201] = OPEN if wanted else CLOSED
     may_pump = wanted and state.drive[MV201] == OPEN
@@ -177,12 +185,14 @@ def _run_dosing(state: Any, setpoint: Floats) -> None:
     """P2: salt, acid and chlorine, each by hysteresis while water flows."""
     reading = state.reading
     flows = reading[FIT201] > setpoint[FIT201_L]
-    salt = _fills(state, SALT, reading[AIT201], setpoint[AIT201_L], setpoint[AIT201_H])
+    salt = _latched(
+        state, SALT, reading[AIT201], setpoint[AIT201_L], setpoint[AIT201_H]
+    )
     # Acid lowers the pH, so its hysteresis is that of the negative pH.
-    acid = _fills(
+    acid = _latched(
         state, ACID, -reading[AIT202], -setpoint[AIT202_H], -setpoint[AIT202_L]
     )
-    chlorine = _fills(
+    chlorine = _latched(
         state, CHLORINE, reading[AIT203], setpoint[AIT203_L], setpoint[AIT203_H]
     )
     _run_pair(state, flows and salt, P201, P202, WAIT_P201)
@@ -227,7 +237,7 @@ def _next_phase(state: Any, setpoint: Floats, may_filter: bool) -> None:
     elif phase == DRAIN:
         if since > DRAIN_S:
             _enter(state, REST)
-    elif since > DRAIN_S:
+    elif since > DRAIN_S:  # at rest, until all valves have closed
         _enter(state, IDLE)
 
 
@@ -235,12 +245,10 @@ def _next_phase(state: Any, setpoint: Floats, may_filter: bool) -> None:
 def _run_ultrafiltration(state: Any, setpoint: Floats) -> None:
     """P3 and P602: filter into T401 while it wants water, backwash now and then."""
     reading = state.reading
-    wanted = _fills(
+    wanted = _latched(
         state, UF_WANTED, reading[LIT401], setpoint[LIT401_L], setpoint[LIT401_H]
     )
-    is_dry = _fills(
-        state, UF_LOW, reading[LIT301], setpoint[LIT301_LL], setpoint[LIT301_LL] + 200.0
-    )
+    is_dry = _is_low(state, T301_LOW, reading[LIT301], setpoint[LIT301_LL])
     is_full = reading[LIT401] > setpoint[LIT401_HH]
     _next_phase(state, setpoint, wanted and not is_dry and not is_full)
     phase, command, drive = state.uf_phase, state.command, state.drive
@@ -274,16 +282,14 @@ def _is_tripped(state: Any, setpoint: Floats, is_fed: bool) -> bool:
 def _run_reverse_osmosis(state: Any, setpoint: Floats) -> None:
     """P4, P5 and P6: feed, dechlorinate, press, and look after the permeate tank."""
     reading, drive, command = state.reading, state.drive, state.command
-    is_dry = _fills(
-        state, RO_LOW, reading[LIT401], setpoint[LIT401_LL], setpoint[LIT401_LL] + 200.0
-    )
+    is_dry = _is_low(state, T401_LOW, reading[LIT401], setpoint[LIT401_LL])
     _run_pair(state, not is_dry, P402, P401, WAIT_P402)
     is_fed = drive[P402] == ON or drive[P401] == ON
     is_tripped = _is_tripped(state, setpoint, is_fed)
     command[UV401] = ON if is_fed and not is_tripped else OFF
     may_press = is_fed and not is_tripped and drive[UV401] == ON
     _run_pair(state, may_press, P501, P502, WAIT_P501)
-    bisulphite = _fills(
+    bisulphite = _latched(
         state, BISULPHITE, -reading[AIT402], -setpoint[AIT402_H], -setpoint[AIT402_L]
     )
     may_dose = bisulphite and reading[FIT401] > setpoint[FIT401_L]
@@ -293,7 +299,7 @@ def _run_reverse_osmosis(state: Any, setpoint: Floats) -> None:
     stored = state.volume[T601]
     speed = 1.0 + SPEED_PER_M3 * (PERMEATE_TARGET_M3 - stored)
     state.ro_speed = min(max(speed, SLOWEST), FASTEST)
-    surplus = _fills(state, RETURN, -stored, -RETURN_START_M3, -RETURN_STOP_M3)
+    surplus = _latched(state, RETURN, -stored, -RETURN_START_M3, -RETURN_STOP_M3)
     command[P601] = ON if surplus else OFF
     command[P603] = OFF
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from sightline.atomic import staged_folder
-from sightline.checks import Labels
+from sightline.checks import Floats, Labels, Residuals
 from sightline.errors import FileError
 from sightline.files import reading
 from sightline.recording import Recording
@@ -77,7 +77,7 @@ def write_simulation(
 
 def _write_values(
     recording: Recording,
-    values: Any,
+    values: Residuals,
     path: Path,
     labels: Labels | None = None,
 ) -> None:
@@ -92,7 +92,7 @@ def _write_values(
     pl.DataFrame(columns).write_parquet(path, compression="zstd", statistics=False)
 
 
-def _time_of(recording: Recording) -> Any:
+def _time_of(recording: Recording) -> Floats:
     # A simulated recording always has its time.
     return np.empty(0) if recording.time is None else recording.time
 

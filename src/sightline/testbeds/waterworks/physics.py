@@ -1,7 +1,7 @@
 """Water, pressure and chemistry of the plant, one second at a time. Compiled.
 
 Every flow is counted where it leaves and where it arrives, so water is neither made nor
-lost. A change here needs process.py compiled anew: remove its cached files.
+lost.
 """
 
 from typing import Any

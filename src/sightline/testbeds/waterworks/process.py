@@ -2,10 +2,6 @@
 
 A step takes its random numbers as an argument and keeps nothing outside of the state,
 so that the same state and the same numbers give the same future, bit for bit.
-
-Compiled code is cached on disk by this file's date. It has constants and functions of
-plant.py, state.py, controller.py and physics.py inside: whoever edits one of these
-removes the cached files (``__pycache__/*.nb*``) of this folder.
 """
 
 from typing import Any

@@ -35,6 +35,7 @@ class Runner:
         self._state = state
         self._conditions = conditions
         self._noise = NoiseSource(seed, N_DRAWS)
+        self._opened = state["volume"][0].copy()
 
     @classmethod
     def warmed_up(cls, seed: int, conditions: Conditions) -> "Runner":

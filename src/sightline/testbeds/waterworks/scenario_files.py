@@ -135,7 +135,13 @@ def _at(place: str) -> Iterator[None]:
 
 
 def _from_csv(text: str, name: str) -> Scenario:
-    reader = csv.DictReader(io.StringIO(text, newline=""))
+    try:
+        return _from_rows(csv.DictReader(io.StringIO(text, newline="")), name)
+    except csv.Error as error:
+        raise FileError(f"{name}: is not CSV ({error}): correct that line.") from error
+
+
+def _from_rows(reader: "csv.DictReader[str]", name: str) -> Scenario:
     header = [field.strip() for field in reader.fieldnames or ()]
     missing = [c for c in COLUMNS if c not in header and c not in _OPTIONAL]
     if missing:

@@ -1,5 +1,7 @@
 """The whole state of the plant as one record, so that a snapshot is one copy."""
 
+import hashlib
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ N_DISTURBANCES = 9
 
 # What the PLC remembers between steps.
 (
-    INLET, TRANSFER, RAW_LOW, UF_WANTED, UF_LOW, RO_LOW,
+    INLET, TRANSFER, T101_LOW, UF_WANTED, T301_LOW, T401_LOW,
     SALT, ACID, CHLORINE, BISULPHITE, RO_TRIP, DIVERT, RETURN,
 ) = np.arange(13)  # fmt: skip
 N_LATCHES = 13
@@ -57,7 +59,33 @@ N_FLOWS = 12
 # What an account of a tank counts, in m3; UNMET is what a pump could not draw.
 INFLOW, OUTFLOW, OVERFLOW, UNMET = range(4)
 
+# What compiled code has inside, functions and constants.
+SOURCES = (
+    "controller.py",
+    "drift.py",
+    "physics.py",
+    "plant.py",
+    "process.py",
+    "scenario.py",
+    "state.py",
+)
+
+
+def _digest_of_sources() -> str:
+    """Return a name for the present text of the sources.
+
+    Compiled code is cached by the date of its own file only, but has code and constants
+    of other files inside. It is cached for a type of state too: a field named after the
+    sources makes code of other sources a type that the cache does not have.
+    """
+    digest = hashlib.sha256()
+    for name in SOURCES:
+        digest.update(files(__package__).joinpath(name).read_bytes())
+    return f"sources_{digest.hexdigest()[:16]}"
+
+
 _FIELDS: list[Any] = [
+    (_digest_of_sources(), np.int8),
     ("clock", np.int64),
     ("volume", np.float64, (N_TANKS,)),
     ("water", np.float64, (N_BODIES, 4)),
