@@ -71,6 +71,13 @@ def test_fouling_makes_differential_pressure_rise_faster():
     assert slopes[0] < slopes[1] < slopes[2]
 
 
+def test_without_drift_test_is_train_gone_on():
+    halves = simulate(days_train=0.1, days_test=0.1, scenario=Scenario())
+    whole = simulate(days_train=0.2, days_test=0.01, scenario=Scenario())
+    joined = np.concatenate([halves.train.values, halves.test.values])
+    assert joined.tobytes() == whole.train.values.tobytes()
+
+
 def test_of_sets_every_option():
     assert Drift.of("mild") == Drift(**dict.fromkeys(OPTIONS, "mild"))
     assert Drift.of("none") == Drift()

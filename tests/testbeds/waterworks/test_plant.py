@@ -1,7 +1,9 @@
 """The plant's facts: SWaT's tags in SWaT's order."""
 
+import hashlib
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,6 +47,20 @@ def test_one_unit_is_noise_and_rounding_for_sensors_and_1_for_actuators():
 def test_the_first_state_follows_from_the_seed():
     one, same, other = (state.first_state(seed, 0) for seed in (1, 1, 2))
     assert one.tobytes() == same.tobytes() != other.tobytes()
+
+
+def test_compiled_code_is_cached_for_the_present_sources_only():
+    folder = Path(state.__file__).parent
+    compiled = {
+        path.name
+        for path in folder.glob("*.py")
+        if "@njit" in path.read_text(encoding="utf-8")
+    }
+    assert compiled <= set(state.SOURCES)
+    digest = hashlib.sha256()
+    for name in state.SOURCES:
+        digest.update((folder / name).read_bytes())
+    assert state.STATE_TYPE.names[0] == f"sources_{digest.hexdigest()[:16]}"
 
 
 def test_importing_it_loads_nothing_heavy():

@@ -4,6 +4,7 @@ import string
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,8 +20,9 @@ from sightline.testbeds.waterworks import (
     read_scenario,
     scenario_to_csv,
     scenario_to_toml,
+    simulate,
 )
-from sightline.testbeds.waterworks.plant import ACTUATORS, SENSORS
+from sightline.testbeds.waterworks.plant import ACTUATORS, COLUMN, HEIGHT_MM, SENSORS
 from sightline.testbeds.waterworks.scenario import KINDS
 
 HEADER = "id,start_s,duration_s,tag,kind,value,rate,note\n"
@@ -82,6 +84,26 @@ def test_csv_and_toml_say_the_same(scenario, tmp_path_factory):
     (folder / "s.toml").write_text(scenario_to_toml(scenario), encoding="utf-8")
     assert read_scenario(folder / "s.csv") == scenario
     assert read_scenario(folder / "s.toml") == scenario
+
+
+@settings(max_examples=15, deadline=None)
+@given(scenario=scenarios())
+def test_whatever_is_done_the_plant_obeys_its_laws(scenario):
+    days = 20_000 / 86_400
+    made = simulate(
+        days_train=0.01, days_test=days, scenario=scenario.within(round(days * 86_400))
+    )
+    assert np.isfinite(made.test.values).all()
+    for tag in ACTUATORS:
+        assert set(made.test.values[:, COLUMN[tag]]) <= {0.0, 1.0, 2.0}
+    assert abs(made.test_water.error_m3) < 1e-9
+    for tank in made.test_water.tanks:
+        assert abs(tank.error_m3) < 1e-9
+        assert 0.0 <= tank.lowest_mm <= tank.highest_mm <= HEIGHT_MM + 1e-9
+    # What an attacker forges is all that recorded and true values differ in.
+    forged = {tag for attack in made.scenario.attacks for tag in attack.forged_tags}
+    differs = (made.true_values != made.test.values).any(axis=0)
+    assert {tag for tag in COLUMN if differs[COLUMN[tag]]} <= forged
 
 
 def test_the_default_has_at_least_36_attacks_of_every_family():
@@ -240,6 +262,9 @@ def test_files_that_are_none_are_refused(tmp_path):
         read_scenario(tmp_path / "s.csv")
     (tmp_path / "s.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FileError, match="is not UTF-8"):
+        read_scenario(tmp_path / "s.csv")
+    (tmp_path / "s.csv").write_text(f"{HEADER}{'x' * 200_000}\n")
+    with pytest.raises(FileError, match="is not CSV"):
         read_scenario(tmp_path / "s.csv")
     (tmp_path / "e.csv").write_text("id,start_s\n")
     with pytest.raises(FileError, match="column duration_s, tag, kind is missing"):

@@ -151,6 +151,18 @@ def test_a_dry_tank_gives_no_water_and_the_account_still_holds():
     assert recorded(made, "FIT201", START + 2300, START + 2400).mean() < 0.02
 
 
+@pytest.mark.parametrize(
+    ("tank", "drains"), [("LIT101", ("P101", "P102")), ("LIT301", ("P302", "P301"))]
+)
+def test_the_highest_limit_holds_where_an_attacker_raised_the_others(tank, drains):
+    raised = [
+        Action(tag=f"{tank}.{limit}", kind="setpoint", value=1290.0)
+        for limit in ("L", "H")
+    ]
+    made = attacked(*raised, *held(**dict.fromkeys(drains, 1)), duration=2800)
+    assert 1190 < real(made, tank, stop=START + 2800).max() < 1215
+
+
 @pytest.mark.parametrize("tag", ["P502", "P603"])
 def test_an_interlock_blocks_and_nothing_moves(tag):
     truth = attacked(Action(tag=tag, kind="set", value=2)).truth[0]
