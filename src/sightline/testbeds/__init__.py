@@ -100,14 +100,15 @@ def open_testbed(
     FileError
         Where files are missing, damaged, or not what they should be.
     """
-    if name == WATERWORKS.name:
-        return _simulated(progress, simulation)
-    if simulation:
+    is_simulated = name == WATERWORKS.name and root is None
+    if simulation and not is_simulated:
         raise StreamError(
             f"`open_testbed` has no option {next(iter(simulation))!r} for {name}."
         )
-    found = _reader_of(name, root, release)
-    if found is None:
+    found = None if is_simulated else _reader_of(name, root, release)
+    if is_simulated:
+        testbed = _simulated(progress, simulation)
+    elif found is None:
         testbed = read_folder(name)
     else:
         reader, folder, edition = found
@@ -224,12 +225,19 @@ def _read(
         opened.parts,
         labels=labels or reader.default_labels(opened.release),
     )
+    if strict and assembled.departures:
+        raise FileError(assembled.departures[0])
     return Testbed(
         name=reader.card.name,
         release=opened.release,
         train=assembled.train,
         test=assembled.test,
-        notices=(*opened.notices, *opened.departures, *assembled.notices),
+        notices=(
+            *opened.notices,
+            *opened.departures,
+            *assembled.notices,
+            *assembled.departures,
+        ),
         digests={read.part.file.place: read.part.file.sha256 for read in opened.parts},
     )
 

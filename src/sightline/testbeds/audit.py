@@ -73,7 +73,7 @@ def audit_testbed(
         title=f"{reader.card.title} {opened.release}",
         files=tuple(_file_row(read) for read in opened.parts),
         findings=(
-            *_of_files(opened),
+            *_of_files(opened, assembled.departures),
             *_of_gaps(opened.parts),
             *_of_labels(test, is_exact=True, source=source),
             *_of_leaks(train, test, n_known=assembled.n_shared),
@@ -140,9 +140,9 @@ def _recording_row(name: str, recording: Recording) -> FileRow:
     )
 
 
-def _of_files(opened: Opened) -> list[Finding]:
-    if opened.departures:
-        return [_wrong(text) for text in opened.departures]
+def _of_files(opened: Opened, departures: Sequence[str]) -> list[Finding]:
+    if opened.departures or departures:
+        return [_wrong(text) for text in (*opened.departures, *departures)]
     counted = sum(read.part.expected.rows is not None for read in opened.parts)
     return [
         _right(

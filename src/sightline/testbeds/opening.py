@@ -43,12 +43,14 @@ class ParsedPart:
 class Assembled:
     """Recordings made of parsed parts, and what there is to say about it.
 
-    `n_shared` is the number of rows the release is known to have in train and test.
+    `departures` are ways in which it is not the release it should be; `n_shared` is the
+    number of rows the release is known to have in both train and test.
     """
 
     train: Recording
     test: Recording
     notices: tuple[str, ...] = ()
+    departures: tuple[str, ...] = ()
     n_shared: int = 0
 
 
