@@ -134,8 +134,8 @@ def _recording_row(name: str, recording: Recording) -> FileRow:
         part=name,
         rows=recording.n_steps,
         expected=None,
-        first=_stamp(recording, 0),
-        last=_stamp(recording, -1),
+        first=_stamp(recording, 0) if recording.n_steps else "",
+        last=_stamp(recording, -1) if recording.n_steps else "",
         gaps=0 if recording.breaks is None else len(recording.breaks) - 1,
     )
 
@@ -216,7 +216,7 @@ def _of_labels(test: Recording, *, is_exact: bool, source: str) -> list[Finding]
     for attack in test.attacks:
         rows = slice(attack.start, attack.stop)
         is_listed[rows] = True
-        if not is_labelled[rows].any():
+        if not is_labelled[rows].any() and (test.labels[rows] == NORMAL).any():
             at = _stamp(test, attack.start)
             findings.append(_wrong(f"Attack {attack.id} ({at}) has no labelled row."))
     unlisted = [run for run in runs if not is_listed[run.rows].any()]
@@ -298,6 +298,8 @@ def _of_tags(train: Recording, test: Recording) -> list[Finding]:
 
 def _still(recording: Recording) -> list[str]:
     values = recording.values
+    if not len(values):
+        return []
     first = values[0]
     # Equal to the first row, or nan where that is.
     is_still = ((values == first) | (np.isnan(values) & np.isnan(first))).all(axis=0)

@@ -27,7 +27,8 @@ def parsed_once(
     """Return what a file holds: from its Parquet copy, else parsed and then copied."""
     if not use_cache:
         return parse()
-    stem = file.place.replace("/", "__")
+    # Names of files have a longest length.
+    stem = file.place.replace("/", "__")[-100:]
     folder = root / CACHE_FOLDER
     digest = file.sha256
     copy = folder / f"{stem}.{digest[:20]}.{READER_VERSION}.parquet"
@@ -59,7 +60,12 @@ def _write_copy(parsed: ParsedFile, path: Path) -> None:
     schema = pa.schema(fields, metadata={"sightline": json.dumps(kept)})
     values = parsed.values if parsed.channels else np.zeros((len(parsed.time), 1))
     with pq.ParquetWriter(
-        path, schema, compression="none", use_dictionary=False, write_statistics=False
+        path,
+        schema,
+        compression="none",
+        use_dictionary=False,
+        write_statistics=False,
+        write_page_checksum=True,
     ) as writer:
         for start in range(0, len(values), _GROUP_ROWS):
             rows = slice(start, start + _GROUP_ROWS)
@@ -81,7 +87,7 @@ def _read_copy(path: Path) -> ParsedFile | None:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             kept = json.loads(file.schema_arrow.metadata[b"sightline"])
             channels = tuple(kept["channels"])
             n_rows, width = file.metadata.num_rows, max(len(channels), 1)

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from sightline.checks import Floats
+from sightline.checks import Bools, Floats, Ints
 from sightline.errors import FileError
 
 # Offsets first: a format without one would not see it.
@@ -23,9 +23,17 @@ _MOST_SECONDS = 1e11
 
 def check_zone(zone: str, path: Path) -> str:
     """Return the name of a time zone, or say that there is none of that name."""
+    import polars as pl
+
     try:
         ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        pl.Series([0]).cast(pl.Datetime("us", zone))
+    except (
+        ZoneInfoNotFoundError,
+        ValueError,
+        OSError,
+        pl.exceptions.PolarsError,
+    ) as error:
         raise FileError(
             f"{path}: timezone {zone!r} is not known; write it like 'Europe/Berlin' or "
             "'UTC'."
@@ -34,37 +42,61 @@ def check_zone(zone: str, path: Path) -> str:
 
 
 def seconds_from(
-    column: Any, *, path: Path, zone: str | None, time_format: str | None
+    column: Any,
+    *,
+    path: Path,
+    zone: str | None,
+    time_format: str | None,
+    series: Any = None,
+    first_line: int | None = None,
 ) -> tuple[Floats, bool]:
     """Return a column of time stamps as seconds since 1970, and whether that is UTC.
 
     Stamps with an offset, and those of a stated zone, become UTC; the hour that comes
-    twice in autumn is told by the order of the rows. Stamps without either stay on the
-    plant's own clock.
+    twice in autumn is told by the order of the rows, or, where a table holds several
+    series (tags), by the order within each. Stamps without either stay on the plant's
+    own clock. Errors count rows, or lines from `first_line` on.
     """
     import polars as pl
 
     if column.null_count():
-        row = int(column.is_null().arg_max() or 0)
+        row = _row(column.is_null(), first_line)
         raise FileError(
-            f"{path}: column {column.name!r} must be complete; data row {row + 1} has "
-            "no time."
+            f"{path}: column {column.name!r} must be complete; {row} has no time."
         )
     if column.dtype.is_numeric():
         numbers = column.cast(pl.Float64).to_numpy()
-        is_ms = len(numbers) > 0 and float(numbers[0]) > _MOST_SECONDS
+        wrong = ~pl.Series(numbers).is_finite()
+        if wrong.any():
+            raise FileError(
+                f"{path}: column {column.name!r} must hold time stamps; "
+                f"{_row(wrong, first_line)} is {numbers[wrong.arg_max() or 0]}."
+            )
+        is_ms = len(numbers) > 0 and float(np.abs(numbers).max()) > _MOST_SECONDS
+        if is_ms and float(np.abs(numbers).max()) > 1000 * _MOST_SECONDS:
+            raise FileError(
+                f"{path}: column {column.name!r} must hold seconds or milliseconds "
+                f"since 1970; {numbers[0]:g} is neither: divide it first."
+            )
         return np.asarray(numbers / 1000.0 if is_ms else numbers, np.float64), True
     if column.dtype == pl.String:
-        column = _parsed(column, path, time_format)
+        column = _parsed(column, path, time_format, first_line)
+    elif not column.dtype.is_temporal() or column.dtype in (pl.Time, pl.Duration):
+        raise FileError(
+            f"{path}: column {column.name!r} must hold time stamps; it holds "
+            f"{column.dtype}."
+        )
     column = column.cast(pl.Datetime("us", getattr(column.dtype, "time_zone", None)))
     if column.dtype.time_zone is not None:
         return _seconds(column.dt.convert_time_zone("UTC")), True
     if zone is None:
         return _seconds(column), False
-    return _seconds(_in_zone(column, zone, path)), True
+    return _seconds(_in_zone(column, zone, path, series)), True
 
 
-def _parsed(column: Any, path: Path, time_format: str | None) -> Any:
+def _parsed(
+    column: Any, path: Path, time_format: str | None, first_line: int | None
+) -> Any:
     stripped = column.str.strip_chars()
     if time_format is None:
         # One way to write what ISO allows to be written in three.
@@ -72,28 +104,26 @@ def _parsed(column: Any, path: Path, time_format: str | None) -> Any:
         stripped = stripped.str.replace(r"\s*[Zz]$", "+0000")
         stripped = stripped.str.replace(r"\s*([+-]\d\d):?(\d\d)$", "${1}${2}")
     formats = (time_format,) if time_format else _FORMATS
-    for form in formats:
-        times = stripped.str.to_datetime(form, time_unit="us", strict=False)
-        if not times.null_count():
-            return times
-    best = stripped.str.to_datetime(formats[0], time_unit="us", strict=False)
-    row = int(best.is_null().arg_max() or 0)
+    tried = [
+        stripped.str.to_datetime(form, time_unit="us", strict=False) for form in formats
+    ]
+    best = min(tried, key=lambda times: times.null_count())
+    if not best.null_count():
+        return best
+    found = column[best.is_null().arg_max() or 0]
     raise FileError(
         f"{path}: column {column.name!r} must hold time stamps like '2026-11-15 "
-        f"08:00:00' or '2026-11-15T08:00:00+01:00'; data row {row + 1} is "
-        f"{column[row]!r:.60}: for another form give time_format in plant.toml, such "
+        f"08:00:00' or '2026-11-15T08:00:00+01:00'; {_row(best.is_null(), first_line)} "
+        f"is {found!r:.60}: for another form give time_format in plant.toml, such "
         "as '%d/%m/%Y %H:%M:%S'."
     )
 
 
-def _in_zone(column: Any, zone: str, path: Path) -> Any:
+def _in_zone(column: Any, zone: str, path: Path, series: Any) -> Any:
     import polars as pl
 
-    # The hour that comes twice: what lies behind an earlier row is its second coming.
-    passed = column.cum_max() > column
-    which = pl.select(
-        pl.when(passed).then(pl.lit("latest")).otherwise(pl.lit("earliest"))
-    ).to_series()
+    is_second = _second_comings(column.to_physical().to_numpy(), series)
+    which = pl.Series(np.where(is_second, "latest", "earliest"))
     placed = pl.DataFrame({"t": column, "which": which}).select(
         pl.col("t").dt.replace_time_zone(
             zone, ambiguous=pl.col("which"), non_existent="null"
@@ -107,6 +137,35 @@ def _in_zone(column: Any, zone: str, path: Path) -> Any:
             "none."
         )
     return placed.dt.convert_time_zone("UTC")
+
+
+def _row(is_wrong: Any, first_line: int | None) -> str:
+    """Name the first row that is wrong."""
+    row = int(is_wrong.arg_max() or 0)
+    return f"data row {row + 1}" if first_line is None else f"line {row + first_line}"
+
+
+def _second_comings(clock: Ints, series: Any) -> Bools:
+    """Return which rows show the hour that comes twice for the second time.
+
+    Where a clock goes back, all rows up to the time it had reached are second comings.
+    """
+    is_second = np.zeros(len(clock), np.bool_)
+    if series is None:
+        parts = [np.arange(len(clock))]
+    else:
+        codes = np.unique(np.asarray(series), return_inverse=True)[1]
+        order = np.argsort(codes, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    for rows in parts:
+        times = clock[rows]
+        steps_back = np.flatnonzero(np.diff(times) < 0) + 1
+        if len(steps_back):
+            reached = np.maximum.accumulate(times)
+            last = np.searchsorted(steps_back, np.arange(len(times)), side="right") - 1
+            peak = reached[steps_back[np.maximum(last, 0)] - 1]
+            is_second[rows] = (last >= 0) & (times <= peak)
+    return is_second
 
 
 def _seconds(column: Any) -> Floats:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.checks import require
-from sightline.errors import FileError
+from sightline.errors import FileError, SightlineError
 from sightline.files import brief, reading
 
 CACHE_FOLDER = ".sightline-cache"
@@ -74,7 +74,11 @@ class SourceFile:
     def lines(self) -> tuple[str, ...]:
         """The first lines, without line ends and byte order mark."""
         if self.is_excel:
-            head = self.frame.head(_HEAD_LINES)
+            try:
+                head = self.frame.head(_HEAD_LINES)
+            except SightlineError:
+                # One that cannot be opened is nothing that can be recognised.
+                return ("",)
             return tuple(_as_csv(row) for row in head.iter_rows())
         with reading(self.path):
             if self.is_gzip:
@@ -92,7 +96,11 @@ class SourceFile:
         except (EOFError, OSError, zlib.error):
             # What can be had of it is what it is recognised by; reading it whole says
             # later that it is damaged. A pointer file is no gzip file at all.
-            return self.path.read_bytes()[:_HEAD_BYTES]
+            packed = self.path.read_bytes()[:_HEAD_BYTES]
+            try:
+                return zlib.decompressobj(wbits=31).decompress(packed)
+            except zlib.error:
+                return packed
 
     @property
     def is_pointer(self) -> bool:

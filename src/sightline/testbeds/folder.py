@@ -3,31 +3,32 @@
 import csv
 import hashlib
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
 from sightline.checks import ATTACK, IGNORED, NORMAL, Labels
-from sightline.errors import FileError, StreamError
+from sightline.errors import FileError, naming
 from sightline.files import reading
 from sightline.recording import Recording, Tag
 from sightline.segments import Attack
 from sightline.testbeds.attack_tables import rows_within, stamp
 from sightline.testbeds.base import Testbed, listed
 from sightline.testbeds.clock import check_zone, seconds_from
-from sightline.testbeds.missing import hold
 from sightline.testbeds.preparation import without_attacks
 from sightline.testbeds.readings import (
     PlantSettings,
     Readings,
-    check_channels,
+    in_order_of,
     read_readings,
 )
 
 _SUFFIXES = (".parquet", ".csv")
 _IGNORE = "ignore"
+# Of a table, after its header.
+_FIRST_LINE = 2
 # Other words for the columns of attacks.csv.
 _ALIASES = {
     "attack_id": "id",
@@ -55,15 +56,19 @@ def read_folder(root: str | Path) -> Testbed:
     folder = Path(root).expanduser()
     paths = {name: _table_path(folder, name) for name in ("train", "test")}
     settings = _settings(folder / "plant.toml")
-    train, test = (read_readings(path, path.name, settings) for path in paths.values())
-    check_channels(train.channels, test.channels, folder)
+    told_tags = _told_tags(folder / "tags.csv")
+    ignored = [name for name, row in told_tags.items() if row.get("role") == _IGNORE]
+    train, test = (
+        read_readings(path, settings, ignored=ignored) for path in paths.values()
+    )
+    test = in_order_of(train.channels, test, folder)
     notices = [*train.notices, *test.notices]
     if train.is_utc != test.is_utc:
         raise FileError(
             f"{folder}: time stamps of one table carry a zone and those of the other "
             "do not: state timezone in plant.toml."
         )
-    tags = _tags(folder / "tags.csv", train.channels, notices)
+    tags = _tags(told_tags, train.channels, notices)
     listed_in = _find(folder, "attacks", ".csv") or _find(folder, "incidents", ".csv")
     incidents = _incidents(listed_in, test.is_utc, settings) if listed_in else ()
     if listed_in is None and test.labels is None:
@@ -71,14 +76,14 @@ def read_folder(root: str | Path) -> Testbed:
             "No attacks.csv and no column 'label' in test: all of test is taken as "
             "normal."
         )
-    made = []
-    for name, readings in (("train", train), ("test", test)):
-        recording, told = _recording(readings, tags, incidents, name, settings)
-        notices.extend(told)
-        made.append(recording)
+    made = [
+        _recording(readings, tags, incidents, path)
+        for readings, path in ((train, paths["train"]), (test, paths["test"]))
+    ]
     quiet, told = without_attacks(made[0])
     notices.extend(told)
-    notices.extend(_beyond(incidents, made, tags))
+    known = {*train.channels, *ignored}
+    notices.extend(_beyond(incidents, made, known))
     used = [*paths.values(), *filter(None, (listed_in,))]
     used += [p for name in ("tags.csv", "plant.toml") if (p := folder / name).is_file()]
     return Testbed(
@@ -127,7 +132,7 @@ def _settings(path: Path) -> PlantSettings:
                 f"{', '.join(sorted(known))}."
             )
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if key.endswith("_s") and not (is_number and value > 0):
+        if key.endswith("_s") and not (is_number and 0 < value < float("inf")):
             raise FileError(
                 f"{path}: {key} must be positive seconds; got {value!r:.40}."
             )
@@ -164,66 +169,51 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
     return rows
 
 
-def _tags(path: Path, channels: Sequence[str], notices: list[str]) -> tuple[Tag, ...]:
+def _told_tags(path: Path) -> dict[str, dict[str, str]]:
+    """Return what tags.csv says, by tag."""
+    if not path.is_file():
+        return {}
+    return {row["tag"]: row for row in _rows(path, ["tag"])}
+
+
+def _tags(
+    told: dict[str, dict[str, str]], channels: Sequence[str], notices: list[str]
+) -> tuple[Tag, ...]:
     """Return one tag a channel, in the order of the table."""
-    told = {}
-    if path.is_file():
-        told = {row["tag"]: row for row in _rows(path, ["tag"])}
-        strange = [name for name in told if name not in channels]
-        if strange:
-            notices.append(f"{path.name}: {listed(strange)} is in no table.")
-        silent = [name for name in channels if name not in told]
-        if silent:
-            notices.append(
-                f"{path.name}: says nothing of {listed(silent)}, taken as sensors."
-            )
-    tags = []
-    for name in channels:
-        row = told.get(name, {})
-        tags.append(
-            Tag(
-                name=name,
-                role=row.get("role") or "sensor",
-                stage=row.get("stage") or None,
-                unit=row.get("unit") or None,
-            )
-        )
-    ignored = [tag.name for tag in tags if tag.role == _IGNORE]
+    ignored = [name for name, row in told.items() if row.get("role") == _IGNORE]
+    strange = [n for n in told if n not in channels and n not in ignored]
+    silent = [name for name in channels if name not in told]
     if ignored:
         notices.append(
-            f"{path.name}: {listed(ignored)} was left out, for its role is ignore."
+            f"tags.csv: {listed(ignored)} was left out, for its role is ignore."
         )
-    if len(ignored) == len(tags):
-        raise FileError(f"{path}: leaves no tag, for the role of all is ignore.")
-    return tuple(tags)
+    if strange:
+        notices.append(f"tags.csv: {listed(strange)} is in no table.")
+    if told and silent:
+        notices.append(f"tags.csv: says nothing of {listed(silent)}, taken as sensors.")
+    rows = [told.get(name, {}) for name in channels]
+    return tuple(
+        Tag(
+            name=name,
+            role=row.get("role") or "sensor",
+            stage=row.get("stage") or None,
+            unit=row.get("unit") or None,
+        )
+        for name, row in zip(channels, rows, strict=True)
+    )
 
 
 def _incidents(
     path: Path, is_utc: bool, settings: PlantSettings
 ) -> tuple[Incident, ...]:
-    import polars as pl
-
-    rows = _rows(path, ["id", "start", "end"])
     incidents = []
-    for line, row in enumerate(rows, start=2):
-        span = []
-        for name in ("start", "end"):
-            at, has_zone = seconds_from(
-                pl.Series(name, [row[name] or None], pl.String),
-                path=path,
-                zone=settings.timezone,
-                time_format=settings.time_format,
-            )
-            if has_zone != is_utc:
-                which = (
-                    ("attacks", "the tables") if is_utc else ("the tables", "attacks")
-                )
-                raise FileError(
-                    f"{path}: line {line}: time stamps of {which[1]} carry a zone, "
-                    f"those of {which[0]} do not: state timezone in plant.toml."
-                )
-            span.append(float(at[0]))
-        if span[1] < span[0]:
+    rows = _rows(path, ["id", "start", "end"])
+    for line, row in enumerate(rows, start=_FIRST_LINE):
+        start, end = (
+            _time(row[name], name, path, line, is_utc, settings)
+            for name in ("start", "end")
+        )
+        if end < start:
             raise FileError(
                 f"{path}: line {line}: attack {row['id']!r} ends before it starts; "
                 "check start and end."
@@ -231,14 +221,36 @@ def _incidents(
         incidents.append(
             Incident(
                 id=row["id"] or str(line - 1),
-                start=span[0],
-                end=span[1],
+                start=start,
+                end=end,
                 tags=tuple(filter(None, (t.strip() for t in _split(row.get("tags"))))),
                 note=row.get("note") or None,
                 uncertainty_s=60 * _minutes(row.get("uncertainty_min"), path, line),
             )
         )
     return tuple(incidents)
+
+
+def _time(
+    cell: str, name: str, path: Path, line: int, is_utc: bool, settings: PlantSettings
+) -> float:
+    """Return one time stamp; each may say its own zone."""
+    import polars as pl
+
+    seconds, has_zone = seconds_from(
+        pl.Series(name, [cell or None], pl.String),
+        path=path,
+        zone=settings.timezone,
+        time_format=settings.time_format,
+        first_line=line,
+    )
+    if has_zone != is_utc:
+        told = ("the tables", "the list") if is_utc else ("the list", "the tables")
+        raise FileError(
+            f"{path}: line {line}: time stamps of {told[0]} carry a zone, those of "
+            f"{told[1]} do not: state timezone in plant.toml."
+        )
+    return float(seconds[0])
 
 
 def _split(text: str | None) -> list[str]:
@@ -259,37 +271,20 @@ def _minutes(text: str | None, path: Path, line: int) -> float:
 
 
 def _recording(
-    readings: Readings,
-    tags: Sequence[Tag],
-    incidents: Sequence[Incident],
-    name: str,
-    settings: PlantSettings,
-) -> tuple[Recording, list[str]]:
-    kept = np.array([tag.role != _IGNORE for tag in tags])
-    used = tuple(tag for tag in tags if tag.role != _IGNORE)
-    values, told = hold(
-        np.ascontiguousarray(readings.values[:, kept]),
-        readings.breaks,
-        tags=used,
-        step_s=readings.step_s,
-        place=name,
-        hold_s=settings.hold_s,
-    )
+    readings: Readings, tags: tuple[Tag, ...], incidents: Sequence[Incident], path: Path
+) -> Recording:
     labels, attacks = _labelled(readings, incidents)
-    try:
-        recording = Recording(
-            values=values,
-            tags=used,
+    with naming(path):
+        return Recording(
+            values=readings.values,
+            tags=tags,
             labels=labels,
             time=readings.time,
             step_s=readings.step_s,
             breaks=readings.breaks,
             attacks=attacks,
-            source=name,
+            source=path.name,
         )
-    except StreamError as error:
-        raise FileError(f"{name}: {error}") from error
-    return recording, told
 
 
 def _labelled(
@@ -309,8 +304,6 @@ def _labelled(
     attacks = []
     for incident in incidents:
         rows = np.flatnonzero(rows_within(time, (incident.start, incident.end)))
-        if not len(rows):
-            continue
         if readings.labels is None:
             around = rows_within(
                 time,
@@ -320,6 +313,8 @@ def _labelled(
                 ),
             )
             labels[around & (labels == NORMAL)] = IGNORED
+        if not len(rows):
+            continue
         attacks.append(
             Attack(
                 id=incident.id,
@@ -336,19 +331,23 @@ def _labelled(
 
 
 def _beyond(
-    incidents: Sequence[Incident], recordings: Sequence[Recording], tags: Sequence[Tag]
+    incidents: Sequence[Incident],
+    recordings: Sequence[Recording],
+    known: Collection[str],
 ) -> list[str]:
     """Return a sentence on incidents that no row saw, and on tags nobody records."""
     told = []
     seen = {attack.id for recording in recordings for attack in recording.attacks}
     for incident in incidents:
-        if incident.id not in seen:
-            told.append(
-                f"Attack {incident.id} ({stamp(incident.start)}) lies outside of train "
-                "and test."
-            )
-    names = {tag.name for tag in tags}
-    strange = {t: i.id for i in incidents for t in i.tags if t not in names}
+        if incident.id in seen:
+            continue
+        is_inside = any(
+            r.time is not None and r.time[0] <= incident.start <= r.time[-1]
+            for r in recordings
+        )
+        why = "lies between two rows" if is_inside else "lies outside of train and test"
+        told.append(f"Attack {incident.id} ({stamp(incident.start)}) {why}.")
+    strange = {t: i.id for i in incidents for t in i.tags if t not in known}
     if strange:
         of = [f"{tag} (attack {id_})" for tag, id_ in strange.items()]
         told.append(f"Attacked tags that are not recorded: {listed(of)}.")

@@ -284,6 +284,12 @@ def _train(trains: Sequence[ParsedPart], release: str) -> Recording:
 
 def _marked(tests: Sequence[ParsedPart], told: Sequence[ParsedPart]) -> list[Labels]:
     """Return the labels of each test file: its own, or by row order from beside it."""
+    bare = [read for read in told or tests if read.parsed.labels is None]
+    if bare:
+        raise FileError(
+            f"{bare[0].part.file.path}: has no label column 'attack', so that nothing "
+            "says when attacks ran: copy it again from its source."
+        )
     if not told:
         return [read.parsed.labels for read in tests if read.parsed.labels is not None]
     for test, beside in zip(tests, told, strict=True):
@@ -318,8 +324,6 @@ def _labelled(
         raise FileError(
             "HAI: nobody has published adjusted attack times; take labels='built-in'."
         )
-    if len(marks) != len(tests):
-        raise FileError(f"HAI {release}: a test file has no label column.")
     starts = np.cumsum([0, *(len(mark) for mark in marks)])
     attacks_by_file = [
         _named_runs(read.part.name, mark, int(first), table, time[first:stop])

@@ -6,7 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.recording import Recording
+from sightline.segments import run_bounds
 
+Marks = npt.NDArray[np.uint64]
+_BASE = np.uint64(0x9E3779B97F4A7C15)
 # Shorter ones occur by chance, where a plant stands still.
 LEAST_ROWS = 60
 # A stretch with fewer different rows is a plant at rest, not a copy.
@@ -24,30 +27,28 @@ class SharedStretch:
 
 def shared_stretches(train: Recording, test: Recording) -> list[SharedStretch]:
     """Return the stretches of consecutive rows that are in both, value by value."""
-    of_train, of_test = _marks(train.values), _marks(test.values)
+    if min(train.n_steps, test.n_steps) < LEAST_ROWS:
+        return []
+    of_rows = _row_marks(test.values)
+    of_train, of_test = _window_marks(_row_marks(train.values)), _window_marks(of_rows)
     order = np.argsort(of_train, kind="stable")
     place = np.searchsorted(of_train[order], of_test)
-    place = np.minimum(place, len(order) - 1)
-    source = order[place]
-    is_shared = of_train[source] == of_test
-    # Consecutive rows of test that are consecutive in train keep one distance.
-    distance = np.where(is_shared, source - np.arange(len(of_test)), -len(of_test) - 1)
-    begins = np.flatnonzero(np.diff(distance, prepend=-len(of_test) - 2))
-    ends = np.append(begins[1:], len(distance))
+    source = order[np.minimum(place, len(order) - 1)]
+    begins, ends = run_bounds(of_train[source] == of_test)
     return [
         SharedStretch(
             train_start=int(source[begin]),
-            test_start=int(begin),
-            length=int(end - begin),
+            test_start=begin,
+            length=stop - begin,
         )
-        for begin, end in zip(begins, ends, strict=True)
-        if is_shared[begin]
-        and end - begin >= LEAST_ROWS
-        and len(np.unique(of_test[begin:end])) >= LEAST_DIFFERENT
+        for begin, stop in zip(
+            begins.tolist(), (ends + LEAST_ROWS - 1).tolist(), strict=True
+        )
+        if len(np.unique(of_rows[begin:stop])) >= LEAST_DIFFERENT
     ]
 
 
-def _marks(values: npt.NDArray[np.floating]) -> npt.NDArray[np.uint64]:
+def _row_marks(values: npt.NDArray[np.floating]) -> Marks:
     """Return a 64-bit mark for each row; equal rows have equal marks.
 
     Two different rows share one with probability 2**-64 or so.
@@ -60,3 +61,21 @@ def _marks(values: npt.NDArray[np.floating]) -> npt.NDArray[np.uint64]:
         # Stirred, for bits of round numbers are mostly zero at one end.
         marks += (bits ^ (bits >> np.uint64(29))) * weight
     return marks
+
+
+def _window_marks(marks: Marks) -> Marks:
+    """Return a mark for the `LEAST_ROWS` rows from each row on.
+
+    ``sum of mark[i + j] * base**j``, from sums over all rows before; everything is
+    modulo 2**64, in which an odd base has an inverse.
+    """
+    powers = np.full(len(marks), _BASE)
+    inverse = np.full(
+        len(marks) - LEAST_ROWS + 1, np.uint64(pow(int(_BASE), -1, 2**64))
+    )
+    powers[0] = inverse[0] = 1
+    before = np.concatenate(
+        [np.zeros(1, np.uint64), np.cumsum(marks * np.cumprod(powers))]
+    )
+    marks = (before[LEAST_ROWS:] - before[:-LEAST_ROWS]) * np.cumprod(inverse)
+    return np.asarray(marks)

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from sightline.checks import ATTACK, Floats, Ints
-from sightline.errors import FileError
+from sightline.errors import FileError, SightlineError
 from sightline.recording import Recording
 from sightline.segments import breaks_from_time, run_bounds
 from sightline.testbeds.base import Expected, TestbedCard, listed
@@ -206,6 +206,12 @@ def _incomplete(
     damaged = [part for part in found if not part.releases]
     if damaged:
         return FileError(f"{damaged[0].file.path}: is {damaged[0].name}")
+    for file in files:
+        if file.is_excel:
+            try:
+                _ = file.frame
+            except SightlineError as error:  # it may have been the missing one
+                return FileError(str(error))
     pointers = [file.place for file in files if file.is_pointer]
     there = [part.file.place for part in found if release in part.releases]
     what = f"{card.title} {release}" if len(card.releases) > 1 else card.title

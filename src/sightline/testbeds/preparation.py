@@ -107,8 +107,11 @@ class Preparation:
         if self.trim_s and filled.time is not None:
             kept = filled.time >= filled.time[0] + self.trim_s
             # A time stamp far out of order must not cut from the middle.
-            first = int(np.argmax(kept)) if kept.any() else filled.n_steps
-            filled = rows_of(filled, first, filled.n_steps)
+            if not kept.any():
+                raise StreamError(
+                    f"`trim_s` of {self.trim_s:g} s leaves no row of train: lower it."
+                )
+            filled = rows_of(filled, int(np.argmax(kept)), filled.n_steps)
         if self.train_rows is not None:
             filled = rows_of(filled, 0, min(self.train_rows, filled.n_steps))
         return self._sampled(filled)
@@ -118,6 +121,10 @@ class Preparation:
         filled = fill_gaps(recording, self.fill_gap_s)
         if self.test_until is not None and filled.time is not None:
             kept = filled.time <= seconds(self.test_until)
+            if not kept.any():
+                raise StreamError(
+                    f"`test_until` {self.test_until} leaves no row of test."
+                )
             filled = rows_of(filled, 0, int(kept.sum()))
         return self._sampled(filled)
 
@@ -215,6 +222,11 @@ def without_attacks(train: Recording) -> tuple[Recording, list[str]]:
     left_out = int((~is_normal).sum())
     if not left_out:
         return train, []
+    if not is_normal.any():
+        raise StreamError(
+            "All rows of train are labelled as attacks or ignored: nothing normal is "
+            "left to learn from."
+        )
     return _kept(train, is_normal), [
         f"{left_out:,} rows of train are labelled as attacks or ignored and were left "
         "out of it."
@@ -277,19 +289,19 @@ def downsampled(
         return recording
     labels, breaks = _known(recording)
     runs = np.zeros(1, np.int64) if across_breaks else breaks
-    starts, is_full = _blocks(runs, recording.n_steps, every)
+    starts, ends = _blocks(runs, recording.n_steps, every)
     if sampling != "stride":
-        starts = starts[is_full]
+        is_full = ends - starts == every
+        starts, ends = starts[is_full], ends[is_full]
     if not len(starts):
         raise StreamError(
             f"`every` is {every} rows, but no continuous run is that long: lower it."
         )
-    ends = starts + every
     begins = np.searchsorted(starts, breaks)
     return replace(
         recording,
         values=_sampled(recording, starts, every, sampling),
-        labels=_labels(labels, starts, every, label_rule),
+        labels=_labels(labels, starts, ends, label_rule),
         time=None
         if recording.time is None
         else recording.time[starts + (every - 1 if sampling == "last" else 0)],
@@ -303,15 +315,15 @@ def downsampled(
     )
 
 
-def _blocks(runs: Ints, n_rows: int, every: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Return the first row of each block, and whether it is full."""
+def _blocks(runs: Ints, n_rows: int, every: int) -> tuple[Ints, Ints]:
+    """Return the first row of each block, and one past its last."""
     stops = np.append(runs[1:], n_rows)
     starts = [
         np.arange(start, stop, every) for start, stop in zip(runs, stops, strict=True)
     ]
-    ends = np.repeat(stops, [len(s) for s in starts])
+    bound = np.repeat(stops, [len(s) for s in starts])
     joined = np.concatenate(starts)
-    return joined, joined + every <= ends
+    return joined, np.minimum(joined + every, bound)
 
 
 def _sampled(
@@ -333,15 +345,17 @@ def _sampled(
     return last
 
 
-def _labels(labels: Labels, starts: Ints, every: int, rule: LabelRule) -> Labels:
+def _labels(labels: Labels, starts: Ints, ends: Ints, rule: LabelRule) -> Labels:
     if rule == "first":
         return labels[starts]
-    rows = np.minimum(starts[:, None] + np.arange(every), len(labels) - 1)
-    blocks = labels[rows]
-    # Where the last block is not full, its last row stands for those not there.
-    attacked = (blocks == ATTACK).sum(axis=1)
-    ignored = (blocks == IGNORED).sum(axis=1)
-    least = 1 if rule == "any" else every // 2 + 1
+    attacked, ignored = (
+        counts[ends] - counts[starts]
+        for counts in (
+            np.concatenate([[0], np.cumsum(labels == code)])
+            for code in (ATTACK, IGNORED)
+        )
+    )
+    least = np.ones(len(starts)) if rule == "any" else (ends - starts) // 2 + 1
     chosen = np.full(len(starts), NORMAL, np.int8)
     chosen[attacked + ignored >= least] = IGNORED
     chosen[attacked >= least] = ATTACK

@@ -1,7 +1,9 @@
 """One table of one's own plant, wide or long, as rows on an even grid of time."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from sightline.segments import GAP_FACTOR, breaks_from_time
 from sightline.testbeds.base import listed
 from sightline.testbeds.clock import seconds_from
 from sightline.testbeds.discovery import SourceFile, find_header
+from sightline.testbeds.missing import HOLD_S, hold, left_open
 
 _TIME = ("time", "timestamp", "datetime", "date_time", "date")
 _TAG = ("tag", "tagname", "tag_name", "point")
@@ -22,6 +25,9 @@ _GOOD = ("good", "ok", "valid", "true")
 # OPC: the two highest of eight bits say good.
 _OPC_GOOD = 192
 _INFER_ROWS = 10_000
+_NOTHING_LEFT = "tags.csv leaves no tag of it, for the role of all is ignore."
+# What polars calls a second column of one name.
+_REPEATED = re.compile(r"_duplicated_\d+$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +37,7 @@ class PlantSettings:
     timezone: str | None = None
     time_format: str | None = None
     step_s: float | None = None
-    hold_s: float = 60.0
+    hold_s: float = HOLD_S
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,11 +51,12 @@ class _Source:
     path: Path
     place: str
     settings: PlantSettings
+    ignored: frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Readings:
-    """A table on its grid of time: nan where nothing was read within the limit."""
+    """A table in even steps of time: nan where nothing was read within the limit."""
 
     channels: tuple[str, ...]
     values: Floats
@@ -61,8 +68,13 @@ class Readings:
     notices: tuple[str, ...]
 
 
-def read_readings(path: Path, place: str, settings: PlantSettings) -> Readings:
-    """Read a wide (a column a tag) or long (tag, time, value, quality) table."""
+def read_readings(
+    path: Path, settings: PlantSettings, *, ignored: Collection[str] = ()
+) -> Readings:
+    """Read a wide (a column a tag) or long (tag, time, value, quality) table.
+
+    Tags that are `ignored` are not looked at, whatever they hold.
+    """
     table = _table(path)
     names = {column.lower(): column for column in table.columns}
     time_name = next((names[name] for name in _TIME if name in names), None)
@@ -72,11 +84,16 @@ def read_readings(path: Path, place: str, settings: PlantSettings) -> Readings:
             f"{listed(table.columns, 6)}."
         )
     tag_name = next((names[name] for name in _TAG if name in names), None)
+    if "value" not in names:
+        tag_name = None
+    if tag_name is not None:
+        table = _with_tags(table, tag_name, path)
     time, is_utc = seconds_from(
         table[time_name],
         path=path,
         zone=settings.timezone,
         time_format=settings.time_format,
+        series=None if tag_name is None else table[tag_name].to_list(),
     )
     source = _Source(
         table=table,
@@ -84,10 +101,11 @@ def read_readings(path: Path, place: str, settings: PlantSettings) -> Readings:
         time=time,
         is_utc=is_utc,
         path=path,
-        place=place,
+        place=path.name,
         settings=settings,
+        ignored=frozenset(ignored),
     )
-    if tag_name is not None and "value" in names:
+    if tag_name is not None:
         return _long(source, tag_name)
     return _wide(source, time_name)
 
@@ -108,11 +126,30 @@ def _table(path: Path) -> Any:
             ) from error
     if table.height == 0:
         raise FileError(f"{path}: has a header but no rows.")
-    return table.rename({c: c.strip() for c in table.columns if c != c.strip()})
+    names = [_REPEATED.sub("", column).strip() for column in table.columns]
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    if twice:
+        raise FileError(f"{path}: has two columns called {twice[0]!r}: rename one.")
+    return table.rename({column: column.strip() for column in table.columns})
+
+
+def _with_tags(table: Any, tag_name: str, path: Path) -> Any:
+    """Return a long table whose tags are texts without blanks around them."""
+    import polars as pl
+
+    tags = table[tag_name].cast(pl.String).str.strip_chars()
+    nameless = tags.is_null() | (tags == "")
+    if nameless.any():
+        raise FileError(
+            f"{path}: data row {int(nameless.arg_max() or 0) + 1} names no tag; every "
+            f"reading needs one in column {tag_name!r}."
+        )
+    return table.with_columns(tags)
 
 
 def _csv(path: Path) -> Any:
     import polars as pl
+    import polars.selectors as cs
 
     layout = find_header(SourceFile(path, path.parent), lambda names: True)
     if layout is None:
@@ -120,27 +157,36 @@ def _csv(path: Path) -> Any:
             f"{path}: must begin with a header of at least two columns, separated by "
             "commas or semicolons."
         )
-    for infer_rows in (_INFER_ROWS, None):
-        try:
-            return pl.read_csv(
-                path,
-                separator=layout.separator,
-                decimal_comma=layout.decimal_comma,
-                infer_schema_length=infer_rows,
-                glob=False,
-            )
-        except pl.exceptions.ComputeError:
-            # Text far down in a column of numbers: look at all of it.
-            if infer_rows is None:
-                raise
-    raise AssertionError  # the loop returns or raises
+    read = partial(
+        pl.read_csv,
+        path,
+        separator=layout.separator,
+        decimal_comma=layout.decimal_comma,
+        glob=False,
+    )
+    try:
+        table = read(infer_schema_length=_INFER_ROWS)
+    except pl.exceptions.ComputeError:
+        # Text far down in a column of numbers: look at all of it.
+        table = read(infer_schema_length=None)
+    if layout.separator == ",":
+        return table
+    # A column with text in it keeps its decimal commas; so do numbers read as text.
+    return table.with_columns(
+        cs.string().str.replace(r"^(\s*[-+]?\d*),(\d+)", "${1}.${2}")
+    )
 
 
 def _wide(source: _Source, time_name: str) -> Readings:
     """Take each column as a tag; short gaps get rows of their own, without values."""
     table, time, place = source.table, source.time, source.place
     label_name = source.names.get(_LABEL)
-    channels = [c for c in table.columns if c not in (time_name, label_name)]
+    aside = {time_name, label_name, *source.ignored}
+    channels = [column for column in table.columns if column not in aside]
+    if not channels and source.ignored:
+        raise FileError(f"{source.path}: {_NOTHING_LEFT}")
+    if not channels:
+        raise FileError(f"{source.path}: has no column besides time to take as a tag.")
     notices: list[str] = []
     values = np.empty((table.height, len(channels)))
     for k, channel in enumerate(channels):
@@ -167,11 +213,22 @@ def _wide(source: _Source, time_name: str) -> Readings:
             before = np.maximum.accumulate(np.where(taken < 0, 0, taken))
             labels = labels[before]
         time = filled_time
+    breaks = breaks_from_time(time, step_s)
+    values, told = hold(
+        values,
+        breaks,
+        channels=channels,
+        step_s=step_s,
+        place=place,
+        time=time,
+        hold_s=hold_s,
+    )
+    notices.extend(told)
     return Readings(
         channels=tuple(channels),
         values=values,
         time=time,
-        breaks=breaks_from_time(time, step_s),
+        breaks=breaks,
         step_s=step_s,
         labels=labels,
         is_utc=source.is_utc,
@@ -187,8 +244,10 @@ def _long(source: _Source, tag_name: str) -> Readings:
     if "quality" in names:
         is_bad = _bad_quality(table[names["quality"]], place, notices)
         values = np.where(is_bad, np.nan, values)
-    tags = table[tag_name].cast(str).str.strip_chars()
-    channels = sorted(tags.unique().to_list())
+    tags = table[tag_name]
+    channels = [tag for tag in sorted(set(tags)) if tag not in source.ignored]
+    if not channels:
+        raise FileError(f"{source.path}: {_NOTHING_LEFT}")
     is_read = ~np.isnan(values)
     step_s, hold_s = source.settings.step_s, source.settings.hold_s
     if step_s is None:
@@ -197,28 +256,32 @@ def _long(source: _Source, tag_name: str) -> Readings:
             f"{source.place}: one row each {step_s:g} s was made of it, the usual step "
             "between its readings; state another with step_s in plant.toml."
         )
-    grid = np.arange(time.min(), time.max() + step_s / 2, step_s)
-    codes = np.searchsorted(np.array(channels), tags.to_numpy().astype(str))
+    # The last step is at or after the last reading, which would be lost otherwise.
+    n_steps = int(np.ceil((time.max() - time.min()) / step_s - 1e-6)) + 1
+    grid = time.min() + step_s * np.arange(n_steps)
+    names_read = tags.to_numpy()
     placed = np.full((len(grid), len(channels)), np.nan)
     n_held = np.zeros(len(channels), np.int64)
     for k in range(len(channels)):
-        mine = np.flatnonzero((codes == k) & is_read)
+        mine = np.flatnonzero((names_read == channels[k]) & is_read)
         mine = mine[np.argsort(time[mine], kind="stable")]
         if not len(mine):
             continue
         # A millionth of a second for what a float cannot hold.
         last = np.searchsorted(time[mine], grid + 1e-6, side="right") - 1
         age = np.where(last >= 0, grid - time[mine][last], np.inf)
-        fresh = age <= max(hold_s, step_s)
+        # A reading since the last step is the step's own; an older one is held.
+        is_own = age < step_s - 1e-6
+        fresh = is_own | (age <= hold_s + 1e-6)
         placed[fresh, k] = values[mine][last[fresh]]
-        n_held[k] = int((fresh & (age >= step_s)).sum())
+        n_held[k] = int((fresh & ~is_own).sum())
     if n_held.any():
         held = [f"{channels[k]} ({n_held[k]:,})" for k in np.flatnonzero(n_held)]
         notices.append(
             f"{place}: {int(n_held.sum()):,} cells without a reading of their own were "
             f"held at the last value for up to {hold_s:g} s: {listed(held)}."
         )
-    return _without_empty(
+    placed_readings = _without_empty(
         Readings(
             channels=tuple(channels),
             values=placed,
@@ -231,23 +294,24 @@ def _long(source: _Source, tag_name: str) -> Readings:
         ),
         place,
     )
+    open_still = left_open(placed_readings.values, channels, place, hold_s)
+    return replace(placed_readings, notices=(*placed_readings.notices, *open_still))
 
 
 def _without_empty(readings: Readings, place: str) -> Readings:
     """Leave out rows in which no tag has a value: the historian was down."""
     is_read = ~np.isnan(readings.values).all(axis=1)
+    if not is_read.any():
+        raise FileError(f"{place}: has no reading of good quality.")
     if is_read.all():
         return readings
     time = readings.time[is_read]
     lost = int((~is_read).sum())
-    return Readings(
-        channels=readings.channels,
+    return replace(
+        readings,
         values=readings.values[is_read],
         time=time,
         breaks=breaks_from_time(time, readings.step_s),
-        step_s=readings.step_s,
-        labels=None,
-        is_utc=readings.is_utc,
         notices=(
             *readings.notices,
             f"{place}: {lost:,} rows in which no tag had a value were left out.",
@@ -276,7 +340,7 @@ def _numbers(column: Any, path: Path, place: str, notices: list[str]) -> Floats:
     if numbers.null_count() == len(numbers):
         raise FileError(
             f"{path}: column {column.name!r} holds no number at all: take it out of "
-            "the table."
+            "the table, or give it the role ignore in tags.csv."
         )
     return np.asarray(numbers.fill_null(float("nan")).to_numpy(), np.float64)
 
@@ -286,11 +350,13 @@ def _bad_quality(column: Any, place: str, notices: list[str]) -> Any:
     import polars as pl
 
     texts = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    texts = texts.replace("", None)
     codes = texts.cast(pl.Float64, strict=False)
-    if codes.null_count() == 0:
-        numbers = codes.to_numpy()
-        is_flag = np.isin(numbers, (0, 1)).all()
-        is_bad = numbers == 0 if is_flag else numbers < _OPC_GOOD
+    if codes.null_count() == texts.null_count() < len(texts):
+        is_flag = bool(codes.drop_nulls().is_in([0.0, 1.0]).all())
+        # Nothing said is nothing good.
+        numbers = codes.fill_null(0.0).to_numpy()
+        is_bad = numbers < (1 if is_flag else _OPC_GOOD)
         good = "1 is good" if is_flag else "192 and more is good (OPC)"
     else:
         is_bad = ~texts.is_in(list(_GOOD)).fill_null(False).to_numpy()
@@ -347,15 +413,21 @@ def _without_short_gaps(
     return np.where(since > 0, -1, taken), time[taken] + since * step_s
 
 
-def check_channels(train: Sequence[str], test: Sequence[str], root: Path) -> None:
-    """Refuse tables with different tags, naming them."""
+def in_order_of(channels: Sequence[str], readings: Readings, root: Path) -> Readings:
+    """Return readings with their columns in a given order; refuse other tags."""
     for here, there, where in (
-        (train, test, "train but not in test"),
-        (test, train, "test but not in train"),
+        (channels, readings.channels, "train but not in test"),
+        (readings.channels, channels, "test but not in train"),
     ):
-        only = [name for name in here if name not in set(there)]
+        only = [name for name in here if name not in there]
         if only:
             raise FileError(
                 f"{root}: {listed(only)} is in {where}: both tables must have the same "
                 "tags."
             )
+    order = [readings.channels.index(name) for name in channels]
+    if order == list(range(len(order))):
+        return readings
+    return replace(
+        readings, channels=tuple(channels), values=readings.values[:, order].copy()
+    )

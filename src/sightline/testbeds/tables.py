@@ -8,11 +8,12 @@ import numpy as np
 
 from sightline.checks import Floats, Labels
 from sightline.errors import FileError
-from sightline.files import brief
-from sightline.testbeds.discovery import Layout, SourceFile
+from sightline.files import brief, reading
+from sightline.testbeds.discovery import Layout, SourceFile, cells
 
 # Rows parsed before they are put in their place.
 _BATCH_ROWS = 131_072
+_TAIL_BYTES = 65_536
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,10 +43,14 @@ class ParsedFile:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
-    """The cells of a table: numbers in one array, text columns by name."""
+    """The cells of a table: numbers in one array, text columns by name.
+
+    `n_empty` rows at the end, without anything in them, are left out.
+    """
 
     values: Floats
     texts: dict[str, Any]
+    n_empty: int
 
     @property
     def n_rows(self) -> int:
@@ -70,6 +75,7 @@ def read_cells(
 
     if file.is_excel:
         return _from_text(_excel_rows(file, layout), file, numbers, texts, missing)
+    _check_last_line(file, layout)
     try:
         try:
             batches = _batches(file, layout, numbers, texts, missing)
@@ -88,6 +94,23 @@ def read_cells(
             f"{file.path}: cannot be read as a table ({brief(error)}): it may be "
             "damaged or cut short; copy it again from its source."
         ) from error
+
+
+def _check_last_line(file: SourceFile, layout: Layout) -> None:
+    """Refuse a file that ends in the middle of a row (a packed one says so itself)."""
+    if file.is_gzip:
+        return
+    with reading(file.path), file.path.open("rb") as lines:
+        lines.seek(max(0, lines.seek(0, 2) - _TAIL_BYTES))
+        tail = lines.read().decode("utf-8", errors="replace").rstrip("\r\n")
+    last = tail.rpartition("\n")[2]
+    n_cells = len(cells(last, layout.separator))
+    if n_cells < len(layout.columns):
+        raise FileError(
+            f"{file.path}: ends in the middle of a row, after {n_cells} of "
+            f"{len(layout.columns)} columns: it was cut short; copy it again from its "
+            "source."
+        )
 
 
 def _scanned(
@@ -147,14 +170,27 @@ def _gathered(
         n_rows = needed
         for text in texts:
             heard[text].append(batch[text])
-    values.resize((n_rows, len(numbers)), refcheck=False)
+    joined = {
+        text: pl.concat(parts) if parts else pl.Series(text, [], pl.String)
+        for text, parts in heard.items()
+    }
+    n_full = _n_full(values[:n_rows], joined)
+    values.resize((n_full, len(numbers)), refcheck=False)
     return Cells(
         values=values,
-        texts={
-            text: pl.concat(parts) if parts else pl.Series(text, [], pl.String)
-            for text, parts in heard.items()
-        },
+        texts={text: told.head(n_full) for text, told in joined.items()},
+        n_empty=n_rows - n_full,
     )
+
+
+def _n_full(values: Floats, texts: dict[str, Any]) -> int:
+    """Return the number of rows up to the last one that holds anything."""
+    for row in range(len(values) - 1, -1, -1):
+        if not np.isnan(values[row]).all() or any(
+            (told[row] or "").strip() for told in texts.values()
+        ):
+            return row + 1
+    return 0
 
 
 def _excel_rows(file: SourceFile, layout: Layout) -> Any:
@@ -185,7 +221,12 @@ def _from_text(
                 "one."
             )
         values[:, k] = parsed.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    return Cells(values=values, texts={text: rows[text] for text in texts})
+    n_full = _n_full(values, {text: rows[text] for text in texts})
+    return Cells(
+        values=values[:n_full],
+        texts={text: rows[text].head(n_full) for text in texts},
+        n_empty=len(values) - n_full,
+    )
 
 
 def seconds_of_text(

@@ -162,7 +162,7 @@ class Wadi:
             missing=_NO_NUMBER,
         )
         is_row = ~np.isnan(cells.values[:, 0])
-        n_empty = int((~is_row).sum())
+        n_empty = cells.n_empty + int((~is_row).sum())
         notices = []
         if n_empty:
             notices.append(
@@ -208,7 +208,7 @@ class Wadi:
             parsed, place = read.parsed, read.part.file.place
             breaks = breaks_from_time(parsed.time, _STEP_S)
             values, told = hold(
-                parsed.values, breaks, tags=TAGS, step_s=_STEP_S, place=place
+                parsed.values, breaks, channels=CHANNELS, step_s=_STEP_S, place=place
             )
             notices.extend(told)
             attacks, marked = _labelled(read, labels) if is_test else ((), None)
@@ -228,9 +228,10 @@ class Wadi:
         if labels == "built-in":
             notices.append(_SLIP)
         else:
+            ignored = int(np.sum(recordings[1].labels == IGNORED))
             notices.append(
-                "The 37 rows after attack 7 in which its second leg ran on "
-                "(14:59:56 to 15:00:32) are ignored: most label sets call them normal."
+                f"{ignored} rows after attack 7, in which its second leg ran on to "
+                "15:00:32, are ignored: most label sets call them normal."
             )
         return Assembled(
             train=recordings[0], test=recordings[1], notices=tuple(notices)

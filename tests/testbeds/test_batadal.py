@@ -1,0 +1,204 @@
+"""BATADAL: hourly readings of a simulated network, with all labels or some."""
+
+import numpy as np
+import pytest
+from testbed_files import (
+    DATA,
+    assert_exact,
+    column_of,
+    needs_batadal,
+    put,
+    refused,
+    rows_of,
+    seconds,
+    table_of,
+)
+
+import sightline
+from sightline.segments import segments_of
+
+HERE = DATA / "batadal"
+PARTLY = "original_partial_labels_dataset04.csv"
+CHANNELS = (
+    [f"L_T{k}" for k in range(1, 8)]
+    + [f"{what}_PU{k}" for k in range(1, 12) for what in "FS"]
+    + ["F_V2", "S_V2"]
+    + [f"P_J{k}" for k in "280 269 300 256 289 415 302 306 307 317 14 422".split()]
+)
+BEGINS = {
+    "dataset03.csv": ("06/01/14", 4),
+    "dataset04.csv": ("04/07/16", 5),
+    "test_dataset.csv": ("04/01/17", 3),
+}
+
+
+def opened(root, **options):
+    options = {"cache": False} | options
+    return sightline.open_testbed("batadal", root, **options)
+
+
+def made_up(folder, **flags):
+    """Write three short files; flags of each may be given by its name."""
+    for name, (day, n_rows) in BEGINS.items():
+        marks = flags.get(name.removesuffix(".csv"), [0] * n_rows)
+        lines = [",".join(["DATETIME", *CHANNELS, "ATT_FLAG"])]
+        for k, mark in enumerate(marks):
+            cells = [f"{day} {k:02}", *(f"{k}.{j:02}" for j in range(43)), str(mark)]
+            lines.append(",".join(cells))
+        put(folder / name, "\n".join(lines) + "\n")
+    return folder
+
+
+def test_made_up_files_read_exactly(tmp_path):
+    read = opened(made_up(tmp_path, dataset04=[0, 1, 1, 0, 0]), strict=False)
+    assert read.revision == "batadal-full"
+    assert list(read.train.channels) == CHANNELS
+    expected = [[float(f"{k}.{j:02}") for j in range(43)] for k in range(4)]
+    assert_exact(read.train.values, np.array(expected))
+    assert read.train.time[0] == seconds("2014-01-06 00:00:00")
+    assert read.test.time[0] == seconds("2016-07-04 00:00:00")
+    assert read.test.time[5] == seconds("2017-01-04 00:00:00")
+    assert read.test.labels.tolist() == [0, 1, 1, 0, 0, 0, 0, 0]
+    assert read.test.breaks.tolist() == [0, 5]
+    assert read.train.step_s == read.test.step_s == 3600.0
+
+
+def test_tags_have_roles_and_units(tmp_path):
+    tags = {tag.name: tag for tag in opened(made_up(tmp_path), strict=False).train.tags}
+    assert [tag.role for tag in tags.values()].count("actuator") == 12
+    units = {name: tags[name].unit for name in ("L_T1", "F_PU1", "P_J14", "S_V2")}
+    assert units == {"L_T1": "m", "F_PU1": "l/s", "P_J14": "m", "S_V2": None}
+
+
+def test_rows_marked_unknown_are_ignored_and_told(tmp_path):
+    made_up(tmp_path, dataset04=[-999, -999, 1, 1, -999])
+    read = opened(tmp_path, strict=False)
+    assert read.release == "competition"
+    assert read.test.labels.tolist() == [-1, -1, 1, 1, -1, 0, 0, 0]
+    assert any("3 rows" in text and "-999" in text for text in read.notices)
+
+
+def test_a_flag_that_is_none_is_refused(tmp_path):
+    path = made_up(tmp_path, dataset04=[0, 0, 3, 0, 0]) / "dataset04.csv"
+    with refused(str(path), "ATT_FLAG", "data row 3 is 3", "copy the file again"):
+        opened(tmp_path, strict=False)
+
+
+@pytest.mark.parametrize("name", BEGINS)
+def test_a_file_cut_in_the_middle_of_a_row_is_refused(tmp_path, name):
+    path = made_up(tmp_path) / name
+    path.write_bytes(path.read_bytes()[:-60])
+    with refused(str(path), "copy it again"):
+        opened(tmp_path, strict=False)
+
+
+def test_a_missing_part_is_named(tmp_path):
+    (made_up(tmp_path) / "test_dataset.csv").unlink()
+    with refused(str(tmp_path), "dataset03.csv", "test_dataset", "batadal.net"):
+        opened(tmp_path, strict=False)
+
+
+def test_a_first_row_that_is_damaged_is_refused(tmp_path):
+    path = made_up(tmp_path, dataset04=["x", 0, 0, 0, 0]) / "dataset04.csv"
+    with refused(str(path)):
+        opened(tmp_path, strict=False)
+
+
+def test_short_files_are_refused(tmp_path):
+    path = made_up(tmp_path) / "dataset03.csv"
+    with refused(str(path), "4 rows", "8,761"):
+        opened(tmp_path)
+
+
+def test_there_are_no_adjusted_times(tmp_path):
+    with refused("BATADAL", "adjusted", "labels='built-in'"):
+        opened(made_up(tmp_path), strict=False, labels="adjusted")
+
+
+# ---- the real files ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def full():
+    return opened(HERE)
+
+
+@needs_batadal
+def test_the_real_files_have_the_counts_of_the_release(full):
+    assert full.release == "full"
+    assert full.train.values.shape == (8_761, 43)
+    assert full.test.values.shape == (4_177 + 2_089, 43)
+    assert full.test.breaks.tolist() == [0, 4_177]
+    assert full.train.breaks.tolist() == [0]
+    assert full.test.step_s == 3600.0
+    is_attack = full.test.labels == 1
+    assert int(is_attack.sum()) == 899
+    assert (int(is_attack[:4177].sum()), int(is_attack[4177:].sum())) == (492, 407)
+    assert len(full.test.attacks) == len(segments_of(is_attack)) == 14
+
+
+@needs_batadal
+def test_the_real_files_read_exactly(full):
+    def cells(name):
+        rows = rows_of((HERE / name).read_bytes())[1:]
+        time = np.array([seconds(row[0], "%d/%m/%y %H") for row in rows])
+        return time, table_of(row[1:-1] for row in rows)
+
+    time, values = cells("dataset03.csv")
+    assert_exact(full.train.values, values)
+    assert_exact(full.train.time, time)
+    (t4, v4), (t5, v5) = cells("dataset04.csv"), cells("test_dataset.csv")
+    assert_exact(full.test.values, np.concatenate([v4, v5]))
+    assert_exact(full.test.time, np.concatenate([t4, t5]))
+
+
+@needs_batadal
+def test_labels_are_the_flags_of_the_files(full):
+    flags = [
+        int(float(cell))
+        for name in ("dataset04.csv", "test_dataset.csv")
+        for cell in column_of((HERE / name).read_bytes(), "ATT_FLAG")
+    ]
+    assert full.test.labels.tolist() == flags
+
+
+@needs_batadal
+def test_the_list_labels_the_same_rows(full):
+    by_list = opened(HERE, labels="list")
+    np.testing.assert_array_equal(by_list.test.labels, full.test.labels)
+
+
+@needs_batadal
+def test_the_competition_s_labels_are_partly_unknown():
+    read = opened(HERE, release="competition")
+    assert PARTLY in read.digests
+    labels = read.test.labels
+    assert int((labels[:4177] == 1).sum()) == 219
+    assert int((labels == -1).sum()) == 3_958
+    assert int((labels[4177:] == 1).sum()) == 407
+    assert any("3,958" in text for text in read.notices)
+    flags = [
+        int(float(cell)) for cell in column_of((HERE / PARTLY).read_bytes(), "ATT_FLAG")
+    ]
+    expected = [-1 if flag == -999 else flag for flag in flags]
+    assert labels[:4177].tolist() == expected
+
+
+@needs_batadal
+def test_blanks_around_numbers_do_not_matter(full):
+    read = opened(HERE, release="competition")
+    rows = rows_of((HERE / PARTLY).read_bytes())[1:]
+    assert_exact(read.test.values[:4177], table_of(row[1:-1] for row in rows))
+
+
+@needs_batadal
+def test_attacks_have_targets_that_are_tags(full):
+    names = set(full.test.channels)
+    targets = {target for attack in full.test.attacks for target in attack.targets}
+    assert targets
+    assert targets <= names
+
+
+@needs_batadal
+def test_where_both_releases_are_there_full_is_read_and_told(full):
+    assert any("release='competition'" in text for text in full.notices)

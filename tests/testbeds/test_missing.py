@@ -1,0 +1,169 @@
+"""Cells without a number are held at the last one, and at nothing else."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline.testbeds.missing import HOLD_S, held, hold
+
+NAN = np.nan
+CHANNELS = ("LIT101", "P101")
+
+
+def column(*values):
+    return np.array(values, float).reshape(-1, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "breaks", "most_rows", "expected", "count"),
+    [
+        ([1, 2, 3], [0], 5, [1, 2, 3], 0),
+        ([1, NAN, 3], [0], 5, [1, 1, 3], 1),
+        ([1, NAN, NAN, 4], [0], 1, [1, 1, NAN, 4], 1),
+        ([1, NAN, NAN, NAN, 5, NAN], [0], 2, [1, 1, 1, NAN, 5, 5], 3),
+        ([1, NAN, 3], [0], 0, [1, NAN, 3], 0),
+        ([NAN, 2, NAN], [0], 5, [NAN, 2, 2], 1),
+        ([NAN, NAN, 3], [0], 5, [NAN, NAN, 3], 0),
+        ([NAN, NAN], [0], 5, [NAN, NAN], 0),
+        ([1, NAN, NAN], [0, 2], 5, [1, 1, NAN], 1),
+        ([1, NAN, NAN, 4, NAN], [0, 1, 4], 5, [1, NAN, NAN, 4, NAN], 0),
+        ([np.inf, NAN], [0], 5, [np.inf, np.inf], 1),
+    ],
+)
+def test_values_are_held_as_worked_by_hand(values, breaks, most_rows, expected, count):
+    filled, counts = held(column(*values), np.array(breaks), most_rows)
+    np.testing.assert_array_equal(filled, column(*expected))
+    assert counts.tolist() == [count]
+
+
+def test_the_given_values_are_left_as_they_are():
+    values = column(1, NAN)
+    held(values, np.array([0]), 5)
+    assert np.isnan(values[1, 0])
+
+
+@st.composite
+def holed(draw):
+    """Draw values that name their own row and column, some missing, and breaks."""
+    n_rows, n_channels = draw(st.integers(1, 30)), draw(st.integers(1, 3))
+    values = np.arange(n_rows)[:, None] + 1000.0 * np.arange(n_channels)
+    share = draw(st.sampled_from([0.1, 0.5, 0.9]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    values[rng.random(values.shape) < share] = NAN
+    inner = draw(st.sets(st.integers(0, n_rows - 1), max_size=4))
+    return values, np.array(sorted(inner | {0})), draw(st.integers(0, 6))
+
+
+@settings(max_examples=100, deadline=None)
+@given(holed())
+def test_a_held_value_is_the_last_of_its_tag_within_the_limit_and_the_run(drawn):
+    values, breaks, most_rows = drawn
+    filled, _ = held(values, breaks, most_rows)
+    for (row, k), value in np.ndenumerate(filled):
+        run = breaks[breaks <= row].max()
+        earlier = [r for r in range(run, row + 1) if not np.isnan(values[r, k])]
+        if earlier and row - earlier[-1] <= most_rows:
+            assert value == earlier[-1] + 1000 * k
+        else:
+            assert np.isnan(value)
+
+
+@settings(max_examples=50, deadline=None)
+@given(holed())
+def test_what_was_read_stays_and_counts_are_the_cells_that_changed(drawn):
+    values, breaks, most_rows = drawn
+    filled, counts = held(values, breaks, most_rows)
+    is_read = ~np.isnan(values)
+    np.testing.assert_array_equal(filled[is_read], values[is_read])
+    assert counts.tolist() == (np.isnan(values) & ~np.isnan(filled)).sum(0).tolist()
+
+
+@settings(max_examples=50, deadline=None)
+@given(holed(), st.integers(0, 29))
+def test_later_rows_change_nothing_before_them(drawn, cut):
+    values, breaks, most_rows = drawn
+    cut = min(cut + 1, len(values))
+    whole, _ = held(values, breaks, most_rows)
+    part, _ = held(values[:cut], breaks[breaks < cut], most_rows)
+    np.testing.assert_array_equal(part, whole[:cut])
+
+
+@settings(max_examples=30, deadline=None)
+@given(holed())
+def test_to_hold_twice_as_long_keeps_what_was_held(drawn):
+    values, breaks, most_rows = drawn
+    short, _ = held(values, breaks, most_rows)
+    long, _ = held(values, breaks, 2 * most_rows + 1)
+    is_known = ~np.isnan(short)
+    np.testing.assert_array_equal(long[is_known], short[is_known])
+
+
+def told_of(values, **options):
+    given = {"channels": CHANNELS, "step_s": 10.0, "place": "test"} | options
+    breaks = np.array([0])
+    return hold(np.array(values, float), breaks, **given)
+
+
+def test_nothing_is_told_where_nothing_was_missing():
+    filled, told = told_of([[1, 2], [3, 4]])
+    assert filled.tolist() == [[1, 2], [3, 4]]
+    assert told == []
+
+
+def test_what_was_held_is_told_by_tag():
+    values = [[1, 2], [NAN, NAN], [NAN, 4]]
+    filled, told = told_of(values, hold_s=30)
+    assert filled.tolist() == [[1, 2], [1, 2], [1, 4]]
+    assert told == [
+        "test: 3 missing cells were held at the last value for up to 30 s: "
+        "LIT101 (2), P101 (1)."
+    ]
+
+
+def test_what_could_not_be_held_is_told_too():
+    values = [[1, NAN], [NAN, 2], [NAN, 3]]
+    filled, told = told_of(values, hold_s=10)
+    np.testing.assert_array_equal(filled, [[1, NAN], [1, 2], [NAN, 3]])
+    assert told == [
+        "test: 1 missing cells were held at the last value for up to 10 s: LIT101 (1).",
+        "test: 2 cells have no number, for more than 10 s had passed since the last: "
+        "LIT101 (1), P101 (1).",
+    ]
+
+
+def test_many_tags_are_told_in_short():
+    channels = [f"T{k}" for k in range(9)]
+    _, (told,) = told_of([[1.0] * 9, [NAN] * 9], channels=channels)
+    assert told.endswith("T0 (1), T1 (1), T2 (1), T3 (1) and 5 more.")
+    assert "9 missing cells" in told
+
+
+def test_a_value_is_held_for_a_minute_unless_said_otherwise():
+    values = column(1, *[NAN] * 9)
+    filled, _ = told_of(values, channels=CHANNELS[:1])
+    assert HOLD_S == 60.0
+    assert np.isnan(filled).ravel().tolist() == [False] * 7 + [True] * 3
+
+
+@pytest.mark.parametrize(("step_s", "hold_s"), [(0.1, 0.3), (0.2, 0.6), (0.1, 0.7)])
+def test_a_limit_of_whole_steps_holds_them_all(step_s, hold_s):
+    values = column(1, *[NAN] * 9)
+    filled, _ = told_of(values, channels=CHANNELS[:1], step_s=step_s, hold_s=hold_s)
+    assert int((~np.isnan(filled)).sum()) == 1 + round(hold_s / step_s)
+
+
+@pytest.mark.parametrize(("step_s", "hold_s"), [(0.1, 0.3), (0.2, 0.6), (10.0, 60)])
+def test_the_limit_is_one_of_time_where_time_is_known(step_s, hold_s):
+    n_held = round(hold_s / step_s)
+    values = np.resize([1.0, *[NAN] * 9], (2000, 1))
+    time = 1_794_700_800 + step_s * np.arange(2000)
+    known = {"channels": CHANNELS[:1], "step_s": step_s, "hold_s": hold_s}
+    filled, _ = told_of(values, time=time, **known)
+    expected = np.arange(2000) % 10 <= n_held
+    np.testing.assert_array_equal(~np.isnan(filled[:, 0]), expected)
+    # A little later, and the last of them lies beyond the limit.
+    time[np.arange(2000) % 10 >= 3] += 0.4 * step_s
+    filled, _ = told_of(values, time=time, **known)
+    expected = np.arange(2000) % 10 < n_held
+    np.testing.assert_array_equal(~np.isnan(filled[:, 0]), expected)
