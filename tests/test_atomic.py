@@ -70,9 +70,7 @@ def visible(folder):
 
 def kill_while(patch, write):
     """Run until the patched call is reached, then kill."""
-    program = WAIT.format(
-        tests=str(Path(__file__).parent), patch=patch, write=write
-    )
+    program = WAIT.format(tests=str(Path(__file__).parent), patch=patch, write=write)
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
     )

@@ -692,3 +692,64 @@ def test_notices_and_pauses_are_part_of_the_audit(tmp_path):
     assert "test: lacks 3,300 s after 2026-11-15 09:04:50." in notes
     assert notes[-1].startswith("No attacks.csv and no column 'label' in test")
     assert audit.files[1].gaps == 1
+
+
+def test_two_tables_of_one_kind_are_refused(tmp_path):
+    folder = plant(tmp_path / "mine")
+    frame().write_parquet(folder / "train.parquet")
+    said = refusal(folder)
+    assert "train.parquet and train.csv" in said
+    assert "take one away" in said
+
+
+def test_two_lists_of_attacks_are_refused(tmp_path):
+    said = refusal(plant(tmp_path / "mine", attacks=ATTACKS, incidents=ATTACKS))
+    assert "attacks.csv and incidents.csv" in said
+
+
+def test_a_tag_named_twice_is_refused(tmp_path):
+    tags = f"tag,role\n{CHANNELS[0]},sensor\n{CHANNELS[0]},actuator\n"
+    assert f"names {CHANNELS[0]!r} twice" in refusal(plant(tmp_path / "m", tags=tags))
+
+
+def test_a_line_with_too_many_cells_is_refused(tmp_path):
+    tags = f"tag,role\n{CHANNELS[0]},sensor,actuator\n"
+    assert "line 2 has more cells" in refusal(plant(tmp_path / "mine", tags=tags))
+
+
+def test_roles_may_be_written_in_capitals(tmp_path):
+    found = open_testbed(
+        plant(tmp_path / "mine", tags=f"tag,role\n{CHANNELS[0]},Ignore\n")
+    )
+    assert CHANNELS[0] not in found.train.channels
+
+
+@pytest.mark.parametrize("option", ["labels", "release"])
+def test_a_choice_that_a_folder_does_not_have_is_refused(tmp_path, option):
+    with pytest.raises(StreamError, match=f"`{option}` is an option of published"):
+        open_testbed(plant(tmp_path / "mine"), **{option: "list"})
+
+
+def test_a_step_that_is_far_too_small_is_refused(tmp_path):
+    said = refusal(plant(tmp_path / "mine", plant="step_s = 1e-6\n"))
+    assert "state a larger step_s" in said
+
+
+def test_one_stamp_that_is_far_off_is_refused(tmp_path):
+    train = melted(frame())
+    stray = train.head(1).with_columns(time=pl.lit("1970-01-01 00:00:00"))
+    stray = stray.select(train.columns).cast(train.schema)
+    said = refusal(plant(tmp_path / "mine", train=pl.concat([stray, train])))
+    assert "1970-01-01" in said
+    assert "far off" in said
+
+
+def test_different_steps_of_train_and_test_are_told(tmp_path):
+    test = frame(first=3600).gather_every(2)
+    found = open_testbed(plant(tmp_path / "mine", test=test))
+    assert any("Train has a row each" in text for text in found.notices)
+
+
+def test_a_tag_called_label_is_refused_in_a_long_table(tmp_path):
+    train = melted(frame().with_columns(label=pl.lit(0.0)))
+    assert "would learn them" in refusal(plant(tmp_path / "mine", train=train))

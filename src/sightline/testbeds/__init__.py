@@ -109,6 +109,7 @@ def open_testbed(
     if is_simulated:
         testbed = _simulated(progress, simulation)
     elif found is None:
+        _refuse_for_folder(name, release=release, labels=labels)
         testbed = read_folder(name)
     else:
         reader, folder, edition = found
@@ -199,6 +200,16 @@ def _reader_of(
             f"(--root): {reader.card.where}"
         )
     return reader, root, release or edition or None
+
+
+def _refuse_for_folder(name: str | Path, **options: str | None) -> None:
+    """Refuse what one's own plant does not have, rather than pass over it."""
+    for option, value in options.items():
+        if value is not None:
+            raise StreamError(
+                f"`{option}` is an option of published testbeds; {name} is a folder "
+                "with one's own plant and has no such choice."
+            )
 
 
 def _read(

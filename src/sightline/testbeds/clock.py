@@ -103,6 +103,9 @@ def _parsed(
         stripped = stripped.str.replace(r"^(\d{4}-\d\d-\d\d) ", "${1}T")
         stripped = stripped.str.replace(r"\s*[Zz]$", "+0000")
         stripped = stripped.str.replace(r"\s*([+-]\d\d):?(\d\d)$", "${1}${2}")
+        stripped = stripped.str.replace(
+            r"(:\d\d(?:\.\d+)?)\s*([+-]\d\d)$", "${1}${2}00"
+        )
     formats = (time_format,) if time_format else _FORMATS
     tried = [
         stripped.str.to_datetime(form, time_unit="us", strict=False) for form in formats

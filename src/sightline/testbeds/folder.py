@@ -68,8 +68,13 @@ def read_folder(root: str | Path) -> Testbed:
             f"{folder}: time stamps of one table carry a zone and those of the other "
             "do not: state timezone in plant.toml."
         )
+    if train.step_s != test.step_s:
+        notices.append(
+            f"Train has a row each {train.step_s:g} s and test one each "
+            f"{test.step_s:g} s; state step_s in plant.toml if they should not differ."
+        )
     tags = _tags(told_tags, train.channels, notices)
-    listed_in = _find(folder, "attacks", ".csv") or _find(folder, "incidents", ".csv")
+    listed_in = _only(folder, ["attacks.csv", "incidents.csv"])
     incidents = _incidents(listed_in, test.is_utc, settings) if listed_in else ()
     if listed_in is None and test.labels is None:
         notices.append(
@@ -96,18 +101,23 @@ def read_folder(root: str | Path) -> Testbed:
     )
 
 
-def _find(folder: Path, stem: str, *suffixes: str) -> Path | None:
-    for suffix in suffixes or _SUFFIXES:
-        if (folder / f"{stem}{suffix}").is_file():
-            return folder / f"{stem}{suffix}"
-    return None
+def _only(folder: Path, names: Sequence[str]) -> Path | None:
+    """Return the one of several files that is there; refuse two."""
+    with reading(folder):
+        found = [folder / name for name in names if (folder / name).is_file()]
+    if len(found) > 1:
+        raise FileError(
+            f"{folder}: has both {found[0].name} and {found[1].name}, and only one of "
+            "them would be read: take one away."
+        )
+    return found[0] if found else None
 
 
 def _table_path(folder: Path, name: str) -> Path:
     with reading(folder):
         if not folder.is_dir():
             raise FileError(f"{folder}: there is no such folder.")
-        found = _find(folder, name)
+    found = _only(folder, [f"{name}{suffix}" for suffix in _SUFFIXES])
     if found is None:
         raise FileError(
             f"{folder}: has neither {name}.csv nor {name}.parquet; a plant's folder "
@@ -153,12 +163,13 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
     lines = text.splitlines()
     separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
     rows = []
-    for row in csv.DictReader(lines, delimiter=separator):
-        cleaned = {
-            (k or "").strip().lower(): (v or "").strip()
-            for k, v in row.items()
-            if isinstance(v, str | None)
-        }
+    for line, row in enumerate(csv.DictReader(lines, delimiter=separator), start=2):
+        if None in row:
+            raise FileError(
+                f"{path}: line {line} has more cells than the header has columns: "
+                "separate several tags by ';', and put text with commas in quotes."
+            )
+        cleaned = {k.strip().lower(): (v or "").strip() for k, v in row.items()}
         rows.append({_ALIASES.get(k, k): v for k, v in cleaned.items()})
     missing = [name for name in needed if rows and name not in rows[0]]
     if missing:
@@ -173,7 +184,12 @@ def _told_tags(path: Path) -> dict[str, dict[str, str]]:
     """Return what tags.csv says, by tag."""
     if not path.is_file():
         return {}
-    return {row["tag"]: row for row in _rows(path, ["tag"])}
+    told: dict[str, dict[str, str]] = {}
+    for row in _rows(path, ["tag"]):
+        if row["tag"] in told:
+            raise FileError(f"{path}: names {row['tag']!r} twice: keep one line.")
+        told[row["tag"]] = row | {"role": row.get("role", "").lower()}
+    return told
 
 
 def _tags(
@@ -337,9 +353,11 @@ def _beyond(
 ) -> list[str]:
     """Return a sentence on incidents that no row saw, and on tags nobody records."""
     told = []
-    seen = {attack.id for recording in recordings for attack in recording.attacks}
     for incident in incidents:
-        if incident.id in seen:
+        span = (incident.start, incident.end)
+        if any(
+            r.time is not None and rows_within(r.time, span).any() for r in recordings
+        ):
             continue
         is_inside = any(
             r.time is not None and r.time[0] <= incident.start <= r.time[-1]

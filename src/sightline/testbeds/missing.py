@@ -65,7 +65,7 @@ def hold(
     if counts.any():
         told.append(
             f"{place}: {int(counts.sum()):,} missing cells were held at the last value "
-            f"for up to {hold_s:g} s: {_counted(counts, channels)}."
+            f"for up to {hold_s:g} s: {counted(counts, channels)}."
         )
     return filled, told + left_open(filled, channels, place, hold_s)
 
@@ -79,11 +79,12 @@ def left_open(
         return []
     return [
         f"{place}: {int(counts.sum()):,} cells have no number, for more than "
-        f"{hold_s:g} s had passed since the last: {_counted(counts, channels)}."
+        f"{hold_s:g} s had passed since the last: {counted(counts, channels)}."
     ]
 
 
-def _counted(counts: Ints, channels: Sequence[str]) -> str:
+def counted(counts: Ints, channels: Sequence[str]) -> str:
+    """Return channels with their counts, those without one left out."""
     return listed(
         [f"{channels[k]} ({counts[k]:,})" for k in np.flatnonzero(counts).tolist()]
     )

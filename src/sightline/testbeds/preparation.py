@@ -1,7 +1,7 @@
 """Trimming, gap filling and down-sampling, each a named option; papers' conventions."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -75,8 +75,7 @@ class Preparation:
 
     def of(self, **options: object) -> "Preparation":
         """Return this with those options replaced that are not None."""
-        known = {field.name for field in fields(self)}
-        given = {k: v for k, v in options.items() if v is not None and k in known}
+        given = {name: value for name, value in options.items() if value is not None}
         return replace(self, **given)  # type: ignore[arg-type]
 
     def told(self) -> list[str]:

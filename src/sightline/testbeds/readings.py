@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import Floats, Ints, Labels, check_labels
+from sightline.checks import Bools, Floats, Ints, Labels, check_labels
 from sightline.errors import FileError, naming
 from sightline.files import brief, reading
 from sightline.segments import GAP_FACTOR, breaks_from_time
+from sightline.testbeds.attack_tables import stamp
 from sightline.testbeds.base import listed
 from sightline.testbeds.clock import seconds_from
 from sightline.testbeds.discovery import SourceFile, find_header
-from sightline.testbeds.missing import HOLD_S, hold, left_open
+from sightline.testbeds.missing import HOLD_S, counted, hold, left_open
 
 _TIME = ("time", "timestamp", "datetime", "date_time", "date")
 _TAG = ("tag", "tagname", "tag_name", "point")
@@ -25,6 +26,8 @@ _GOOD = ("good", "ok", "valid", "true")
 # OPC: the two highest of eight bits say good.
 _OPC_GOOD = 192
 _INFER_ROWS = 10_000
+# A grid may have so many times the rows of the table it is made of.
+_MOST_GROWTH = 1000
 _NOTHING_LEFT = "tags.csv leaves no tag of it, for the role of all is ignore."
 # What polars calls a second column of one name.
 _REPEATED = re.compile(r"_duplicated_\d+$")
@@ -52,6 +55,7 @@ class _Source:
     place: str
     settings: PlantSettings
     ignored: frozenset[str]
+    time_name: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,7 +97,7 @@ def read_readings(
         path=path,
         zone=settings.timezone,
         time_format=settings.time_format,
-        series=None if tag_name is None else table[tag_name].to_list(),
+        series=None if tag_name is None else table[tag_name].rank("dense"),
     )
     source = _Source(
         table=table,
@@ -104,10 +108,11 @@ def read_readings(
         place=path.name,
         settings=settings,
         ignored=frozenset(ignored),
+        time_name=time_name,
     )
     if tag_name is not None:
         return _long(source, tag_name)
-    return _wide(source, time_name)
+    return _wide(source)
 
 
 def _table(path: Path) -> Any:
@@ -177,11 +182,11 @@ def _csv(path: Path) -> Any:
     )
 
 
-def _wide(source: _Source, time_name: str) -> Readings:
+def _wide(source: _Source) -> Readings:
     """Take each column as a tag; short gaps get rows of their own, without values."""
     table, time, place = source.table, source.time, source.place
     label_name = source.names.get(_LABEL)
-    aside = {time_name, label_name, *source.ignored}
+    aside = {source.time_name, label_name, *source.ignored}
     channels = [column for column in table.columns if column not in aside]
     if not channels and source.ignored:
         raise FileError(f"{source.path}: {_NOTHING_LEFT}")
@@ -194,14 +199,16 @@ def _wide(source: _Source, time_name: str) -> Readings:
     labels = None
     if label_name is not None:
         with naming(source.path):
-            labels = check_labels(table[label_name].to_numpy(), label_name)
+            labels = check_labels(_plain(table[label_name]), label_name)
     order = _in_order(time, place, notices)
     if order is not None:
         time, values = time[order], values[order]
         labels = None if labels is None else labels[order]
     hold_s = source.settings.hold_s
     step_s = source.settings.step_s or _median_step(time, source.path)
-    taken, filled_time = _without_short_gaps(time, step_s, hold_s)
+    lost = _lost_rows(time, step_s, hold_s)
+    _check_growth(len(time) + int(lost.sum()), len(time), source, step_s)
+    taken, filled_time = _without_short_gaps(time, lost, step_s)
     n_filled = int((taken < 0).sum())
     if n_filled:
         notices.append(
@@ -239,16 +246,12 @@ def _wide(source: _Source, time_name: str) -> Readings:
 def _long(source: _Source, tag_name: str) -> Readings:
     """Put each tag's readings on one grid: the last one at or before each step."""
     table, names, time, place = source.table, source.names, source.time, source.place
-    notices: list[str] = []
+    notices = _not_read(source, tag_name)
     values = _numbers(table[names["value"]], source.path, place, notices)
     if "quality" in names:
         is_bad = _bad_quality(table[names["quality"]], place, notices)
         values = np.where(is_bad, np.nan, values)
-    tags = table[tag_name]
-    channels = [tag for tag in sorted(set(tags)) if tag not in source.ignored]
-    if not channels:
-        raise FileError(f"{source.path}: {_NOTHING_LEFT}")
-    is_read = ~np.isnan(values)
+    channels, parts = _by_tag(table[tag_name], time, ~np.isnan(values), source)
     step_s, hold_s = source.settings.step_s, source.settings.hold_s
     if step_s is None:
         step_s = _median_step(np.unique(time), source.path)
@@ -258,30 +261,16 @@ def _long(source: _Source, tag_name: str) -> Readings:
         )
     # The last step is at or after the last reading, which would be lost otherwise.
     n_steps = int(np.ceil((time.max() - time.min()) / step_s - 1e-6)) + 1
+    _check_growth(n_steps, len(np.unique(time)), source, step_s)
     grid = time.min() + step_s * np.arange(n_steps)
-    names_read = tags.to_numpy()
-    placed = np.full((len(grid), len(channels)), np.nan)
-    n_held = np.zeros(len(channels), np.int64)
-    for k in range(len(channels)):
-        mine = np.flatnonzero((names_read == channels[k]) & is_read)
-        mine = mine[np.argsort(time[mine], kind="stable")]
-        if not len(mine):
-            continue
-        # A millionth of a second for what a float cannot hold.
-        last = np.searchsorted(time[mine], grid + 1e-6, side="right") - 1
-        age = np.where(last >= 0, grid - time[mine][last], np.inf)
-        # A reading since the last step is the step's own; an older one is held.
-        is_own = age < step_s - 1e-6
-        fresh = is_own | (age <= hold_s + 1e-6)
-        placed[fresh, k] = values[mine][last[fresh]]
-        n_held[k] = int((fresh & ~is_own).sum())
-    if n_held.any():
-        held = [f"{channels[k]} ({n_held[k]:,})" for k in np.flatnonzero(n_held)]
-        notices.append(
-            f"{place}: {int(n_held.sum()):,} cells without a reading of their own were "
-            f"held at the last value for up to {hold_s:g} s: {listed(held)}."
+    placed = np.full((n_steps, len(channels)), np.nan)
+    counts = np.zeros((len(channels), 2), np.int64)
+    for k, mine in enumerate(parts):
+        placed[:, k], *counts[k] = _on_grid(
+            time[mine], values[mine], grid, step_s=step_s, hold_s=hold_s
         )
-    placed_readings = _without_empty(
+    notices += _told_of_grid(counts, channels, place, hold_s)
+    made = _without_empty(
         Readings(
             channels=tuple(channels),
             values=placed,
@@ -294,8 +283,95 @@ def _long(source: _Source, tag_name: str) -> Readings:
         ),
         place,
     )
-    open_still = left_open(placed_readings.values, channels, place, hold_s)
-    return replace(placed_readings, notices=(*placed_readings.notices, *open_still))
+    open_still = left_open(made.values, channels, place, hold_s)
+    return replace(made, notices=(*made.notices, *open_still))
+
+
+def _not_read(source: _Source, tag_name: str) -> list[str]:
+    """Tell of columns of a long table that nobody asked for."""
+    known = {tag_name, source.time_name}
+    known |= {
+        source.names[name] for name in ("value", "quality") if name in source.names
+    }
+    others = [column for column in source.table.columns if column not in known]
+    if not others:
+        return []
+    return [
+        f"{source.place}: {listed(others)} is no part of a reading and is not read."
+    ]
+
+
+def _by_tag(
+    tags: Any, time: Floats, is_read: Bools, source: _Source
+) -> tuple[list[str], list[Ints]]:
+    """Return the tags, and for each its good readings in the order of time."""
+    all_tags = sorted(set(tags))
+    if _LABEL in (tag.lower() for tag in all_tags):
+        raise FileError(
+            f"{source.path}: has a tag called {_LABEL!r}: labels of a long table "
+            "belong into attacks.csv, or a detector would learn them."
+        )
+    codes = tags.rank("dense").to_numpy() - 1
+    order = np.lexsort((np.arange(len(time)), time, codes))
+    order = order[is_read[order]]
+    bounds = np.searchsorted(codes[order], np.arange(len(all_tags) + 1))
+    kept = [k for k, tag in enumerate(all_tags) if tag not in source.ignored]
+    if not kept:
+        raise FileError(f"{source.path}: {_NOTHING_LEFT}")
+    return (
+        [all_tags[k] for k in kept],
+        [order[bounds[k] : bounds[k + 1]] for k in kept],
+    )
+
+
+def _on_grid(
+    time: Floats, values: Floats, grid: Floats, *, step_s: float, hold_s: float
+) -> tuple[Floats, int, int]:
+    """Return a tag's value at each step, how many were held, how many passed over."""
+    placed = np.full(len(grid), np.nan)
+    if not len(time):
+        return placed, 0, 0
+    # A millionth of a second for what a float cannot hold.
+    last = np.searchsorted(time, grid + 1e-6, side="right") - 1
+    age = np.where(last >= 0, grid - time[last], np.inf)
+    # A reading since the last step is the step's own; an older one is held.
+    is_own = age < step_s - 1e-6
+    is_fresh = is_own | (age <= hold_s + 1e-6)
+    placed[is_fresh] = values[last[is_fresh]]
+    n_passed = len(time) - len(np.unique(last[is_own]))
+    return placed, int((is_fresh & ~is_own).sum()), n_passed
+
+
+def _told_of_grid(
+    counts: Ints, channels: Sequence[str], place: str, hold_s: float
+) -> list[str]:
+    held, passed = counts.T
+    told = []
+    if held.any():
+        told.append(
+            f"{place}: {int(held.sum()):,} cells without a reading of their own were "
+            f"held at the last value for up to {hold_s:g} s: "
+            f"{counted(held, channels)}."
+        )
+    if passed.any():
+        told.append(
+            f"{place}: {int(passed.sum()):,} readings were passed over for a later one "
+            f"of the same step: {counted(passed, channels)}."
+        )
+    return told
+
+
+def _check_growth(n_rows: int, n_before: int, source: _Source, step_s: float) -> None:
+    """Refuse a grid that is mostly made up: a stray stamp, or too small a step."""
+    if n_rows > _MOST_GROWTH * n_before + 1_000_000:
+        first, last = (
+            stamp(float(at)) for at in (source.time.min(), source.time.max())
+        )
+        raise FileError(
+            f"{source.path}: rows each {step_s:g} s from {first} to {last} would be "
+            f"{n_rows:,} where it has {n_before:,} time stamps: state a larger step_s "
+            "in plant.toml, or take out a time stamp that is far off."
+        )
 
 
 def _without_empty(readings: Readings, place: str) -> Readings:
@@ -343,6 +419,15 @@ def _numbers(column: Any, path: Path, place: str, notices: list[str]) -> Floats:
             "the table, or give it the role ignore in tags.csv."
         )
     return np.asarray(numbers.fill_null(float("nan")).to_numpy(), np.float64)
+
+
+def _plain(column: Any) -> Any:
+    """Return a column as numpy has it; numbers of 128 bits as floats."""
+    import polars as pl
+
+    if column.dtype in (pl.Int128, pl.UInt128):
+        column = column.cast(pl.Float64)
+    return column.to_numpy()
 
 
 def _bad_quality(column: Any, place: str, notices: list[str]) -> Any:
@@ -400,13 +485,15 @@ def _median_step(time: Floats, path: Path) -> float:
     return float(np.median(steps))
 
 
-def _without_short_gaps(
-    time: Floats, step_s: float, hold_s: float
-) -> tuple[Ints, Floats]:
-    """Return the row to take for each row of the grid, -1 where one is put in."""
+def _lost_rows(time: Floats, step_s: float, hold_s: float) -> Ints:
+    """Return how many rows lack between each row and the next, in short gaps."""
     steps = np.diff(time)
     is_short = (steps > GAP_FACTOR * step_s) & (steps <= hold_s + step_s)
-    lost = np.where(is_short, np.rint(steps / step_s).astype(np.int64) - 1, 0)
+    return np.where(is_short, np.rint(steps / step_s).astype(np.int64) - 1, 0)
+
+
+def _without_short_gaps(time: Floats, lost: Ints, step_s: float) -> tuple[Ints, Floats]:
+    """Return the row to take for each row of the grid, -1 where one is put in."""
     repeat = np.append(lost + 1, 1)
     taken = np.repeat(np.arange(len(time)), repeat)
     since = np.arange(len(taken)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
