@@ -6,6 +6,7 @@ copy, and is read anew.
 """
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,8 +38,11 @@ def parsed_once(
         return known
     parsed = parse()
     try:
-        for older in folder.glob(f"{_literal(stem)}.*.parquet"):
-            older.unlink()
+        for older in folder.glob("*.parquet"):
+            if re.fullmatch(
+                rf"{re.escape(stem)}\.[0-9a-f]{{20}}\.\d+\.parquet", older.name
+            ):
+                older.unlink()
         with staged_file(copy) as partial:
             _write_copy(parsed, partial)
     except (FileError, OSError):
@@ -89,7 +93,7 @@ def _read_copy(path: Path) -> ParsedFile | None:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             kept = json.loads(file.schema_arrow.metadata[b"sightline"])
-            channels = tuple(kept["channels"])
+            channels, notices = tuple(kept["channels"]), tuple(kept["notices"])
             n_rows, width = file.metadata.num_rows, max(len(channels), 1)
             values, time = np.empty((n_rows, width)), np.empty(n_rows)
             has_labels = "label" in file.schema_arrow.names
@@ -112,10 +116,5 @@ def _read_copy(path: Path) -> ParsedFile | None:
         values=values if channels else values[:, :0],
         time=time,
         labels=labels,
-        notices=tuple(kept["notices"]),
+        notices=notices,
     )
-
-
-def _literal(text: str) -> str:
-    """Return a glob pattern that matches a text and nothing else."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in text)

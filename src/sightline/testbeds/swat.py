@@ -181,9 +181,13 @@ def _labelled(
 
 def _labels(texts: Any, part: Part, notices: list[str]) -> Labels:
     """Return 0 for Normal, 1 for Attack, also where it is misspelt."""
-    words = texts.str.replace_all(" ", "")
-    is_attack = words == "Attack"
-    wrong = ~(is_attack | (words == "Normal")).fill_null(False)
+    is_plain = texts.is_in(["Normal", "Attack"]).fill_null(False)
+    is_attack = (texts == "Attack").fill_null(False)
+    if not is_plain.all():
+        words = texts.str.replace_all(" ", "")
+        is_attack = (words == "Attack").fill_null(False)
+        is_plain = is_attack | (words == "Normal").fill_null(False)
+    wrong = ~is_plain
     if wrong.any():
         row = int(wrong.arg_max() or 0)
         why = (

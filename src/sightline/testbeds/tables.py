@@ -12,7 +12,7 @@ from sightline.files import brief, reading
 from sightline.testbeds.discovery import Layout, SourceFile, cells
 
 # Rows parsed before they are put in their place.
-_BATCH_ROWS = 131_072
+_BATCH_ROWS = 32_768
 _TAIL_BYTES = 65_536
 
 
