@@ -86,8 +86,8 @@ class Evaluation:
     """All that was measured on one stream. An undefined value is None.
 
     `intervals` and `floor` hold a 95% interval and a chance floor for each figure;
-    with `bootstrap`, they are None where they were not asked for. `repairs` and
-    `verdict_counts` are None until the parts that measure them exist.
+    with `bootstrap`, they are None where they were not asked for, and so are
+    `diagnosis`, `repairs` and `verdict_counts`, which also need an attack.
     """
 
     stream: StreamFacts
@@ -107,6 +107,7 @@ class Evaluation:
     provenance: dict[str, Any]
     intervals: dict[str, Any] | None = None
     floor: dict[str, Any] | None = None
+    diagnosis: dict[str, Any] | None = None
     repairs: dict[str, Any] | None = None
     verdict_counts: dict[str, int] | None = None
     bootstrap: dict[str, Any] | None = None

@@ -182,3 +182,49 @@ def merged(moments: Sequence[Moments]) -> Moments:
     for part in moments[1:]:
         whole = whole + part
     return whole
+
+
+def moments_of(rows: Floats) -> Moments:
+    """Return the moments of rows that are in memory, at one go."""
+    mean = rows.mean(axis=0)
+    centered = rows - mean
+    squares = np.einsum("tj,tj->t", centered, centered)
+    return Moments(
+        count=len(rows),
+        mean=mean,
+        rest=centered.sum(axis=0),
+        second=centered.T @ centered,
+        cubic=squares @ centered,
+        fourth=float(squares @ squares),
+        first=rows[0].copy(),
+        constant=np.asarray((rows == rows[0]).all(axis=0)),
+    )
+
+
+class GrowingMoments:
+    """Moments of rows that arrive block by block."""
+
+    def __init__(self, n_channels: int) -> None:
+        self._sums = _Sums(n_channels)
+        self._blocks = 0
+        self._whole: Moments | None = None
+
+    def add(self, rows: Residuals) -> None:
+        """Take in some rows, however many."""
+        for start in range(0, len(rows), BLOCK_ROWS):
+            self._sums.add(rows[start : start + BLOCK_ROWS])
+            self._blocks += 1
+            if self._blocks % RUN_BLOCKS == 0:
+                self._take()
+
+    def _take(self) -> None:
+        part = self._sums.take()
+        self._whole = part if self._whole is None else self._whole + part
+
+    def value(self) -> Moments:
+        """Return the moments of all rows so far."""
+        if self._sums.count:
+            self._take()
+        if self._whole is None:
+            raise ValueError("no rows")
+        return self._whole

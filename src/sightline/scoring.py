@@ -25,8 +25,11 @@ Progress = Callable[[str, int, int], None]
 class Track:
     """Counts the rows of each stage for whoever watches."""
 
-    def __init__(self, progress: Progress | None, stream: ResidualStream) -> None:
+    def __init__(
+        self, progress: Progress | None, stream: ResidualStream, *, more_passes: int = 0
+    ) -> None:
         extra = stream.calibration.n_rows if stream.calibration else 0
+        extra += more_passes * stream.test.n_rows
         self.total = 2 * stream.train.n_rows + stream.test.n_rows + extra
         self.done = 0
         self.progress = progress
@@ -40,6 +43,11 @@ class Track:
                 self.progress(doing, self.done, self.total)
 
         return tick
+
+    def finish(self, doing: str) -> None:
+        """Say that all is done, where a stage needed fewer rows than it might have."""
+        if self.progress is not None and self.done < self.total:
+            self.progress(doing, self.total, self.total)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 from sightline import _version
 from sightline.alarms import QuantileRule
 from sightline.checks import ATTACK, NORMAL, Floats, Labels
+from sightline.diagnosis.diagnosed import diagnose, passes_over_test
 from sightline.errors import StreamError
 from sightline.evaluation import (
     Evaluation,
@@ -65,6 +66,7 @@ def evaluate(
     estimator: str = "ledoit-wolf",
     nonfinite: str = "error",
     intervals: bool = True,
+    diagnosis: bool = True,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -83,6 +85,8 @@ def evaluate(
         What to do with rows that hold a nan or an infinity.
     intervals : bool
         Whether to measure 95% intervals and chance floors.
+    diagnosis : bool
+        Whether to say why each attack was missed, by carrying out every repair.
     seed : int
         Of their random draws; the same seed gives the same intervals.
     progress : callable, optional
@@ -121,7 +125,10 @@ def evaluate(
         )
     plan = plan_windows(runs, labels, stream.test_breaks)
     collector = WindowCollector(plan, stream.p)
-    track = Track(progress, stream)
+    diagnosed = diagnosis and bool(attacks)
+    track = Track(
+        progress, stream, more_passes=passes_over_test(stream) if diagnosed else 0
+    )
     scored = score_stream(
         stream, labels, estimator, collector if attacks else None, track
     )
@@ -178,6 +185,25 @@ def evaluate(
         provenance=_provenance(stream),
         traces=_traces(stream, labels, scored, ranks, windows),
     )
+    if diagnosed:
+        found = diagnose(
+            stream,
+            labels,
+            attacks,
+            segments,
+            energy,
+            scored.reference,
+            train_limit=rule.threshold,
+            tick=track.stage("Diagnosing"),
+        )
+        track.finish("Diagnosing")
+        evaluation = replace(
+            evaluation,
+            segments=found.segments,
+            repairs=found.repairs,
+            verdict_counts=found.verdict_counts,
+            diagnosis=found.facts(),
+        )
     if intervals:
         evaluation = with_uncertainty(
             evaluation,
