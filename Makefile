@@ -1,6 +1,8 @@
 # Every target sets up .venv by itself, once; nothing is done twice.
 PYTHON ?= python3
 BIN := .venv/bin
+# Two test processes on two cores; more threads would only be in each other's way.
+export OPENBLAS_NUM_THREADS := 1
 
 .PHONY: demo test test-all check bench clean
 

@@ -102,6 +102,10 @@ def evaluate_command(
         bool,
         typer.Option("--no-intervals", help="Leave out intervals and chance floors."),
     ] = False,
+    no_diagnosis: Annotated[
+        bool,
+        typer.Option("--no-diagnosis", help="Leave out why each attack was missed."),
+    ] = False,
     drop_nonfinite: Annotated[
         bool, typer.Option("--drop-nonfinite", help="Drop rows with nan or infinity.")
     ] = False,
@@ -142,6 +146,7 @@ def evaluate_command(
                             guard=guard,
                             nonfinite="drop" if drop_nonfinite else "error",
                             intervals=not no_intervals,
+                            diagnosis=not no_diagnosis,
                             progress=advance,
                         )
                     )

@@ -59,6 +59,23 @@ class Transfer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SideBySide:
+    """One attack of a testbed, and what became of it with each detector.
+
+    `verdicts` and `spaces` are by detector, of its first seed; `seen_by` are those that
+    detect it. `reading` is the paper's: evidence in one residual space that another,
+    pooled over more channels, does not show.
+    """
+
+    testbed: str
+    attack: str
+    verdicts: dict[str, str]
+    spaces: dict[str, str | None]
+    seen_by: tuple[str, ...]
+    reading: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Everything that can be said across results."""
 
@@ -66,6 +83,7 @@ class Comparison:
     agreement: tuple[Agreement, ...]
     transfer: tuple[Transfer, ...]
     differences: tuple[Difference, ...]
+    verdicts: tuple[SideBySide, ...]
     notices: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,9 +123,11 @@ def compare(
         by_testbed[result.testbed].append(result)
     agreement: list[Agreement] = []
     differences: list[Difference] = []
+    verdicts: list[SideBySide] = []
     notices: list[str] = []
     for testbed, here in by_testbed.items():
         detectors = _by_detector(here)
+        verdicts += _side_by_side(testbed, detectors)
         agreement += _agreements(testbed, detectors)
         pairing = Pairing(here, n_replicates=n_replicates, seed=seed, tick=tick)
         for first, second in combinations(detectors.values(), 2):
@@ -119,6 +139,7 @@ def compare(
         agreement=tuple(agreement),
         transfer=tuple(ranking_transfer(seeded)),
         differences=tuple(differences),
+        verdicts=tuple(verdicts),
         notices=tuple(notices),
     )
 
@@ -210,6 +231,62 @@ def _agreements(testbed: str, detectors: dict[str, list[Result]]) -> list[Agreem
             )
         )
     return found
+
+
+def _side_by_side(testbed: str, detectors: dict[str, list[Result]]) -> list[SideBySide]:
+    """Lay the verdicts of several detectors on the same attacks side by side."""
+    firsts = {name: seeds[0] for name, seeds in detectors.items()}
+    if len(firsts) < 2:
+        return []
+    base_name, base = next(iter(firsts.items()))
+    spans = spans_of(base)
+    places = {base_name: {i: i for i in range(len(spans))}}
+    for name, result in firsts.items():
+        if name != base_name:
+            places[name] = dict(match_segments(spans, spans_of(result)))
+    found = []
+    for i, segment in enumerate(base.evaluation.segments):
+        verdicts = {
+            name: str(result.evaluation.segments[places[name][i]].verdict)
+            for name, result in firsts.items()
+            if i in places[name]
+            and result.evaluation.segments[places[name][i]].verdict is not None
+        }
+        if verdicts:
+            found.append(_one_attack(testbed, segment.id, verdicts, firsts))
+    return found
+
+
+def _one_attack(
+    testbed: str, attack: str, verdicts: dict[str, str], results: dict[str, Result]
+) -> SideBySide:
+    spaces = {name: results[name].evaluation.stream.space for name in verdicts}
+    seen_by = tuple(name for name, word in verdicts.items() if word == "detected")
+    diluted = [name for name, word in verdicts.items() if word == "diluted"]
+    if len(seen_by) == len(verdicts):
+        reading = "seen by all"
+    elif not seen_by:
+        reading = "missed by all"
+    elif diluted:
+        reading = (
+            f"visible in {_space(seen_by[0], spaces)}, diluted in "
+            f"{_space(diluted[0], spaces)}"
+        )
+    else:
+        reading = f"seen by {', '.join(seen_by)}"
+    return SideBySide(
+        testbed=testbed,
+        attack=attack,
+        verdicts=verdicts,
+        spaces=spaces,
+        seen_by=seen_by,
+        reading=reading,
+    )
+
+
+def _space(name: str, spaces: dict[str, str | None]) -> str:
+    space = spaces[name]
+    return f"the residuals of {name}" if space is None else f"the {space} space"
 
 
 def spans_of(result: Result) -> list[tuple[float, float]]:

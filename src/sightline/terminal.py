@@ -16,6 +16,8 @@ from sightline.metrics.probe import AlarmMetrics
 NOT_KNOWN = "-"
 # More attacks than this are left to segments.csv.
 MOST_ATTACKS = 40
+# Of these so many are explained in words.
+MOST_MISSED = 12
 LEGEND = """\
 Alarms: energy above the 99th percentile of train energy (p99), nothing tuned;
 before it, where given, the detector's own rule.
@@ -65,7 +67,7 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         )
     parts: list[RenderableType] = [table, Text(LEGEND, style="dim")]
     if len(evaluations) == 1 and evaluations[0].segments:
-        parts.append(_attacks(evaluations[0]))
+        parts += [_attacks(evaluations[0]), *_missed(evaluations[0])]
     return Group(*parts, *_remarks(evaluations))
 
 
@@ -100,6 +102,24 @@ def _attacks(e: Evaluation) -> RenderableType:
         return Group(table, legend)
     more = Text(f"... and {hidden} more in segments.csv", style="dim")
     return Group(table, more, legend)
+
+
+def _missed(e: Evaluation) -> list[RenderableType]:
+    """Return why attacks were missed, and what to check first."""
+    if e.diagnosis is None:
+        return []
+    missed = [row for row in e.segments if row.verdict != "detected"]
+    parts: list[RenderableType] = []
+    if missed:
+        parts.append(Text("Why attacks were missed", style="bold"))
+    parts += [
+        Text(f"{row.id} ({row.verdict}): {row.sentence}")
+        for row in missed[:MOST_MISSED]
+    ]
+    if len(missed) > MOST_MISSED:
+        more = f"... and {len(missed) - MOST_MISSED} more in segments.csv"
+        parts.append(Text(more, style="dim"))
+    return [*parts, Text(str(e.diagnosis["advice"]), style="bold"), Text()]
 
 
 def _outweighed(e: Evaluation, i: int) -> str:
@@ -190,9 +210,24 @@ def comparison(compared: Comparison) -> RenderableType:
         _differences(compared),
         _agreement(compared),
         _transfer(compared),
+        _verdicts(compared),
     ]
     shown = [part for part in parts if isinstance(part, Table) and part.row_count]
     return Group(*shown, *(Text(f"- {notice}") for notice in compared.notices))
+
+
+def _verdicts(compared: Comparison) -> Table:
+    """Return one row for each attack that detectors do not all see."""
+    table = _table(
+        "Attacks that not every detector sees", ["testbed", "attack", "verdicts"], []
+    )
+    for row in compared.verdicts:
+        if row.reading != "seen by all":
+            told = ", ".join(f"{name}: {word}" for name, word in row.verdicts.items())
+            table.add_row(
+                row.testbed, Text(row.attack), Text(f"{told} ({row.reading})")
+            )
+    return table
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.checks import IGNORED, NORMAL, Bools, Floats, Ints, Labels
+from sightline.checks import IGNORED, NORMAL, Bools, Floats, Labels
 from sightline.diagnosis.calm import (
     BUDGET,
     CalmWindows,
+    Counts,
     Rung,
     coverage,
     coverages,
@@ -27,7 +28,7 @@ class Accumulated:
     """Running counts of rows above the limit, by each way to accumulate."""
 
     names: tuple[str, ...]
-    counts: tuple[Ints, ...]
+    counts: tuple[Counts, ...]
     is_above: tuple[Bools, ...]
     is_low: Bools
 

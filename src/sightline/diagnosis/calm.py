@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.checks import Bools, Floats, Ints
 from sightline.metrics.windows import matched_starts
 from sightline.segments import Segment
 
+Counts = npt.NDArray[np.int32]
 # A judgement needs this many calm windows, of at least so many rows.
 LEAST_WINDOWS = 20
 LEAST_ROWS = 20
@@ -57,17 +59,19 @@ def calm_windows(stretches: Sequence[Segment], length: int) -> CalmWindows | Non
         length = max(length // 2, LEAST_ROWS)
 
 
-def running_count(is_above: Bools) -> Ints:
+def running_count(is_above: Bools) -> Counts:
     """Return how many rows before each are above; windows follow by subtraction."""
-    return np.concatenate([[0], np.cumsum(is_above)])
+    counts = np.zeros(len(is_above) + 1, np.int32)
+    np.cumsum(is_above, out=counts[1:])
+    return counts
 
 
-def coverage(counts: Ints, segment: Segment) -> float:
+def coverage(counts: Counts, segment: Segment) -> float:
     """Return the share of an attack's rows that are above."""
     return float(counts[segment.stop] - counts[segment.start]) / segment.length
 
 
-def coverages(counts: Ints, windows: CalmWindows) -> Floats:
+def coverages(counts: Counts, windows: CalmWindows) -> Floats:
     """Return the share of each window's rows that are above."""
     return np.asarray((counts[windows.stops] - counts[windows.starts]) / windows.length)
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sightline.checks import NORMAL, Floats, Ints, Labels
+from sightline.checks import NORMAL, Floats, Labels
 from sightline.diagnosis.calm import (
     CalmWindows,
+    Counts,
     coverage,
     coverages,
     judged,
@@ -240,7 +241,7 @@ def _bought(
     return also, more
 
 
-def _is_shown(counts: Ints, segment: Segment, windows: CalmWindows | None) -> bool:
+def _is_shown(counts: Counts, segment: Segment, windows: CalmWindows | None) -> bool:
     if windows is None:
         return False
     return judged(coverage(counts, segment), coverages(counts, windows)).visible

@@ -10,6 +10,7 @@ from sightline.diagnosis.accumulation import Accumulated, accumulated
 from sightline.diagnosis.calm import (
     BUDGET,
     CalmWindows,
+    Counts,
     Rung,
     calm_windows,
     coverage,
@@ -42,7 +43,7 @@ NEARLY_ALL = 0.8
 # Quiet is less than this share of the usual mean energy, and less than ever nearby.
 QUIET_SHARE = 0.6
 # So many calm windows stand for all when the ladder is tried on them.
-MOST_CALM = 100
+MOST_CALM = 60
 CAUSES = {
     "recalibrate": "threshold",
     "rereference": "drift",
@@ -86,7 +87,7 @@ class Evidence:
     refitted: Refitted | None
     exceedances: Exceedances
     accumulated: Accumulated
-    counts: Mapping[str, Ints]
+    counts: Mapping[str, Counts]
     windows: Mapping[int, CalmWindows | None]
     telemetry: TelemetryEvidence | None = None
 
@@ -273,7 +274,7 @@ def _climb_one(
     )
 
 
-def _judged(counts: Ints, attack: Segment, windows: CalmWindows) -> Rung:
+def _judged(counts: Counts, attack: Segment, windows: CalmWindows) -> Rung:
     return judged(coverage(counts, attack), coverages(counts, windows))
 
 

@@ -8,6 +8,7 @@ from sightline.checks import Bools, Floats, Ints, Labels
 from sightline.diagnosis.calm import (
     BUDGET,
     CalmWindows,
+    Counts,
     Rung,
     calm_windows,
     coverages,
@@ -26,7 +27,7 @@ LOCAL_FOLDS = 5
 # A refit near an attack takes so many rows a channel, so many in all, so many lengths.
 ROWS_PER_CHANNEL, LEAST_ROWS, LENGTHS = 20, 2000, 2
 # Of very long attacks so many rows, evenly spaced, stand for all.
-MOST_ROWS = 20_000
+MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,7 +89,7 @@ def _crossed(both: tuple[Floats, Floats], fold: Labels) -> Refitted:
 
 
 def judge_refit(
-    refitted: Refitted, segment: Segment, windows: CalmWindows, counts: Ints
+    refitted: Refitted, segment: Segment, windows: CalmWindows, counts: Counts
 ) -> Rung:
     """Return an attack under the refitted references: the smaller of its coverages."""
     own = min(
@@ -110,12 +111,16 @@ def local_rows(
 
     Its own rows are not among them, though it may be a calm one.
     """
-    outside = (normal_rows < segment.start) | (normal_rows >= segment.stop)
-    normal_rows = normal_rows[outside]
+    first, last = np.searchsorted(normal_rows, [segment.start, segment.stop])
+    normal_rows = np.delete(normal_rows, slice(first, last))
     wanted = times * max(
         ROWS_PER_CHANNEL * p, LEAST_ROWS, LENGTHS * min(segment.length, MOST_ROWS)
     )
     begin, end = clock[segment.start], clock[segment.stop - 1]
+    if times == 1:
+        # Rows are in the order of time: the nearest are the next on either side.
+        middle = int(np.searchsorted(normal_rows, segment.start))
+        normal_rows = normal_rows[max(middle - wanted, 0) : middle + wanted]
     when = clock[normal_rows]
     distance = np.maximum(np.maximum(begin - when, when - end), 0)
     nearest = np.argsort(distance, kind="stable")[:wanted]

@@ -106,7 +106,10 @@ def upper_quantiles(rows: Rows, family: Family, counted: Bools, tick: Tick) -> F
     limits = np.empty(family.n_spaces)
     for f in range(family.n_spaces):
         ordered = np.sort(kept[f, : counts[f]])[-n_kept:]
-        upper = ordered[min(1, n_kept - 1)]
+        if not len(ordered):  # nothing but nan
+            limits[f] = np.inf
+            continue
+        upper = ordered[min(1, len(ordered) - 1)]
         limits[f] = ordered[0] + (place - low) * (upper - ordered[0])
     return limits
 

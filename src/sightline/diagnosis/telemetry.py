@@ -147,7 +147,9 @@ def gather_telemetry(
             for k, view in enumerate(VIEWS)
         ),
     )
-    tested = Views(test, test_breaks, model)
+    # What an attack or an ignored row leaves behind is no surprise of calm hours.
+    returns = np.flatnonzero(~is_normal[:-1] & is_normal[1:]) + 1
+    tested = Views(test, np.union1d(test_breaks, returns), model)
     limits = upper_quantiles(tested, family, is_normal, tick)
     return TelemetryEvidence(
         exceedances=count_above(tested, family, limits, positions, tick)

@@ -1,0 +1,142 @@
+"""Does the plant's own telemetry move? The one-step model and its three views."""
+
+import numpy as np
+import pytest
+from strategies import ChunkedRows
+
+from sightline import ResidualStream, evaluate
+from sightline.diagnosis.calm import CalmWindows
+from sightline.diagnosis.telemetry import (
+    RIDGE,
+    Views,
+    fit_one_step,
+    gather_telemetry,
+)
+from sightline.errors import StreamError
+from sightline.rows import ArrayRows
+from sightline.segments import Segment
+
+
+def autoregressive(n_rows, d=3, seed=0, phi=0.9):
+    noise = np.random.default_rng(seed).normal(size=(n_rows, d))
+    for t in range(1, n_rows):
+        noise[t] += phi * noise[t - 1]
+    return noise + 20
+
+
+def by_least_squares(values, breaks=(0,)):
+    now = np.setdiff1d(np.arange(len(values)), breaks)
+    x, y = values[now - 1], values[now]
+    mean, scale = x.mean(axis=0), x.std(axis=0)
+    x, y = (x - mean) / scale, (y - mean) / scale
+    d = values.shape[1]
+    ridge = np.sqrt(RIDGE * len(x)) * np.eye(d)
+    stacked = np.concatenate([x, ridge]), np.concatenate([y, np.zeros((d, d))])
+    return mean, scale, np.linalg.lstsq(*stacked, rcond=None)[0]
+
+
+@pytest.mark.parametrize("breaks", [(0,), (0, 1, 700, 2500)])
+def test_the_model_is_ridge_regression_on_the_row_before(breaks):
+    values = autoregressive(4000)
+    model = fit_one_step(ChunkedRows(values, [5, 1500]), np.array(breaks))
+    mean, scale, weights = by_least_squares(values, breaks)
+    np.testing.assert_allclose(model.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(model.scale, scale, rtol=1e-9)
+    np.testing.assert_allclose(model.weights, weights, atol=2e-3)
+
+
+def test_a_model_needs_two_rows_in_a_run():
+    with pytest.raises(StreamError, match="2 rows"):
+        fit_one_step(ArrayRows(np.ones((3, 2))), np.array([0, 1, 2]))
+
+
+def test_nothing_changes_or_surprises_at_a_break():
+    values, breaks = autoregressive(3000), np.array([0, 1024, 2000])
+    values[2000:] += 500
+    views = Views(ArrayRows(values), breaks, fit_one_step(ArrayRows(values), breaks))
+    seen = np.concatenate(list(views.chunks()))
+    assert seen.shape == (views.n_rows, views.n_channels) == (3000, 9)
+    np.testing.assert_array_equal(seen[:, :3], values)
+    assert (seen[breaks, 3:] == 0).all()
+    inside = np.setdiff1d(np.arange(3000), breaks)
+    change = values[inside] - values[inside - 1]
+    np.testing.assert_array_equal(seen[inside, 3:6], change)
+
+
+def gathered(train, test, segment, is_normal=None):
+    windows = CalmWindows(length=segment.length, starts=np.arange(0, 1800, 50))
+    if is_normal is None:
+        is_normal = np.ones(len(test), bool)
+        is_normal[segment.rows] = False
+    edges = [windows.starts, windows.stops, [segment.start, segment.stop]]
+    evidence = gather_telemetry(
+        ArrayRows(train),
+        ArrayRows(test),
+        train_breaks=np.array([0]),
+        test_breaks=np.array([0]),
+        is_normal=is_normal,
+        positions=np.unique(np.concatenate(edges)),
+        channels=[f"T{j}" for j in range(train.shape[1])],
+    )
+    return None if evidence is None else evidence.judged(segment, windows)
+
+
+def waves(n_rows, seed):
+    rng, t = np.random.default_rng(seed), np.arange(n_rows)
+    return np.column_stack(
+        [10 * np.sin(t / 40), 10 * np.cos(t / 40), rng.normal(size=n_rows)]
+    ) + 0.01 * rng.normal(size=(n_rows, 3))
+
+
+def test_a_ramp_inside_the_normal_range_is_a_surprise():
+    train, test, segment = waves(5000, 0), waves(3000, 1), Segment(2000, 2080)
+    test[segment.rows, 0] = np.linspace(-5, 5, 80)
+    rung = gathered(train, test, segment)
+    assert rung.visible
+    assert "(surprise)" in rung.by[0]
+
+
+def test_calm_telemetry_shows_nothing():
+    rung = gathered(waves(5000, 0), waves(3000, 1), Segment(2000, 2080))
+    assert not rung.visible
+
+
+def test_constant_channels_and_frozen_telemetry_do_no_harm():
+    train, test, segment = waves(5000, 0), waves(3000, 1), Segment(2000, 2080)
+    train[:, 1] = test[:, 1] = 4.0
+    assert not gathered(train, test, segment).visible
+    test[segment.rows, 2] += 6
+    assert gathered(train, test, segment).visible
+    assert gathered(np.ones((500, 2)), np.ones((3000, 2)), segment) is None
+    assert gathered(train, np.ones((3000, 3)), segment) is not None
+
+
+def test_wild_ignored_rows_do_not_hide_a_surprise():
+    train, test = waves(5000, 0), waves(3000, 1)
+    segment, is_normal = Segment(2000, 2080), np.ones(3000, bool)
+    test[segment.rows, 0] = np.linspace(-5, 5, 80)
+    is_normal[segment.rows] = False
+    # None of them in a window, yet each has an attack-free row after it.
+    is_normal[2200:3000:20] = False
+    before = gathered(train, test, segment, is_normal)
+    test[2200:3000:20] *= 1e4
+    after = gathered(train, test, segment, is_normal)
+    assert before.visible
+    assert after == before
+
+
+def test_telemetry_with_a_dead_channel_does_not_crash():
+    rng, labels = np.random.default_rng(0), np.zeros(3000, np.int8)
+    labels[2000:2080] = 1
+    telemetry = waves(3000, 1)
+    telemetry[:, 1] = 7.0
+    stream = ResidualStream(
+        rng.normal(size=(3000, 3)),
+        rng.normal(size=(3000, 3)),
+        labels,
+        telemetry_train=np.ones((3000, 3)),
+        telemetry_test=telemetry,
+    )
+    found = evaluate(stream, intervals=False)
+    assert found.diagnosis["telemetry_judged"] is False
+    assert found.segments[0].verdict == "weak-evidence"
