@@ -225,6 +225,7 @@ def test_a_comparison_is_json(results):
         "figures",
         "notices",
         "transfer",
+        "verdicts",
     }
 
 

@@ -55,26 +55,26 @@ def test_nothing_changes_or_surprises_at_a_break():
     values[2000:] += 500
     views = Views(ArrayRows(values), breaks, fit_one_step(ArrayRows(values), breaks))
     seen = np.concatenate(list(views.chunks()))
-    assert seen.shape == (views.n_rows, views.n_channels) == (3000, 9)
+    assert seen.shape == (views.n_rows, views.n_channels) == (3000, 15)
     np.testing.assert_array_equal(seen[:, :3], values)
-    assert (seen[breaks, 3:] == 0).all()
+    assert (seen[breaks, 3:12] == 0).all()
     inside = np.setdiff1d(np.arange(3000), breaks)
     change = values[inside] - values[inside - 1]
     np.testing.assert_array_equal(seen[inside, 3:6], change)
 
 
-def gathered(train, test, segment, is_normal=None):
+def gathered(train, test, segment, labels=None):
     windows = CalmWindows(length=segment.length, starts=np.arange(0, 1800, 50))
-    if is_normal is None:
-        is_normal = np.ones(len(test), bool)
-        is_normal[segment.rows] = False
+    if labels is None:
+        labels = np.zeros(len(test), np.int8)
+        labels[segment.rows] = 1
     edges = [windows.starts, windows.stops, [segment.start, segment.stop]]
     evidence = gather_telemetry(
         ArrayRows(train),
         ArrayRows(test),
         train_breaks=np.array([0]),
         test_breaks=np.array([0]),
-        is_normal=is_normal,
+        labels=labels,
         positions=np.unique(np.concatenate(edges)),
         channels=[f"T{j}" for j in range(train.shape[1])],
     )
@@ -113,14 +113,14 @@ def test_constant_channels_and_frozen_telemetry_do_no_harm():
 
 def test_wild_ignored_rows_do_not_hide_a_surprise():
     train, test = waves(5000, 0), waves(3000, 1)
-    segment, is_normal = Segment(2000, 2080), np.ones(3000, bool)
+    segment, labels = Segment(2000, 2080), np.zeros(3000, np.int8)
     test[segment.rows, 0] = np.linspace(-5, 5, 80)
-    is_normal[segment.rows] = False
+    labels[segment.rows] = 1
     # None of them in a window, yet each has an attack-free row after it.
-    is_normal[2200:3000:20] = False
-    before = gathered(train, test, segment, is_normal)
+    labels[2200:3000:20] = -1
+    before = gathered(train, test, segment, labels)
     test[2200:3000:20] *= 1e4
-    after = gathered(train, test, segment, is_normal)
+    after = gathered(train, test, segment, labels)
     assert before.visible
     assert after == before
 
@@ -140,3 +140,22 @@ def test_telemetry_with_a_dead_channel_does_not_crash():
     found = evaluate(stream, intervals=False)
     assert found.diagnosis["telemetry_judged"] is False
     assert found.segments[0].verdict == "weak-evidence"
+
+
+def test_a_frozen_reading_shows_as_less_activity():
+    values = autoregressive(3000)
+    values[1500:1600, 1] = values[1500, 1]
+    breaks = np.array([0])
+    model = fit_one_step(ArrayRows(autoregressive(3000)), breaks)
+    seen = np.concatenate(list(Views(ArrayRows(values), breaks, model).chunks()))
+    activity = seen[:, 13]
+    assert activity[1560:1600].max() < activity[100:1400].min()
+
+
+def test_a_small_error_that_lasts_adds_up():
+    values = autoregressive(3000)
+    model = fit_one_step(ArrayRows(values), np.array([0]))
+    surprise = np.concatenate(
+        list(Views(ArrayRows(values), np.array([0]), model).chunks())
+    )
+    assert surprise[200:, 9].std() < 0.5 * surprise[200:, 6].std()

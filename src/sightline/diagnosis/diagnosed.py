@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sightline.checks import NORMAL, Floats, Labels
+from sightline.checks import Floats, Labels
 from sightline.diagnosis.calm import (
     CalmWindows,
     Counts,
@@ -176,7 +176,7 @@ def _telemetry(
         test,
         train_breaks=stream.train_breaks,
         test_breaks=stream.test_breaks,
-        is_normal=labels == NORMAL,
+        labels=labels,
         positions=positions_of(runs, evidence.windows),
         channels=stream.telemetry_channels,
         tick=tick,

@@ -47,7 +47,7 @@ def measure_repairs(
 ) -> dict[str, Repair]:
     """Return each repair by what it buys: most attacks first, then fewest alarms."""
     probe = evidence.energy > evidence.train_limit
-    made = {}
+    made: dict[str, Repair] = {}
     for name in CAUSES:
         gained = [
             k
@@ -64,7 +64,7 @@ def measure_repairs(
             "detected",
             gained,
             probe,
-            probe | alarms,
+            None if alarms is None else probe | alarms,
             by,
             step_s,
         )
@@ -106,7 +106,7 @@ def _repair(
     before: str,
     gained: Sequence[int],
     alarms_before: Bools,
-    alarms_after: Bools,
+    alarms_after: Bools | None,
     by: tuple[str, ...],
     step_s: float | None,
 ) -> Repair:
@@ -117,7 +117,9 @@ def _repair(
         recall_after=(n_before + len(gained)) / n_attacks,
         segments_gained=tuple(attacks[k].id for k in gained),
         false_alarms_per_day_before=alarms_per_day(evidence, alarms_before, step_s),
-        false_alarms_per_day_after=alarms_per_day(evidence, alarms_after, step_s),
+        false_alarms_per_day_after=None
+        if alarms_after is None
+        else alarms_per_day(evidence, alarms_after, step_s),
         by=by,
     )
 
@@ -137,8 +139,11 @@ def alarms_per_day(
 
 def _alarms(
     evidence: Evidence, gained: Sequence[Climbed], name: str
-) -> tuple[Bools, tuple[str, ...]]:
-    """Return when a repair would be in alarm, using what the gained attacks need."""
+) -> tuple[Bools | None, tuple[str, ...]]:
+    """Return when a repair would be in alarm, using what the gained attacks need.
+
+    None where that cannot be told.
+    """
     energy = evidence.energy
     nothing = np.zeros(len(energy), np.bool_)
     if not gained:
@@ -148,9 +153,11 @@ def _alarms(
         return energy > limit, ()
     if name == "rereference":
         refitted = evidence.refitted
-        if refitted is None:
-            return nothing, ()
-        return refitted.energy > refitted.limit, ()
+        where = tuple(sorted({one.rungs[name].by[0] for one in gained}))
+        if refitted is None or "around it" in where:
+            # A reference that follows the plant has no alarms of one trace to count.
+            return None, where
+        return refitted.energy > refitted.limit, where
     if name == "refocus":
         spaces = sorted({one.refocus_space or 0 for one in gained})
         above = [evidence.exceedances.above(space) for space in spaces]

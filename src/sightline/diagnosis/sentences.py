@@ -61,7 +61,8 @@ def _threshold(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> 
     rung, seen = rungs["recalibrate"], rungs["detected"]
     return (
         f"Missed by its limit: the energy stands out ({_hindsight(rung, _CALM_LIMIT)}) "
-        f"but not above the limit from training ({_share(seen.coverage)}). Check "
+        f"but not beside calm hours by the limit from training "
+        f"({_share(seen.coverage)}, calm hours near it {_share(seen.calm)}). Check "
         "whether the alarm limit can be set anew on calm hours of this plant."
     )
 
@@ -160,9 +161,9 @@ def _nothing(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> st
     moved = rungs["telemetry"]
     return (
         "Not seen, and nothing to see: no repair shows it, and the measured telemetry "
-        f"itself does not move beyond what calm hours do (at most "
-        f"{_share(moved.coverage)} beyond a 1% limit, calm hours up to "
-        f"{_share(moved.limit)})."
+        f"itself does not move clearly more than in calm hours (at most "
+        f"{_share(moved.coverage)} beyond a 1% limit; calm hours {_share(moved.calm)}, "
+        f"one in twenty over {_share(moved.limit)})."
     )
 
 

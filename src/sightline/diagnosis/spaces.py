@@ -27,11 +27,12 @@ class Family:
     reference: Reference
     channels: tuple[str, ...]
     groups: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    largest: int = MOST_LARGEST
 
     @property
     def most(self) -> int:
         """How many of the largest channels are summed at most."""
-        return min(MOST_LARGEST, len(self.channels))
+        return min(self.largest, len(self.channels))
 
     @property
     def n_spaces(self) -> int:
@@ -139,9 +140,11 @@ class Exceedances:
         """
         own = self._shares(np.array([segment.start]), np.array([segment.stop]))[0]
         calm = self._shares(windows.starts, windows.stops)
-        # Of spaces that do equally well the first by name, whatever their order.
+        # Of spaces that do equally well the one that is quieter in calm windows, then
+        # the first by name, whatever their order.
         equal = np.flatnonzero(own == own.max()).tolist()
-        best = min(equal, key=self.family.name)
+        usual = calm.mean(axis=0)
+        best = min(equal, key=lambda space: (usual[space], self.family.name(space)))
         rung = judged(float(own[best]), calm.max(axis=1), by=(self.family.name(best),))
         return rung, best
 

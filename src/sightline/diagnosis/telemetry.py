@@ -1,11 +1,19 @@
-"""Does the plant's own telemetry move? Levels, differences, one-step surprises."""
+"""Does the plant's own telemetry move? Levels, changes, surprises, and for how long."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.checks import Bools, Floats, Ints, Residuals
+from sightline.checks import (
+    IGNORED,
+    NORMAL,
+    Bools,
+    Floats,
+    Ints,
+    Labels,
+    Residuals,
+)
 from sightline.diagnosis.calm import CalmWindows, Rung
 from sightline.diagnosis.spaces import (
     Exceedances,
@@ -21,7 +29,11 @@ from sightline.segments import Segment
 
 # The ridge of the one-step model, in units of each channel's own variance.
 RIDGE = 1e-3
-VIEWS = ("level", "change", "surprise")
+VIEWS = ("level", "change", "surprise", "lasting surprise", "activity")
+# Changes smaller than this share of a channel's spread are none.
+LEAST_ACTIVITY = 1e-4
+# Spans of the averages behind the last two.
+LASTING, ACTIVE = 30, 10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,7 +93,12 @@ def _pairs(rows: Rows, breaks: Ints) -> Iterator[tuple[Floats, Floats, Bools]]:
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """Telemetry as levels, changes and surprises side by side; read in blocks."""
+    """Telemetry in five views side by side, read in blocks.
+
+    Besides level, change and surprise: the surprise averaged over a while, which shows
+    a small error that lasts, and the log of the average size of changes, which shows a
+    reading that is frozen or restless.
+    """
 
     rows: Rows
     breaks: Ints
@@ -94,15 +111,27 @@ class Views:
 
     @property
     def n_channels(self) -> int:
-        """Three columns for each channel of the telemetry."""
+        """Five columns for each channel of the telemetry."""
         return len(VIEWS) * self.rows.n_channels
 
     def chunks(self) -> Iterator[Residuals]:
         """Yield the columns of some rows; at a break nothing changes or surprises."""
+        from sightline.kernels.spaces import average_columns
+
+        states = np.zeros((2, self.rows.n_channels))
         for before, now, is_pair in _pairs(self.rows, self.breaks):
             change = np.where(is_pair[:, None], now - before, 0.0)
             surprise = np.where(is_pair[:, None], self.model.surprise(before, now), 0.0)
-            yield np.concatenate([now, change, surprise], axis=1)
+            lasting, moving = np.empty_like(now), np.empty_like(now)
+            size = np.abs(change) / self.model.scale
+            average_columns(surprise, ~is_pair, 2 / (LASTING + 1), states[0], lasting)
+            # That nothing is known of a change at a break does not make it a still one.
+            size = np.where(is_pair[:, None], size, states[1])
+            average_columns(
+                size, np.zeros(len(now), np.bool_), 2 / (ACTIVE + 1), states[1], moving
+            )
+            activity = np.log(moving + LEAST_ACTIVITY)
+            yield np.concatenate([now, change, surprise, lasting, activity], axis=1)
 
     def where(self, row: int) -> str:
         """Say in words where a row is to be found."""
@@ -126,7 +155,7 @@ def gather_telemetry(
     *,
     train_breaks: Ints,
     test_breaks: Ints,
-    is_normal: Bools,
+    labels: Labels,
     positions: Ints,
     channels: Sequence[str],
     tick: Tick = no_tick,
@@ -146,10 +175,14 @@ def gather_telemetry(
             (f"all channels ({view})", tuple(range(k * d, (k + 1) * d)))
             for k, view in enumerate(VIEWS)
         ),
+        # A sum over views of different kinds would mean nothing.
+        largest=1,
     )
-    # What an attack or an ignored row leaves behind is no surprise of calm hours.
+    # What an attack leaves behind is no surprise of calm hours; ignored rows are none.
+    is_normal, is_ignored = labels == NORMAL, labels == IGNORED
     returns = np.flatnonzero(~is_normal[:-1] & is_normal[1:]) + 1
-    tested = Views(test, np.union1d(test_breaks, returns), model)
+    begins = [test_breaks, returns, np.flatnonzero(is_ignored)]
+    tested = Views(test, np.unique(np.concatenate(begins)), model)
     limits = upper_quantiles(tested, family, is_normal, tick)
     return TelemetryEvidence(
         exceedances=count_above(tested, family, limits, positions, tick)

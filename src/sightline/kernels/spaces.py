@@ -88,6 +88,23 @@ def count_exceedances(
 
 
 @njit(cache=True)
+def average_columns(
+    values: Floats, begins: Bools, weight: float, state: Floats, out: Floats
+) -> None:
+    """Write an average of each column that forgets; it starts anew where rows begin.
+
+    `state` is carried from block to block.
+    """
+    for t in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            if begins[t]:
+                state[j] = values[t, j]
+            else:
+                state[j] += weight * (values[t, j] - state[j])
+            out[t, j] = state[j]
+
+
+@njit(cache=True)
 def accumulate(
     values: Floats,
     counted: Bools,
