@@ -34,6 +34,7 @@ bench: .venv/ready  ## speed and memory, against what one would otherwise run
 	$(BIN)/python bench/scaling.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/import_time.py
+	$(BIN)/python bench/diagnosis.py
 	$(BIN)/python bench/testbeds.py
 	$(BIN)/python bench/waterworks.py
 
