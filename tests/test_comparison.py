@@ -232,3 +232,35 @@ def test_a_comparison_is_json(results):
 def test_a_folder_without_results_is_refused(tmp_path):
     with pytest.raises(FileError, match="holds no evaluation"):
         read_results([tmp_path])
+
+
+def test_verdicts_of_detectors_on_one_attack_are_laid_side_by_side(tmp_path):
+    rng = np.random.default_rng(0)
+    train, test = rng.normal(size=(3000, 60)), rng.normal(size=(6000, 60))
+    labels = np.zeros(6000, np.int8)
+    labels[3000:3100] = labels[5000:5100] = 1
+    test[3000:3100, 7] += 4.0  # one of sixty channels moves; the second attack has none
+    made = [
+        ResidualStream(
+            train[:, columns],
+            test[:, columns],
+            labels,
+            name=name,
+            detector=name,
+            testbed="plant",
+            space=space,
+        )
+        for name, space, columns in (
+            ("wide", "observation", slice(None)),
+            ("narrow", "sensor", slice(6, 9)),
+        )
+    ]
+    write_results([evaluate(stream, intervals=False) for stream in made], tmp_path)
+    compared = compare(read_results([tmp_path]), n_replicates=20)
+    first, second = compared.verdicts
+    assert first.verdicts == {"narrow": "detected", "wide": "diluted"}
+    assert (
+        first.reading == "visible in the sensor space, diluted in the observation space"
+    )
+    assert first.seen_by == ("narrow",)
+    assert second.reading == "missed by all"

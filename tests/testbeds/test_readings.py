@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline import FileError, StreamError
+from sightline.testbeds.exports import PlantSettings
 from sightline.testbeds.folder import read_folder
-from sightline.testbeds.readings import (
-    PlantSettings,
-    in_order_of,
-    read_readings,
-)
+from sightline.testbeds.readings import in_order_of, read_readings
 
 NAN = np.nan
 

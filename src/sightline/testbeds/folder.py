@@ -17,13 +17,9 @@ from sightline.segments import Attack
 from sightline.testbeds.attack_tables import rows_within, stamp
 from sightline.testbeds.base import Testbed, listed
 from sightline.testbeds.clock import check_zone, seconds_from
+from sightline.testbeds.exports import PlantSettings, Readings
 from sightline.testbeds.preparation import without_attacks
-from sightline.testbeds.readings import (
-    PlantSettings,
-    Readings,
-    in_order_of,
-    read_readings,
-)
+from sightline.testbeds.readings import in_order_of, read_readings
 
 _SUFFIXES = (".parquet", ".csv")
 _IGNORE = "ignore"
