@@ -149,6 +149,11 @@ def ledoit_wolf_shrinkage(moments: Moments) -> float:
     p = len(covariance)
     mu = float(np.trace(covariance)) / p
     squared = float(np.sum(covariance**2))
+    if not np.isfinite(squared) or not np.isfinite(moments.fourth):
+        raise StreamError(
+            "`train` holds values so large that their fourth powers overflow; check "
+            "its scale."
+        )
     delta = (squared - p * mu**2) / p
     beta = (moments.fourth / moments.count - squared) / (p * moments.count)
     beta = min(beta, delta)

@@ -608,3 +608,21 @@ def test_any_text_survives_a_round_trip(folder, channel, detector, note):
         assert again.channels == stream.channels
         assert again.detector == detector
         assert again.segments == stream.segments
+
+
+@pytest.mark.parametrize("size", [1e60, 1e100, 1e140, 1e200, 1e300])
+@pytest.mark.parametrize("part", ["test", "telemetry_test", "telemetry_train"])
+@pytest.mark.parametrize("row", [0, 9, 20])
+def test_one_cell_of_absurd_size(part, size, row):
+    # Telemetry and test may hold anything finite, by day or under attack.
+    rng = np.random.default_rng(4)
+    tables = {
+        "train": rng.normal(size=(N_TRAIN, 2)),
+        "test": rng.normal(size=(60, 2)),
+        "telemetry_train": rng.normal(size=(N_TRAIN, 3)),
+        "telemetry_test": rng.normal(size=(60, 3)),
+    }
+    tables[part][row, 1] = size
+    labels = np.zeros(60, int)
+    labels[8:12] = 1
+    works_or_tells(lambda: ResidualStream(labels=labels, **tables))

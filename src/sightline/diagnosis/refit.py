@@ -59,15 +59,16 @@ def refit_all(rows: Rows, is_normal: Bools, clock: Ints, tick: Tick) -> Refitted
     fold = np.full(rows.n_rows, -1, np.int8)
     fold[normal_rows] = alternating(normal_rows, clock, 2)
     sums = (GrowingMoments(rows.n_channels), GrowingMoments(rows.n_channels))
-    for start, block in read_on_grid(rows):
-        here = fold[start : start + len(block)]
-        for k in (0, 1):
-            if (here == k).any():
-                sums[k].add(block[here == k])
-        tick(len(block))
     try:
+        for start, block in read_on_grid(rows):
+            here = fold[start : start + len(block)]
+            for k in (0, 1):
+                if (here == k).any():
+                    sums[k].add(block[here == k])
+            tick(len(block))
         references = [reference_of(s.value()).checked() for s in sums]
-    except StreamError:  # rows that never vary, or too few
+    except (StreamError, FloatingPointError):
+        # Rows that never vary, too few of them, or too large to be squared.
         return None
     both = (np.empty(rows.n_rows), np.empty(rows.n_rows))
     for start, block in read_on_grid(rows):
