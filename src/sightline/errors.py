@@ -6,6 +6,7 @@ door) can tell "your input needs a hand" from "Sightline has a bug"::
     SightlineError                      anything below
     |-- StreamError (ValueError)        these numbers do not make a residual stream
     |-- FileError (OSError)             this file or folder cannot be read or written
+    |-- TrainingError (RuntimeError)    a detector could not learn from this recording
     `-- MissingExtraError (ImportError) an optional dependency is not installed
 
     UndefinedMetricWarning (UserWarning)  a metric has no value here; nan is returned
@@ -27,6 +28,10 @@ class StreamError(SightlineError, ValueError):
 
 class FileError(SightlineError, OSError):
     """A file or folder cannot be read as what it should be, or not be written."""
+
+
+class TrainingError(SightlineError, RuntimeError):
+    """A detector could not learn: its loss is no number any more."""
 
 
 class MissingExtraError(SightlineError, ImportError):

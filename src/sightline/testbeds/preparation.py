@@ -287,15 +287,9 @@ def downsampled(
     if every == 1:
         return recording
     labels, breaks = _known(recording)
-    runs = np.zeros(1, np.int64) if across_breaks else breaks
-    starts, ends = _blocks(runs, recording.n_steps, every)
-    if sampling != "stride":
-        is_full = ends - starts == every
-        starts, ends = starts[is_full], ends[is_full]
-    if not len(starts):
-        raise StreamError(
-            f"`every` is {every} rows, but no continuous run is that long: lower it."
-        )
+    starts, ends = sampled_blocks(
+        recording, every=every, sampling=sampling, across_breaks=across_breaks
+    )
     begins = np.searchsorted(starts, breaks)
     return replace(
         recording,
@@ -312,6 +306,26 @@ def downsampled(
             lambda row: int(np.searchsorted(starts, row)),
         ),
     )
+
+
+def sampled_blocks(
+    recording: Recording, *, every: int, sampling: Sampling, across_breaks: bool
+) -> tuple[Ints, Ints]:
+    """Return the first row of each block that becomes one row, and one past its last.
+
+    Blocks that are not full are left out, unless every k-th row is taken.
+    """
+    _, breaks = _known(recording)
+    runs = np.zeros(1, np.int64) if across_breaks else breaks
+    starts, ends = _blocks(runs, recording.n_steps, every)
+    if sampling != "stride":
+        is_full = ends - starts == every
+        starts, ends = starts[is_full], ends[is_full]
+    if not len(starts):
+        raise StreamError(
+            f"`every` is {every} rows, but no continuous run is that long: lower it."
+        )
+    return starts, ends
 
 
 def _blocks(runs: Ints, n_rows: int, every: int) -> tuple[Ints, Ints]:

@@ -1,0 +1,82 @@
+"""Detectors: from a recording to residuals. Importing this does not import torch."""
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+from sightline.detectors.base import (
+    Detector,
+    DetectorCard,
+    LearnedDetector,
+    Residuals,
+    Split,
+)
+from sightline.detectors.fusagnet import FuSAGNet
+from sightline.detectors.gdn import GDN
+from sightline.detectors.saving import read_saved
+from sightline.detectors.tranad import TranAD
+from sightline.errors import StreamError
+
+__all__ = [
+    "GDN",
+    "Detector",
+    "DetectorCard",
+    "FuSAGNet",
+    "LearnedDetector",
+    "Residuals",
+    "Split",
+    "TranAD",
+    "detector_type",
+    "list_detectors",
+    "load_detector",
+    "make_detector",
+]
+
+DETECTORS: dict[str, type[LearnedDetector]] = {
+    kind.card.name: kind
+    for kind in (GDN, FuSAGNet, TranAD)
+}
+
+
+def list_detectors() -> tuple[DetectorCard, ...]:
+    """Return the cards of all detectors there are."""
+    return tuple(kind.card for kind in DETECTORS.values())
+
+
+def detector_type(name: str) -> type[LearnedDetector]:
+    """Return the class of a detector by its name."""
+    if name not in DETECTORS:
+        near = difflib.get_close_matches(name.lower(), DETECTORS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(DETECTORS)}."
+        raise StreamError(f"There is no detector called {name!r}; {hint}")
+    return DETECTORS[name]
+
+
+def make_detector(
+    name: str, preset: str = "export", *, testbed: str | None = None, **settings: Any
+) -> LearnedDetector:
+    """Return a detector that has yet to learn.
+
+    Parameters
+    ----------
+    name : str
+        One of `list_detectors`, such as ``"gdn"``.
+    preset : {"export", "official"}
+        As is best for a stream to be evaluated, or to the letter as published.
+    testbed : str, optional
+        Take the card's settings for this testbed.
+    **settings
+        Any of its settings by name.
+
+    Examples
+    --------
+    >>> make_detector("mean").card.title
+    'Training mean'
+    """
+    return detector_type(name)(preset, testbed=testbed, **settings)
+
+
+def load_detector(path: str | Path) -> LearnedDetector:
+    """Return a detector as it was saved, whichever it is."""
+    about, _ = read_saved(Path(path))
+    return detector_type(about["detector"]).load(path)

@@ -1,0 +1,304 @@
+"""The network of TranAD: one encoder, two decoders, the second led by the first."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sightline.detectors.networks.weights import load_weights
+
+Activation = Literal["identity", "relu", "leaky_relu"]
+Positions = Literal["official", "standard"]
+Output = Literal["sigmoid", "linear"]
+
+_ACTIVATE = {
+    "identity": lambda x: x,
+    "relu": functional.relu,
+    "leaky_relu": functional.leaky_relu,
+}
+
+
+@dataclass(frozen=True)
+class TranADOutput:
+    """Both reconstructions (batch, channels) and what led to them.
+
+    `entered`, `memory` and `decoded` hold one tensor for each phase, batch first.
+    """
+
+    first: Tensor
+    second: Tensor
+    focus: Tensor
+    entered: tuple[Tensor, Tensor]
+    memory: tuple[Tensor, Tensor]
+    decoded: tuple[Tensor, Tensor]
+
+
+class OutProjection(nn.Module):
+    """Weight and bias of the map after the heads, under their published names."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width, width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        nn.init.uniform_(self.weight, -(width**-0.5), width**-0.5)
+
+
+class Attention(nn.Module):
+    """Many heads of a few columns each; batch first.
+
+    With heads as small as two columns one matrix product a head is mostly overhead:
+    scores are summed over the columns of a head instead.
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.in_proj_weight = nn.Parameter(torch.empty(3 * width, width))
+        self.in_proj_bias = nn.Parameter(torch.zeros(3 * width))
+        self.out_proj = OutProjection(width)
+        nn.init.xavier_uniform_(self.in_proj_weight)
+
+    def forward(self, asking: Tensor, memory: Tensor) -> Tensor:
+        """Return what each row asking gathers from the rows of the memory."""
+        width = self.in_proj_weight.shape[1]
+        if asking is memory and asking.shape[1] == 1:
+            gathered = self._from_itself(memory)
+        else:
+            if asking is memory:
+                query, key, value = functional.linear(
+                    asking, self.in_proj_weight, self.in_proj_bias
+                ).split(width, dim=-1)
+            else:
+                query = functional.linear(
+                    asking, self.in_proj_weight[:width], self.in_proj_bias[:width]
+                )
+                key, value = functional.linear(
+                    memory, self.in_proj_weight[width:], self.in_proj_bias[width:]
+                ).split(width, dim=-1)
+            gathered = self._gather(query, key, value)
+        return functional.linear(gathered, self.out_proj.weight, self.out_proj.bias)
+
+    def _from_itself(self, memory: Tensor) -> Tensor:
+        """Return a single row's own value: all its attention is on itself.
+
+        Query and key play no part, but their share of the weights must not be left
+        out of the graph: their gradient is zero, and so they decay.
+        """
+        width = self.in_proj_weight.shape[1]
+        packed = functional.linear(memory, self.in_proj_weight, self.in_proj_bias)
+        value = packed[..., 2 * width :]
+        if not (self.training and self.dropout):
+            return value
+        batch = len(value)
+        kept = functional.dropout(value.new_ones(batch, 1, self.heads, 1), self.dropout)
+        return (value.view(batch, 1, self.heads, -1) * kept).flatten(2)
+
+    def _gather(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        batch, asking, width = query.shape
+        size = width // self.heads
+        query, key, value = (
+            rows.view(batch, -1, self.heads, size).permute(3, 0, 2, 1)
+            for rows in (query * size**-0.5, key, value)
+        )
+        scores = query[0].unsqueeze(3) * key[0].unsqueeze(2)
+        for k in range(1, size):
+            scores = torch.addcmul(scores, query[k].unsqueeze(3), key[k].unsqueeze(2))
+        weights = functional.dropout(scores.softmax(-1), self.dropout, self.training)
+        columns = [(weights * column.unsqueeze(2)).sum(-1) for column in value]
+        return torch.stack(columns, -1).transpose(1, 2).reshape(batch, asking, width)
+
+
+class Layer(nn.Module):
+    """Attention to itself, to a memory if it is a decoder's, and a small network."""
+
+    def __init__(
+        self,
+        channels: int,
+        *,
+        hidden: int,
+        dropout: float,
+        decodes: bool,
+        activation: Activation,
+        layer_norm: bool,
+    ) -> None:
+        super().__init__()
+        width = 2 * channels
+        self.self_attn = Attention(width, channels, dropout)
+        if decodes:
+            self.multihead_attn = Attention(width, channels, dropout)
+        self.linear1 = nn.Linear(width, hidden)
+        self.linear2 = nn.Linear(hidden, width)
+        self.activation, self.dropout = activation, dropout
+        self.norms = nn.ModuleList(
+            [nn.LayerNorm(width) for _ in range(3 if decodes else 2) if layer_norm]
+        )
+
+    def forward(self, rows: Tensor, memory: Tensor | None = None) -> Tensor:
+        """Return the rows after one layer."""
+        rows = self._added(rows, self.self_attn(rows, rows), 0)
+        if memory is not None:
+            rows = self._added(rows, self.multihead_attn(rows, memory), 1)
+        inner = self._dropped(_ACTIVATE[self.activation](self.linear1(rows)))
+        return self._added(rows, self.linear2(inner), -1)
+
+    def _added(self, rows: Tensor, branch: Tensor, norm: int) -> Tensor:
+        total = rows + self._dropped(branch)
+        return self.norms[norm](total) if len(self.norms) else total
+
+    def _dropped(self, rows: Tensor) -> Tensor:
+        return functional.dropout(rows, self.dropout, self.training)
+
+
+class Stack(nn.Module):
+    """The one layer of an encoder or a decoder, under its published name."""
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([layer])
+
+    def forward(self, rows: Tensor, memory: Tensor | None = None) -> Tensor:
+        """Return the rows after the layer."""
+        return self.layers[0](rows, memory)  # type: ignore[no-any-return]
+
+
+class PositionTable(nn.Module):
+    """What is added to each row of a window so that its place is known."""
+
+    pe: Tensor
+
+    def __init__(self, window: int, width: int, kind: Positions) -> None:
+        super().__init__()
+        place = torch.arange(window, dtype=torch.float32).unsqueeze(1)
+        column = torch.arange(width, dtype=torch.float32)
+        if kind == "official":
+            angle = place * torch.exp(-column * (torch.tensor(10_000.0).log() / width))
+            table = angle.sin() + angle.cos()
+        else:
+            pair = torch.div(column, 2, rounding_mode="floor") * 2
+            angle = place * torch.exp(-pair * (torch.tensor(10_000.0).log() / width))
+            table = torch.where(column % 2 == 0, angle.sin(), angle.cos())
+        self.register_buffer("pe", table.unsqueeze(1))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return rows (batch, window, width) with their places added."""
+        return rows + self.pe.squeeze(1)
+
+
+class TranADNetwork(nn.Module):
+    """Two reconstructions of the last row of a window.
+
+    Parameters
+    ----------
+    channels, window, hidden : int
+        Number of channels, rows in a window, width of the inner network.
+    dropout : float
+        Share dropped in training.
+    layer_norm : bool
+        Normalise after each branch, as the paper has it and the code has not.
+    ff_activation : {"identity", "relu", "leaky_relu"}
+        Of the inner network; in the published code it is the identity.
+    pos_encoding : {"official", "standard"}
+        Sine and cosine added in every column, or in turn.
+    output : {"sigmoid", "linear"}
+        Of the head.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        *,
+        window: int = 10,
+        hidden: int = 16,
+        dropout: float = 0.1,
+        layer_norm: bool = False,
+        ff_activation: Activation = "identity",
+        pos_encoding: Positions = "official",
+        output: Output = "sigmoid",
+    ) -> None:
+        super().__init__()
+        self.output, self.dropout = output, dropout
+        self.pos_encoder = PositionTable(window, 2 * channels, pos_encoding)
+
+        def layer(decodes: bool) -> Stack:
+            return Stack(
+                Layer(
+                    channels,
+                    hidden=hidden,
+                    dropout=dropout,
+                    decodes=decodes,
+                    activation=ff_activation,
+                    layer_norm=layer_norm,
+                )
+            )
+
+        self.transformer_encoder = layer(decodes=False)
+        self.transformer_decoder1 = layer(decodes=True)
+        self.transformer_decoder2 = layer(decodes=True)
+        self.fcn = nn.Sequential(nn.Linear(2 * channels, channels))
+
+    @classmethod
+    def of_weights(cls, weights: Mapping[str, Any], **options: Any) -> Self:
+        """Return the network that official weights belong to, in their precision."""
+        network = cls(
+            len(weights["fcn.0.bias"]),
+            window=len(weights["pos_encoder.pe"]),
+            hidden=len(weights["transformer_encoder.layers.0.linear1.bias"]),
+            **options,
+        )
+        return load_weights(network, weights)
+
+    def detailed(self, x: Tensor, target: Tensor | None = None) -> TranADOutput:
+        """Return both reconstructions from windows (batch, rows, channels).
+
+        `target` (batch, channels) is what the decoders are given; by default the last
+        row of each window, which is also what they are to reconstruct.
+        """
+        shown = x[:, -1] if target is None else target
+        asked = shown.repeat(1, 2).unsqueeze(1)
+        none = torch.zeros_like(x)
+        entered_1, memory_1 = self._encode(x, none)
+        decoded_1 = self.transformer_decoder1(asked, memory_1)
+        first = self._head(decoded_1)
+        focus = (first - x) ** 2
+        entered_2, memory_2 = self._encode(x, focus)
+        decoded_2 = self.transformer_decoder2(asked, memory_2)
+        second = self._head(decoded_2)
+        return TranADOutput(
+            first=first.squeeze(1),
+            second=second.squeeze(1),
+            focus=focus,
+            entered=(entered_1, entered_2),
+            memory=(memory_1, memory_2),
+            decoded=(decoded_1, decoded_2),
+        )
+
+    def forward(self, x: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return both reconstructions from windows (batch, rows, channels)."""
+        output = self.detailed(x, target)
+        return output.first, output.second
+
+    def _encode(self, x: Tensor, focus: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what enters the encoder (before dropout), and its memory."""
+        rows = torch.cat([x, focus], -1) * x.shape[-1] ** 0.5
+        entered = self.pos_encoder(rows)
+        dropped = functional.dropout(entered, self.dropout, self.training)
+        return entered, self.transformer_encoder(dropped)
+
+    def _head(self, decoded: Tensor) -> Tensor:
+        made = self.fcn(decoded)
+        return torch.sigmoid(made) if self.output == "sigmoid" else made
+
+
+def tranad_loss(first: Tensor, second: Tensor, target: Tensor, epoch: int) -> Tensor:
+    """Return the published loss; epochs count from 1.
+
+    The second term is kept where its weight is 0: its zero gradient still counts as a
+    step of the optimiser.
+    """
+    weight = 1 / epoch
+    return torch.mean(
+        weight * (first - target) ** 2 + (1 - weight) * (second - target) ** 2
+    )

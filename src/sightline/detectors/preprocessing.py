@@ -1,0 +1,265 @@
+"""From a recording to scaled rows: fill, trim, down-sample, scale; train decides."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.checks import Floats, Ints
+from sightline.detectors.saving import Arrays
+from sightline.detectors.scaling import (
+    Constants,
+    Scaling,
+    fill_missing,
+    fit_scaling,
+    means_of,
+)
+from sightline.detectors.settings import (
+    Settings,
+    check_at_least,
+    check_choice,
+)
+from sightline.errors import StreamError
+from sightline.recording import Recording
+from sightline.testbeds.preparation import (
+    Preparation,
+    Sampling,
+    downsampled,
+    rows_of,
+    sampled_blocks,
+)
+
+SAMPLINGS = ("median", "stride", "first", "last", "by-role")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreprocessingSettings(Settings):
+    """What is done to a recording before a detector sees it.
+
+    Parameters
+    ----------
+    every, sampling, across_breaks
+        Make one row of so many, and how: see `sightline.testbeds.preparation`.
+    trim_s : float
+        Seconds left out at the beginning of train, while the plant settles.
+    scale_before_trim : bool
+        Take the range of each channel from all of train; else from what is left.
+    constant_channels : {"unit", "ratio", "epsilon", "drop"}
+        What becomes of a channel that never changes in train: its value is taken off,
+        it is divided by it, it is divided by the little that is added to every range,
+        or it is left out.
+    range_epsilon : float
+        Added to every range.
+    clip : pair of float, optional
+        Keep scaled values within these.
+    missing : {"hold", "mean"}
+        A missing cell takes the last value before it (else train's mean), or the mean
+        of the very recording, which looks ahead.
+    test_scaling : {"train", "own"}
+        Scale a recording by train's range, or by its own, which looks ahead.
+    cross_gaps : bool
+        Let windows run through gaps, as published code does.
+    round_raw : bool
+        Round values to single precision before anything else, as some published code
+        does.
+    """
+
+    every: int = 1
+    sampling: Sampling = "median"
+    across_breaks: bool = False
+    trim_s: float = 0.0
+    scale_before_trim: bool = False
+    constant_channels: Literal["unit", "ratio", "epsilon", "drop"] = "unit"
+    range_epsilon: float = 0.0
+    clip: tuple[float, float] | None = None
+    missing: Literal["hold", "mean"] = "hold"
+    test_scaling: Literal["train", "own"] = "train"
+    cross_gaps: bool = False
+    round_raw: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is not an option."""
+        check_at_least(self, 1, "every")
+        check_at_least(self, 0, "trim_s", "range_epsilon")
+        check_choice(self, "sampling", SAMPLINGS)
+        check_choice(self, "constant_channels", ("unit", "ratio", "epsilon", "drop"))
+        check_choice(self, "missing", ("hold", "mean"))
+        check_choice(self, "test_scaling", ("train", "own"))
+        if self.clip is not None:
+            low, high = self.clip
+            if not low < high:
+                raise StreamError(f"`clip` must be a low and a high; got {self.clip}.")
+            object.__setattr__(self, "clip", (float(low), float(high)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scaled:
+    """Rows as a detector sees them, and which step of the recording each one is.
+
+    `rows` number the steps of the recording given (the first of each block).
+    """
+
+    values: npt.NDArray[np.floating]
+    rows: Ints
+    breaks: Ints
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Preprocessing:
+    """What train decides: the scale of each channel, and what stands in for a gap."""
+
+    scaling: Scaling
+    means: Floats
+    kept: Ints
+
+    @classmethod
+    def fit(cls, recording: Recording, settings: PreprocessingSettings) -> Self:
+        """Learn scale and means from train."""
+        means = means_of(recording.values)
+        filled = _filled(recording, settings, means)[0]
+        if not settings.scale_before_trim:
+            filled = _trimmed(filled, settings)
+        dropped = settings.constant_channels == "drop"
+        constants: Constants = "unit" if dropped else settings.constant_channels  # type: ignore[assignment]
+        values = filled.values
+        is_kept = (
+            values.min(axis=0) < values.max(axis=0)
+            if dropped
+            else np.ones(values.shape[1], np.bool_)
+        )
+        if not is_kept.any():
+            raise StreamError(
+                "Every channel of train is constant: there is nothing to learn from."
+            )
+        return cls(
+            scaling=fit_scaling(
+                values, epsilon=settings.range_epsilon, constants=constants
+            ),
+            means=means,
+            kept=np.flatnonzero(is_kept),
+        )
+
+    def train(
+        self,
+        recording: Recording,
+        settings: PreprocessingSettings,
+        dtype: type[np.floating],
+    ) -> Scaled:
+        """Return train as a detector sees it: trimmed, sampled, scaled."""
+        filled, notices = _filled(recording, settings, self.means)
+        trimmed = _trimmed(filled, settings)
+        cut = recording.n_steps - trimmed.n_steps
+        return self._scaled(trimmed, settings, dtype, self.scaling, cut, notices)
+
+    def test(
+        self,
+        recording: Recording,
+        settings: PreprocessingSettings,
+        dtype: type[np.floating],
+    ) -> Scaled:
+        """Return any recording as a detector sees it: sampled and scaled."""
+        filled, notices = _filled(recording, settings, self.means)
+        scaling = self.scaling
+        if settings.test_scaling == "own":
+            constants: Constants = "unit"
+            if settings.constant_channels in ("ratio", "epsilon"):
+                constants = settings.constant_channels  # type: ignore[assignment]
+            scaling = fit_scaling(
+                filled.values, epsilon=settings.range_epsilon, constants=constants
+            )
+            notices = (
+                *notices,
+                "The recording was scaled by its own range, which looks ahead.",
+            )
+        return self._scaled(filled, settings, dtype, scaling, 0, notices)
+
+    def _scaled(
+        self,
+        recording: Recording,
+        settings: PreprocessingSettings,
+        dtype: type[np.floating],
+        scaling: Scaling,
+        cut: int,
+        notices: tuple[str, ...],
+    ) -> Scaled:
+        how = {
+            "every": settings.every,
+            "sampling": settings.sampling,
+            "across_breaks": settings.across_breaks,
+        }
+        starts, _ = sampled_blocks(recording, **how)  # type: ignore[arg-type]
+        sampled = downsampled(recording, **how)  # type: ignore[arg-type]
+        breaks = sampled.breaks
+        if settings.cross_gaps or breaks is None:
+            breaks = np.zeros(1, np.int64)
+        kept = Scaling(
+            offset=scaling.offset[self.kept], scale=scaling.scale[self.kept]
+        )
+        values = sampled.values
+        if len(self.kept) < values.shape[1]:
+            values = values[:, self.kept]
+        return Scaled(
+            values=kept.apply(values, dtype, settings.clip),
+            rows=starts + cut,
+            breaks=breaks,
+            notices=notices,
+        )
+
+    def arrays(self) -> Arrays:
+        """Return what was learned."""
+        return {
+            "preprocessing/offset": self.scaling.offset,
+            "preprocessing/scale": self.scaling.scale,
+            "preprocessing/means": self.means,
+            "preprocessing/kept": self.kept,
+        }
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays) -> Self:
+        """Take back what `arrays` gave."""
+        return cls(
+            scaling=Scaling(
+                offset=arrays["preprocessing/offset"],
+                scale=arrays["preprocessing/scale"],
+            ),
+            means=arrays["preprocessing/means"],
+            kept=arrays["preprocessing/kept"],
+        )
+
+
+def _filled(
+    recording: Recording, settings: PreprocessingSettings, means: Floats
+) -> tuple[Recording, tuple[str, ...]]:
+    """Return a recording without missing cells, and a sentence if there were any."""
+    if settings.round_raw:
+        rounded = recording.values.astype(np.float32).astype(np.float64)
+        recording = replace(recording, values=rounded)
+    breaks = recording.breaks
+    if settings.missing == "mean":
+        breaks, means = np.arange(recording.n_steps), means_of(recording.values)
+    if breaks is None:
+        breaks = np.zeros(1, np.int64)
+    filled, count = fill_missing(recording.values, breaks, means)
+    if not count:
+        return recording, ()
+    how = (
+        "the mean of the recording"
+        if settings.missing == "mean"
+        else "the last value before them (train's mean where there was none)"
+    )
+    return replace(recording, values=filled), (
+        f"{count:,} missing cells of {recording.values.size:,} were given {how}.",
+    )
+
+
+def _trimmed(recording: Recording, settings: PreprocessingSettings) -> Recording:
+    if recording.time is None and recording.step_s is not None:
+        rows = round(settings.trim_s / recording.step_s)
+        if rows >= recording.n_steps:
+            raise StreamError(
+                f"`trim_s` of {settings.trim_s:g} s leaves no row of train: lower it."
+            )
+        return rows_of(recording, rows, recording.n_steps)
+    return Preparation(trim_s=settings.trim_s).train(recording)

@@ -1,0 +1,45 @@
+"""A detector on disk: one npz file of arrays and a page of JSON; no code in it."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline._version import __version__
+from sightline.atomic import staged_file
+from sightline.errors import FileError
+from sightline.files import brief, reading
+
+FORMAT = 1
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def write_saved(path: Path, about: dict[str, Any], arrays: Arrays) -> None:
+    """Write arrays and what there is to say about them; whole or not at all."""
+    page = json.dumps({"format": FORMAT, "sightline": __version__} | about)
+    with staged_file(path) as partial, partial.open("wb") as file:
+        np.savez(file, about_json=np.array(page), **arrays)  # type: ignore[arg-type]
+
+
+def read_saved(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Return what was written; nothing in the file is ever run."""
+    try:
+        with reading(path), np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        about = json.loads(str(arrays.pop("about_json")))
+        version = about["format"]
+    except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FileError(
+            f"{path}: is not a detector saved by Sightline ({brief(error)})."
+        ) from error
+    if version != FORMAT:
+        raise FileError(
+            f"{path}: was saved in format {version} by sightline "
+            f"{about.get('sightline', 'of unknown version')}, and this is sightline "
+            f"{__version__}, which reads format {FORMAT}: load it with the version "
+            "that wrote it, or fit the detector anew."
+        )
+    return about, arrays

@@ -1,0 +1,238 @@
+"""What detectors with a network share: windows, held-out block, training, chunks."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.checks import Ints, require
+from sightline.detectors.base import (
+    LearnedDetector,
+    Progress,
+    Residuals,
+    Split,
+)
+from sightline.detectors.preprocessing import Preprocessing, Scaled
+from sightline.detectors.saving import Arrays
+from sightline.detectors.windows import Windows, held_out_block
+from sightline.errors import StreamError
+from sightline.recording import Recording, Tag
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from sightline.detectors.training import History
+
+
+class TrainedDetector(LearnedDetector):
+    """A detector with a network, which a subclass builds and reads.
+
+    Windows come to it as (batch, channels, rows).
+    """
+
+    def __init__(
+        self, preset: str = "export", *, testbed: str | None = None, **overrides: Any
+    ) -> None:
+        require("torch", extra="detectors", caller=self.card.title)
+        super().__init__(preset, testbed=testbed, **overrides)
+        self.network: nn.Module | None = None
+        self.history: History | None = None
+        self._preprocessing: Preprocessing | None = None
+
+    @abstractmethod
+    def _windows(self, scaled: Scaled, settings: Any) -> Windows:
+        """Return the windows of scaled rows."""
+
+    def _training_windows(self, scaled: Scaled, settings: Any) -> Windows:
+        """Return the windows to train on; those looked at later unless said."""
+        return self._windows(scaled, settings)
+
+    @abstractmethod
+    def _build(self, tags: Sequence[Tag]) -> "nn.Module":
+        """Return a fresh network for these channels."""
+
+    @abstractmethod
+    def _rebuild(self, weights: Arrays) -> "nn.Module":
+        """Return the network that saved weights belong to."""
+
+    @abstractmethod
+    def loss(self, network: "nn.Module", batch: "Tensor", epoch: int) -> "Tensor":
+        """Return the training loss of a batch; epochs count from 1."""
+
+    def validation_loss(
+        self, network: "nn.Module", batch: "Tensor", epoch: int
+    ) -> "Tensor":
+        """Return the loss of a held-out batch; that of training unless said."""
+        return self.loss(network, batch, epoch)
+
+    @abstractmethod
+    def _expected(
+        self, network: Any, batch: "Tensor", settings: Any
+    ) -> "tuple[Tensor, Tensor]":
+        """Return what was observed and what was expected, (batch, channels) each."""
+
+    def _inference_chunk(self, settings: Any) -> int:
+        """Return how many windows are looked at together; small ones stay in cache."""
+        return 64
+
+    def _learn(
+        self, recording: Recording, progress: Progress, checkpoint: Path | None
+    ) -> Split:
+        from sightline.detectors.training import computing, train_network
+
+        settings = self.settings
+        self._preprocessing = Preprocessing.fit(recording, settings)
+        tags = [recording.tags[column] for column in self._preprocessing.kept]
+        scaled = self._preprocessing.train(recording, settings, settings.precision)
+        windows = self._training_windows(scaled, settings)
+        trained, held_out = self._divided(windows)
+        with computing(settings) as device:
+            self.network = self._build(tags)
+            if settings.dtype == "float64":
+                self.network.double()
+            self.network.to(device)
+            self.history = train_network(
+                self.network,
+                windows,
+                trained,
+                held_out,
+                objective=self,
+                settings=settings,
+                device=device,
+                title=self.card.title,
+                progress=progress,
+                checkpoint=checkpoint,
+            )
+        return _split(scaled, windows, trained, held_out)
+
+    def _divided(self, windows: Windows) -> tuple[Ints, Ints]:
+        """Return which windows are trained on, and which are held out."""
+        settings = self.settings
+        candidates = np.arange(0, len(windows), settings.stride)
+        block = held_out_block(
+            len(candidates), settings.validation_share, settings.seed
+        )
+        margin = -(-windows.length // settings.stride) if settings.purge else 0
+        is_trained = np.ones(len(candidates), np.bool_)
+        if block.stop:
+            is_trained[max(block.start - margin, 0) : block.stop + margin] = False
+        trained = candidates[is_trained]
+        if len(trained) < 2:
+            raise StreamError(
+                f"Train gives {len(candidates)} windows of {windows.length} rows, "
+                f"{len(trained)} of them to learn from: {self.card.title} needs at "
+                "least 2; give it a longer recording, or lower `every` or `trim_s`."
+            )
+        return trained, candidates[block]
+
+    def _residuals(
+        self, recording: Recording, settings: Any, progress: Progress
+    ) -> Residuals:
+        from sightline.detectors.training import computing, residuals_in_chunks
+
+        preprocessing, network = self._preprocessing, self.network
+        if preprocessing is None or network is None:
+            raise StreamError(f"{self.card.title} has not learned anything yet.")
+        scaled = preprocessing.test(recording, settings, self.settings.precision)
+        windows = self._windows(scaled, settings)
+        if not len(windows):
+            raise StreamError(
+                f"The recording has no run of {windows.length} rows, which "
+                f"{self.card.title} needs to look at: give it a longer one."
+            )
+        network.eval()
+        with computing(settings) as device:
+            network.to(device)
+            values = residuals_in_chunks(
+                windows,
+                lambda batch: self._expected(network, batch, settings),
+                chunk=self._inference_chunk(settings),
+                device=device,
+                progress=progress,
+                doing=f"{self.card.title} looks",
+            )
+        kept = preprocessing.kept
+        return Residuals(
+            values=values,
+            index=scaled.rows[windows.steps],
+            channels=tuple(recording.channels[column] for column in kept),
+            space=self.card.space,
+            every=settings.every,
+            is_warm_up=windows.is_warm_up,
+            scale=preprocessing.scaling.scale[kept],
+            notices=(*scaled.notices, *self._remarks(scaled)),
+        )
+
+    def _remarks(self, scaled: Scaled) -> tuple[str, ...]:
+        """Return sentences a reader of the stream should see."""
+        return ()
+
+    def about(self) -> dict[str, Any]:
+        """Return what one must know to make the same again, as JSON can hold it."""
+        import torch
+
+        told = super().about() | {"torch": torch.__version__}
+        if self.history is not None:
+            told["training"] = {
+                "epochs": self.history.epochs,
+                "best_epoch": self.history.best_epoch,
+                "train_loss": self.history.train,
+                "validation_loss": self.history.validation,
+            }
+        return told
+
+    def _arrays(self) -> Arrays:
+        from sightline.detectors.networks.weights import weights_of
+
+        preprocessing, network, history = (
+            self._preprocessing,
+            self.network,
+            self.history,
+        )
+        if preprocessing is None or network is None or history is None:
+            raise StreamError(f"{self.card.title} has not learned anything yet.")
+        weights = {f"network/{k}": v for k, v in weights_of(network).items()}
+        losses = {
+            "history/train": np.array(history.train),
+            "history/validation": np.array(history.validation),
+            "history/best_epoch": np.array(history.best_epoch),
+        }
+        return preprocessing.arrays() | weights | losses
+
+    def _restore(self, arrays: Arrays) -> None:
+        from sightline.detectors.training import History
+
+        self._preprocessing = Preprocessing.of_arrays(arrays)
+        prefix = "network/"
+        self.network = self._rebuild(
+            {
+                name.removeprefix(prefix): array
+                for name, array in arrays.items()
+                if name.startswith(prefix)
+            }
+        )
+        self.history = History(
+            train=arrays["history/train"].tolist(),
+            validation=arrays["history/validation"].tolist(),
+            best_epoch=int(arrays["history/best_epoch"]),
+        )
+
+
+def _split(scaled: Scaled, windows: Windows, trained: Ints, held_out: Ints) -> Split:
+    """Return the steps of train that were learned from, and those held out.
+
+    A window that a stride passed over is as much learned from as its neighbours.
+    """
+    is_held_out = np.zeros(len(windows), np.bool_)
+    is_trained = np.ones(len(windows), np.bool_)
+    if len(held_out):
+        is_held_out[held_out[0] : held_out[-1] + 1] = True
+        before = trained[trained < held_out[0]]
+        after = trained[trained > held_out[-1]]
+        first = before[-1] + 1 if len(before) else 0
+        last = after[0] if len(after) else len(windows)
+        is_trained[first:last] = False
+    steps = scaled.rows[windows.steps]
+    return Split(trained=steps[is_trained], held_out=steps[is_held_out])

@@ -1,0 +1,219 @@
+"""From a fitted detector and two recordings to the residual stream of both.
+
+Here labels meet residuals for the first time; the detector never sees any.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sightline.checks import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
+from sightline.detectors.base import (
+    Detector,
+    LearnedDetector,
+    Progress,
+    Residuals,
+    silent,
+    unlabelled,
+)
+from sightline.detectors.scaling import Matrix, fill_missing, means_of
+from sightline.errors import StreamError
+from sightline.intake import some_of
+from sightline.recording import Recording, Tag
+from sightline.segments import Attack
+from sightline.stream import ResidualStream
+
+_T = TypeVar("_T")
+
+
+def export_stream(
+    detector: Detector,
+    train: Recording,
+    test: Recording,
+    *,
+    name: str | None = None,
+    testbed: str | None = None,
+    telemetry: bool = False,
+    progress: Progress = silent,
+) -> ResidualStream:
+    """Return the residual stream of a fitted detector, ready to be evaluated.
+
+    A row has the label of its step; one made of several steps is an attack if any of
+    them is. Warm-up rows are left out of train, and ignored (-1) in test.
+
+    Parameters
+    ----------
+    detector : Detector
+        Already fitted. If it has a `split`, the rows it learned from become `train` and
+        those held out `calibration`; else all rows become `train`.
+    train : Recording
+        The one it was fitted on. Rows labelled other than normal are left out.
+    test : Recording
+        The one to be judged on.
+    name, testbed : str, optional
+        What to call the stream (else the detector and the testbed), and the plant.
+    telemetry : bool
+        Take along what the plant measured at the step of each row; a missing cell
+        takes the last value before it, else the mean of train.
+    progress : callable, optional
+        Told ``(what, done, total)``.
+    """
+    learned = _residuals(detector, train, "train", progress)
+    tested = _residuals(detector, test, "test", progress)
+    _check_same(learned.channels, tested.channels, "The residuals")
+    labels = np.where(_known(tested.is_warm_up), IGNORED, _labels(tested, test))
+    is_usable = ~_known(learned.is_warm_up)
+    is_normal = _labels(learned, train) == NORMAL
+    is_trained, is_held_out = _parts(
+        detector, learned, is_usable & is_normal, train.n_steps
+    )
+    attacks = [_moved(attack, tested) for attack in test.attacks]
+    lost = [attack.id for attack in attacks if attack.start >= attack.stop]
+    notices = _told(learned.notices, tested.notices)
+    if left_out := int((is_usable & ~is_normal).sum()):
+        notices.append(f"train: {left_out:,} rows not labelled normal were left out.")
+    if lost:
+        notices.append(f"test: no residual belongs to a step of {some_of(lost)}.")
+    called, rows = _called(detector), learned.index[is_trained]
+    known: dict[str, Any] = {}
+    if telemetry:
+        _check_same(train.channels, test.channels, "The recordings")
+        means = means_of(train.values)
+        known["telemetry_train"] = _telemetry(train, rows, means)
+        known["telemetry_test"] = _telemetry(test, tested.index, means)
+        known["telemetry_channels"] = train.channels
+    return ResidualStream(
+        learned.values[is_trained],
+        tested.values,
+        labels,
+        calibration=learned.values[is_held_out] if is_held_out.any() else None,
+        channels=tested.channels,
+        train_time=None if train.time is None else train.time[rows],
+        test_time=None if test.time is None else test.time[tested.index],
+        train_breaks=_breaks(rows, learned.every, train.breaks),
+        test_breaks=_breaks(tested.index, tested.every, test.breaks),
+        segments=[attack for attack in attacks if attack.start < attack.stop],
+        space=tested.space,
+        name=name or (f"{called}-{testbed}" if testbed else called),
+        detector=called,
+        testbed=testbed,
+        step_s=None if test.step_s is None else test.step_s * tested.every,
+        meta=_meta(detector, tested, test.tags),
+        notices=notices,
+        **known,
+    )
+
+
+def _residuals(
+    detector: Detector, recording: Recording, which: str, progress: Progress
+) -> Residuals:
+    """Return what a detector makes of a recording whose labels it does not see."""
+    seen, doing = unlabelled(recording), f"Residuals of {which}"
+    progress(doing, 0, 1)
+    made = (
+        detector.residuals(seen, progress=progress)
+        if isinstance(detector, LearnedDetector)
+        else detector.residuals(seen)
+    )
+    progress(doing, 1, 1)
+    if len(made.index) and not 0 <= made.index[0] <= made.index[-1] < recording.n_steps:
+        raise StreamError(
+            f"`index` of the {which} residuals must lie within the recording's "
+            f"{recording.n_steps:,} steps; got {made.index[0]} to {made.index[-1]}."
+        )
+    return made
+
+
+def _parts(
+    detector: Detector, made: Residuals, is_usable: Bools, n_steps: int
+) -> tuple[Bools, Bools]:
+    """Return which rows of train were learned from, and which were held out."""
+    is_trained, is_held_out = is_usable, np.zeros_like(is_usable)
+    split = getattr(detector, "split", None)
+    if split is not None:
+        if max(split.trained.max(initial=0), split.held_out.max(initial=0)) >= n_steps:
+            raise StreamError(
+                f"`train` is too short with its {n_steps:,} steps to be what the "
+                "detector was fitted on: give that very recording."
+            )
+        is_trained = is_usable & np.isin(made.index, split.trained)
+        is_held_out = is_usable & np.isin(made.index, split.held_out)
+    if not is_trained.any():
+        raise StreamError(
+            f"None of the {len(made.index):,} rows of train is left (all are warm-up, "
+            "held out, trimmed or not labelled normal): give a longer recording."
+        )
+    return is_trained, is_held_out
+
+
+def _labels(made: Residuals, recording: Recording) -> Labels:
+    chosen = np.full(len(made.index), NORMAL, np.int8)
+    stops = np.minimum(made.index + made.every, recording.n_steps)
+    for code in (IGNORED, ATTACK):  # an attack goes before all else
+        so_far = np.append(0, np.cumsum(_known(recording.labels) == code))
+        chosen[so_far[stops] > so_far[made.index]] = code
+    return chosen
+
+
+def _known(field: _T | None) -> _T:
+    """Return what recordings and residuals always have once they are made."""
+    assert field is not None  # noqa: S101
+    return field
+
+
+def _breaks(index: Ints, every: int, breaks: Ints | None) -> Ints:
+    """Return where a run of rows begins: after a break, or where rows are missing."""
+    run = np.searchsorted(_known(breaks), index, side="right")
+    is_new = (np.diff(run) > 0) | (np.diff(index) > every)
+    return np.append(0, np.flatnonzero(is_new) + 1)
+
+
+def _moved(attack: Attack, made: Residuals) -> Attack:
+    """Return an attack by row numbers: empty where it lies in no row."""
+    start = np.searchsorted(made.index + made.every, attack.start, side="right")
+    return replace(
+        attack, start=int(start), stop=int(np.searchsorted(made.index, attack.stop))
+    )
+
+
+def _telemetry(recording: Recording, rows: Ints, means: Floats) -> Matrix:
+    # A missing cell would spoil every average of the telemetry after it.
+    filled, _ = fill_missing(recording.values, _known(recording.breaks), means)
+    return filled[rows]
+
+
+def _called(detector: Detector) -> str:
+    card = getattr(detector, "card", None)
+    return type(detector).__name__ if card is None else str(card.name)
+
+
+def _meta(detector: Detector, made: Residuals, tags: Sequence[Tag]) -> dict[str, Any]:
+    """Return what one must know to make the stream again and to read it."""
+    about = detector.about() if hasattr(detector, "about") else {}
+    meta = {f"detector_{k}": value for k, value in about.items() if k != "detector"}
+    if made.scale is not None:
+        meta["scale"] = [float(scale) for scale in made.scale]
+    groups: dict[str, list[str]] = {}
+    for tag in tags:
+        if tag.stage is not None and tag.name in made.channels:
+            groups.setdefault(tag.stage, []).append(tag.name)
+    return meta | ({"groups": groups} if len(groups) > 1 else {})
+
+
+def _told(train: Sequence[str], test: Sequence[str]) -> list[str]:
+    """Return each sentence once, with what it is about."""
+    of = dict.fromkeys(train, "train")
+    for text in test:
+        of[text] = "train and test" if text in train else "test"
+    return [f"{which}: {text}" for text, which in of.items()]
+
+
+def _check_same(train: Sequence[str], test: Sequence[str], whose: str) -> None:
+    if tuple(train) != tuple(test):
+        differ = sorted(set(train) ^ set(test))
+        raise StreamError(
+            f"{whose} of train and test must have the same channels in the same order; "
+            + (f"only one has {some_of(differ)}." if differ else "the order differs.")
+        )
