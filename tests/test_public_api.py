@@ -57,7 +57,7 @@ def test_every_error_is_a_sightline_error():
         and issubclass(value, Exception)
         and not issubclass(value, Warning)
     ]
-    assert len(errors) == 4
+    assert len(errors) == 5
     assert all(issubclass(error, sightline.SightlineError) for error in errors)
 
 

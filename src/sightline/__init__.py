@@ -3,15 +3,25 @@
 from sightline._version import __version__
 from sightline.alarms import QuantileRule
 from sightline.comparison import Comparison, compare
+from sightline.detectors import (
+    Detector,
+    Residuals,
+    check_detector,
+    list_detectors,
+    load_detector,
+    make_detector,
+)
 from sightline.energy import contributions, energy_trace
 from sightline.errors import (
     FileError,
     MissingExtraError,
     SightlineError,
     StreamError,
+    TrainingError,
     UndefinedMetricWarning,
 )
 from sightline.evaluation import Evaluation
+from sightline.exporting import export_stream
 from sightline.recording import Recording, Tag
 from sightline.reference import Reference, fit_reference
 from sightline.segments import Attack, Segment
@@ -35,6 +45,7 @@ from sightline.walk import evaluate
 __all__ = [
     "Attack",
     "Comparison",
+    "Detector",
     "Evaluation",
     "FileError",
     "MissingExtraError",
@@ -42,20 +53,27 @@ __all__ = [
     "Recording",
     "Reference",
     "ResidualStream",
+    "Residuals",
     "Segment",
     "SightlineError",
     "StreamError",
     "Tag",
     "Testbed",
+    "TrainingError",
     "UndefinedMetricWarning",
     "__version__",
+    "check_detector",
     "compare",
     "contributions",
     "energy_trace",
     "evaluate",
+    "export_stream",
     "fit_reference",
     "inspect_testbed",
+    "list_detectors",
     "list_testbeds",
+    "load_detector",
+    "make_detector",
     "open_testbed",
     "read_evaluation",
     "read_results",

@@ -10,6 +10,7 @@ import typer
 
 from sightline._version import __version__
 from sightline.comparison import compare
+from sightline.detector_commands import list_command as detectors_command
 from sightline.errors import FileError, naming
 from sightline.shell import bar, console, door
 from sightline.storage import (
@@ -42,6 +43,7 @@ app = typer.Typer(
 app.command("testbeds")(list_command)
 app.command("inspect")(inspect_command)
 app.command("simulate")(simulate_command)
+app.command("detectors")(detectors_command)
 
 
 def _show_version(wanted: bool) -> None:

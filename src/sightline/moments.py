@@ -108,7 +108,7 @@ class _Sums:
         self.count = 0
 
     def add(self, block: Residuals) -> None:
-        """Take in one block; raises FloatingPointError where its squares are not finite."""
+        """Take in one block; raises FloatingPointError where its squares overflow."""
         from sightline.kernels.residuals import center_and_sum
 
         if self.count == 0:

@@ -11,6 +11,8 @@ from sightline.detectors.base import (
     Residuals,
     Split,
 )
+from sightline.detectors.baselines import LastValue, PCAReconstruction, TrainingMean
+from sightline.detectors.conformance import ConformanceError, check_detector
 from sightline.detectors.fusagnet import FuSAGNet
 from sightline.detectors.gdn import GDN
 from sightline.detectors.saving import read_saved
@@ -19,13 +21,18 @@ from sightline.errors import StreamError
 
 __all__ = [
     "GDN",
+    "ConformanceError",
     "Detector",
     "DetectorCard",
     "FuSAGNet",
+    "LastValue",
     "LearnedDetector",
+    "PCAReconstruction",
     "Residuals",
     "Split",
+    "TrainingMean",
     "TranAD",
+    "check_detector",
     "detector_type",
     "list_detectors",
     "load_detector",
@@ -34,7 +41,7 @@ __all__ = [
 
 DETECTORS: dict[str, type[LearnedDetector]] = {
     kind.card.name: kind
-    for kind in (GDN, FuSAGNet, TranAD)
+    for kind in (GDN, FuSAGNet, TranAD, PCAReconstruction, TrainingMean, LastValue)
 }
 
 
@@ -47,7 +54,11 @@ def detector_type(name: str) -> type[LearnedDetector]:
     """Return the class of a detector by its name."""
     if name not in DETECTORS:
         near = difflib.get_close_matches(name.lower(), DETECTORS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(DETECTORS)}."
+        hint = (
+            f"did you mean {near[0]!r}?"
+            if near
+            else f"there are {', '.join(DETECTORS)}."
+        )
         raise StreamError(f"There is no detector called {name!r}; {hint}")
     return DETECTORS[name]
 

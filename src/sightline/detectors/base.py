@@ -279,7 +279,10 @@ class LearnedDetector(ABC):
             raise StreamError(
                 f"{self.card.title} has not learned anything yet: call `fit` first."
             )
-        split = {"split/trained": self.split.trained, "split/held_out": self.split.held_out}
+        split = {
+            "split/trained": self.split.trained,
+            "split/held_out": self.split.held_out,
+        }
         write_saved(
             Path(path),
             self.about() | {"overrides": self.overrides, "channels": self.channels},

@@ -81,9 +81,7 @@ class FuSAGNetSettings(TrainedSettings):
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
         super().__post_init__()
-        check_at_least(
-            self, 1, "window", "dim", "top_k", "head_layers", "head_width"
-        )
+        check_at_least(self, 1, "window", "dim", "top_k", "head_layers", "head_width")
         check_at_least(self, 0, "noise_std", "beta", "alpha")
         check_share(self, "dropout", "embedding_dropout")
         check_choice(self, "self_loops", ("none", "all", "official"))

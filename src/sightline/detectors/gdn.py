@@ -55,9 +55,7 @@ class GDNSettings(TrainedSettings):
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
         super().__post_init__()
-        check_at_least(
-            self, 1, "window", "dim", "top_k", "head_layers", "head_width"
-        )
+        check_at_least(self, 1, "window", "dim", "top_k", "head_layers", "head_width")
         check_share(self, "dropout")
 
 

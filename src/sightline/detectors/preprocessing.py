@@ -165,7 +165,7 @@ class Preprocessing:
         if settings.test_scaling == "own":
             constants: Constants = "unit"
             if settings.constant_channels in ("ratio", "epsilon"):
-                constants = settings.constant_channels  # type: ignore[assignment]
+                constants = settings.constant_channels
             scaling = fit_scaling(
                 filled.values, epsilon=settings.range_epsilon, constants=constants
             )
@@ -194,9 +194,7 @@ class Preprocessing:
         breaks = sampled.breaks
         if settings.cross_gaps or breaks is None:
             breaks = np.zeros(1, np.int64)
-        kept = Scaling(
-            offset=scaling.offset[self.kept], scale=scaling.scale[self.kept]
-        )
+        kept = Scaling(offset=scaling.offset[self.kept], scale=scaling.scale[self.kept])
         values = sampled.values
         if len(self.kept) < values.shape[1]:
             values = values[:, self.kept]

@@ -41,7 +41,9 @@ def resolved(
     for name in overrides:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
+            )
             raise StreamError(f"{whose} has no setting {name!r}; {hint}")
     chosen = dict(official) if preset == "official" else {}
     return kind(**(chosen | dict(testbed) | dict(overrides)))

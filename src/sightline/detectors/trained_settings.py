@@ -64,9 +64,7 @@ class TrainedSettings(PreprocessingSettings):
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
         super().__post_init__()
-        check_at_least(
-            self, 1, "epochs", "batch_size", "stride", "threads", "lr_every"
-        )
+        check_at_least(self, 1, "epochs", "batch_size", "stride", "threads", "lr_every")
         check_at_least(self, 0, "seed", "learning_rate", "weight_decay", "lr_factor")
         if self.patience is not None:
             check_at_least(self, 1, "patience")

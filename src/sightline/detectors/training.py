@@ -67,7 +67,7 @@ class WindowTensor:
 
 @contextmanager
 def computing(settings: TrainedSettings, *salt: int) -> Iterator[torch.device]:
-    """Give the device; within, threads and seed are as set, and afterwards as before."""
+    """Give the device; threads and seed are as set within, and as before after."""
     threads = torch.get_num_threads()
     device = _device(settings.device)
     with torch.random.fork_rng(devices=None if device.type == "cuda" else []):
@@ -132,15 +132,18 @@ def train_network(
             group["lr"] = settings.learning_rate_in(epoch)
 
         def tell(batch: int, loss: float, epoch: int = epoch) -> None:
+            at = f"epoch {epoch} of {settings.epochs}, loss {loss:.3g}"
             progress(
-                f"Training {title}, epoch {epoch} of {settings.epochs}, loss {loss:.3g}",
+                f"Training {title}, {at}",
                 (epoch - 1) * batches + batch,
                 settings.epochs * batches,
             )
 
         shuffled = order[torch.randperm(len(order))] if settings.shuffle else order
         history.train.append(
-            _one_epoch(network, optimizer, data, shuffled, objective, settings, epoch, tell)
+            _one_epoch(
+                network, optimizer, data, shuffled, objective, settings, epoch, tell
+            )
         )
         if len(held_out):
             lower = _validated(network, data, held_out, objective, settings, history)
@@ -184,7 +187,7 @@ def _one_epoch(
                 "(`clip` keeps scaled values within bounds)."
             )
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         if k % _TELL_EVERY == 0:
             tell(k, losses[-1])
@@ -310,7 +313,9 @@ def _taken_up(
 
     def under(prefix: str) -> dict[str, Tensor]:
         return {
-            k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)
+            k.removeprefix(prefix): v
+            for k, v in tensors.items()
+            if k.startswith(prefix)
         }
 
     network.load_state_dict(under("now/"))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sightline.detectors.networks.dropout import Dropout, dropout
 from sightline.detectors.networks.graph import (
     GraphLayer,
     Head,
@@ -18,6 +19,7 @@ from sightline.detectors.networks.graph import (
 )
 from sightline.detectors.networks.weights import load_weights
 
+LAYERS = 3
 SelfLoops = Literal["none", "all", "official"]
 
 
@@ -51,6 +53,7 @@ class Squeezer(nn.Module):
 
     def __init__(self, name: str, size: int) -> None:
         super().__init__()
+        # Encoder and decoder are published under their own names.
         self.name = name
         layers = nn.ModuleList([nn.Linear(size, size) for _ in range(2)])
         self.add_module(name, layers)
@@ -58,7 +61,7 @@ class Squeezer(nn.Module):
 
     def forward(self, flat: Tensor) -> tuple[Tensor, Tensor]:
         """Return the result, and what the first layer gave."""
-        first, second = self.get_submodule(self.name)
+        first, second = self.get_submodule(self.name).children()
         hidden = torch.sigmoid(self.bns[0](first(flat)))
         return torch.sigmoid(self.bns[1](second(hidden))), hidden
 
@@ -101,13 +104,24 @@ class FuSAGNetNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.top_k, self.self_loops, self.recurrent = top_k, self_loops, recurrent
+        self.embedding_dropout = embedding_dropout
+        # Where each process's channels stand in a table as wide as the largest one.
+        widest = torch.arange(max(processes))
+        sizes = torch.tensor(list(processes)).unsqueeze(1)
+        firsts = sizes.cumsum(0) - sizes
+        self._is_channel: Tensor
+        self._place: Tensor
+        is_channel = widest < sizes
+        self.register_buffer("_is_channel", is_channel, persistent=False)
+        place = torch.where(is_channel, firsts + widest, 0)
+        self.register_buffer("_place", place, persistent=False)
         self.embeddings = nn.ModuleList([nn.Embedding(n, dim) for n in processes])
         self.rnn_embedding_modules = nn.ModuleList(
             [
                 nn.GRU(
                     dim,
                     dim // 2,
-                    num_layers=3,
+                    num_layers=LAYERS,
                     bidirectional=True,
                     dropout=embedding_dropout,
                 )
@@ -120,7 +134,7 @@ class FuSAGNetNetwork(nn.Module):
         self.gnn_layers = nn.ModuleList([GraphLayer(window, dim)])
         self.bn_outlayer_in = nn.BatchNorm1d(dim)
         self.out_layer = Head(dim, head_layers, head_width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         for table in self.embeddings:
             nn.init.kaiming_uniform_(table.get_parameter("weight"), nonlinearity="relu")
 
@@ -153,15 +167,55 @@ class FuSAGNetNetwork(nn.Module):
 
     def embed(self) -> Tensor:
         """Return the embedding of every channel, after the recurrent layers."""
-        along = 1 if self.recurrent else 0
-        return torch.cat(
-            [
-                recurrent(table.weight.unsqueeze(along))[0].squeeze(along)
-                for table, recurrent in zip(
-                    self.embeddings, self.rnn_embedding_modules, strict=True
-                )
-            ]
+        tables: list[Tensor] = [
+            table.get_parameter("weight") for table in self.embeddings
+        ]
+        if self.recurrent:
+            return torch.cat(
+                [
+                    unit(table.unsqueeze(1))[0].squeeze(1)
+                    for table, unit in zip(
+                        tables, self.rnn_embedding_modules, strict=True
+                    )
+                ]
+            )
+        rows = torch.cat(tables)[self._place]
+        for layer in range(LAYERS):
+            rows = self._one_step(rows, layer)
+            if layer < LAYERS - 1:
+                rows = dropout(rows, self.embedding_dropout, self.training)
+        return rows.flatten(0, 1)[self._is_channel.flatten()]
+
+    def _one_step(self, rows: Tensor, layer: int) -> Tensor:
+        """Return (process, channel, dim) after one layer of all processes together.
+
+        Every channel is a sequence of one, so that a recurrent unit has no past: its
+        recurrent weights play no part, and what is left is a gated linear map.
+        """
+
+        def stacked(name: str) -> Tensor:
+            return torch.stack(
+                [
+                    unit.get_parameter(f"{name}_l{layer}{direction}")
+                    for unit in self.rnn_embedding_modules
+                    for direction in ("", "_reverse")
+                ]
+            )
+
+        processes, channels, dim = rows.shape
+        both = rows.unsqueeze(1).expand(-1, 2, -1, -1).reshape(-1, channels, dim)
+        recurrent = stacked("bias_hh").unsqueeze(1)
+        gates = torch.baddbmm(
+            stacked("bias_ih").unsqueeze(1), both, stacked("weight_ih").transpose(1, 2)
         )
+        half = dim // 2
+        open_gates = torch.sigmoid(gates[..., : 2 * half] + recurrent[..., : 2 * half])
+        reset, update = open_gates.split(half, -1)
+        new = torch.tanh(
+            torch.addcmul(gates[..., 2 * half :], reset, recurrent[..., 2 * half :])
+        )
+        made: Tensor = (new - update * new).view(processes, 2, channels, half)
+        return made.transpose(1, 2).flatten(2)
 
     def edges(self, nearest: Tensor, batch: int, window: int) -> Tensor:
         """Return who receives from whom; per sample where the official rule says so."""

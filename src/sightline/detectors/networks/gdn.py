@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from sightline.detectors.networks.dropout import Dropout
 from sightline.detectors.networks.graph import (
     GraphLayer,
     Head,
@@ -59,7 +60,7 @@ class GDNNetwork(nn.Module):
         self.gnn_layers = nn.ModuleList([GraphLayer(window, dim)])
         self.bn_outlayer_in = nn.BatchNorm1d(dim)
         self.out_layer = Head(dim, head_layers, head_width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         nn.init.uniform_(self.embedding.weight, -(dim**-0.5), dim**-0.5)
 
     @classmethod

@@ -23,7 +23,9 @@ class GraphAttention(nn.Module):
         self.bias = nn.Parameter(torch.zeros(dim))
         nn.init.xavier_uniform_(self.lin.weight)
         for attention in (self.att_i, self.att_j):
-            nn.init.uniform_(attention, -((6 / (1 + dim)) ** 0.5), (6 / (1 + dim)) ** 0.5)
+            nn.init.uniform_(
+                attention, -((6 / (1 + dim)) ** 0.5), (6 / (1 + dim)) ** 0.5
+            )
 
     def forward(
         self, x: Tensor, embedding: Tensor, is_edge: Tensor
@@ -38,7 +40,9 @@ class GraphAttention(nn.Module):
         sends = x @ (self.att_j.view(-1) @ weight)
         receives = receives + embedding @ self.att_em_i.view(-1)
         sends = sends + embedding @ self.att_em_j.view(-1)
-        logits = functional.leaky_relu(receives.unsqueeze(2) + sends.unsqueeze(1), SLOPE)
+        logits = functional.leaky_relu(
+            receives.unsqueeze(2) + sends.unsqueeze(1), SLOPE
+        )
         weights = logits.masked_fill(~is_edge, NO_EDGE).softmax(-1)
         if not is_edge.any(-1).all():
             # A node that nobody sends to gathers nothing.

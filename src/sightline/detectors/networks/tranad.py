@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sightline.detectors.networks.dropout import dropout
 from sightline.detectors.networks.weights import load_weights
 
 Activation = Literal["identity", "relu", "leaky_relu"]
@@ -50,7 +51,7 @@ class Attention(nn.Module):
     """Many heads of a few columns each; batch first.
 
     With heads as small as two columns one matrix product a head is mostly overhead:
-    scores are summed over the columns of a head instead.
+    scores are summed over the columns of a head instead, all heads side by side.
     """
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
@@ -93,22 +94,22 @@ class Attention(nn.Module):
         if not (self.training and self.dropout):
             return value
         batch = len(value)
-        kept = functional.dropout(value.new_ones(batch, 1, self.heads, 1), self.dropout)
+        kept = dropout(value.new_ones(batch, 1, self.heads, 1), self.dropout, True)
         return (value.view(batch, 1, self.heads, -1) * kept).flatten(2)
 
     def _gather(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         batch, asking, width = query.shape
         size = width // self.heads
         query, key, value = (
-            rows.view(batch, -1, self.heads, size).permute(3, 0, 2, 1)
+            rows.view(batch, -1, self.heads, size).permute(3, 0, 1, 2).contiguous()
             for rows in (query * size**-0.5, key, value)
         )
-        scores = query[0].unsqueeze(3) * key[0].unsqueeze(2)
+        scores = query[0].unsqueeze(2) * key[0].unsqueeze(1)
         for k in range(1, size):
-            scores = torch.addcmul(scores, query[k].unsqueeze(3), key[k].unsqueeze(2))
-        weights = functional.dropout(scores.softmax(-1), self.dropout, self.training)
-        columns = [(weights * column.unsqueeze(2)).sum(-1) for column in value]
-        return torch.stack(columns, -1).transpose(1, 2).reshape(batch, asking, width)
+            scores = torch.addcmul(scores, query[k].unsqueeze(2), key[k].unsqueeze(1))
+        weights = dropout(scores.softmax(2), self.dropout, self.training)
+        columns = [(weights * column.unsqueeze(1)).sum(2) for column in value]
+        return torch.stack(columns, -1).view(batch, asking, width)
 
 
 class Layer(nn.Module):
@@ -149,7 +150,7 @@ class Layer(nn.Module):
         return self.norms[norm](total) if len(self.norms) else total
 
     def _dropped(self, rows: Tensor) -> Tensor:
-        return functional.dropout(rows, self.dropout, self.training)
+        return dropout(rows, self.dropout, self.training)
 
 
 class Stack(nn.Module):
@@ -284,7 +285,7 @@ class TranADNetwork(nn.Module):
         """Return what enters the encoder (before dropout), and its memory."""
         rows = torch.cat([x, focus], -1) * x.shape[-1] ** 0.5
         entered = self.pos_encoder(rows)
-        dropped = functional.dropout(entered, self.dropout, self.training)
+        dropped = dropout(entered, self.dropout, self.training)
         return entered, self.transformer_encoder(dropped)
 
     def _head(self, decoded: Tensor) -> Tensor:

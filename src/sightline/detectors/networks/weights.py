@@ -13,7 +13,9 @@ N = TypeVar("N", bound=nn.Module)
 
 def load_weights(network: N, weights: Mapping[str, Any]) -> N:
     """Put named arrays into a network, which takes on their precision."""
-    tensors = {name: torch.as_tensor(np.array(array)) for name, array in weights.items()}
+    tensors = {
+        name: torch.as_tensor(np.array(array)) for name, array in weights.items()
+    }
     kinds = {t.dtype for t in tensors.values() if t.is_floating_point()}
     if torch.float64 in kinds:
         network.double()
