@@ -19,6 +19,7 @@ from sightline import (
     read_stream,
     write_stream,
 )
+from sightline.detectors import TrainingMean
 from sightline.detectors.base import Residuals, Split
 from sightline.exporting import export_stream
 
@@ -302,6 +303,27 @@ def test_progress_is_told_of_both_recordings():
     ]
 
 
+def test_rows_whose_blocks_begin_elsewhere_than_those_learned_from():
+    # Learned from blocks at 2, 5 and 8, held out at 14 and 17; rows begin at 0, 3, ...
+    split = Split(trained=np.array([2, 5, 8]), held_out=np.array([14, 17]))
+    made = [rows_at(range(0, 20, 3), every=3), rows_at(range(5))]
+    stream = export_stream(Given(made, split), recording(20), recording(5))
+    assert_array_equal(stream.train.values[:, 0], [3, 6])
+    # The last row has but two steps, 18 and 19.
+    assert_array_equal(stream.calibration.values[:, 0], [15, 18])
+
+
+def test_a_trimmed_train_keeps_its_rows():
+    train = recording(200, step_s=1.0, breaks=[0, 103])
+    detector = TrainingMean(every=5, trim_s=12.0, validation_share=0.0).fit(train)
+    stream = export_stream(detector, train, recording(50, step_s=1.0))
+    # Steps 15-19 ... 95-99, then 103-107 ... 193-197.
+    assert stream.train.n_rows == 17 + 19
+    assert_array_equal(stream.train_breaks, [0, 17])
+    assert (stream.detector, stream.step_s) == ("mean", 5.0)
+    assert stream.meta["detector_settings"]["every"] == 5
+
+
 # ---- refused -----------------------------------------------------------------------
 
 
@@ -442,7 +464,12 @@ def test_train_and_calibration_are_the_rows_of_the_split(case, data):
     kept = [
         t for t, w in zip(index, warm, strict=True) if label_of(train, t, every, w) == 0
     ]
-    wanted = [t for t in kept if places[t] == "trained"]
+
+    def is_part(t, firsts):
+        known = {int(first) + k for first in firsts for k in range(every)}
+        return known.issuperset(steps_of(t, every, n))
+
+    wanted = [t for t in kept if is_part(t, trained)]
     made = rows_at(index, every=every, is_warm_up=warm)
     detector = Given(
         [made, rows_at(range(5))], Split(trained=trained, held_out=held_out)
@@ -453,7 +480,7 @@ def test_train_and_calibration_are_the_rows_of_the_split(case, data):
         return
     stream = export_stream(detector, train, recording(5))
     assert_array_equal(stream.train.values[:, 0], wanted)
-    apart = [t for t in kept if places[t] == "held out"]
+    apart = [t for t in kept if is_part(t, held_out)]
     if apart:
         assert_array_equal(stream.calibration.values[:, 0], apart)
     else:

@@ -11,7 +11,7 @@ from sightline.shell import console, door
 def list_command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Tell all about this one."),
+        typer.Argument(metavar="NAME", help="Tell all about this one."),
     ] = None,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show where an error came from.")

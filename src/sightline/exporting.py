@@ -138,14 +138,27 @@ def _parts(
                 f"`train` is too short with its {n_steps:,} steps to be what the "
                 "detector was fitted on: give that very recording."
             )
-        is_trained = is_usable & np.isin(made.index, split.trained)
-        is_held_out = is_usable & np.isin(made.index, split.held_out)
+        is_trained = is_usable & _made_of(split.trained, made, n_steps)
+        is_held_out = is_usable & _made_of(split.held_out, made, n_steps)
     if not is_trained.any():
         raise StreamError(
             f"None of the {len(made.index):,} rows of train is left (all are warm-up, "
             "held out, trimmed or not labelled normal): give a longer recording."
         )
     return is_trained, is_held_out
+
+
+def _made_of(firsts: Ints, made: Residuals, n_steps: int) -> Bools:
+    """Return which rows were made of nothing but steps of these blocks.
+
+    Where train was trimmed its blocks may begin at other steps than those of the rows.
+    """
+    is_known = np.zeros(n_steps + made.every, np.bool_)
+    for k in range(made.every):
+        is_known[firsts + k] = True
+    so_far = np.append(0, np.cumsum(~is_known))
+    stops = np.minimum(made.index + made.every, n_steps)
+    return np.asarray(so_far[stops] == so_far[made.index])
 
 
 def _labels(made: Residuals, recording: Recording) -> Labels:

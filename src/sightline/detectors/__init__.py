@@ -17,7 +17,7 @@ from sightline.detectors.fusagnet import FuSAGNet
 from sightline.detectors.gdn import GDN
 from sightline.detectors.saving import read_saved
 from sightline.detectors.tranad import TranAD
-from sightline.errors import StreamError
+from sightline.errors import FileError, StreamError
 
 __all__ = [
     "GDN",
@@ -90,4 +90,9 @@ def make_detector(
 def load_detector(path: str | Path) -> LearnedDetector:
     """Return a detector as it was saved, whichever it is."""
     about, _ = read_saved(Path(path))
+    if about.get("detector") not in DETECTORS:
+        raise FileError(
+            f"{path}: holds {about.get('detector') or about.get('kind')!r}, which is "
+            f"no detector of this Sightline; it has {', '.join(DETECTORS)}."
+        )
     return detector_type(about["detector"]).load(path)

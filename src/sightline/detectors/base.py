@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from sightline.checks import Bools, Floats, Ints, check_residuals
+from sightline.checks import Bools, Floats, Ints, check_residuals, check_unique
 from sightline.checks import Residuals as Matrix
 from sightline.detectors.saving import Arrays, read_saved, write_saved
 from sightline.detectors.settings import Settings, resolved
@@ -115,6 +115,11 @@ class Residuals:
                 f"`channels` must name every column; got {len(channels)} names for "
                 f"{values.shape[1]} columns."
             )
+        if self.every < 1:
+            raise StreamError(f"`every` must be 1 or more steps; got {self.every}.")
+        check_unique(channels, "channels")
+        if self.scale is not None and np.shape(self.scale) != (len(channels),):
+            raise StreamError("`scale` must have one value for each channel.")
         warm_up = (
             np.zeros(len(values), np.bool_)
             if self.is_warm_up is None
@@ -240,8 +245,9 @@ class LearnedDetector(ABC):
             raise StreamError(
                 f"{self.card.title} has not learned anything yet: call `fit` first."
             )
-        check_channels(recording, self.channels)
-        return self._residuals(unlabelled(recording), self._settings(preset), progress)
+        seen = unlabelled(recording)
+        check_channels(seen, self.channels)
+        return self._residuals(seen, self._settings(preset), progress)
 
     @abstractmethod
     def _learn(
@@ -293,10 +299,11 @@ class LearnedDetector(ABC):
     def load(cls, path: str | Path) -> Self:
         """Return a detector as it was saved."""
         about, arrays = read_saved(Path(path))
-        if about["detector"] != cls.card.name:
+        if about.get("detector") != cls.card.name:
+            held = about.get("detector") or about.get("kind")
             raise FileError(
-                f"{path}: holds a detector called {about['detector']!r}, not "
-                f"{cls.card.name!r}; load it with sightline.load_detector."
+                f"{path}: holds {held!r}, not the detector {cls.card.name!r}; "
+                "sightline.load_detector finds out by itself."
             )
         try:
             made = cls(about["preset"], testbed=about["testbed"], **about["overrides"])
@@ -315,6 +322,11 @@ class LearnedDetector(ABC):
 
 def unlabelled(recording: Recording) -> Recording:
     """Return a recording without its labels and attacks: all a detector may see."""
+    if not isinstance(recording, Recording):
+        raise StreamError(
+            f"A detector takes a Recording; got {type(recording).__name__}: make one "
+            "with sightline.Recording(values=..., tags=...)."
+        )
     return replace(recording, labels=None, attacks=())
 
 

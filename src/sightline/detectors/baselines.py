@@ -23,7 +23,7 @@ from sightline.detectors.base import (
 )
 from sightline.detectors.preprocessing import Preprocessing, PreprocessingSettings
 from sightline.detectors.saving import Arrays
-from sightline.detectors.settings import check_at_least, check_share
+from sightline.detectors.settings import check_share, check_whole
 from sightline.detectors.windows import forecast_windows, held_out_block
 from sightline.errors import StreamError
 from sightline.recording import Recording
@@ -34,6 +34,18 @@ _ROWS_AT_ONCE = 16_384
 _LEAST_LEFT = 1e-9
 # Errors nearer to each other than this share of the mean's error are a tie.
 _TIE = 1e-12
+
+
+# On a testbed they see the rows the networks see.
+_TEN_SECONDS = {"every": 10, "trim_s": 21_600.0}
+_SAME_ROWS = {
+    "swat": _TEN_SECONDS,
+    "wadi": _TEN_SECONDS,
+    "hai": {"every": 10},
+    "waterworks": {"every": 10},
+    "batadal": {},
+}
+_WHY = dict.fromkeys(_SAME_ROWS, "the rows GDN is given, to be compared with it")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +67,7 @@ class BaselineSettings(PreprocessingSettings):
         """Refuse what is not an option."""
         super().__post_init__()
         check_share(self, "validation_share")
-        check_at_least(self, 0, "seed")
+        check_whole(self, 0, "seed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +86,7 @@ class PCASettings(BaselineSettings):
         """Refuse what is not an option."""
         super().__post_init__()
         if self.components is not None:
-            check_at_least(self, 0, "components")
+            check_whole(self, 0, "components")
 
 
 class _Baseline(LearnedDetector):
@@ -162,6 +174,8 @@ class TrainingMean(_Baseline):
         title="Training mean",
         paper="A baseline, no paper.",
         kind="constant",
+        settings=_SAME_ROWS,
+        sources=_WHY,
     )
     mean: Floats
 
@@ -191,6 +205,8 @@ class LastValue(_Baseline):
         title="Last value",
         paper="A baseline, no paper.",
         kind="forecast",
+        settings=_SAME_ROWS,
+        sources=_WHY,
     )
     looks_at = 2
 
@@ -229,6 +245,8 @@ class PCAReconstruction(_Baseline):
         title="PCA reconstruction",
         paper="A baseline, no paper.",
         kind="reconstruction",
+        settings=_SAME_ROWS,
+        sources=_WHY,
     )
     settings_type = PCASettings
     mean: Floats
@@ -274,7 +292,7 @@ class PCAReconstruction(_Baseline):
 
     def _chosen(self) -> tuple[str, ...]:
         n_channels, n_kept = self.loadings.shape
-        return (f"{n_kept} principal components of {n_channels} channels were kept.",)
+        return (f"Principal components kept: {n_kept} of {n_channels}.",)
 
     def _arrays(self) -> Arrays:
         return super()._arrays() | {

@@ -15,6 +15,7 @@ from sightline.detectors.settings import (
     check_at_least,
     check_choice,
     check_share,
+    check_whole,
 )
 from sightline.detectors.trained import TrainedDetector
 from sightline.detectors.trained_settings import TrainedSettings
@@ -81,7 +82,7 @@ class FuSAGNetSettings(TrainedSettings):
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
         super().__post_init__()
-        check_at_least(self, 1, "window", "dim", "top_k", "head_layers", "head_width")
+        check_whole(self, 1, "window", "dim", "top_k", "head_layers", "head_width")
         check_at_least(self, 0, "noise_std", "beta", "alpha")
         check_share(self, "dropout", "embedding_dropout")
         check_choice(self, "self_loops", ("none", "all", "official"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sightline.detectors.base import DetectorCard
 from sightline.detectors.preprocessing import Scaled
 from sightline.detectors.saving import Arrays
-from sightline.detectors.settings import Settings, check_at_least, check_share
+from sightline.detectors.settings import Settings, check_share, check_whole
 from sightline.detectors.trained import TrainedDetector
 from sightline.detectors.trained_settings import TrainedSettings
 from sightline.detectors.windows import Windows, forecast_windows
@@ -55,7 +55,7 @@ class GDNSettings(TrainedSettings):
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
         super().__post_init__()
-        check_at_least(self, 1, "window", "dim", "top_k", "head_layers", "head_width")
+        check_whole(self, 1, "window", "dim", "top_k", "head_layers", "head_width")
         check_share(self, "dropout")
 
 

@@ -19,9 +19,12 @@ from sightline.detectors.settings import (
     Settings,
     check_at_least,
     check_choice,
+    check_whole,
+    is_number,
 )
 from sightline.errors import StreamError
 from sightline.recording import Recording
+from sightline.segments import breaks_kept
 from sightline.testbeds.preparation import (
     Preparation,
     Sampling,
@@ -80,17 +83,21 @@ class PreprocessingSettings(Settings):
 
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
-        check_at_least(self, 1, "every")
+        check_whole(self, 1, "every")
         check_at_least(self, 0, "trim_s", "range_epsilon")
         check_choice(self, "sampling", SAMPLINGS)
         check_choice(self, "constant_channels", ("unit", "ratio", "epsilon", "drop"))
         check_choice(self, "missing", ("hold", "mean"))
         check_choice(self, "test_scaling", ("train", "own"))
         if self.clip is not None:
-            low, high = self.clip
-            if not low < high:
-                raise StreamError(f"`clip` must be a low and a high; got {self.clip}.")
-            object.__setattr__(self, "clip", (float(low), float(high)))
+            object.__setattr__(self, "clip", _checked_clip(self.clip))
+
+
+def _checked_clip(clip: object) -> tuple[float, float]:
+    bounds = tuple(clip) if isinstance(clip, tuple | list) else ()
+    if len(bounds) != 2 or not all(map(is_number, bounds)) or bounds[0] >= bounds[1]:
+        raise StreamError(f"`clip` must be a low and a high number; got {clip!r}.")
+    return float(bounds[0]), float(bounds[1])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -147,11 +154,25 @@ class Preprocessing:
         settings: PreprocessingSettings,
         dtype: type[np.floating],
     ) -> Scaled:
-        """Return train as a detector sees it: trimmed, sampled, scaled."""
+        """Return train as a detector sees it: sampled, scaled, trimmed.
+
+        Rows are made before they are trimmed, as in the published pipelines, so that
+        they are the very rows `test` makes of the same recording.
+        """
         filled, notices = _filled(recording, settings, self.means)
-        trimmed = _trimmed(filled, settings)
-        cut = recording.n_steps - trimmed.n_steps
-        return self._scaled(trimmed, settings, dtype, self.scaling, cut, notices)
+        whole = self._scaled(filled, settings, dtype, self.scaling, notices)
+        cut = recording.n_steps - _trimmed(filled, settings).n_steps
+        is_kept = whole.rows >= cut
+        if not is_kept.any():
+            raise StreamError(
+                f"`trim_s` of {settings.trim_s:g} s leaves no row of train: lower it."
+            )
+        return replace(
+            whole,
+            values=whole.values[is_kept],
+            rows=whole.rows[is_kept],
+            breaks=breaks_kept(whole.breaks, is_kept),
+        )
 
     def test(
         self,
@@ -173,7 +194,7 @@ class Preprocessing:
                 *notices,
                 "The recording was scaled by its own range, which looks ahead.",
             )
-        return self._scaled(filled, settings, dtype, scaling, 0, notices)
+        return self._scaled(filled, settings, dtype, scaling, notices)
 
     def _scaled(
         self,
@@ -181,7 +202,6 @@ class Preprocessing:
         settings: PreprocessingSettings,
         dtype: type[np.floating],
         scaling: Scaling,
-        cut: int,
         notices: tuple[str, ...],
     ) -> Scaled:
         how = {
@@ -200,7 +220,7 @@ class Preprocessing:
             values = values[:, self.kept]
         return Scaled(
             values=kept.apply(values, dtype, settings.clip),
-            rows=starts + cut,
+            rows=starts,
             breaks=breaks,
             notices=notices,
         )
@@ -253,7 +273,14 @@ def _filled(
 
 
 def _trimmed(recording: Recording, settings: PreprocessingSettings) -> Recording:
-    if recording.time is None and recording.step_s is not None:
+    if not settings.trim_s:
+        return recording
+    if recording.time is None:
+        if recording.step_s is None:
+            raise StreamError(
+                f"`trim_s` is {settings.trim_s:g} s, but the recording says neither "
+                "`time` nor `step_s`: give one of them, or set `trim_s` to 0."
+            )
         rows = round(settings.trim_s / recording.step_s)
         if rows >= recording.n_steps:
             raise StreamError(

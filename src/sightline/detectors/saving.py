@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,16 @@ from sightline.files import brief, reading
 
 FORMAT = 1
 Arrays = dict[str, npt.NDArray[Any]]
+# What numpy, json and zipfile raise where bytes are not what they should be.
+_DAMAGES = (
+    KeyError,
+    TypeError,
+    ValueError,
+    EOFError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def write_saved(path: Path, about: dict[str, Any], arrays: Arrays) -> None:
@@ -31,7 +42,7 @@ def read_saved(path: Path) -> tuple[dict[str, Any], Arrays]:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(str(arrays.pop("about_json")))
         version = about["format"]
-    except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGES as error:
         raise FileError(
             f"{path}: is not a detector saved by Sightline ({brief(error)})."
         ) from error

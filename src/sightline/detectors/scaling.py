@@ -88,4 +88,8 @@ def means_of(values: Matrix) -> Floats:
     known = np.isfinite(values)
     count = known.sum(axis=0)
     total = np.where(known, values, 0.0).sum(axis=0, dtype=np.float64)
-    return np.where(count > 0, total / np.maximum(count, 1), 0.0)
+    mean = np.where(count > 0, total / np.maximum(count, 1), 0.0)
+    # Rounding must not make a constant channel vary where its mean stands in.
+    low = np.where(known, values, np.inf).min(axis=0)
+    high = np.where(known, values, -np.inf).max(axis=0)
+    return np.where(count > 0, np.clip(mean, low, high), 0.0)

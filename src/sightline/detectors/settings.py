@@ -1,8 +1,10 @@
 """Settings of a detector: frozen, checked, and found by name or by preset."""
 
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from sightline.errors import StreamError
@@ -49,23 +51,47 @@ def resolved(
     return kind(**(chosen | dict(testbed) | dict(overrides)))
 
 
-def check_at_least(settings: Settings, least: float, *names: str) -> None:
-    """Refuse a setting below the least it can be (or not a number at all)."""
+def check_whole(settings: Settings, least: int, *names: str) -> None:
+    """Refuse a setting that is no whole number, or below the least it can be."""
     for name in names:
         value = getattr(settings, name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not value >= least:
-            raise StreamError(f"`{name}` must be {least:g} or more; got {value!r}.")
+        is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if not is_whole or value < least:
+            raise StreamError(
+                f"`{name}` must be a whole number, {least} or more; got {value!r}."
+            )
+        object.__setattr__(settings, name, int(value))
+
+
+def check_at_least(settings: Settings, least: float, *names: str) -> None:
+    """Refuse a setting that is no finite number, or below the least it can be."""
+    for name in names:
+        value = getattr(settings, name)
+        if not is_number(value) or value < least:
+            raise StreamError(
+                f"`{name}` must be a number, {least:g} or more; got {value!r}."
+            )
+        object.__setattr__(settings, name, float(value))
 
 
 def check_share(settings: Settings, *names: str) -> None:
     """Refuse a setting that is not a share: 0 or more and less than 1."""
     for name in names:
         value = getattr(settings, name)
-        if not (isinstance(value, int | float) and 0 <= value < 1):
+        if not is_number(value) or not 0 <= value < 1:
             raise StreamError(
-                f"`{name}` must be 0 or more and less than 1; got {value!r}."
+                f"`{name}` must be a number, 0 or more and less than 1; got {value!r}."
             )
+        object.__setattr__(settings, name, float(value))
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a finite number, of Python's kind or numpy's."""
+    return (
+        isinstance(value, Real)
+        and not isinstance(value, bool)
+        and math.isfinite(float(value))
+    )
 
 
 def check_choice(settings: Settings, name: str, choices: tuple[Any, ...]) -> None:

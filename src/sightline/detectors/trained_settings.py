@@ -6,7 +6,13 @@ from typing import Literal
 import numpy as np
 
 from sightline.detectors.preprocessing import PreprocessingSettings
-from sightline.detectors.settings import check_at_least, check_choice, check_share
+from sightline.detectors.settings import (
+    check_at_least,
+    check_choice,
+    check_share,
+    check_whole,
+    is_number,
+)
 from sightline.errors import StreamError
 
 
@@ -64,15 +70,19 @@ class TrainedSettings(PreprocessingSettings):
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
         super().__post_init__()
-        check_at_least(self, 1, "epochs", "batch_size", "stride", "threads", "lr_every")
-        check_at_least(self, 0, "seed", "learning_rate", "weight_decay", "lr_factor")
+        check_whole(self, 1, "epochs", "batch_size", "stride", "threads", "lr_every")
+        check_whole(self, 0, "seed")
+        check_at_least(self, 0, "learning_rate", "weight_decay", "lr_factor")
         if self.patience is not None:
-            check_at_least(self, 1, "patience")
+            check_whole(self, 1, "patience")
         check_share(self, "validation_share")
         check_choice(self, "dtype", ("float32", "float64"))
-        object.__setattr__(self, "betas", tuple(self.betas))
-        if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas):
-            raise StreamError(f"`betas` must be two shares; got {self.betas}.")
+        betas = tuple(self.betas) if isinstance(self.betas, tuple | list) else ()
+        if len(betas) != 2 or not all(is_number(b) and 0 <= b < 1 for b in betas):
+            raise StreamError(
+                f"`betas` must be two numbers from 0 to below 1; got {self.betas!r}."
+            )
+        object.__setattr__(self, "betas", (float(betas[0]), float(betas[1])))
 
     @property
     def precision(self) -> type[np.floating]:

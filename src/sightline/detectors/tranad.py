@@ -11,9 +11,9 @@ from sightline.detectors.preprocessing import Scaled
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import (
     Settings,
-    check_at_least,
     check_choice,
     check_share,
+    check_whole,
 )
 from sightline.detectors.trained import TrainedDetector
 from sightline.detectors.trained_settings import TrainedSettings
@@ -75,7 +75,7 @@ class TranADSettings(TrainedSettings):
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
         super().__post_init__()
-        check_at_least(self, 1, "window", "hidden")
+        check_whole(self, 1, "window", "hidden")
         check_share(self, "dropout")
         check_choice(self, "ff_activation", ("identity", "relu", "leaky_relu"))
         check_choice(self, "pos_encoding", ("official", "standard"))
@@ -83,7 +83,7 @@ class TranADSettings(TrainedSettings):
         check_choice(self, "alignment", ("aligned", "official"))
         check_choice(self, "exported", ("second", "first"))
         if self.mask_target:
-            check_at_least(self, 2, "window")
+            check_whole(self, 2, "window")
 
 
 class TranAD(TrainedDetector):

@@ -107,5 +107,5 @@ def held_out_block(n_windows: int, share: float, seed: int) -> slice:
     length = int(n_windows * share)
     if not length:
         return slice(0, 0)
-    start = random.Random(seed).randrange(int(n_windows * (1 - share)))
+    start = random.Random(seed).randrange(max(1, int(n_windows * (1 - share))))
     return slice(start, start + length)
