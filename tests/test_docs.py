@@ -24,7 +24,7 @@ from sightline import (
 from sightline.cli import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 METRICS = ROOT / "docs" / "metrics.md"
 OWN_RESIDUALS = ROOT / "docs" / "own-residuals.md"
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$", re.M | re.S)

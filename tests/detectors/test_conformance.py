@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from sightline.detectors.conformance import (
     check_detector,
     made_up_recording,
 )
+from sightline.detectors.fusagnet import FuSAGNet
+from sightline.detectors.gdn import GDN
+from sightline.detectors.tranad import TranAD
 from sightline.errors import FileError, StreamError
 from sightline.recording import Recording, Tag
 
@@ -27,6 +31,10 @@ DETECTORS = [
     ("pca", PCAReconstruction),
     ("pca-nothing-held-out", lambda: PCAReconstruction(validation_share=0.0)),
     ("pca-trimmed", lambda: PCAReconstruction(trim_s=30, every=3)),
+    ("gdn", partial(GDN, epochs=1, dim=8, top_k=3)),
+    ("gdn-trimmed", partial(GDN, epochs=1, dim=8, top_k=3, trim_s=30, every=3)),
+    ("fusagnet", partial(FuSAGNet, epochs=1, dim=8, top_k=3)),
+    ("tranad", partial(TranAD, epochs=1)),
 ]
 
 

@@ -2,11 +2,11 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from golden_files import Golden, of_kind, tensor
 
 from sightline import Recording, Tag
 from sightline.detectors.networks.fusagnet import FuSAGNetNetwork, fusagnet_loss
@@ -14,57 +14,12 @@ from sightline.detectors.networks.weights import load_weights, weights_of
 from sightline.detectors.preprocessing import Preprocessing, PreprocessingSettings
 from sightline.detectors.windows import forecast_windows
 
-FOLDER = Path(__file__).parents[1] / "golden"
 # What the specification asks for. Losses use single-precision activations to aim at,
 # so they and the weights trained on them agree less well.
 DOUBLE, LOSSES, TRAINED, SINGLE = 1e-10, 1e-6, 1e-5, 1e-5
 # Scaled rows are rounded to single precision on their way into official windows.
 WINDOWS = 1e-7
 PRECISIONS = (np.float32, np.float64)
-
-
-class Golden:
-    """One file; remembers what was handed out and what was compared."""
-
-    def __init__(self, name):
-        with np.load(FOLDER / f"{name}.npz") as file:
-            self.arrays = dict(file)
-        self.given, self.compared = set(), set()
-
-    def __getitem__(self, key):
-        self.given.add(key)
-        return self.arrays[key]
-
-    def part(self, prefix):
-        found = [key for key in self.arrays if key.startswith(prefix)]
-        return {key.removeprefix(prefix): self[key] for key in found}
-
-    def check(self, key, ours, tolerance=0.0):
-        ours = np.asarray(ours.detach() if isinstance(ours, torch.Tensor) else ours)
-        theirs = self.arrays[key]
-        assert ours.shape == theirs.shape, key
-        # Rounding of a single-precision number is in proportion to its size.
-        relative = tolerance if theirs.dtype == np.float32 else 0.0
-        np.testing.assert_allclose(
-            ours, theirs, rtol=relative, atol=tolerance, err_msg=key
-        )
-        self.compared.add(key)
-
-    def check_part(self, prefix, ours, tolerance=0.0):
-        assert set(ours) == set(self.part(prefix))
-        for name, array in ours.items():
-            self.check(prefix + name, array, tolerance)
-
-
-def tensor(array, dtype=np.float64):
-    return torch.as_tensor(array.astype(dtype))
-
-
-def of_kind(weights, dtype):
-    return {
-        name: array.astype(dtype) if array.dtype == np.float32 else array
-        for name, array in weights.items()
-    }
 
 
 def official(golden, dtype=np.float64, self_loops="official"):

@@ -1,55 +1,20 @@
 """TranAD against the official implementation, array by array, and its training."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
+from golden_files import Golden, tensor
 
 from sightline.detectors.networks.tranad import TranADNetwork, tranad_loss
 from sightline.detectors.networks.weights import weights_of
 from sightline.detectors.windows import padded_windows
 
-FOLDER = Path(__file__).parents[1] / "golden"
 # What the specification asks for: outputs, losses and gradients; trained weights (Adam
 # turns rounding into steps where the true gradient is 0); the table of positions,
 # which is made in single precision.
 DOUBLE, TRAINED, TABLE = 1e-10, 1e-8, 1e-6
 # No array of theirs is in single precision: ours must come as near as it can.
 SINGLE = 2e-5
-
-
-class Golden:
-    """One file; remembers what was handed out and what was compared."""
-
-    def __init__(self, name):
-        with np.load(FOLDER / f"{name}.npz") as file:
-            self.arrays = dict(file)
-        self.given, self.compared = set(), set()
-
-    def __getitem__(self, key):
-        self.given.add(key)
-        return self.arrays[key]
-
-    def part(self, prefix):
-        found = [key for key in self.arrays if key.startswith(prefix)]
-        return {key.removeprefix(prefix): self[key] for key in found}
-
-    def check(self, key, ours, tolerance=0.0):
-        ours = np.asarray(ours.detach() if isinstance(ours, torch.Tensor) else ours)
-        theirs = self.arrays[key]
-        assert ours.shape == theirs.shape, key
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance, err_msg=key)
-        self.compared.add(key)
-
-    def check_part(self, prefix, ours, tolerance=0.0):
-        assert set(ours) == set(self.part(prefix))
-        for name, array in ours.items():
-            self.check(prefix + name, array, tolerance)
-
-
-def tensor(array):
-    return torch.as_tensor(array)
 
 
 def batch_first(golden, key):

@@ -14,7 +14,7 @@ def dropout(x: Tensor, share: float, training: bool) -> Tensor:
 
     The share is taken to the nearest 1/65536, and made up for exactly.
     """
-    cut = round(share * _LEVELS)
+    cut = min(round(share * _LEVELS), _LEVELS - 1)
     if not training or not cut:
         return x
     n = x.numel()

@@ -276,12 +276,7 @@ def fusagnet_loss(
     """
     forecast = functional.mse_loss(output.forecast, target).sqrt()
     reconstruction = functional.mse_loss(output.reconstruction, x)
-    wanted = rho.to(x.dtype).view(-1).softmax(-1)
-    found = output.codes.flatten(1).sum(0)
-    log_found = found.log_softmax(-1)
-    sparsity = (wanted * (wanted.log() - log_found)).sum() + (
-        (1 - wanted) * (torch.log1p(-wanted) - _log_of_others(found))
-    ).sum()
+    sparsity = _sparsity(output.codes.flatten(1).sum(0), rho.to(x.dtype).view(-1))
     total = alpha * forecast + (1 - alpha) * (reconstruction + beta * sparsity)
     return FuSAGNetLoss(
         forecast=forecast,
@@ -289,6 +284,16 @@ def fusagnet_loss(
         sparsity=sparsity,
         total=total,
     )
+
+
+def _sparsity(found: Tensor, rho: Tensor) -> Tensor:
+    """Return the divergence of the found activations' shares from the wanted ones'."""
+    if len(found) == 1:
+        return found.sum() * 0.0  # the only unit has all, whatever is wanted
+    wanted = rho.softmax(-1)
+    inside = wanted * (wanted.log() - found.log_softmax(-1))
+    outside = (1 - wanted) * (torch.log1p(-wanted) - _log_of_others(found))
+    return inside.sum() + outside.sum()
 
 
 def _log_of_others(levels: Tensor) -> Tensor:
@@ -307,4 +312,4 @@ def _log_of_others(levels: Tensor) -> Tensor:
 
 
 # The logarithm of a share so small that it counts for nothing.
-NO_SHARE = -1e4
+NO_SHARE = -1e30
