@@ -37,6 +37,7 @@ bench: .venv/ready  ## speed and memory, against what one would otherwise run
 	$(BIN)/python bench/diagnosis.py
 	$(BIN)/python bench/testbeds.py
 	$(BIN)/python bench/waterworks.py
+	$(BIN)/python bench/detectors.py
 
 clean:
 	rm -rf .venv build
