@@ -92,14 +92,14 @@ def export_stream(
         channels=tested.channels,
         train_time=None if train.time is None else train.time[rows],
         test_time=None if test.time is None else test.time[tested.index],
-        train_breaks=_breaks(rows, learned.every, train.breaks),
-        test_breaks=_breaks(tested.index, tested.every, test.breaks),
+        train_breaks=_breaks(rows, _known(learned.spacing), train.breaks),
+        test_breaks=_breaks(tested.index, _known(tested.spacing), test.breaks),
         segments=[attack for attack in attacks if attack.start < attack.stop],
         space=tested.space,
         name=name or (f"{called}-{testbed}" if testbed else called),
         detector=called,
         testbed=testbed,
-        step_s=None if test.step_s is None else test.step_s * tested.every,
+        step_s=None if test.step_s is None else test.step_s * _known(tested.spacing),
         meta=_meta(detector, tested, test.tags),
         notices=notices,
         **known,
@@ -123,7 +123,27 @@ def _residuals(
             f"`index` of the {which} residuals must lie within the recording's "
             f"{recording.n_steps:,} steps; got {made.index[0]} to {made.index[-1]}."
         )
-    return made
+    return _told_in_numbers(made)
+
+
+def _told_in_numbers(made: Residuals) -> Residuals:
+    """Return residuals without the rows in which a detector could tell nothing."""
+    is_told = np.asarray(np.isfinite(made.values).all(axis=1))
+    if is_told.all():
+        return made
+    lost = len(is_told) - int(is_told.sum())
+    return replace(
+        made,
+        values=made.values[is_told],
+        index=made.index[is_told],
+        is_warm_up=_known(made.is_warm_up)[is_told],
+        score=None if made.score is None else made.score[is_told],
+        notices=(
+            *made.notices,
+            f"{lost:,} rows of {len(is_told):,} have residuals that are no numbers and "
+            "were left out.",
+        ),
+    )
 
 
 def _parts(

@@ -15,12 +15,14 @@ from sightline.detectors.baselines import LastValue, PCAReconstruction, Training
 from sightline.detectors.conformance import ConformanceError, check_detector
 from sightline.detectors.fusagnet import FuSAGNet
 from sightline.detectors.gdn import GDN
+from sightline.detectors.nsibf import NSIBF
 from sightline.detectors.saving import read_saved
 from sightline.detectors.tranad import TranAD
 from sightline.errors import FileError, StreamError
 
 __all__ = [
     "GDN",
+    "NSIBF",
     "ConformanceError",
     "Detector",
     "DetectorCard",
@@ -41,7 +43,15 @@ __all__ = [
 
 DETECTORS: dict[str, type[LearnedDetector]] = {
     kind.card.name: kind
-    for kind in (GDN, FuSAGNet, TranAD, PCAReconstruction, TrainingMean, LastValue)
+    for kind in (
+        GDN,
+        FuSAGNet,
+        TranAD,
+        NSIBF,
+        PCAReconstruction,
+        TrainingMean,
+        LastValue,
+    )
 }
 
 

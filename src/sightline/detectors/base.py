@@ -84,6 +84,10 @@ class Residuals:
         observation, sensor, invariant, or one's own word.
     every : int
         How many steps of the recording one row was made of.
+    spacing : int, optional
+        Steps from one row to the next within a run; `every` if not given.
+    score : array of shape (n_rows,), optional
+        The detector's own score of a row, where it has one beyond the residuals.
     is_warm_up : array of shape (n_rows,), optional
         Rows told from fewer steps than the detector looks back; none if not given.
     scale : array of shape (n_channels,), optional
@@ -97,6 +101,8 @@ class Residuals:
     channels: tuple[str, ...]
     space: str = "observation"
     every: int = 1
+    spacing: int | None = None
+    score: Floats | None = None
     is_warm_up: Bools | None = None
     scale: Floats | None = None
     notices: tuple[str, ...] = ()
@@ -127,7 +133,10 @@ class Residuals:
         )
         if warm_up.shape != index.shape:
             raise StreamError("`is_warm_up` must have one value for each row.")
+        if self.score is not None and np.shape(self.score) != index.shape:
+            raise StreamError("`score` must have one value for each row.")
         for name, value in (
+            ("spacing", self.every if self.spacing is None else self.spacing),
             ("values", values),
             ("index", index),
             ("channels", channels),
@@ -185,6 +194,8 @@ class LearnedDetector(ABC):
         self.preset, self.testbed = preset, testbed
         self.overrides = dict(overrides)
         self.settings = self._settings(preset)
+        # As checked: numbers of Python's own kind, which a file can hold.
+        self.overrides = {name: getattr(self.settings, name) for name in overrides}
         self.channels: tuple[str, ...] | None = None
         self.split: Split | None = None
 
@@ -217,6 +228,8 @@ class LearnedDetector(ABC):
             File to keep the state of the training in, and to go on from if it exists.
         """
         seen = unlabelled(recording)
+        # Half of a new state and half of an old one must not be taken for either.
+        self.channels = None
         self.split = self._learn(
             seen, progress, None if checkpoint is None else Path(checkpoint)
         )

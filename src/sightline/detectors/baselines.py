@@ -38,7 +38,7 @@ _TIE = 1e-12
 
 # On a testbed they see the rows the networks see.
 _TEN_SECONDS = {"every": 10, "trim_s": 21_600.0}
-_SAME_ROWS = {
+_SAME_ROWS: dict[str, dict[str, Any]] = {
     "swat": _TEN_SECONDS,
     "wadi": _TEN_SECONDS,
     "hai": {"every": 10},
@@ -152,7 +152,7 @@ class _Baseline(LearnedDetector):
             channels=tuple(recording.channels[k] for k in kept),
             space=self.card.space,
             every=settings.every,
-            scale=self.preprocessing.scaling.scale[kept],
+            scale=seen.scale,
             notices=(*seen.notices, *self._chosen()),
         )
 

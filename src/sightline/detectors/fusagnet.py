@@ -77,12 +77,13 @@ class FuSAGNetSettings(TrainedSettings):
     exported: Literal["forecast", "reconstruction"] = "forecast"
     epochs: int = 50
     patience: int | None = 10
-    constant_channels: Literal["unit", "ratio", "epsilon", "drop"] = "ratio"
+    constant_channels: Literal["unit", "ratio", "epsilon", "keep", "drop"] = "ratio"
 
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
         super().__post_init__()
         check_whole(self, 1, "window", "dim", "top_k", "head_layers", "head_width")
+        check_whole(self, 2, "batch_size")
         check_at_least(self, 0, "noise_std", "beta", "alpha")
         check_share(self, "dropout", "embedding_dropout")
         check_choice(self, "self_loops", ("none", "all", "official"))
@@ -160,6 +161,8 @@ class FuSAGNet(TrainedDetector):
         },
     )
     settings_type: ClassVar[type[Settings]] = FuSAGNetSettings
+    # The spread of a single window is 0: its encoder could not be normalised by it.
+    least_batch = 2
     official: ClassVar[dict[str, Any]] = {
         "self_loops": "official",
         "fixed_rho": False,

@@ -1,12 +1,12 @@
 """From a recording to scaled rows: fill, trim, down-sample, scale; train decides."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import Floats, Ints
+from sightline.checks import Bools, Floats, Ints
 from sightline.detectors.saving import Arrays
 from sightline.detectors.scaling import (
     Constants,
@@ -48,10 +48,10 @@ class PreprocessingSettings(Settings):
         Seconds left out at the beginning of train, while the plant settles.
     scale_before_trim : bool
         Take the range of each channel from all of train; else from what is left.
-    constant_channels : {"unit", "ratio", "epsilon", "drop"}
+    constant_channels : {"unit", "ratio", "epsilon", "keep", "drop"}
         What becomes of a channel that never changes in train: its value is taken off,
         it is divided by it, it is divided by the little that is added to every range,
-        or it is left out.
+        it stays as it is, or it is left out.
     range_epsilon : float
         Added to every range.
     clip : pair of float, optional
@@ -73,7 +73,7 @@ class PreprocessingSettings(Settings):
     across_breaks: bool = False
     trim_s: float = 0.0
     scale_before_trim: bool = False
-    constant_channels: Literal["unit", "ratio", "epsilon", "drop"] = "unit"
+    constant_channels: Literal["unit", "ratio", "epsilon", "keep", "drop"] = "unit"
     range_epsilon: float = 0.0
     clip: tuple[float, float] | None = None
     missing: Literal["hold", "mean"] = "hold"
@@ -83,10 +83,11 @@ class PreprocessingSettings(Settings):
 
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
+        super().__post_init__()
         check_whole(self, 1, "every")
         check_at_least(self, 0, "trim_s", "range_epsilon")
         check_choice(self, "sampling", SAMPLINGS)
-        check_choice(self, "constant_channels", ("unit", "ratio", "epsilon", "drop"))
+        check_choice(self, "constant_channels", (*get_args(Constants), "drop"))
         check_choice(self, "missing", ("hold", "mean"))
         check_choice(self, "test_scaling", ("train", "own"))
         if self.clip is not None:
@@ -104,12 +105,14 @@ def _checked_clip(clip: object) -> tuple[float, float]:
 class Scaled:
     """Rows as a detector sees them, and which step of the recording each one is.
 
-    `rows` number the steps of the recording given (the first of each block).
+    `rows` number the steps of the recording given (the first of each block); `scale` is
+    what each channel was divided by.
     """
 
     values: npt.NDArray[np.floating]
     rows: Ints
     breaks: Ints
+    scale: Floats
     notices: tuple[str, ...] = ()
 
 
@@ -122,28 +125,38 @@ class Preprocessing:
     kept: Ints
 
     @classmethod
-    def fit(cls, recording: Recording, settings: PreprocessingSettings) -> Self:
-        """Learn scale and means from train."""
-        means = means_of(recording.values)
+    def fit(
+        cls,
+        recording: Recording,
+        settings: PreprocessingSettings,
+        *,
+        unscaled: Bools | None = None,
+    ) -> Self:
+        """Learn scale and means from train; some channels may stay as they are."""
+        means = means_of(_rounded(recording, settings).values)
         filled = _filled(recording, settings, means)[0]
         if not settings.scale_before_trim:
             filled = _trimmed(filled, settings)
-        dropped = settings.constant_channels == "drop"
-        constants: Constants = "unit" if dropped else settings.constant_channels  # type: ignore[assignment]
         values = filled.values
         is_kept = (
             values.min(axis=0) < values.max(axis=0)
-            if dropped
+            if settings.constant_channels == "drop"
             else np.ones(values.shape[1], np.bool_)
         )
         if not is_kept.any():
             raise StreamError(
                 "Every channel of train is constant: there is nothing to learn from."
             )
+        scaling = fit_scaling(
+            values, epsilon=settings.range_epsilon, constants=_constants(settings)
+        )
+        if unscaled is not None:
+            scaling = Scaling(
+                offset=np.where(unscaled, 0.0, scaling.offset),
+                scale=np.where(unscaled, 1.0, scaling.scale),
+            )
         return cls(
-            scaling=fit_scaling(
-                values, epsilon=settings.range_epsilon, constants=constants
-            ),
+            scaling=scaling,
             means=means,
             kept=np.flatnonzero(is_kept),
         )
@@ -222,6 +235,7 @@ class Preprocessing:
             values=kept.apply(values, dtype, settings.clip),
             rows=starts,
             breaks=breaks,
+            scale=kept.scale,
             notices=notices,
         )
 
@@ -247,13 +261,16 @@ class Preprocessing:
         )
 
 
+def _constants(settings: PreprocessingSettings) -> Constants:
+    chosen = settings.constant_channels
+    return "unit" if chosen == "drop" else chosen
+
+
 def _filled(
     recording: Recording, settings: PreprocessingSettings, means: Floats
 ) -> tuple[Recording, tuple[str, ...]]:
     """Return a recording without missing cells, and a sentence if there were any."""
-    if settings.round_raw:
-        rounded = recording.values.astype(np.float32).astype(np.float64)
-        recording = replace(recording, values=rounded)
+    recording = _rounded(recording, settings)
     breaks = recording.breaks
     if settings.missing == "mean":
         breaks, means = np.arange(recording.n_steps), means_of(recording.values)
@@ -270,6 +287,13 @@ def _filled(
     return replace(recording, values=filled), (
         f"{count:,} missing cells of {recording.values.size:,} were given {how}.",
     )
+
+
+def _rounded(recording: Recording, settings: PreprocessingSettings) -> Recording:
+    if not settings.round_raw:
+        return recording
+    rounded = recording.values.astype(np.float32).astype(np.float64)
+    return replace(recording, values=rounded)
 
 
 def _trimmed(recording: Recording, settings: PreprocessingSettings) -> Recording:

@@ -38,13 +38,17 @@ def write_saved(path: Path, about: dict[str, Any], arrays: Arrays) -> None:
 def read_saved(path: Path) -> tuple[dict[str, Any], Arrays]:
     """Return what was written; nothing in the file is ever run."""
     try:
-        with reading(path), np.load(path, allow_pickle=False) as file:
+        with (
+            reading(path),
+            path.open("rb") as opened,
+            np.load(opened, allow_pickle=False) as file,
+        ):
             arrays = {name: file[name] for name in file.files}
         about = json.loads(str(arrays.pop("about_json")))
         version = about["format"]
     except _DAMAGES as error:
         raise FileError(
-            f"{path}: is not a detector saved by Sightline ({brief(error)})."
+            f"{path}: is not a file that Sightline saved ({brief(error)})."
         ) from error
     if version != FORMAT:
         raise FileError(

@@ -10,8 +10,9 @@ from sightline.checks import Floats
 
 # What is done to a channel that never changes in train, so that it has no range:
 # "unit": its one value is taken off; "ratio": divided by it (all-zero channels stay);
-# "epsilon": as any other, divided by the little that is added to every range.
-Constants = Literal["unit", "ratio", "epsilon"]
+# "epsilon": as any other, divided by the little that is added to every range; "keep":
+# nothing.
+Constants = Literal["unit", "ratio", "epsilon", "keep"]
 Matrix = npt.NDArray[np.floating]
 # Rows scaled at a time, so that no second copy of a long recording is made.
 _ROWS_AT_ONCE = 16_384
@@ -31,7 +32,9 @@ class Scaling:
         scaled = np.empty(values.shape, dtype)
         for start in range(0, len(values), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
-            scaled[rows] = (values[rows] - self.offset) / self.scale
+            # What is too large for the precision becomes infinite, and is told later.
+            with np.errstate(over="ignore"):
+                scaled[rows] = (values[rows] - self.offset) / self.scale
         return scaled if clip is None else np.clip(scaled, *clip, out=scaled)
 
 
@@ -55,6 +58,9 @@ def fit_scaling(
     elif constants == "ratio":
         offset = np.where(is_constant, 0.0, offset)
         scale = np.where(is_constant, np.where(low == 0, 1.0, low), scale)
+    elif constants == "keep":
+        offset = np.where(is_constant, 0.0, offset)
+        scale = np.where(is_constant, 1.0, scale)
     return Scaling(offset=offset, scale=scale)
 
 

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
+import numpy as np
+
 from sightline.errors import StreamError
 
 PRESETS = ("export", "official")
@@ -16,6 +18,17 @@ S = TypeVar("S", bound="Settings")
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a detector can be told; each kind of detector adds its own."""
+
+    def __post_init__(self) -> None:
+        """Refuse anything but yes or no where that is asked."""
+        for one in fields(self):
+            if isinstance(one.default, bool):
+                value = getattr(self, one.name)
+                if not isinstance(value, bool | np.bool_):
+                    raise StreamError(
+                        f"`{one.name}` must be True or False; got {value!r}."
+                    )
+                object.__setattr__(self, one.name, bool(value))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all settings as JSON can hold them."""

@@ -3,11 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sightline.checks import Ints, require
+from sightline.checks import Bools, Ints, require
 from sightline.detectors.base import (
     LearnedDetector,
     Progress,
@@ -21,9 +21,13 @@ from sightline.errors import StreamError
 from sightline.recording import Recording, Tag
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
 
     from sightline.detectors.training import History
+
+
+T = TypeVar("T")
 
 
 class TrainedDetector(LearnedDetector):
@@ -31,6 +35,8 @@ class TrainedDetector(LearnedDetector):
 
     Windows come to it as (batch, channels, rows).
     """
+
+    least_batch = 1
 
     def __init__(
         self, preset: str = "export", *, testbed: str | None = None, **overrides: Any
@@ -77,15 +83,26 @@ class TrainedDetector(LearnedDetector):
         """Return how many windows are looked at together; small ones stay in cache."""
         return 64
 
+    def _known(self, field: T | None) -> T:
+        """Return what `fit` has learned; refuse where it has not."""
+        if field is None:
+            raise StreamError(
+                f"{self.card.title} has not learned anything yet: call `fit` first."
+            )
+        return field
+
     def _learn(
         self, recording: Recording, progress: Progress, checkpoint: Path | None
     ) -> Split:
         from sightline.detectors.training import computing, train_network
 
         settings = self.settings
-        self._preprocessing = Preprocessing.fit(recording, settings)
+        self._preprocessing = Preprocessing.fit(
+            recording, settings, unscaled=self._unscaled(recording.tags)
+        )
         tags = [recording.tags[column] for column in self._preprocessing.kept]
         scaled = self._preprocessing.train(recording, settings, settings.precision)
+        scaled = self._designed(scaled, tags)
         windows = self._training_windows(scaled, settings)
         trained, held_out = self._divided(windows)
         with computing(settings) as device:
@@ -104,7 +121,28 @@ class TrainedDetector(LearnedDetector):
                 title=self.card.title,
                 progress=progress,
                 checkpoint=checkpoint,
+                key=str([(tag.name, tag.role, tag.stage) for tag in tags]),
             )
+            self._finish(windows, device, progress)
+        return self._split(scaled, windows, trained, held_out)
+
+    def _unscaled(self, tags: Sequence[Tag]) -> Bools | None:
+        """Return which channels are to stay in their own units."""
+        return None
+
+    def _designed(self, scaled: Scaled, tags: Sequence[Tag]) -> Scaled:
+        """Return train as the network wants it; learn how from it, if need be."""
+        return scaled
+
+    def _finish(
+        self, windows: Windows, device: "torch.device", progress: Progress
+    ) -> None:
+        """Learn what is learned after the network."""
+
+    def _split(
+        self, scaled: Scaled, windows: Windows, trained: Ints, held_out: Ints
+    ) -> Split:
+        """Return the steps of train that were learned from, and those held out."""
         return _split(scaled, windows, trained, held_out)
 
     def _divided(self, windows: Windows) -> tuple[Ints, Ints]:
@@ -132,9 +170,10 @@ class TrainedDetector(LearnedDetector):
     ) -> Residuals:
         from sightline.detectors.training import computing, residuals_in_chunks
 
-        preprocessing, network = self._preprocessing, self.network
-        if preprocessing is None or network is None:
-            raise StreamError(f"{self.card.title} has not learned anything yet.")
+        preprocessing, network = (
+            self._known(self._preprocessing),
+            self._known(self.network),
+        )
         scaled = preprocessing.test(recording, settings, self.settings.precision)
         windows = self._windows(scaled, settings)
         if not len(windows):
@@ -161,7 +200,7 @@ class TrainedDetector(LearnedDetector):
             space=self.card.space,
             every=settings.every,
             is_warm_up=windows.is_warm_up,
-            scale=preprocessing.scaling.scale[kept],
+            scale=scaled.scale,
             notices=(*scaled.notices, *self._remarks(scaled)),
         )
 
@@ -186,20 +225,15 @@ class TrainedDetector(LearnedDetector):
     def _arrays(self) -> Arrays:
         from sightline.detectors.networks.weights import weights_of
 
-        preprocessing, network, history = (
-            self._preprocessing,
-            self.network,
-            self.history,
-        )
-        if preprocessing is None or network is None or history is None:
-            raise StreamError(f"{self.card.title} has not learned anything yet.")
-        weights = {f"network/{k}": v for k, v in weights_of(network).items()}
+        history = self._known(self.history)
+        network = weights_of(self._known(self.network))
+        weights = {f"network/{k}": v for k, v in network.items()}
         losses = {
             "history/train": np.array(history.train),
             "history/validation": np.array(history.validation),
             "history/best_epoch": np.array(history.best_epoch),
         }
-        return preprocessing.arrays() | weights | losses
+        return self._known(self._preprocessing).arrays() | weights | losses
 
     def _restore(self, arrays: Arrays) -> None:
         from sightline.detectors.training import History

@@ -24,6 +24,9 @@ class TrainedSettings(PreprocessingSettings):
     ----------
     epochs, batch_size, learning_rate, betas, weight_decay
         Of the optimiser, Adam.
+    adam_eps, keras_adam
+        What is added to the root of the squares, and whether before they are corrected
+        for the first steps' bias, as Keras does, which counts for more.
     decoupled_decay : bool
         Let weights decay by themselves (AdamW) rather than through the gradient.
     lr_factor, lr_every
@@ -53,6 +56,8 @@ class TrainedSettings(PreprocessingSettings):
     learning_rate: float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.0
+    adam_eps: float = 1e-8
+    keras_adam: bool = False
     decoupled_decay: bool = False
     lr_factor: float = 1.0
     lr_every: int = 5
@@ -72,7 +77,9 @@ class TrainedSettings(PreprocessingSettings):
         super().__post_init__()
         check_whole(self, 1, "epochs", "batch_size", "stride", "threads", "lr_every")
         check_whole(self, 0, "seed")
-        check_at_least(self, 0, "learning_rate", "weight_decay", "lr_factor")
+        check_at_least(
+            self, 0, "learning_rate", "weight_decay", "lr_factor", "adam_eps"
+        )
         if self.patience is not None:
             check_whole(self, 1, "patience")
         check_share(self, "validation_share")

@@ -30,6 +30,9 @@ CHECKPOINT = "training checkpoint"
 class Objective(Protocol):
     """What is minimised; windows come as (batch, channels, rows)."""
 
+    # A last batch of fewer windows is left out.
+    least_batch: int
+
     def loss(self, network: nn.Module, batch: Tensor, epoch: int) -> Tensor:
         """Return the training loss of a batch; epochs count from 1."""
 
@@ -110,16 +113,18 @@ def train_network(
     title: str,
     progress: Progress,
     checkpoint: Path | None,
+    key: str = "",
 ) -> History:
     """Train a network in place; return how it went.
 
     Every epoch draws its randomness anew from the seed and its own number, so that a
-    training taken up again is the same as one that was never stopped.
+    training taken up again is the same as one that was never stopped. `key` says what
+    else a checkpoint must agree in.
     """
     data = WindowTensor(windows, device)
     optimizer = _optimizer(network, settings)
     history, best = History(), dict[str, Tensor]()
-    fingerprint = _fingerprint(windows, trained, held_out, settings, title)
+    fingerprint = _fingerprint(windows, trained, held_out, settings, title + key)
     if checkpoint is not None and checkpoint.exists():
         history, best = _taken_up(checkpoint, network, optimizer, fingerprint)
     batches = -(-len(trained) // settings.batch_size)
@@ -156,7 +161,23 @@ def train_network(
             _keep(checkpoint, network, optimizer, history, best, fingerprint)
     if best:
         network.load_state_dict(best)
+    if not len(held_out):
+        # Nobody has looked at what the last step made of the network.
+        _check_sound(network, data[order[: settings.batch_size]], objective, settings)
     return history
+
+
+def _check_sound(
+    network: nn.Module, batch: Tensor, objective: Objective, settings: TrainedSettings
+) -> None:
+    network.eval()
+    with torch.inference_mode():
+        loss = objective.validation_loss(network, batch, settings.epochs).item()
+    if not np.isfinite(loss):
+        raise TrainingError(
+            f"The loss became {loss} after the last step: try a lower learning_rate "
+            f"(it is {settings.learning_rate:g})."
+        )
 
 
 def _one_epoch(
@@ -174,8 +195,7 @@ def _one_epoch(
     losses = []
     batches = order.split(settings.batch_size)
     for k, which in enumerate(batches):
-        if len(which) == 1 and len(batches) > 1:
-            # The spread of a single window is 0: nothing could be normalised by it.
+        if len(which) < objective.least_batch:
             continue
         loss = objective.loss(network, data[which], epoch)
         losses.append(loss.item())
@@ -188,6 +208,8 @@ def _one_epoch(
             )
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if settings.keras_adam:
+            _as_keras(optimizer, settings, (epoch - 1) * len(batches) + k + 1)
         optimizer.step()
         if k % _TELL_EVERY == 0:
             tell(k, losses[-1])
@@ -226,11 +248,21 @@ def _validated(
     return False
 
 
+def _as_keras(
+    optimizer: torch.optim.Optimizer, settings: TrainedSettings, step: int
+) -> None:
+    """Make torch's Adam add its epsilon where Keras' does."""
+    correction = (1 - settings.betas[1] ** step) ** 0.5
+    for group in optimizer.param_groups:
+        group["eps"] = settings.adam_eps / correction
+
+
 def _optimizer(network: nn.Module, settings: TrainedSettings) -> torch.optim.Optimizer:
     kind = torch.optim.AdamW if settings.decoupled_decay else torch.optim.Adam
     return kind(
-        network.parameters(),
+        [p for p in network.parameters() if p.requires_grad],
         lr=settings.learning_rate,
+        eps=settings.adam_eps,
         betas=settings.betas,
         weight_decay=settings.weight_decay,
         fused=True,
@@ -284,12 +316,14 @@ def _keep(
 ) -> None:
     arrays: Arrays = {f"now/{k}": v for k, v in weights_of(network).items()}
     arrays |= {f"best/{k}": v.cpu().numpy() for k, v in best.items()}
-    for number, state in optimizer.state_dict()["state"].items():
+    states = optimizer.state_dict()["state"]
+    for number, state in states.items():
         arrays |= {f"optimizer/{number}/{k}": v.cpu().numpy() for k, v in state.items()}
     about = {
         "kind": CHECKPOINT,
         "fingerprint": fingerprint,
         "history": asdict(history),
+        "n_states": len(states),
     }
     write_saved(path, about, arrays)
 
@@ -304,7 +338,7 @@ def _taken_up(
     about, arrays = read_saved(path)
     if about.get("kind") != CHECKPOINT:
         raise FileError(f"{os.fspath(path)}: is not a checkpoint of a training.")
-    if about["fingerprint"] != fingerprint:
+    if about.get("fingerprint") != fingerprint:
         raise FileError(
             f"{os.fspath(path)}: is the checkpoint of another training (other data, "
             "settings or seed): name another file, or delete it to begin anew."
@@ -318,11 +352,23 @@ def _taken_up(
             if k.startswith(prefix)
         }
 
-    network.load_state_dict(under("now/"))
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in under("optimizer/").items():
-        number, _, key = name.partition("/")
-        state.setdefault(int(number), {})[key] = tensor
-    groups: Any = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
-    return History(**about["history"]), under("best/")
+    try:
+        history, best = History(**about["history"]), under("best/")
+        network.load_state_dict(under("now/"))
+        if best and best.keys() != network.state_dict().keys():
+            raise KeyError("best")
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in under("optimizer/").items():
+            number, _, part = name.partition("/")
+            state.setdefault(int(number), {})[part] = tensor
+        groups: Any = optimizer.state_dict()["param_groups"]
+        whole = {"step", "exp_avg", "exp_avg_sq"}
+        is_whole = all(one.keys() == whole for one in state.values())
+        if len(state) != about["n_states"] or not is_whole:
+            raise KeyError("optimizer")
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise FileError(
+            f"{os.fspath(path)}: is not a whole checkpoint: delete it to begin anew."
+        ) from error
+    return history, best
