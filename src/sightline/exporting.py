@@ -13,11 +13,13 @@ from sightline.checks import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Label
 from sightline.detectors.base import (
     Detector,
     LearnedDetector,
+    Looked,
     Progress,
     Residuals,
     silent,
     unlabelled,
 )
+from sightline.detectors.native.rules import NativeAlarms
 from sightline.detectors.scaling import Matrix, fill_missing, means_of
 from sightline.errors import StreamError
 from sightline.intake import some_of
@@ -36,6 +38,7 @@ def export_stream(
     name: str | None = None,
     testbed: str | None = None,
     telemetry: bool = False,
+    rule: str | None = None,
     progress: Progress = silent,
 ) -> ResidualStream:
     """Return the residual stream of a fitted detector, ready to be evaluated.
@@ -57,6 +60,10 @@ def export_stream(
     telemetry : bool
         Take along what the plant measured at the step of each row; a missing cell
         takes the last value before it, else the mean of train.
+    rule : str, optional
+        The detector's own alarm rule, whose score and alarms go with the stream; by
+        default the one that looks at nothing of the test, where it has one. Those that
+        look at its statistics or labels say so in their names.
     progress : callable, optional
         Told ``(what, done, total)``.
     """
@@ -78,6 +85,23 @@ def export_stream(
         notices.append(f"test: no residual belongs to a step of {some_of(lost)}.")
     called, rows = _called(detector), learned.index[is_trained]
     known: dict[str, Any] = {}
+    meta = _meta(detector, tested, test.tags)
+    if isinstance(detector, LearnedDetector):
+        own = detector.native_alarms(
+            Looked(
+                train=unlabelled(train),
+                test=unlabelled(test),
+                learned=learned,
+                tested=tested,
+                held_out=learned.index[is_held_out],
+            ),
+            rule=rule,
+            labels=labels,
+        )
+        if own is not None:
+            known |= _own_rule(own, meta, notices)
+    elif rule is not None:
+        raise StreamError(f"{called} has no alarm rule of its own; got rule {rule!r}.")
     if telemetry:
         _check_same(train.channels, test.channels, "The recordings")
         means = means_of(train.values)
@@ -100,10 +124,34 @@ def export_stream(
         detector=called,
         testbed=testbed,
         step_s=None if test.step_s is None else test.step_s * _known(tested.spacing),
-        meta=_meta(detector, tested, test.tags),
+        meta=meta,
         notices=notices,
         **known,
     )
+
+
+def _own_rule(
+    own: NativeAlarms, meta: dict[str, Any], notices: list[str]
+) -> dict[str, Any]:
+    """Return score and alarms for the stream; tell the rule in meta and notices."""
+    notices += [f"own rule: {notice}" for notice in own.notices]
+    if own.rule is not None:
+        meta["native_rule"] = {"name": own.rule.name, "looks_at": own.rule.looks_at}
+        if isinstance(own.threshold, float):
+            meta["native_rule"]["threshold"] = own.threshold
+        if own.rule.looks_at:
+            notices.append(
+                f"own rule: it looks at {' and '.join(own.rule.looks_at)}, which no "
+                "detector in service could."
+            )
+    known: dict[str, Any] = {}
+    if own.alarms is not None:
+        known["alarms"] = own.alarms.astype(np.int8)
+    if np.isfinite(own.score).all():
+        known["score"] = own.score
+    else:
+        notices.append("own rule: its score is left out, for some rows have none.")
+    return known
 
 
 def _residuals(
@@ -128,7 +176,7 @@ def _residuals(
 
 def _told_in_numbers(made: Residuals) -> Residuals:
     """Return residuals without the rows in which a detector could tell nothing."""
-    is_told = np.asarray(np.isfinite(made.values).all(axis=1))
+    is_told = np.asarray(~np.isnan(made.values).any(axis=1))
     if is_told.all():
         return made
     lost = len(is_told) - int(is_told.sum())

@@ -18,6 +18,7 @@ from sightline.detectors.conformance import (
 )
 from sightline.detectors.fusagnet import FuSAGNet
 from sightline.detectors.gdn import GDN
+from sightline.detectors.nsibf import NSIBF
 from sightline.detectors.tranad import TranAD
 from sightline.errors import FileError, StreamError
 from sightline.recording import Recording, Tag
@@ -35,6 +36,11 @@ DETECTORS = [
     ("gdn-trimmed", partial(GDN, epochs=1, dim=8, top_k=3, trim_s=30, every=3)),
     ("fusagnet", partial(FuSAGNet, epochs=1, dim=8, top_k=3)),
     ("tranad", partial(TranAD, epochs=1)),
+    ("nsibf", partial(NSIBF, epochs=1, window=3, input_range=6, lstm_width=8)),
+    (
+        "nsibf-per-row",
+        partial(NSIBF, epochs=1, window=3, input_range=6, lstm_width=8, per_row=True),
+    ),
 ]
 
 

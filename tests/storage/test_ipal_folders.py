@@ -209,3 +209,18 @@ def test_what_geco_itself_wrote_is_evaluated(tmp_path):
     evaluation = evaluate(stream, intervals=False)
     assert evaluation.own_rule.hits >= 1
     assert evaluation.rank.roc_auc > 0.5
+
+
+def test_a_bare_number_is_read_as_a_score_and_said_so(tmp_path):
+    for split, mark in (("train", None), ("test", "A1")):
+        states = [
+            {"malicious": mark if t > 5 else None, "scores": {"PASAD": score}}
+            for t, score in enumerate([0.1, 0.3, 0.2, 0.4, 0.1, 0.2, 0.9, 0.8])
+        ]
+        text = "".join(json.dumps(state) + "\n" for state in states)
+        (tmp_path / f"{split}.state").write_text(text)
+    stream = read_stream(tmp_path)
+    assert stream.space == "score"
+    first = next(iter(stream.test.chunks()))
+    assert first[:3].ravel().tolist() == [0.1, 0.3, 0.2]
+    assert "one number a row" in stream.notices[0]

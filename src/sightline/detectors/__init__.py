@@ -4,6 +4,7 @@ import difflib
 from pathlib import Path
 from typing import Any
 
+from sightline.detectors.autoregression import VectorAutoregression
 from sightline.detectors.base import (
     Detector,
     DetectorCard,
@@ -15,6 +16,7 @@ from sightline.detectors.baselines import LastValue, PCAReconstruction, Training
 from sightline.detectors.conformance import ConformanceError, check_detector
 from sightline.detectors.fusagnet import FuSAGNet
 from sightline.detectors.gdn import GDN
+from sightline.detectors.geco import GeCo
 from sightline.detectors.nsibf import NSIBF
 from sightline.detectors.saving import read_saved
 from sightline.detectors.tranad import TranAD
@@ -27,6 +29,7 @@ __all__ = [
     "Detector",
     "DetectorCard",
     "FuSAGNet",
+    "GeCo",
     "LastValue",
     "LearnedDetector",
     "PCAReconstruction",
@@ -34,6 +37,7 @@ __all__ = [
     "Split",
     "TrainingMean",
     "TranAD",
+    "VectorAutoregression",
     "check_detector",
     "detector_type",
     "list_detectors",
@@ -48,6 +52,8 @@ DETECTORS: dict[str, type[LearnedDetector]] = {
         FuSAGNet,
         TranAD,
         NSIBF,
+        GeCo,
+        VectorAutoregression,
         PCAReconstruction,
         TrainingMean,
         LastValue,

@@ -13,8 +13,16 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from sightline.checks import Bools, Floats, Ints, check_residuals, check_unique
+from sightline.checks import (
+    Bools,
+    Floats,
+    Ints,
+    Labels,
+    check_residuals,
+    check_unique,
+)
 from sightline.checks import Residuals as Matrix
+from sightline.detectors.native.rules import NativeAlarms
 from sightline.detectors.saving import Arrays, read_saved, write_saved
 from sightline.detectors.settings import Settings, resolved
 from sightline.errors import FileError, StreamError
@@ -156,6 +164,22 @@ class Split:
     held_out: Ints
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Looked:
+    """What a fitted detector made of train and test: what its own rule may look at."""
+
+    train: Recording
+    test: Recording
+    learned: Residuals
+    tested: Residuals
+    held_out: Ints
+
+    @property
+    def held_out_values(self) -> Matrix:
+        """Residuals of the held-out block."""
+        return self.learned.values[np.isin(self.learned.index, self.held_out)]
+
+
 class Detector(Protocol):
     """All that is asked of anybody's detector."""
 
@@ -261,6 +285,27 @@ class LearnedDetector(ABC):
         seen = unlabelled(recording)
         check_channels(seen, self.channels)
         return self._residuals(seen, self._settings(preset), progress)
+
+    def native_alarms(
+        self, looked: Looked, *, rule: str | None = None, labels: Labels | None = None
+    ) -> NativeAlarms | None:
+        """Return the detector's own score and alarms; None if it has none.
+
+        Parameters
+        ----------
+        looked : Looked
+            What it made of train and test.
+        rule : str, optional
+            One of its rules by name (`sightline detectors NAME` lists them); by default
+            the one that looks at nothing of the test.
+        labels : array of shape (n_rows,), optional
+            Of the test, for rules that look at them, which their names say.
+        """
+        if rule is not None:
+            raise StreamError(
+                f"{self.card.title} has no alarm rule of its own; got rule {rule!r}."
+            )
+        return None
 
     @abstractmethod
     def _learn(

@@ -38,14 +38,16 @@ _TIE = 1e-12
 
 # On a testbed they see the rows the networks see.
 _TEN_SECONDS = {"every": 10, "trim_s": 21_600.0}
-_SAME_ROWS: dict[str, dict[str, Any]] = {
+SAME_ROWS: dict[str, dict[str, Any]] = {
     "swat": _TEN_SECONDS,
     "wadi": _TEN_SECONDS,
     "hai": {"every": 10},
     "waterworks": {"every": 10},
     "batadal": {},
 }
-_WHY = dict.fromkeys(_SAME_ROWS, "the rows GDN is given, to be compared with it")
+WHY_SAME_ROWS = dict.fromkeys(
+    SAME_ROWS, "the rows GDN is given, to be compared with it"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +91,7 @@ class PCASettings(BaselineSettings):
             check_whole(self, 0, "components")
 
 
-class _Baseline(LearnedDetector):
+class Baseline(LearnedDetector):
     """What the baselines share: which rows they learn from, and which they tell of."""
 
     settings_type = BaselineSettings
@@ -163,7 +165,7 @@ class _Baseline(LearnedDetector):
         self.preprocessing = Preprocessing.of_arrays(arrays)
 
 
-class TrainingMean(_Baseline):
+class TrainingMean(Baseline):
     """Expects every channel to be at its mean over train.
 
     What it sees is what is seen without any model: values out of their usual place.
@@ -174,8 +176,8 @@ class TrainingMean(_Baseline):
         title="Training mean",
         paper="A baseline, no paper.",
         kind="constant",
-        settings=_SAME_ROWS,
-        sources=_WHY,
+        settings=SAME_ROWS,
+        sources=WHY_SAME_ROWS,
     )
     mean: Floats
 
@@ -193,7 +195,7 @@ class TrainingMean(_Baseline):
         self.mean = arrays["mean"]
 
 
-class LastValue(_Baseline):
+class LastValue(Baseline):
     """Expects every channel to stay where it was one row before in the same run.
 
     The first row of a run has no row before it and no residual. What it sees are jumps;
@@ -205,8 +207,8 @@ class LastValue(_Baseline):
         title="Last value",
         paper="A baseline, no paper.",
         kind="forecast",
-        settings=_SAME_ROWS,
-        sources=_WHY,
+        settings=SAME_ROWS,
+        sources=WHY_SAME_ROWS,
     )
     looks_at = 2
 
@@ -217,7 +219,7 @@ class LastValue(_Baseline):
         return values[rows] - values[rows - 1]
 
 
-class PCAReconstruction(_Baseline):
+class PCAReconstruction(Baseline):
     """Expects a row to be its projection on the leading principal components of train.
 
     Channels are standardised by the rows learned from, so that none counts more for its
@@ -245,8 +247,8 @@ class PCAReconstruction(_Baseline):
         title="PCA reconstruction",
         paper="A baseline, no paper.",
         kind="reconstruction",
-        settings=_SAME_ROWS,
-        sources=_WHY,
+        settings=SAME_ROWS,
+        sources=WHY_SAME_ROWS,
     )
     settings_type = PCASettings
     mean: Floats

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from sightline.checks import Ints
-from sightline.detectors.base import DetectorCard
+from sightline.checks import Bools, Ints, Labels
+from sightline.detectors.base import DetectorCard, Looked, Residuals
+from sightline.detectors.native.rules import NativeAlarms, fusagnet_alarms
+from sightline.detectors.native.scores import FusagnetErrors
 from sightline.detectors.preprocessing import Scaled
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import (
@@ -21,7 +23,7 @@ from sightline.detectors.trained import TrainedDetector
 from sightline.detectors.trained_settings import TrainedSettings
 from sightline.detectors.windows import Windows, forecast_windows
 from sightline.errors import StreamError
-from sightline.recording import Tag
+from sightline.recording import Recording, Tag
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -269,6 +271,52 @@ class FuSAGNet(TrainedDetector):
     def _inference_chunk(self, settings: FuSAGNetSettings) -> int:
         # The official self-loops depend on the batch.
         return settings.batch_size if settings.self_loops == "official" else 512
+
+    def native_alarms(
+        self, looked: Looked, *, rule: str | None = None, labels: Labels | None = None
+    ) -> NativeAlarms | None:
+        """Return FuSAGNet's own score and alarms; see `native.rules`."""
+        if self.settings.exported != "forecast":
+            return super().native_alarms(looked, rule=rule, labels=labels)
+        if not len(looked.held_out) and rule is None:
+            return None
+        is_held_out = np.isin(looked.learned.index, looked.held_out)
+        return fusagnet_alarms(
+            self._both_errors(looked.train, looked.learned, is_held_out),
+            self._both_errors(looked.test, looked.tested),
+            rule or "held-out",
+            labels,
+            alpha=self.settings.alpha,
+        )
+
+    def _both_errors(
+        self, recording: Recording, told: Residuals, which: Bools | None = None
+    ) -> FusagnetErrors:
+        """Return errors of forecast and of reconstruction; the latter are made anew."""
+        import torch
+
+        from sightline.detectors.training import WindowTensor, computing
+
+        settings: FuSAGNetSettings = self._settings("export")
+        network: Any = self._known(self.network)
+        network.self_loops = settings.self_loops
+        scaled = self._known(self._preprocessing).test(
+            recording, settings, self.settings.precision
+        )
+        windows = self._training_windows(scaled, settings)
+        index = told.index if which is None else told.index[which]
+        rows = np.flatnonzero(np.isin(scaled.rows[windows.steps], index))
+        back = np.argsort(self._order)
+        errors = []
+        with computing(settings) as device, torch.inference_mode():
+            data = WindowTensor(windows, device)
+            for part in torch.from_numpy(rows).split(self._inference_chunk(settings)):
+                x = data[part][:, self._order, :-1]
+                _, rebuilt = network(x)
+                errors.append((x - rebuilt)[:, back].cpu().numpy())
+        values = told.values if which is None else told.values[which]
+        empty = np.empty((0, values.shape[1], settings.window))
+        return FusagnetErrors(values, np.concatenate([empty, *errors]))
 
 
 def stage_order(stages: Sequence[str | None]) -> tuple[Ints, list[int]]:

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sightline.detectors.base import DetectorCard
+from sightline.checks import Labels
+from sightline.detectors.base import DetectorCard, Looked
+from sightline.detectors.native.rules import NativeAlarms, gdn_alarms
 from sightline.detectors.preprocessing import Scaled
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import Settings, check_share, check_whole
@@ -150,3 +152,12 @@ class GDN(TrainedDetector):
         self, network: Any, batch: "Tensor", settings: GDNSettings
     ) -> "tuple[Tensor, Tensor]":
         return batch[..., -1], network(batch[..., :-1])
+
+    def native_alarms(
+        self, looked: Looked, *, rule: str | None = None, labels: Labels | None = None
+    ) -> NativeAlarms | None:
+        """Return GDN's own score and alarms; see `native.rules`."""
+        held_out = looked.held_out_values
+        if not len(held_out) and rule is None:
+            return None
+        return gdn_alarms(held_out, looked.tested.values, rule or "held-out", labels)

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from sightline.checks import Bools, Floats, Ints
-from sightline.detectors.base import DetectorCard, Progress, Residuals, Split
+from sightline.checks import Bools, Floats, Ints, Labels
+from sightline.detectors.base import (
+    DetectorCard,
+    Looked,
+    Progress,
+    Residuals,
+    Split,
+)
+from sightline.detectors.native.rules import NativeAlarms, nsibf_alarms
 from sightline.detectors.nsibf_design import (
     Design,
     Found,
@@ -514,8 +521,8 @@ class NSIBF(TrainedDetector):
             )
         if unscored := int(np.isnan(found.score).sum()):
             told.append(
-                f"{unscored:,} steps have no score: its square was negative, which an "
-                "indefinite covariance allows."
+                f"Steps without a score: {unscored:,} (its square was negative, which "
+                "an indefinite covariance allows, or no number)."
             )
         return tuple(told)
 
@@ -523,6 +530,12 @@ class NSIBF(TrainedDetector):
         self, network: Any, batch: "Tensor", settings: Any
     ) -> "tuple[Tensor, Tensor]":
         raise NotImplementedError  # the filter looks, not the network
+
+    def native_alarms(
+        self, looked: Looked, *, rule: str | None = None, labels: Labels | None = None
+    ) -> NativeAlarms | None:
+        """Return NSIBF's own score, and alarms if a rule is named."""
+        return nsibf_alarms(self._known(looked.tested.score), rule, labels)
 
     # Keeping
 

@@ -17,7 +17,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
 
 from sightline.checks import Bools, Floats
 from sightline.errors import StreamError
@@ -114,6 +113,8 @@ class UnscentedFilter:
 
     def _fold_in(self) -> None:
         """Fold the inverse of R into the decoder's last map, once."""
+        from scipy.linalg import solve_triangular
+
         try:
             root = np.linalg.cholesky(self.measurement_noise)
         except np.linalg.LinAlgError as error:

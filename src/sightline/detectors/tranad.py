@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from sightline.detectors.base import DetectorCard
+from sightline.checks import Labels
+from sightline.detectors.base import DetectorCard, Looked
+from sightline.detectors.native.rules import NativeAlarms, tranad_alarms
+from sightline.detectors.native.scores import tranad_scores
 from sightline.detectors.preprocessing import Scaled
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import (
@@ -216,4 +219,15 @@ class TranAD(TrainedDetector):
         return (
             f"{outside:.2%} of the cells lie outside train's range, which TranAD's "
             "output cannot reach: there its residual is at least the overshoot.",
+        )
+
+    def native_alarms(
+        self, looked: Looked, *, rule: str | None = None, labels: Labels | None = None
+    ) -> NativeAlarms | None:
+        """Return TranAD's own score and alarms; see `native.rules`."""
+        return tranad_alarms(
+            tranad_scores(looked.learned.values),
+            tranad_scores(looked.tested.values),
+            rule or "pot",
+            labels,
         )

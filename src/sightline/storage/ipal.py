@@ -23,6 +23,11 @@ from sightline.segments import Attack
 from sightline.storage.paths import stream_name
 from sightline.stream import ResidualStream
 
+_SCORE_ONLY = (
+    "Its scores are one number a row, not a residual of each channel: a low score is "
+    "not odd, so read raw_roc_auc, which ranks the score itself.",
+)
+
 
 def state_file(folder: Path, split: str) -> Path | None:
     """Return the state file of a split, plain or compressed, if there is one."""
@@ -36,7 +41,8 @@ def state_file(folder: Path, split: str) -> Path | None:
 def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
     """Read a stream from a folder with IPAL state files.
 
-    `detector` chooses among several detectors that wrote a list into ``scores``.
+    `detector` chooses among several detectors that wrote into ``scores``. A list is a
+    residual vector; a bare number is a score, and the stream says so.
     """
     paths = {}
     for split in ("train", "test"):
@@ -61,6 +67,8 @@ def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
             test_time=test.time,
             segments=_named(test.malicious),
             detector=train.detector,
+            space="score" if train.is_score else None,
+            notices=_SCORE_ONLY if train.is_score else (),
             name=stream_name(folder),
         )
 
@@ -73,6 +81,7 @@ class _States:
     alarms: list[int] | None
     time: Floats | None
     channels: list[str] | None
+    is_score: bool
 
 
 def _read_states(path: Path, detector: str | None) -> _States:
@@ -81,12 +90,17 @@ def _read_states(path: Path, detector: str | None) -> _States:
     alarms: list[int | None] = []
     times: list[object] = []
     channels: list[str] | None = None
+    is_score = False
     for number, state in _lines(path):
         if not residuals:
             detector = _choose(state, detector, path, number)
             named = state.get("_channels")
             channels = [str(c) for c in named] if isinstance(named, list) else None
         vector = _scores(state).get(str(detector))
+        if not residuals:
+            is_score = _is_number(vector)
+        if is_score:
+            vector = [vector]
         if not isinstance(vector, list) or not _is_vector(vector):
             raise FileError(
                 f"{path}: line {number}: scores of {detector!r} must be a list of "
@@ -120,6 +134,7 @@ def _read_states(path: Path, detector: str | None) -> _States:
         alarms=given if len(given) == len(alarms) else None,
         time=seconds if len(seconds) == len(times) else None,
         channels=channels,
+        is_score=is_score,
     )
 
 
@@ -151,32 +166,35 @@ def _scores(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_vector(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) > 0
-        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
-    )
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_number, value))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _choose(
     state: dict[str, Any], detector: str | None, path: Path, number: int
 ) -> str:
-    """Return the detector whose scores are a residual vector."""
-    vectors = [name for name, value in _scores(state).items() if _is_vector(value)]
+    """Return the detector whose scores are to be read: a vector, or else a number."""
+    scores = _scores(state)
+    vectors = [name for name, value in scores.items() if _is_vector(value)]
+    numbers = [name for name, value in scores.items() if _is_number(value)]
     if detector is not None:
-        if detector not in vectors:
+        if detector not in vectors + numbers:
             raise FileError(
                 f"{path}: line {number}: detector {detector!r} has no list in scores; "
                 f"those that have: {', '.join(vectors) or 'none'}."
             )
         return detector
-    if len(vectors) != 1:
+    found = vectors or numbers
+    if len(found) != 1:
         raise FileError(
             f"{path}: line {number}: scores must hold the residual vector of one "
-            f"detector as a list; found {', '.join(vectors) or 'none'}: choose one "
+            f"detector as a list; found {', '.join(found) or 'none'}: choose one "
             "with --detector."
         )
-    return vectors[0]
+    return found[0]
 
 
 def _labels(malicious: list[object]) -> Bools:
