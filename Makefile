@@ -38,6 +38,8 @@ bench: .venv/ready  ## speed and memory, against what one would otherwise run
 	$(BIN)/python bench/testbeds.py
 	$(BIN)/python bench/waterworks.py
 	$(BIN)/python bench/detectors.py
+	$(BIN)/python bench/nsibf.py
+	$(BIN)/python bench/geco.py
 
 clean:
 	rm -rf .venv build

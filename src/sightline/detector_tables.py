@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sightline.detectors.base import DetectorCard, LearnedDetector
+from sightline.detectors.native.rules import RULES
 
 # What an extra brings, by the name one imports.
 MODULES = {"detectors": "torch"}
@@ -58,6 +59,7 @@ def card_table(kind: type[LearnedDetector], missing: Sequence[str]) -> Renderabl
         *_how_to_install([card], missing),
         *_sentences("As published", card.faithful),
         *_sentences("Not as published, and why", card.deviates),
+        *_sentences("Its own alarm rules", _rules(card)),
         *_testbeds(card),
         Text("\nSettings", style="bold"),
         _settings(kind),
@@ -108,6 +110,15 @@ def _sentences(title: str, texts: Sequence[str]) -> list[RenderableType]:
     for text in texts:
         table.add_row("-", Text(text))
     return [Text(f"\n{title}", style="bold"), table]
+
+
+def _rules(card: DetectorCard) -> list[str]:
+    """Return a sentence for each alarm rule of a detector's own."""
+    told = []
+    for rule in RULES.get(card.name, ()):
+        looks = f" Looks at {' and '.join(rule.looks_at)}." if rule.looks_at else ""
+        told.append(f"{rule.name}: {rule.what}{looks}")
+    return told
 
 
 def _testbeds(card: DetectorCard) -> list[RenderableType]:
