@@ -9,6 +9,7 @@ from sightline.diagnosis.calm import CalmWindows
 from sightline.diagnosis.telemetry import (
     RIDGE,
     Views,
+    _held,
     fit_one_step,
     gather_telemetry,
 )
@@ -159,3 +160,10 @@ def test_a_small_error_that_lasts_adds_up():
         list(Views(ArrayRows(values), np.array([0]), model).chunks())
     )
     assert surprise[200:, 9].std() < 0.5 * surprise[200:, 6].std()
+
+
+def test_missing_cells_hold_the_last_value():
+    rows = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, np.inf], [3.0, 4.0]])
+    wanted = [[0.0, 1.0], [2.0, 1.0], [2.0, 1.0], [3.0, 4.0]]
+    assert _held(rows, None).tolist() == wanted
+    assert _held(rows[:1], np.array([[9.0, 8.0]])).tolist() == [[9.0, 1.0]]

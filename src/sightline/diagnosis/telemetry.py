@@ -84,11 +84,27 @@ def _pairs(rows: Rows, breaks: Ints) -> Iterator[tuple[Floats, Floats, Bools]]:
     begins[breaks] = True
     last: Floats | None = None
     for start, block in read_on_grid(rows):
-        now = np.asarray(block, np.float64)
+        now = _held(np.asarray(block, np.float64), last)
         first = now[:1] if last is None else last
         before = np.concatenate([first, now[:-1]])
         yield before, now, ~begins[start : start + len(now)]
         last = now[-1:].copy()
+
+
+def _held(block: Floats, last: Floats | None) -> Floats:
+    """Return rows with missing cells held at the last value; 0 where there is none.
+
+    One missing cell would else spoil all averages after it.
+    """
+    is_known = np.isfinite(block)
+    if is_known.all():
+        return block
+    before = np.zeros((1, block.shape[1])) if last is None else last
+    whole = np.concatenate([before, block])
+    row = np.arange(len(whole))[:, None]
+    known = np.concatenate([np.ones_like(before, np.bool_), is_known])
+    newest = np.maximum.accumulate(np.where(known, row, 0), axis=0)
+    return np.take_along_axis(whole, newest, axis=0)[1:]
 
 
 @dataclass(frozen=True, eq=False)
