@@ -174,3 +174,68 @@ def test_rows_without_a_residual_are_left_out_and_said_so():
 def test_a_foreign_detector_has_no_rule():
     with pytest.raises(StreamError, match="no alarm rule of its own"):
         export_stream(Foreign(), TRAIN, TEST, rule="held-out")
+
+
+def odd_start(recording, rows):
+    values = recording.values.copy()
+    values[:rows] += 50.0
+    return replace(recording, values=values)
+
+
+def test_tranads_threshold_is_of_normal_rows_alone():
+    quiet = make_detector("tranad", epochs=1, trim_s=200).fit(TRAIN)
+    plain = export_stream(quiet, TRAIN, TEST).meta["native_rule"]["threshold"]
+    # Rows that were trimmed may hold anything: they choose nothing.
+    odd = odd_start(TRAIN, 200)
+    trimmed = make_detector("tranad", epochs=1, trim_s=200).fit(odd)
+    assert export_stream(trimmed, odd, TEST).meta["native_rule"]["threshold"] == plain
+    # Nor do rows of train that are labelled as attacks.
+    labels = np.zeros(TRAIN.n_steps, int)
+    labels[:200] = 1
+    marked = replace(TRAIN, labels=labels)
+    detector = make_detector("tranad", epochs=1).fit(marked)
+    loud = export_stream(detector, marked, TEST).meta["native_rule"]["threshold"]
+    tested = export_stream(detector, TRAIN, TEST).meta["native_rule"]["threshold"]
+    assert loud != tested
+
+
+@pytest.mark.parametrize(
+    ("name", "exported"), [("tranad", "first"), ("fusagnet", "reconstruction")]
+)
+def test_a_rule_is_of_the_published_output_or_of_none(name, exported):
+    detector = make_detector(name, **SMALL[name], exported=exported).fit(TRAIN)
+    assert export_stream(detector, TRAIN, TEST).score is None
+    with pytest.raises(StreamError, match="set `exported` to"):
+        export_stream(detector, TRAIN, TEST, rule=RULES[name][0].name)
+
+
+def test_a_rule_nobody_asked_for_does_not_stand_in_the_way():
+    detector = make_detector("gdn", **SMALL["gdn"], validation_share=0.003).fit(TRAIN)
+    stream = export_stream(detector, TRAIN, TEST)
+    assert stream.alarms is None
+    assert any("could not be used" in text for text in stream.notices)
+    with pytest.raises(StreamError):
+        export_stream(detector, TRAIN, TEST, rule="held-out")
+
+
+def test_no_rule_can_be_asked_for():
+    stream = export_stream(fitted("gdn"), TRAIN, TEST, rule="none")
+    assert stream.alarms is None
+    assert stream.score is None
+
+
+def test_a_stream_may_be_looked_at_to_the_letter():
+    detector = fitted("tranad")
+    late = export_stream(detector, TRAIN, TEST, preset="official")
+    assert late.meta["residuals_preset"] == "official"
+    wanted = detector.residuals(TEST, preset="official").values
+    np.testing.assert_array_equal(next(iter(late.test.chunks())), wanted)
+
+
+def test_an_array_is_no_residuals():
+    class Bare(Foreign):
+        def residuals(self, recording):
+            return recording.values
+
+    with pytest.raises(StreamError, match="must return"):
+        export_stream(Bare(), TRAIN, TEST)

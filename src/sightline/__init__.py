@@ -22,6 +22,7 @@ from sightline.errors import (
 )
 from sightline.evaluation import Evaluation
 from sightline.exporting import export_stream
+from sightline.progress import progress_bar
 from sightline.recording import Recording, Tag
 from sightline.reference import Reference, fit_reference
 from sightline.segments import Attack, Segment
@@ -75,6 +76,7 @@ __all__ = [
     "load_detector",
     "make_detector",
     "open_testbed",
+    "progress_bar",
     "read_evaluation",
     "read_results",
     "read_stream",

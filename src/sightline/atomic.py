@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from sightline.errors import FileError
 from sightline.files import writing
 
 
 @contextmanager
 def staged_file(target: Path) -> Iterator[Path]:
     """Give a path to write to; put it in place of `target` once all went well."""
+    if not target.name or target.is_dir():
+        raise FileError(f"{target}: is a folder: name a file in it to write to.")
     partial = _beside(target, "partial")
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)

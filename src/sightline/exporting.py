@@ -27,6 +27,7 @@ from sightline.recording import Recording, Tag
 from sightline.segments import Attack
 from sightline.stream import ResidualStream
 
+NO_RULE = "none"
 _T = TypeVar("_T")
 
 
@@ -39,6 +40,7 @@ def export_stream(
     testbed: str | None = None,
     telemetry: bool = False,
     rule: str | None = None,
+    preset: str = "export",
     progress: Progress = silent,
 ) -> ResidualStream:
     """Return the residual stream of a fitted detector, ready to be evaluated.
@@ -63,12 +65,15 @@ def export_stream(
     rule : str, optional
         The detector's own alarm rule, whose score and alarms go with the stream; by
         default the one that looks at nothing of the test, where it has one. Those that
-        look at its statistics or labels say so in their names.
+        look at its statistics or labels say so in their names. "none" for no rule.
+    preset : {"export", "official"}
+        How the detector looks: as is best for a stream to be evaluated, or to the
+        letter as published.
     progress : callable, optional
         Told ``(what, done, total)``.
     """
-    learned = _residuals(detector, train, "train", progress)
-    tested = _residuals(detector, test, "test", progress)
+    learned = _residuals(detector, train, "train", preset, progress)
+    tested = _residuals(detector, test, "test", preset, progress)
     _check_same(learned.channels, tested.channels, "The residuals")
     labels = np.where(_known(tested.is_warm_up), IGNORED, _labels(tested, test))
     is_usable = ~_known(learned.is_warm_up)
@@ -86,21 +91,20 @@ def export_stream(
     called, rows = _called(detector), learned.index[is_trained]
     known: dict[str, Any] = {}
     meta = _meta(detector, tested, test.tags)
+    if preset != "export":
+        meta["residuals_preset"] = preset
     if isinstance(detector, LearnedDetector):
-        own = detector.native_alarms(
-            Looked(
-                train=unlabelled(train),
-                test=unlabelled(test),
-                learned=learned,
-                tested=tested,
-                held_out=learned.index[is_held_out],
-            ),
-            rule=rule,
-            labels=labels,
+        looked = Looked(
+            train=unlabelled(train),
+            test=unlabelled(test),
+            learned=learned,
+            tested=tested,
+            is_trained=is_trained,
+            is_held_out=is_held_out,
+            preset=preset,
         )
-        if own is not None:
-            known |= _own_rule(own, meta, notices)
-    elif rule is not None:
+        known |= _own_alarms(detector, looked, rule, labels, meta, notices)
+    elif rule not in (None, NO_RULE):
         raise StreamError(f"{called} has no alarm rule of its own; got rule {rule!r}.")
     if telemetry:
         _check_same(train.channels, test.channels, "The recordings")
@@ -130,6 +134,29 @@ def export_stream(
     )
 
 
+def _own_alarms(
+    detector: LearnedDetector,
+    looked: Looked,
+    rule: str | None,
+    labels: Labels,
+    meta: dict[str, Any],
+    notices: list[str],
+) -> dict[str, Any]:
+    """Return a detector's own score and alarms; labels go only to rules that say so."""
+    if rule == NO_RULE:
+        return {}
+    shown = labels if rule is not None and "test-labels" in rule else None
+    try:
+        own = detector.native_alarms(looked, rule=rule, labels=shown)
+    except StreamError as error:
+        if rule is not None:
+            raise
+        # Nobody asked for it: the stream is worth having without.
+        notices.append(f"own rule: it could not be used: {error}")
+        return {}
+    return {} if own is None else _own_rule(own, meta, notices)
+
+
 def _own_rule(
     own: NativeAlarms, meta: dict[str, Any], notices: list[str]
 ) -> dict[str, Any]:
@@ -155,17 +182,25 @@ def _own_rule(
 
 
 def _residuals(
-    detector: Detector, recording: Recording, which: str, progress: Progress
+    detector: Detector,
+    recording: Recording,
+    which: str,
+    preset: str,
+    progress: Progress,
 ) -> Residuals:
     """Return what a detector makes of a recording whose labels it does not see."""
     seen, doing = unlabelled(recording), f"Residuals of {which}"
     progress(doing, 0, 1)
     made = (
-        detector.residuals(seen, progress=progress)
+        detector.residuals(seen, preset=preset, progress=progress)
         if isinstance(detector, LearnedDetector)
         else detector.residuals(seen)
     )
     progress(doing, 1, 1)
+    if not isinstance(made, Residuals):
+        raise StreamError(
+            f"`residuals` must return sightline.Residuals; got {type(made).__name__}."
+        )
     if len(made.index) and not 0 <= made.index[0] <= made.index[-1] < recording.n_steps:
         raise StreamError(
             f"`index` of the {which} residuals must lie within the recording's "

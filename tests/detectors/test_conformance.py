@@ -144,6 +144,11 @@ class ExpectedMinusObserved(Honest):
         return super().told(recording, values=self.mean - recording.values)
 
 
+class WithoutSign(Honest):
+    def told(self, recording):
+        return super().told(recording, values=np.abs(recording.values - self.mean))
+
+
 class TellsOneStepLate(Honest):
     """Its rows name the step after the one they are of, within the run."""
 
@@ -351,6 +356,7 @@ WRONG = [
     ("channels", LeavesAChannelOut),
     ("index", NamesAStepThereIsNot),
     ("sign", ExpectedMinusObserved),
+    ("sign", WithoutSign),
     ("sign", TellsOneStepLate),
     ("gaps", LooksThroughGaps),
     ("constant channels", DividesByZero),

@@ -263,6 +263,8 @@ def test_what_is_asked_for_goes_before_preset_and_testbed(kind, preset):
             "ff_activation": "relu",
             "pos_encoding": "standard",
             "output": "linear",
+            "pot_level": 0.9,
+            "pot_risk": 0.01,
             "alignment": "official" if plain == "aligned" else "aligned",
             "exported": "first" if plain == "second" else "reconstruction",
         }.get(field.name)
@@ -564,3 +566,23 @@ def test_without_torch_it_is_said_what_to_install(kind, monkeypatch):
         kind()
     with pytest.raises(MissingExtraError, match=hint):
         require("torch", extra="detectors", caller=kind.card.title)
+
+
+def test_a_version_that_gives_other_residuals_is_refused(tmp_path):
+    path = tmp_path / "detector.npz"
+    fitted(GDN).save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    about = json.loads(str(arrays["about_json"])) | {"version": 99}
+    np.savez(path, **arrays | {"about_json": np.array(json.dumps(about))})
+    with pytest.raises(FileError, match="version 99 of GDN"):
+        load_detector(path)
+
+
+def test_a_testbed_that_is_nearly_one_is_asked_about():
+    with pytest.raises(StreamError, match="did you mean 'swat'"):
+        GDN(testbed="swatt")
+    assert GDN(testbed="SWaT").settings.every == 10
+    assert GDN(testbed="hai-22.04").settings.every == 10
+    # A plant of one's own has a name of its own.
+    assert GDN(testbed="millbrook").settings.every == 1

@@ -5,6 +5,7 @@ recording of the same plant, observed minus expected. It knows no threshold and 
 sees a label.
 """
 
+import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -166,18 +167,28 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Looked:
-    """What a fitted detector made of train and test: what its own rule may look at."""
+    """What a fitted detector made of train and test: what its own rule may look at.
+
+    `is_trained` and `is_held_out` mark rows of `learned`; `preset` is how it looked.
+    """
 
     train: Recording
     test: Recording
     learned: Residuals
     tested: Residuals
-    held_out: Ints
+    is_trained: Bools
+    is_held_out: Bools
+    preset: str = "export"
 
     @property
     def held_out_values(self) -> Matrix:
         """Residuals of the held-out block."""
-        return self.learned.values[np.isin(self.learned.index, self.held_out)]
+        return self.learned.values[self.is_held_out]
+
+    @property
+    def normal_values(self) -> Matrix:
+        """Residuals of normal rows of train, none of them trimmed or warm-up."""
+        return self.learned.values[self.is_trained | self.is_held_out]
 
 
 class Detector(Protocol):
@@ -224,11 +235,20 @@ class LearnedDetector(ABC):
         self.split: Split | None = None
 
     def _settings(self, preset: str) -> Any:
+        """Return the settings under a preset; a testbed the card knows adds its own."""
+        testbed = (self.testbed or "").lower().partition("-")[0]
+        if testbed not in self.card.settings and self.card.settings:
+            near = difflib.get_close_matches(testbed, self.card.settings, 1, 0.75)
+            if near:
+                raise StreamError(
+                    f"{self.card.title} has no settings for {self.testbed!r}; did you "
+                    f"mean {near[0]!r}?"
+                )
         return resolved(
             self.settings_type,
             preset,
             official=self.official,
-            testbed=self.card.settings.get(self.testbed or "", {}),
+            testbed=self.card.settings.get(testbed, {}),
             overrides=self.overrides,
             whose=self.card.title,
         )
@@ -252,8 +272,6 @@ class LearnedDetector(ABC):
             File to keep the state of the training in, and to go on from if it exists.
         """
         seen = unlabelled(recording)
-        # Half of a new state and half of an old one must not be taken for either.
-        self.channels = None
         self.split = self._learn(
             seen, progress, None if checkpoint is None else Path(checkpoint)
         )
@@ -362,6 +380,13 @@ class LearnedDetector(ABC):
             raise FileError(
                 f"{path}: holds {held!r}, not the detector {cls.card.name!r}; "
                 "sightline.load_detector finds out by itself."
+            )
+        if about.get("version") != cls.card.version:
+            raise FileError(
+                f"{path}: was saved by version {about.get('version')} of "
+                f"{cls.card.title}, and this is version {cls.card.version}, which "
+                "gives other residuals: load it with the Sightline that wrote it "
+                f"({about.get('sightline')}), or fit it anew."
             )
         try:
             made = cls(about["preset"], testbed=about["testbed"], **about["overrides"])

@@ -294,7 +294,8 @@ class PCAReconstruction(Baseline):
 
     def _chosen(self) -> tuple[str, ...]:
         n_channels, n_kept = self.loadings.shape
-        return (f"Principal components kept: {n_kept} of {n_channels}.",)
+        none = "" if n_kept else ", so that it is the training mean"
+        return (f"Principal components kept: {n_kept} of {n_channels}{none}.",)
 
     def _arrays(self) -> Arrays:
         return super()._arrays() | {

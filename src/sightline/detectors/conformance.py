@@ -196,16 +196,17 @@ def _sign(trial: Trial) -> None:
     for column, channel in enumerate(trial.train.channels):
         if spans[column] == 0 or channel not in told.channels:
             continue
-        values = trial.test.values.copy()
-        values[start:, column] += 5 * spans[column]
-        shifted = trial.fitted.residuals(replace(trial.test, values=values))
         # Only the first row: a forecast follows the shift after it.
         where = row, told.channels.index(channel)
-        _demand(
-            bool(shifted.values[where] > told.values[where]),
-            f"{channel} was shifted up at step {start}, but its residual did not rise: "
-            "a residual is observed minus expected.",
-        )
+        for way, sign in (("up", 1), ("down", -1)):
+            values = trial.test.values.copy()
+            values[start:, column] += sign * 5 * spans[column]
+            shifted = trial.fitted.residuals(replace(trial.test, values=values))
+            _demand(
+                bool(sign * (shifted.values[where] - told.values[where]) > 0),
+                f"{channel} was shifted {way} at step {start}, but its residual did "
+                "not follow: a residual is observed minus expected, with its sign.",
+            )
 
 
 @_check("gaps")

@@ -277,27 +277,36 @@ class FuSAGNet(TrainedDetector):
     ) -> NativeAlarms | None:
         """Return FuSAGNet's own score and alarms; see `native.rules`."""
         if self.settings.exported != "forecast":
-            return super().native_alarms(looked, rule=rule, labels=labels)
-        if not len(looked.held_out) and rule is None:
+            if rule is None:
+                return None
+            raise StreamError(
+                f"FuSAGNet's rule {rule!r} is of its forecast: set `exported` to "
+                "'forecast'."
+            )
+        if not looked.is_held_out.any() and rule is None:
             return None
-        is_held_out = np.isin(looked.learned.index, looked.held_out)
+        preset = looked.preset
         return fusagnet_alarms(
-            self._both_errors(looked.train, looked.learned, is_held_out),
-            self._both_errors(looked.test, looked.tested),
+            self._both_errors(looked.train, looked.learned, preset, looked.is_held_out),
+            self._both_errors(looked.test, looked.tested, preset),
             rule or "held-out",
             labels,
             alpha=self.settings.alpha,
         )
 
     def _both_errors(
-        self, recording: Recording, told: Residuals, which: Bools | None = None
+        self,
+        recording: Recording,
+        told: Residuals,
+        preset: str = "export",
+        which: Bools | None = None,
     ) -> FusagnetErrors:
         """Return errors of forecast and of reconstruction; the latter are made anew."""
         import torch
 
         from sightline.detectors.training import WindowTensor, computing
 
-        settings: FuSAGNetSettings = self._settings("export")
+        settings: FuSAGNetSettings = self._settings(preset)
         network: Any = self._known(self.network)
         network.self_loops = settings.self_loops
         scaled = self._known(self._preprocessing).test(

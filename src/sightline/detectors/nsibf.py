@@ -129,6 +129,11 @@ class NSIBFSettings(TrainedSettings):
         check_choice(self, "other_tags", ("leave", "use"))
         check_choice(self, "form", ("whitened", "plain"))
         check_choice(self, "repair", ("official", "corrected"))
+        if self.test_scaling != "train":
+            raise StreamError(
+                "NSIBF scales every recording by train's range, for its noise is in "
+                "these units: leave `test_scaling` at 'train'."
+            )
         if not 0 < self.noise_share < 1:
             raise StreamError(
                 f"`noise_share` must be between 0 and 1; got {self.noise_share}: the "
@@ -421,7 +426,11 @@ class NSIBF(TrainedDetector):
             spacing=spacing,
             score=found.score[order],
             scale=scaled.scale[design.sensors],
-            notices=(*scaled.notices, *self._told(found)),
+            notices=(
+                *scaled.notices,
+                *design.remarks(seen.values, recording.tags, preprocessing.kept),
+                *self._told(found),
+            ),
         )
 
     def _filtered(

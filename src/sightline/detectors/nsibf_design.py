@@ -8,6 +8,8 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from sightline.checks import Bools, Floats, Ints
+from sightline.recording import Tag
+from sightline.testbeds.base import listed
 
 Matrix = npt.NDArray[np.floating]
 
@@ -34,6 +36,27 @@ class Design:
             columns.append(is_at.astype(values.dtype))
         columns.append(values[:, self.numbers])
         return np.concatenate(columns, axis=1)
+
+    def remarks(
+        self, values: Matrix, tags: Sequence[Tag], kept: Ints
+    ) -> tuple[str, ...]:
+        """Return sentences on tags that are not read, and on levels never seen."""
+        told = []
+        read = {*self.sensors, *self.actuators, *self.numbers}
+        left = [tags[kept[k]].name for k in range(len(kept)) if k not in read]
+        if left:
+            told.append(
+                f"NSIBF does not read {listed(left)} (neither sensor nor actuator; "
+                "other_tags 'use' lets it)."
+            )
+        strange = [
+            tags[kept[column]].name
+            for column, levels in zip(self.actuators, self.levels, strict=True)
+            if not np.isin(values[:, column], levels.astype(values.dtype)).all()
+        ]
+        if strange:
+            told.append(f"NSIBF never saw some levels of {listed(strange)} in train.")
+        return tuple(told)
 
 
 def design_of(

@@ -25,6 +25,7 @@ from sightline.detectors.settings import (
 from sightline.errors import StreamError
 from sightline.recording import Recording
 from sightline.segments import breaks_kept
+from sightline.testbeds.base import listed
 from sightline.testbeds.preparation import (
     Preparation,
     Sampling,
@@ -284,9 +285,14 @@ def _filled(
         if settings.missing == "mean"
         else "the last value before them (train's mean where there was none)"
     )
-    return replace(recording, values=filled), (
-        f"{count:,} missing cells of {recording.values.size:,} were given {how}.",
-    )
+    notices = [
+        f"{count:,} missing cells of {recording.values.size:,} were given {how}."
+    ]
+    never = np.flatnonzero(~np.isfinite(recording.values).any(axis=0))
+    if len(never):
+        named = listed([recording.channels[column] for column in never])
+        notices.append(f"Nothing at all is known of {named}: all of it stands in.")
+    return replace(recording, values=filled), tuple(notices)
 
 
 def _rounded(recording: Recording, settings: PreprocessingSettings) -> Recording:

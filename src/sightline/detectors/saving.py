@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sightline._version import __version__
 from sightline.atomic import staged_file
 from sightline.errors import FileError
-from sightline.files import brief, reading
+from sightline.files import reading
 
 FORMAT = 1
 Arrays = dict[str, npt.NDArray[Any]]
@@ -48,7 +48,7 @@ def read_saved(path: Path) -> tuple[dict[str, Any], Arrays]:
         version = about["format"]
     except _DAMAGES as error:
         raise FileError(
-            f"{path}: is not a file that Sightline saved ({brief(error)})."
+            f"{path}: is not a whole detector or checkpoint that Sightline saved."
         ) from error
     if version != FORMAT:
         raise FileError(

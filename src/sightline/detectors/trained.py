@@ -97,6 +97,8 @@ class TrainedDetector(LearnedDetector):
         from sightline.detectors.training import computing, train_network
 
         settings = self.settings
+        # Half of a new state and half of an old one must not be taken for either.
+        self.channels = None
         self._preprocessing = Preprocessing.fit(
             recording, settings, unscaled=self._unscaled(recording.tags)
         )
@@ -121,7 +123,7 @@ class TrainedDetector(LearnedDetector):
                 title=self.card.title,
                 progress=progress,
                 checkpoint=checkpoint,
-                key=str([(tag.name, tag.role, tag.stage) for tag in tags]),
+                key=str([self.card.version, [(t.name, t.role, t.stage) for t in tags]]),
             )
             self._finish(windows, device, progress)
         return self._split(scaled, windows, trained, held_out)
@@ -268,5 +270,9 @@ def _split(scaled: Scaled, windows: Windows, trained: Ints, held_out: Ints) -> S
         first = before[-1] + 1 if len(before) else 0
         last = after[0] if len(after) else len(windows)
         is_trained[first:last] = False
+    # The first rows were learned from windows that later reach into what was trimmed.
+    is_full = ~windows.is_warm_up
     steps = scaled.rows[windows.steps]
-    return Split(trained=steps[is_trained], held_out=steps[is_held_out])
+    return Split(
+        trained=steps[is_trained & is_full], held_out=steps[is_held_out & is_full]
+    )

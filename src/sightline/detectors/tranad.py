@@ -14,6 +14,7 @@ from sightline.detectors.preprocessing import Scaled
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import (
     Settings,
+    check_at_least,
     check_choice,
     check_share,
     check_whole,
@@ -21,6 +22,7 @@ from sightline.detectors.settings import (
 from sightline.detectors.trained import TrainedDetector
 from sightline.detectors.trained_settings import TrainedSettings
 from sightline.detectors.windows import Windows, padded_windows
+from sightline.errors import StreamError
 from sightline.recording import Tag
 
 if TYPE_CHECKING:
@@ -52,6 +54,11 @@ class TranADSettings(TrainedSettings):
         Give a row the window that ends with it, or the one that ends before it.
     exported : {"second", "first"}
         Which of the two reconstructions to take.
+    pot_level, pot_risk : float, optional
+        Of its own alarm rule: where the tail of scores begins (a quantile), and how
+        often a normal score may exceed the threshold.
+    pot_multiplier : float
+        Of the rule that looks at test statistics.
     """
 
     window: int = 10
@@ -64,6 +71,9 @@ class TranADSettings(TrainedSettings):
     mask_target: bool = False
     alignment: Literal["aligned", "official"] = "aligned"
     exported: Literal["second", "first"] = "second"
+    pot_level: float | None = None
+    pot_risk: float | None = None
+    pot_multiplier: float = 1.0
     epochs: int = 5
     batch_size: int = 128
     learning_rate: float = 1e-4
@@ -85,6 +95,10 @@ class TranADSettings(TrainedSettings):
         check_choice(self, "output", ("sigmoid", "linear"))
         check_choice(self, "alignment", ("aligned", "official"))
         check_choice(self, "exported", ("second", "first"))
+        for name in ("pot_level", "pot_risk"):
+            if getattr(self, name) is not None:
+                check_share(self, name)
+        check_at_least(self, 0, "pot_multiplier")
         if self.mask_target:
             check_whole(self, 2, "window")
 
@@ -225,9 +239,20 @@ class TranAD(TrainedDetector):
         self, looked: Looked, *, rule: str | None = None, labels: Labels | None = None
     ) -> NativeAlarms | None:
         """Return TranAD's own score and alarms; see `native.rules`."""
+        settings: TranADSettings = self.settings
+        if settings.exported != "second":
+            if rule is None:
+                return None
+            raise StreamError(
+                f"TranAD's rule {rule!r} is of its second reconstruction: set "
+                "`exported` to 'second'."
+            )
         return tranad_alarms(
-            tranad_scores(looked.learned.values),
+            tranad_scores(looked.normal_values),
             tranad_scores(looked.tested.values),
             rule or "pot",
             labels,
+            level=settings.pot_level,
+            risk=settings.pot_risk,
+            multiplier=settings.pot_multiplier,
         )

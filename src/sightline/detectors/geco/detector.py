@@ -243,7 +243,7 @@ class GeCo(LearnedDetector):
     ) -> NativeAlarms | None:
         """Return GeCo's own alarms; its score is the CUSUM over the alarm level."""
         chosen = native_rule("geco", rule or "cusum")
-        made = self.cusum(looked.test)
+        made = self.cusum(looked.test, preset=looked.preset)
         is_told = np.isin(made.index, looked.tested.index)
         factor = self.settings.threshold_factor
         levels = np.array([factor * one.threshold for one in self._formulas])
@@ -296,7 +296,12 @@ class GeCo(LearnedDetector):
 
     @classmethod
     def from_ipal(
-        cls, path: str | Path, *, train: Recording | None = None, preset: str = "export"
+        cls,
+        path: str | Path,
+        *,
+        train: Recording | None = None,
+        preset: str = "export",
+        **settings: Any,
     ) -> Self:
         """Return a detector with the formulas of an IPAL model file.
 
@@ -311,10 +316,13 @@ class GeCo(LearnedDetector):
             the ignored ones last.
         preset : {"export", "official"}
             As for a detector that is yet to learn.
+        **settings
+            What the file does not hold, such as `every`: formulas are of rows, and of
+            what steps a row was made must be known.
         """
         path = Path(path)
         model = read_ipal_model(path)
-        made = cls(preset, **model.settings)
+        made = cls(preset, **(dict(model.settings) | settings))
         channels = channels_of(model.formulas, made.settings.ignore, path, train)
         means = np.full(len(channels), np.nan)
         if train is not None:

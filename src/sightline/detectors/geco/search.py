@@ -73,7 +73,8 @@ def find_formulas(
             chosen = _first_of_the_best(fits, 0.0, 0.0)
         else:
             fits = _fits_of_the_best(ranking, target, state)
-            rounding = float(_ROUNDING * ranking.inner.size[target]) ** 2
+            with np.errstate(over="ignore"):
+                rounding = float(np.square(_ROUNDING * ranking.inner.size[target]))
             chosen = _first_of_the_best(fits, _TIE, rounding)
         state.formulas.append(measured(transitions, target, channels, *chosen))
         if keep is not None:

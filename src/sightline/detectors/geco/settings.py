@@ -58,6 +58,8 @@ class GeCoSettings(Settings):
         of the very recording, which looks ahead.
     cross_gaps : bool
         Take steps through a gap for ordinary ones, as published code does.
+    seed : int
+        Nothing is drawn; taken so that every detector can be told one.
     """
 
     ignore: tuple[str, ...] = ()
@@ -73,6 +75,7 @@ class GeCoSettings(Settings):
     trim_s: float = 0.0
     missing: Literal["hold", "mean"] = "hold"
     cross_gaps: bool = False
+    seed: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
@@ -82,7 +85,7 @@ class GeCoSettings(Settings):
         ):
             raise StreamError(f"`ignore` must be names of channels; got {names!r}.")
         object.__setattr__(self, "ignore", tuple(names))
-        check_whole(self, 0, "max_inputs")
+        check_whole(self, 0, "max_inputs", "seed")
         if self.max_inputs > MOST_INPUTS:
             raise StreamError(
                 f"`max_inputs` must be {MOST_INPUTS} or less, for the search goes no "
