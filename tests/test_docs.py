@@ -2,7 +2,6 @@
 
 import doctest
 import re
-import runpy
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -253,15 +252,3 @@ def test_remarks_are_quoted_as_they_are(case: str) -> None:
     for beginning in beginnings:
         (sentence,) = [s for s in told if s.startswith(beginning)]
         assert sentence in page
-
-
-@pytest.mark.parametrize(
-    "example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem
-)
-def test_examples_run(
-    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", [str(example), str(tmp_path / "out.npz")])
-    runpy.run_path(str(example), run_name="__main__")
-    assert (tmp_path / "out.npz").exists()
