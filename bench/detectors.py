@@ -1,9 +1,9 @@
 """CPU seconds of an epoch and of inference against the official code's figures.
 
-20,000 rows of 51 channels, one thread, the paper's batch size, float32. The official
-implementations cannot be run here, so their figures are those measured for
-specification, on the same kind of machine and with the same sizes: one thread, CPU
-seconds. Memory is that of a process that looks at SWaT's test trace (449,919 rows).
+20,000 rows of 51 channels, one thread, the paper's batch size, float32. The published
+code is not part of this project: its figures were measured with it on the same kind of
+machine and at the same sizes, one thread, CPU seconds. Memory is that of a process
+that looks at SWaT's test trace (449,919 rows).
 
     python bench/detectors.py [--memory]
 """

@@ -1,9 +1,9 @@
 """CPU seconds of GeCo's search against the official code's and a prototype's figures.
 
 20,000 rows of a made-up plant with 51 and 123 channels, and BATADAL's size, one thread.
-The official search cannot be run here: its figures (and those of the closed-form
-prototype) are the ones measured for the specification on the same kind of machine, in
-CPU seconds. Inference is told in steps a second of one core.
+The published search is not part of this project: its figures (and those of a prototype
+in closed form) were measured on the same kind of machine, in CPU seconds. Inference is
+told in steps a second of one core.
 
     python bench/geco.py [--quick]
 """

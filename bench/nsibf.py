@@ -1,8 +1,8 @@
 """NSIBF's filter and training against the official code's figures.
 
 Steps a CPU second of the whole walk, LSTM codes included, for the SWaT and the WADI
-configuration, one thread. The official implementation cannot be run here; its figures
-are those measured for the specification on the same kind of machine.
+configuration, one thread. The published code is not part of this project: its
+figures were measured with it on the same kind of machine.
 
     python bench/nsibf.py
 """

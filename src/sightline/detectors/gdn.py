@@ -110,8 +110,7 @@ class GDN(TrainedDetector):
         },
         sources={
             "swat": "the published script and pipeline; top_k 15 from the paper",
-            "wadi": "the paper's dim 128 and top_k 30, as its authors' specification "
-            "recalls them",
+            "wadi": "the paper's dim 128 and top_k 30, recalled and not read again",
             "hai": "no published setting: as SWaT, nothing trimmed (our choice)",
             "waterworks": "as SWaT, nothing trimmed (our choice)",
             "batadal": "hourly rows as they are (our choice)",
