@@ -115,7 +115,7 @@ def test_the_noise_is_estimated_on_rows_the_network_never_saw(fitted):
     train = plant()
     assert fitted.split.trained.tolist() == list(range(196))
     assert fitted.split.held_out.tolist() == list(range(196, 260))
-    windows = fitted._windows(
+    windows = fitted._training_windows(
         replace(
             fitted._preprocessing.train(train, fitted.settings, np.float64),
         ),

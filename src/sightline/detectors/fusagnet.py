@@ -19,7 +19,7 @@ from sightline.detectors.settings import (
     check_share,
     check_whole,
 )
-from sightline.detectors.trained import TrainedDetector
+from sightline.detectors.trained import WindowedDetector
 from sightline.detectors.trained_settings import TrainedSettings
 from sightline.detectors.windows import Windows, forecast_windows
 from sightline.errors import StreamError
@@ -96,7 +96,7 @@ class FuSAGNetSettings(TrainedSettings):
             raise StreamError(f"`alpha` must be at most 1; got {self.alpha}.")
 
 
-class FuSAGNet(TrainedDetector):
+class FuSAGNet(WindowedDetector):
     """Fused Sparse Autoencoder and Graph Net.
 
     Channels of one stage (process) share a recurrent embedding, so stages are taken

@@ -10,7 +10,7 @@ from sightline.detectors.native.rules import NativeAlarms, gdn_alarms
 from sightline.detectors.preprocessing import Scaled
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import Settings, check_share, check_whole
-from sightline.detectors.trained import TrainedDetector
+from sightline.detectors.trained import WindowedDetector
 from sightline.detectors.trained_settings import TrainedSettings
 from sightline.detectors.windows import Windows, forecast_windows
 from sightline.recording import Tag
@@ -61,7 +61,7 @@ class GDNSettings(TrainedSettings):
         check_share(self, "dropout")
 
 
-class GDN(TrainedDetector):
+class GDN(WindowedDetector):
     """Graph Deviation Network: the next row of each channel from its neighbours'.
 
     Parameters

@@ -295,7 +295,7 @@ class NSIBF(TrainedDetector):
             )
         return replace(scaled, values=self.design.apply(scaled.values))
 
-    def _windows(self, scaled: Scaled, settings: NSIBFSettings) -> Windows:
+    def _training_windows(self, scaled: Scaled, settings: NSIBFSettings) -> Windows:
         return forecast_windows(
             scaled.values, scaled.breaks, settings.reach + settings.window
         )
@@ -534,11 +534,6 @@ class NSIBF(TrainedDetector):
                 "an indefinite covariance allows, or no number)."
             )
         return tuple(told)
-
-    def _expected(
-        self, network: Any, batch: "Tensor", settings: Any
-    ) -> "tuple[Tensor, Tensor]":
-        raise NotImplementedError  # the filter looks, not the network
 
     def native_alarms(
         self, looked: Looked, *, rule: str | None = None, labels: Labels | None = None

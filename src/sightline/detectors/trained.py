@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class TrainedDetector(LearnedDetector):
-    """A detector with a network, which a subclass builds and reads.
+    """A detector with a network, which a subclass builds and looks with.
 
     Windows come to it as (batch, channels, rows).
     """
@@ -48,12 +48,8 @@ class TrainedDetector(LearnedDetector):
         self._preprocessing: Preprocessing | None = None
 
     @abstractmethod
-    def _windows(self, scaled: Scaled, settings: Any) -> Windows:
-        """Return the windows of scaled rows."""
-
     def _training_windows(self, scaled: Scaled, settings: Any) -> Windows:
-        """Return the windows to train on; those looked at later unless said."""
-        return self._windows(scaled, settings)
+        """Return the windows to train on."""
 
     @abstractmethod
     def _build(self, tags: Sequence[Tag]) -> "nn.Module":
@@ -72,16 +68,6 @@ class TrainedDetector(LearnedDetector):
     ) -> "Tensor":
         """Return the loss of a held-out batch; that of training unless said."""
         return self.loss(network, batch, epoch)
-
-    @abstractmethod
-    def _expected(
-        self, network: Any, batch: "Tensor", settings: Any
-    ) -> "tuple[Tensor, Tensor]":
-        """Return what was observed and what was expected, (batch, channels) each."""
-
-    def _inference_chunk(self, settings: Any) -> int:
-        """Return how many windows are looked at together; small ones stay in cache."""
-        return 64
 
     def _known(self, field: T | None) -> T:
         """Return what `fit` has learned; refuse where it has not."""
@@ -167,49 +153,6 @@ class TrainedDetector(LearnedDetector):
             )
         return trained, candidates[block]
 
-    def _residuals(
-        self, recording: Recording, settings: Any, progress: Progress
-    ) -> Residuals:
-        from sightline.detectors.training import computing, residuals_in_chunks
-
-        preprocessing, network = (
-            self._known(self._preprocessing),
-            self._known(self.network),
-        )
-        scaled = preprocessing.test(recording, settings, self.settings.precision)
-        windows = self._windows(scaled, settings)
-        if not len(windows):
-            raise StreamError(
-                f"The recording has no run of {windows.length} rows, which "
-                f"{self.card.title} needs to look at: give it a longer one."
-            )
-        network.eval()
-        with computing(settings) as device:
-            network.to(device)
-            values = residuals_in_chunks(
-                windows,
-                lambda batch: self._expected(network, batch, settings),
-                chunk=self._inference_chunk(settings),
-                device=device,
-                progress=progress,
-                doing=f"{self.card.title} looks",
-            )
-        kept = preprocessing.kept
-        return Residuals(
-            values=values,
-            index=scaled.rows[windows.steps],
-            channels=tuple(recording.channels[column] for column in kept),
-            space=self.card.space,
-            every=settings.every,
-            is_warm_up=windows.is_warm_up,
-            scale=scaled.scale,
-            notices=(*scaled.notices, *self._remarks(scaled)),
-        )
-
-    def _remarks(self, scaled: Scaled) -> tuple[str, ...]:
-        """Return sentences a reader of the stream should see."""
-        return ()
-
     def about(self) -> dict[str, Any]:
         """Return what one must know to make the same again, as JSON can hold it."""
         import torch
@@ -254,6 +197,74 @@ class TrainedDetector(LearnedDetector):
             validation=arrays["history/validation"].tolist(),
             best_epoch=int(arrays["history/best_epoch"]),
         )
+
+
+class WindowedDetector(TrainedDetector):
+    """A trained detector that looks at each window by itself.
+
+    What it expects of a window's newest row does not depend on any other window.
+    """
+
+    @abstractmethod
+    def _windows(self, scaled: Scaled, settings: Any) -> Windows:
+        """Return the windows of scaled rows."""
+
+    def _training_windows(self, scaled: Scaled, settings: Any) -> Windows:
+        """Return the windows to train on; those looked at later unless said."""
+        return self._windows(scaled, settings)
+
+    @abstractmethod
+    def _expected(
+        self, network: Any, batch: "Tensor", settings: Any
+    ) -> "tuple[Tensor, Tensor]":
+        """Return what was observed and what was expected, (batch, channels) each."""
+
+    def _inference_chunk(self, settings: Any) -> int:
+        """Return how many windows are looked at together; small ones stay in cache."""
+        return 64
+
+    def _residuals(
+        self, recording: Recording, settings: Any, progress: Progress
+    ) -> Residuals:
+        from sightline.detectors.training import computing, residuals_in_chunks
+
+        preprocessing, network = (
+            self._known(self._preprocessing),
+            self._known(self.network),
+        )
+        scaled = preprocessing.test(recording, settings, self.settings.precision)
+        windows = self._windows(scaled, settings)
+        if not len(windows):
+            raise StreamError(
+                f"The recording has no run of {windows.length} rows, which "
+                f"{self.card.title} needs to look at: give it a longer one."
+            )
+        network.eval()
+        with computing(settings) as device:
+            network.to(device)
+            values = residuals_in_chunks(
+                windows,
+                lambda batch: self._expected(network, batch, settings),
+                chunk=self._inference_chunk(settings),
+                device=device,
+                progress=progress,
+                doing=f"{self.card.title} looks",
+            )
+        kept = preprocessing.kept
+        return Residuals(
+            values=values,
+            index=scaled.rows[windows.steps],
+            channels=tuple(recording.channels[column] for column in kept),
+            space=self.card.space,
+            every=settings.every,
+            is_warm_up=windows.is_warm_up,
+            scale=scaled.scale,
+            notices=(*scaled.notices, *self._remarks(scaled)),
+        )
+
+    def _remarks(self, scaled: Scaled) -> tuple[str, ...]:
+        """Return sentences a reader of the stream should see."""
+        return ()
 
 
 def _split(scaled: Scaled, windows: Windows, trained: Ints, held_out: Ints) -> Split:

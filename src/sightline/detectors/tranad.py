@@ -19,7 +19,7 @@ from sightline.detectors.settings import (
     check_share,
     check_whole,
 )
-from sightline.detectors.trained import TrainedDetector
+from sightline.detectors.trained import WindowedDetector
 from sightline.detectors.trained_settings import TrainedSettings
 from sightline.detectors.windows import Windows, padded_windows
 from sightline.errors import StreamError
@@ -103,7 +103,7 @@ class TranADSettings(TrainedSettings):
             check_whole(self, 2, "window")
 
 
-class TranAD(TrainedDetector):
+class TranAD(WindowedDetector):
     """TranAD as its published code has it, which is not what its paper describes.
 
     Parameters
