@@ -50,3 +50,27 @@ def of_kind(weights, dtype):
         name: array.astype(dtype) if array.dtype == np.float32 else array
         for name, array in weights.items()
     }
+
+
+def statistics(network):
+    learned = dict(network.named_parameters())
+    return {k: v for k, v in network.state_dict().items() if k not in learned}
+
+
+def in_order(edges):
+    edges = np.asarray(edges)
+    return edges[:, np.lexsort(edges)]
+
+
+def attention_on(edges, attention):
+    """Ours on their list of edges, for nodes numbered through the batch."""
+    senders, receivers = edges
+    n = attention.shape[-1]
+    assert (senders // n == receivers // n).all()
+    return attention.detach()[senders // n, receivers % n, senders % n]
+
+
+def edges_with_weight(attention):
+    sample, receiver, sender = np.nonzero(attention.detach().numpy())
+    n = attention.shape[-1]
+    return np.stack([sample * n + sender, sample * n + receiver])

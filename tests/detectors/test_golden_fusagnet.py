@@ -6,7 +6,15 @@ import re
 import numpy as np
 import pytest
 import torch
-from golden_files import Golden, of_kind, tensor
+from golden_files import (
+    Golden,
+    attention_on,
+    edges_with_weight,
+    in_order,
+    of_kind,
+    statistics,
+    tensor,
+)
 
 from sightline import Recording, Tag
 from sightline.detectors.networks.fusagnet import FuSAGNetNetwork, fusagnet_loss
@@ -54,30 +62,6 @@ def loss_of(golden, network, dtype=np.float64, **weights):
     x, target = (tensor(golden[key], dtype) for key in ("x", "target"))
     rho = torch.as_tensor(golden["rhos"])
     return fusagnet_loss(network.detailed(x), x, target, rho, **weights)
-
-
-def statistics(network):
-    learned = dict(network.named_parameters())
-    return {k: v for k, v in network.state_dict().items() if k not in learned}
-
-
-def in_order(edges):
-    edges = np.asarray(edges)
-    return edges[:, np.lexsort(edges)]
-
-
-def attention_on(edges, attention):
-    """Ours on their list of edges, for nodes numbered through the batch."""
-    senders, receivers = edges
-    n = attention.shape[-1]
-    assert (senders // n == receivers // n).all()
-    return attention.detach()[senders // n, receivers % n, senders % n]
-
-
-def edges_with_weight(attention):
-    sample, receiver, sender = np.nonzero(attention.detach().numpy())
-    n = attention.shape[-1]
-    return np.stack([sample * n + sender, sample * n + receiver])
 
 
 @pytest.fixture

@@ -5,7 +5,15 @@ import json
 import numpy as np
 import pytest
 import torch
-from golden_files import Golden, of_kind, tensor
+from golden_files import (
+    Golden,
+    attention_on,
+    edges_with_weight,
+    in_order,
+    of_kind,
+    statistics,
+    tensor,
+)
 from torch.nn.functional import mse_loss
 
 from sightline import Recording, Tag
@@ -38,30 +46,6 @@ def without_dropout(golden):
         dropout=0.0,
     )
     return load_weights(network, of_kind(golden.part("w/"), np.float64)).train()
-
-
-def statistics(network):
-    learned = dict(network.named_parameters())
-    return {k: v for k, v in network.state_dict().items() if k not in learned}
-
-
-def in_order(edges):
-    edges = np.asarray(edges)
-    return edges[:, np.lexsort(edges)]
-
-
-def attention_on(edges, attention):
-    """Ours on their list of edges, for nodes numbered through the batch."""
-    senders, receivers = edges
-    n = attention.shape[-1]
-    assert (senders // n == receivers // n).all()
-    return attention.detach()[senders // n, receivers % n, senders % n]
-
-
-def edges_with_weight(attention):
-    sample, receiver, sender = np.nonzero(attention.detach().numpy())
-    n = attention.shape[-1]
-    return np.stack([sample * n + sender, sample * n + receiver])
 
 
 @pytest.fixture(params=["gdn", "gdn_mlp"])

@@ -318,8 +318,8 @@ def test_every_array_of_the_training_is_compared():
     assert all(key.startswith(inputs) for key in left)
 
 
-def test_published_sizes():
-    swat = NSIBFNetwork(
+def published_swat():
+    return NSIBFNetwork(
         25,
         72,
         window=12,
@@ -330,6 +330,10 @@ def test_published_sizes():
         lstm_layers=2,
         lstm_width=92,
     )
+
+
+def test_published_sizes():
+    swat = published_swat()
     wadi = NSIBFNetwork(
         67,
         129,
@@ -361,17 +365,7 @@ def test_published_sizes():
 
 def test_fresh_weights_are_drawn_as_published():
     torch.manual_seed(0)
-    network = NSIBFNetwork(
-        25,
-        72,
-        window=12,
-        state=1,
-        encoder_layers=1,
-        transition_layers=3,
-        transition_width=120,
-        lstm_layers=2,
-        lstm_width=92,
-    )
+    network = published_swat()
     weights = network.keras_arrays()
     for kernel, bias in zip(weights["g"][::2], weights["g"][1::2], strict=True):
         bound = (6 / sum(kernel.shape)) ** 0.5

@@ -8,8 +8,13 @@ import torch
 
 from sightline import Recording, StreamError, Tag, load_detector
 from sightline.detectors.nsibf import NSIBF, smallest_ridge
-from sightline.detectors.nsibf_design import filter_tracks, measurements
+from sightline.detectors.nsibf_design import (
+    design_of,
+    filter_tracks,
+    measurements,
+)
 from sightline.detectors.nsibf_filter import UnscentedFilter, repaired_root
+from sightline.testbeds import hai, swat, wadi
 
 SMALL = {
     "window": 3,
@@ -204,3 +209,16 @@ def test_both_forms_agree_through_the_detector(fitted):
     np.testing.assert_allclose(
         fitted.residuals(recording).values, plain.residuals(recording).values, atol=1e-9
     )
+
+
+@pytest.mark.parametrize(
+    ("tags", "sensors", "actuators"),
+    [(swat.TAGS, 25, 26), (wadi.TAGS, 67, 26), (hai.tags_of("21.03"), 27, None)],
+    ids=["swat", "wadi", "hai"],
+)
+def test_the_sensor_subspace_of_the_testbeds(tags, sensors, actuators):
+    values = np.zeros((3, len(tags)))
+    roles = [tag.role for tag in tags]
+    design = design_of(values, roles, use_others=False, most_levels=20)
+    assert len(design.sensors) == sensors
+    assert actuators is None or len(design.actuators) == actuators
