@@ -53,6 +53,14 @@ def test_each_optional_field_may_be_missing_alone(tmp_path, place, field):
 
 
 @pytest.mark.parametrize("place", PLACES)
+def test_sentences_about_the_input_survive(tmp_path, place):
+    stream = full_stream(notices=["train: 3 cells were filled."])
+    write_stream(stream, tmp_path / place)
+    assert read_stream(tmp_path / place).notices == stream.notices
+    assert "train: 3 cells were filled." in stream.notices
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_float32_stays_float32(tmp_path, place):
     stream = bare_stream()
     stream = stream.replace(

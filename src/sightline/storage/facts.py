@@ -11,10 +11,6 @@ from sightline.segments import Attack
 from sightline.stream import ResidualStream
 
 _TEXTS = ("detector", "testbed", "space")
-# Keys with a meaning of their own, in either format.
-_RESERVED = frozenset(
-    (*_TEXTS, "step_s", "channels", "segments", "train_breaks", "test_breaks", "meta")
-)
 # Deeper JSON than this could be read, but not written again.
 _MOST_NESTED = 50
 
@@ -63,6 +59,8 @@ def known_from(values: object, name: str) -> dict[str, Any]:
             known[key] = None if value is None else _number(value, f"{name} step_s")
         elif key == "meta" and isinstance(value, dict):
             known["meta"] |= value
+        elif key == "notices" and isinstance(value, list):
+            known["notices"] = [str(told) for told in value]
         else:
             known["meta"][key] = value
     return known
@@ -75,6 +73,8 @@ def known_to(stream: ResidualStream) -> dict[str, Any]:
     """
     facts: dict[str, Any] = {key: getattr(stream, key) for key in (*_TEXTS, "step_s")}
     known = {key: value for key, value in facts.items() if value is not None}
+    if stream.notices:
+        known["notices"] = list(stream.notices)
     return known | ({"meta": dict(stream.meta)} if stream.meta else {})
 
 

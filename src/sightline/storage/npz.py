@@ -83,9 +83,8 @@ def read_npz(path: Path) -> ResidualStream:
             given["segments"] = attacks_from(_json(arrays, "segments_json"))
         if "meta_json" in arrays:
             given |= known_from(_json(arrays, "meta_json"), "meta_json")
-        return ResidualStream(
-            **{**given, "name": stream_name(path), "notices": notices}
-        )
+        given["notices"] = [*given.get("notices", ()), *notices]
+        return ResidualStream(**{**given, "name": stream_name(path)})
 
 
 def write_npz(stream: ResidualStream, path: Path) -> None:
