@@ -1,16 +1,12 @@
 """Commands about testbeds: what there is, are the files right, simulate a plant."""
 
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sightline.errors import FileError, StreamError
+from sightline.errors import FileError
 from sightline.shell import bar, console, door
-
-if TYPE_CHECKING:
-    from sightline.testbeds.waterworks import Drift
 
 _Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 
@@ -104,6 +100,7 @@ def simulate_command(
     """Simulate a plant with attacks whose truth is known; see docs/waterworks.md."""
     from sightline.testbeds import WATERWORKS
     from sightline.testbeds.waterworks import (
+        Drift,
         read_scenario,
         simulate,
         write_simulation,
@@ -121,7 +118,7 @@ def simulate_command(
                 days_train=days_train,
                 days_test=days_test,
                 seed=seed,
-                drift=_drift_of(drift),
+                drift=Drift.of(drift),
                 scenario=attacks,
                 quick=quick,
                 progress=advance,
@@ -135,21 +132,3 @@ def simulate_command(
             "tags.csv, truth.csv, waterworks.png and more.",
             soft_wrap=True,
         )
-
-
-def _drift_of(text: str) -> "Drift":
-    """Return a drift from ``"mild"`` or ``"fouling=strong,setpoint=mild"``."""
-    from sightline.testbeds.waterworks import Drift
-
-    if "=" not in text:
-        return Drift.of(text)
-    drift = Drift()
-    known = {field.name for field in fields(Drift)}
-    for item in text.split(","):
-        of, _, strength = (word.strip() for word in item.partition("="))
-        if of not in known:
-            raise StreamError(
-                f"`--drift` knows {', '.join(sorted(known))}; got {of!r}."
-            )
-        drift = replace(drift, **{of: strength})
-    return drift

@@ -93,7 +93,8 @@ def open_testbed(
     progress : callable, optional
         Told ``(what, done, total)``.
     **simulation
-        For ``"waterworks"``: the arguments of `simulate`, such as ``seed``.
+        For ``"waterworks"``: the arguments of `simulate`, such as ``seed``; the drift
+        may be given as text, the scenario as a file.
 
     Raises
     ------
@@ -254,8 +255,12 @@ def _read(
 
 
 def _simulated(progress: Progress | None, options: dict[str, Any]) -> Testbed:
-    from sightline.testbeds.waterworks import simulate
+    from sightline.testbeds.waterworks import Drift, read_scenario, simulate
 
+    if isinstance(options.get("drift"), str):
+        options["drift"] = Drift.of(options["drift"])
+    if isinstance(options.get("scenario"), str | Path):
+        options["scenario"] = read_scenario(options["scenario"])
     made = simulate(progress=progress, **options)
     return Testbed(
         name=WATERWORKS.name,

@@ -110,9 +110,20 @@ class Drift:
                 )
 
     @classmethod
-    def of(cls, strength: str) -> "Drift":
-        """Return a drift with every option at one strength."""
-        return cls(**{field.name: strength for field in fields(cls)})
+    def of(cls, text: str) -> "Drift":
+        """Return a drift from ``"mild"`` or ``"fouling=strong,setpoint=mild"``."""
+        known = [field.name for field in fields(cls)]
+        if "=" not in text:
+            return cls(**dict.fromkeys(known, text))
+        chosen = {}
+        for item in text.split(","):
+            of, _, strength = (word.strip() for word in item.partition("="))
+            if of not in known:
+                raise StreamError(
+                    f"drift is one of {', '.join(sorted(known))}; got {of!r}."
+                )
+            chosen[of] = strength
+        return cls(**chosen)
 
     def __str__(self) -> str:
         """Name what drifts: "none", "mild", or "fouling mild, setpoint strong"."""

@@ -1,0 +1,6 @@
+"""Studies: detectors x testbeds x seeds, resumable, on one machine or on a cluster."""
+
+from sightline.study.plan import StudyPlan, plan_of, read_plan
+from sightline.study.running import Study, run_study
+
+__all__ = ["Study", "StudyPlan", "plan_of", "read_plan", "run_study"]

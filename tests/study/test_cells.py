@@ -1,0 +1,137 @@
+"""Cells are called by what they depend on, and by nothing else."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from study_plans import CELL, small_plan
+
+from sightline import Recording
+from sightline.recording import Tag
+from sightline.segments import Attack
+from sightline.study.cell import Cell
+from sightline.study.plan import EvaluationChoice
+from sightline.study.recorded import keep_testbed, kept_recordings
+from sightline.study.running import cells_of
+from sightline.testbeds import Testbed
+
+
+def recording(**changed):
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(40, 2)).astype(np.float32)
+    values[3, 1] = np.nan
+    given = {
+        "values": values,
+        "tags": (Tag(name="LIT101", stage="P1"), Tag(name="ü\0odd,\n")),
+        "labels": np.repeat([0, 1, -1, 0], 10),
+        "time": np.arange(40) * 1.5 + 1e9,
+        "breaks": np.array([0, 20]),
+        "attacks": (Attack(id="1", start=10, stop=20, targets=("LIT101",)),),
+        "source": "made up",
+    }
+    return Recording(**(given | changed))
+
+
+def plant(**changed):
+    given = {"name": "plant", "release": "r1"}
+    return Testbed(**(given | {"train": recording(), "test": recording()} | changed))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"content": "abd"},
+        {"plant": "wadi"},
+        {"kind": "pca"},
+        {"version": "2"},
+        {"preset": "official"},
+        {"rule": "none"},
+        {"settings": {"epochs": 3}},
+        {"resolved": {"epochs": 3}},
+        {"seed": 1},
+        {"evaluation": EvaluationChoice(telemetry=False)},
+    ],
+)
+def test_what_residuals_depend_on_changes_the_key(change):
+    assert replace(CELL, **change).key != CELL.key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"testbed": "water"},
+        {"detector": "mine"},
+        {"evaluation": EvaluationChoice(guard=3)},
+        {"digests": {}},
+    ],
+)
+def test_names_and_the_evaluation_do_not(change):
+    assert replace(CELL, **change).key == CELL.key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"testbed": "water"},
+        {"detector": "mine"},
+        {"evaluation": EvaluationChoice(guard=3)},
+        {"evaluation": EvaluationChoice(seed=3)},
+        {"evaluation": EvaluationChoice(diagnosis=False)},
+    ],
+)
+def test_the_evaluation_has_a_key_of_its_own(change):
+    assert replace(CELL, **change).evaluation_key != CELL.evaluation_key
+
+
+def test_a_cell_survives_json():
+    again = Cell.from_dict(CELL.to_dict())
+    assert again == CELL
+    assert (again.key, again.evaluation_key) == (CELL.key, CELL.evaluation_key)
+
+
+def test_kept_recordings_are_the_same_to_the_last_bit(tmp_path):
+    whole = plant(test=recording(time=None, step_s=2.0, breaks=None))
+    kept = keep_testbed(whole, tmp_path)
+    for before, after in zip(
+        (whole.train, whole.test), kept_recordings(tmp_path, kept.content), strict=True
+    ):
+        assert after.tags == before.tags
+        assert after.attacks == before.attacks
+        assert (after.step_s, after.source) == (before.step_s, before.source)
+        for name in ("values", "labels", "time", "breaks"):
+            one, other = getattr(before, name), getattr(after, name)
+            np.testing.assert_array_equal(one, other)
+            assert one is None or one.dtype == other.dtype
+        # What is kept again has the same name: nothing was lost on the way.
+    train, test = kept_recordings(tmp_path, kept.content)
+    assert keep_testbed(plant(train=train, test=test), tmp_path) == kept
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"labels": np.repeat([0, 1, 0, 0], 10)},
+        {"tags": (Tag(name="LIT101", stage="P2"), Tag(name="ü\0odd,\n"))},
+        {"attacks": ()},
+        {"breaks": np.array([0])},
+        {"values": recording().values.astype(np.float64)},
+        {"values": np.nextafter(recording().values, 2, dtype=np.float32)},
+    ],
+)
+def test_every_part_of_a_testbed_counts(tmp_path, changed):
+    one = keep_testbed(plant(), tmp_path).content
+    assert keep_testbed(plant(test=recording(**changed)), tmp_path).content != one
+
+
+def test_a_detector_of_ones_own_counts_by_the_text_of_its_file(tmp_path, monkeypatch):
+    module = tmp_path / "grown_at_home.py"
+    text = "from study_plans import Shift as Base\nclass Own(Base):\n    pass\n"
+    module.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    plan = small_plan({"own": {"detector": "grown_at_home:Own", "factor": 2.0}})
+    known = {"one": keep_testbed(plant(), tmp_path)}
+    (before,) = cells_of(plan, known)
+    assert before.settings == {"factor": 2.0}
+    module.write_text(text + "# changed\n")
+    (after,) = cells_of(plan, known)
+    assert after.key != before.key

@@ -1,0 +1,302 @@
+"""Studies from plan to results: finished, failed, killed, shared."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from study_plans import CELL, small_plan
+from threadpoolctl import threadpool_limits
+
+from sightline import evaluate, read_evaluation, read_stream
+from sightline.errors import FileError, StreamError
+from sightline.study import Study, run_study
+from sightline.study.board import Board
+from sightline.study.cell import Outcome
+
+HERE = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    """Let cells find the detectors of these tests."""
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+
+
+def contents(folder):
+    """Return the bytes of every result of a study."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "cache" not in path.relative_to(folder).parts
+    }
+
+
+def diary(path):
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_streams_evaluate_to_what_the_study_says(tmp_path):
+    plan = small_plan({"pca": {}, "mean": {}}, diagnosis=True, intervals=True)
+    study = run_study(plan, tmp_path / "out")
+    assert study.done == ("one-pca-seed0", "one-mean-seed0")
+    assert not study.failed
+    for name in study.done:
+        stream = read_stream(tmp_path / "out/streams" / f"{name}.npz")
+        assert (stream.name, stream.testbed) == (name, "one")
+        # With as many threads as the study gives a cell the bits are the same too.
+        with threadpool_limits(limits=1):
+            again = json.loads(json.dumps(evaluate(stream).to_dict()))
+        told = json.loads((tmp_path / "out" / name / "evaluation.json").read_text())
+        assert again == told
+        assert read_evaluation(tmp_path / "out" / name).stream.detector in name
+    told = json.loads((tmp_path / "out/study.json").read_text())
+    assert [cell["failed"] for cell in told["cells"]] == [None, None]
+    assert (tmp_path / "out/summary.csv").read_text().count("\n") == 3
+
+
+def test_a_failed_cell_is_told_and_stops_nobody(tmp_path):
+    plan = small_plan(
+        {
+            "pca": {},
+            "failing": {"detector": "study_plans:Failing"},
+            "short": {"detector": "mean", "every": 5000},
+        }
+    )
+    study = run_study(plan, tmp_path / "out")
+    assert study.done == ("one-pca-seed0",)
+    assert study.failed["one-failing-seed0"] == "ZeroDivisionError: a stranger's bug"
+    assert "no continuous run is that long" in study.failed["one-short-seed0"]
+    assert not (tmp_path / "out/one-failing-seed0").exists()
+
+
+def test_a_process_that_is_killed_is_replaced(tmp_path):
+    book = tmp_path / "diary"
+    plan = small_plan({"dying": {"detector": "study_plans:Dying", "diary": str(book)}})
+    study = run_study(plan, tmp_path / "out", workers=1)
+    assert study.done == ("one-dying-seed0",)
+    assert len(diary(book)) == 2
+
+
+def test_a_cell_whose_process_always_dies_is_given_up(tmp_path):
+    book = tmp_path / "diary"
+    dying = {"detector": "study_plans:Dying", "diary": str(book), "times": 99}
+    study = run_study(small_plan({"dying": dying, "pca": {}}), tmp_path / "out")
+    assert study.done == ("one-pca-seed0",)
+    assert "died 3 times (it ended by signal 9)" in study.failed["one-dying-seed0"]
+    assert len(diary(book)) == 3
+
+
+def test_what_is_done_is_not_done_again_and_may_be_shared(tmp_path):
+    book = tmp_path / "diary"
+    slow = {"detector": "study_plans:Slow", "diary": str(book), "seconds": 0.0}
+    plan = small_plan({"slow": slow}, seeds=(0, 1))
+    first = run_study(plan, tmp_path / "a", cache=tmp_path / "cache")
+    assert sorted(diary(book)) == ["begun 0", "begun 1"]
+    known = []
+    run_study(
+        plan,
+        tmp_path / "b",
+        cache=tmp_path / "cache",
+        watch=lambda board: known.append(board.count()),
+    )
+    assert known == ["2 of 2 cells done (2 before), 0 running"]
+    assert len(diary(book)) == 2
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    # Under another name it is the same cell, told under that name.
+    renamed = small_plan({"other": slow}, seeds=(0, 1), testbeds=("elsewhere",))
+    second = run_study(renamed, tmp_path / "c", cache=tmp_path / "cache")
+    assert len(diary(book)) == 2
+    assert second.done == ("elsewhere-other-seed0", "elsewhere-other-seed1")
+    stream = read_stream(tmp_path / "c/streams/elsewhere-other-seed0.npz")
+    assert (stream.detector, stream.testbed) == ("other", "elsewhere")
+    told = read_evaluation(tmp_path / "c/elsewhere-other-seed0").to_dict()
+    with threadpool_limits(limits=1):
+        again = evaluate(stream, intervals=False, diagnosis=False).to_dict()
+    assert json.loads(json.dumps(again)) == json.loads(json.dumps(told))
+    assert isinstance(first, Study)
+
+
+def test_two_studies_at_once_do_a_cell_once(tmp_path):
+    book = tmp_path / "diary"
+    script = tmp_path / "one.py"
+    script.write_text(
+        "import sys\n"
+        "from study_plans import small_plan\n"
+        "from sightline.study import run_study\n"
+        f"slow = dict(detector='study_plans:Slow', diary={str(book)!r}, seconds=1.5)\n"
+        "run_study(small_plan({'slow': slow}), sys.argv[1], cache=sys.argv[2])\n"
+    )
+    both = [
+        subprocess.Popen(
+            [sys.executable, script, tmp_path / name, tmp_path / "cache"],
+            env=os.environ | {"PYTHONPATH": str(HERE)},
+        )
+        for name in ("a", "b")
+    ]
+    assert [process.wait(120) for process in both] == [0, 0]
+    assert diary(book) == ["begun 0"]
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_an_added_seed_costs_only_itself(tmp_path):
+    book = tmp_path / "diary"
+    slow = {"detector": "study_plans:Slow", "diary": str(book), "seconds": 0.0}
+    run_study(small_plan({"slow": slow}), tmp_path / "out")
+    study = run_study(small_plan({"slow": slow}, seeds=(0, 1)), tmp_path / "out")
+    assert study.done == ("one-slow-seed0", "one-slow-seed1")
+    assert diary(book) == ["begun 0", "begun 1"]
+
+
+def test_results_of_another_study_are_kept(tmp_path):
+    run_study(small_plan({"pca": {}}), tmp_path / "out")
+    with pytest.raises(FileError, match="holds another study, with 'one-pca-seed0'"):
+        run_study(small_plan({"mean": {}}), tmp_path / "out")
+    study = run_study(small_plan({"mean": {}}), tmp_path / "out", overwrite=True)
+    assert study.done == ("one-mean-seed0",)
+    assert not (tmp_path / "out/one-pca-seed0").exists()
+    assert not (tmp_path / "out/streams/one-pca-seed0.npz").exists()
+
+
+def test_results_that_are_no_studys_are_kept(tmp_path):
+    (tmp_path / "summary.csv").write_text("precious")
+    with pytest.raises(FileError, match="no study's"):
+        run_study(small_plan({"pca": {}}), tmp_path)
+    assert (tmp_path / "summary.csv").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("detector", "told"),
+    [
+        ({"detector": "study_plans:Nobody"}, "no 'study_plans:Nobody' to import"),
+        ({"detector": "nowhere.at_all:X"}, "no 'nowhere.at_all:X' to import"),
+        ({"detector": "json:dumps"}, "not a class with `fit`"),
+        ({"detector": "study_plans:Shift", "facto": 1}, "did you mean 'factor'"),
+        ({"detector": "gdn", "epochs": 0}, "`epochs` must be"),
+    ],
+)
+def test_a_detector_that_cannot_be_made_is_refused_at_once(tmp_path, detector, told):
+    with pytest.raises(StreamError, match=rf"\[detectors\.mine\].*{told}"):
+        run_study(small_plan({"mine": detector}), tmp_path / "out")
+
+
+# ---- killed --------------------------------------------------------------------------
+
+GRID = {
+    "gdn": {"every": 2, "epochs": 4, "validation_share": 0.1},
+    "tranad": {"every": 2, "epochs": 3},
+    "pca": {"every": 2},
+}
+
+
+def begun(out, cache):
+    """Start a study of 3 detectors x 2 testbeds x 2 seeds in a process of its own."""
+    code = (
+        "import sys\n"
+        "from study_plans import small_plan\n"
+        "from sightline.study import run_study\n"
+        f"plan = small_plan({GRID!r}, seeds=(0, 1), testbeds=('one', 'two'))\n"
+        "run_study(plan, sys.argv[1], cache=sys.argv[2], workers=2)\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, out, cache],
+        env=os.environ | {"PYTHONPATH": str(HERE)},
+        start_new_session=True,
+    )
+
+
+def has_begun(cache, n_cells, n_work):
+    """Tell whether so many cells are finished, and so many at work."""
+    finished = len(list(cache.glob("cells/*/stream.npz")))
+    working = len(list(cache.glob("work/*/checkpoint.npz")))
+    return finished >= n_cells and working >= n_work
+
+
+def killed_when(process, is_time, patience=120):
+    """Kill a process a moment after something has happened; nobody knows which."""
+    until = time.monotonic() + patience
+    while not is_time():
+        assert process.poll() is None, "the study ended before it could be killed"
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    time.sleep(random.uniform(0, 0.5))
+    assert process.poll() is None, "the study ended before it could be killed"
+    process.kill()
+    process.wait()
+
+
+def test_a_study_killed_three_times_gives_the_same_bits(tmp_path):
+    whole, cut, cache = tmp_path / "whole", tmp_path / "cut", tmp_path / "cut-cache"
+    assert begun(whole, tmp_path / "whole-cache").wait(300) == 0
+    # In the middle of a training, of writing or judging, and of another training.
+    for moment in ((0, 1), (3, 0), (6, 1)):
+        process = begun(cut, cache)
+        killed_when(process, lambda m=moment: has_begun(cache, *m))
+    assert begun(cut, cache).wait(300) == 0
+    one, other = contents(whole), contents(cut)
+    assert one.keys() == other.keys()
+    assert sum(name.endswith("stream.npz") for name in one) == 0
+    assert sum(name.startswith("streams/") for name in one) == 12
+    for name in one:
+        assert one[name] == other[name], name
+
+
+def test_cells_end_with_the_study_that_began_them(tmp_path):
+    book = tmp_path / "diary"
+    code = (
+        "import sys\n"
+        "from study_plans import small_plan\n"
+        "from sightline.study import run_study\n"
+        f"slow = dict(detector='study_plans:Slow', diary={str(book)!r}, seconds=300)\n"
+        "run_study(small_plan({'slow': slow}), sys.argv[1])\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, tmp_path / "out"],
+        env=os.environ | {"PYTHONPATH": str(HERE)},
+    )
+    killed_when(process, lambda: bool(diary(book)))
+    until = time.monotonic() + 20
+    while _children_of_the_study(tmp_path) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not _children_of_the_study(tmp_path)
+
+
+def _children_of_the_study(folder):
+    """Return processes that hold a lock below a folder."""
+    held = []
+    for fd in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if str(folder) in os.readlink(fd):
+                held.append(fd)
+        except OSError:
+            continue
+    return held
+
+
+# ---- the board -----------------------------------------------------------------------
+
+
+def test_the_board_tells_where_each_cell_stands():
+    now = [100.0]
+    other = type(CELL)(**{**vars(CELL), "seed": 1})
+    board = Board.of([CELL, other], clock=lambda: now[0])
+    assert board.count() == "0 of 2 cells done, 0 running"
+    assert board.whole_seconds_left() is None
+    board.take(CELL, ("Training GDN, epoch 1 of 4", 0, 100))
+    now[0] += 10
+    board.take(CELL, ("Training GDN, epoch 2 of 4", 25, 100))
+    standing = board.standings[CELL.name]
+    assert board.seconds_left(standing) == pytest.approx(30)
+    board.take(CELL, ("Scoring test", 0, 50))
+    assert board.seconds_left(standing) is None
+    now[0] += 10
+    board.take(CELL, Outcome(is_done=True))
+    assert standing.seconds == pytest.approx(20)
+    # The other has yet to take what this one took.
+    assert board.whole_seconds_left() == pytest.approx(20)
+    board.take(other, Outcome(is_done=False, reason="no"))
+    assert board.count() == "1 of 2 cells done, 0 running, 1 failed"
