@@ -105,3 +105,16 @@ class Dying(Slow):
 
             os.kill(os.getpid(), signal.SIGKILL)
         return self
+
+
+def contents(folder):
+    """Return the bytes of every result of a study."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "cache" not in path.relative_to(folder).parts
+    }
+
+
+def diary(path):
+    return path.read_text().splitlines() if path.exists() else []

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from study_plans import CELL, small_plan
+from study_plans import CELL, contents, diary, small_plan
 from threadpoolctl import threadpool_limits
 
 from sightline import evaluate, read_evaluation, read_stream
@@ -25,19 +25,6 @@ HERE = Path(__file__).parents[1]
 def _importable(monkeypatch):
     """Let cells find the detectors of these tests."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-
-
-def contents(folder):
-    """Return the bytes of every result of a study."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "cache" not in path.relative_to(folder).parts
-    }
-
-
-def diary(path):
-    return path.read_text().splitlines() if path.exists() else []
 
 
 def test_streams_evaluate_to_what_the_study_says(tmp_path):

@@ -48,12 +48,13 @@ def _listen(cells: "queue.Queue[str]") -> None:
 
 
 def _outcome(cell: Cell, cache: Cache, news: IO[str]) -> Outcome:
-    last = {"doing": "", "at": 0.0}
+    last_doing, last_at = "", 0.0
 
     def progress(doing: str, done: int, total: int) -> None:
+        nonlocal last_doing, last_at
         now = time.monotonic()
-        if doing != last["doing"] or now - last["at"] > _TELL_EVERY_S:
-            last.update(doing=doing, at=now)
+        if doing != last_doing or now - last_at > _TELL_EVERY_S:
+            last_doing, last_at = doing, now
             _say(news, {"told": [doing, done, total]})
 
     try:

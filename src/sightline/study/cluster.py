@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from sightline.blockwise import connected
+from sightline.blockwise import _check_workers as check_workers
+from sightline.blockwise import _connected as connected
 from sightline.errors import FileError
 from sightline.files import brief
 from sightline.study.board import Board
@@ -39,12 +40,13 @@ def run_on_cluster(
 
     with connected(address) as client:
         cache = cache.absolute()
+        check_workers(client, address, [])
         _check_shared(client, cache)
         board.n_slots = max(sum(client.nthreads().values()), 1)
         topic = f"sightline-{uuid4().hex}"
         heard: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         client.subscribe_topic(topic, lambda event: heard.put(tuple(event[1])))
-        futures: dict[str, Future] = {}
+        futures: list[Future[Any]] = []
         for cell in cells:
             future = client.submit(
                 _on_worker,
@@ -53,9 +55,8 @@ def run_on_cluster(
                 topic,
                 key=f"{topic}-{cell.name}",
                 pure=False,
-                allow_other_workers=True,
             )
-            futures[cell.name] = future
+            futures.append(future)
             future.add_done_callback(
                 lambda ended, name=cell.name: heard.put((name, ended))
             )
@@ -63,7 +64,7 @@ def run_on_cluster(
             _listen({cell.name: cell for cell in cells}, heard, watch)
         finally:
             client.unsubscribe_topic(topic)
-            client.cancel(list(futures.values()), force=True)
+            client.cancel(futures, force=True)
 
 
 def _listen(
@@ -133,8 +134,8 @@ def _check_shared(client: "Client", cache: Path) -> None:
     blind = [address for address, does in seen.items() if not does]
     if blind:
         raise FileError(
-            f"{cache}: the worker at {blind[0]} does not see this folder: name one that "
-            "all workers share, with --cache."
+            f"{cache}: worker {blind[0]} does not see this folder: name one that all "
+            "workers share, with --cache."
         )
 
 
