@@ -217,6 +217,35 @@ def test_what_cannot_be_paired_is_said(tmp_path, other, why):
     assert why in notice
 
 
+def test_rankings_say_how_often_they_hold_over_seeds(results):
+    compared = compare(results, n_replicates=20)
+    found = {(r.testbed, r.figure): r for r in compared.rankings}
+    assert {figure for _, figure in found} == {"roc_auc", "pauc_1", "p_full", "f1"}
+    row = found["x", "roc_auc"]
+    assert row.order == ("sharp", "dull")
+    assert row.n_seeds == (2, 1)
+    assert (row.holds, row.above) == (1.0, (1.0,))
+
+
+def test_rows_that_not_all_have_are_told(results):
+    compared = compare(results, n_replicates=20)
+    (notice,) = [n for n in compared.notices if n.startswith("x:")]
+    assert "on the rows both have: 2,995 of up to 3,000 rows" in notice
+    assert {d.n_rows for d in compared.differences if d.testbed == "x"} == {2995}
+    assert {d.n_rows for d in compared.differences if d.testbed == "y"} == {3000}
+    assert not [n for n in compared.notices if n.startswith("y:")]
+
+
+def test_pairs_that_fail_for_one_reason_share_a_notice(tmp_path):
+    streams = [make(1, detector="one"), make(2, detector="one")]
+    streams += [make(s, detector="two", shift=5) for s in (1, 2)]
+    streams += [make(1, detector="three", shift=3)]
+    write_results([evaluate(s, intervals=False) for s in streams], tmp_path)
+    (notice,) = compare(read_results([tmp_path]), n_replicates=20).notices
+    assert notice.count(" and ") == 3
+    assert "fewer than half" in notice
+
+
 def test_a_comparison_is_json(results):
     text = json.dumps(compare(results, n_replicates=20).to_dict(), allow_nan=False)
     assert set(json.loads(text)) == {
@@ -224,6 +253,7 @@ def test_a_comparison_is_json(results):
         "differences",
         "figures",
         "notices",
+        "rankings",
         "transfer",
         "verdicts",
     }

@@ -12,6 +12,7 @@ from sightline.evaluation import plain
 from sightline.metrics.correlation import RankCorrelation, rank_correlation
 from sightline.metrics.resampling import N_REPLICATES
 from sightline.paired import Difference, Pairing
+from sightline.rankings import RANKED_FIGURES, Ranking, rank_detectors
 from sightline.scoring import Progress
 from sightline.storage import Result
 from sightline.uncertainty import figures
@@ -80,6 +81,7 @@ class Comparison:
     """Everything that can be said across results."""
 
     figures: tuple[SeededFigure, ...]
+    rankings: tuple[Ranking, ...]
     agreement: tuple[Agreement, ...]
     transfer: tuple[Transfer, ...]
     differences: tuple[Difference, ...]
@@ -121,21 +123,23 @@ def compare(
     by_testbed: dict[str, list[Result]] = defaultdict(list)
     for result in results:
         by_testbed[result.testbed].append(result)
+    rankings: list[Ranking] = []
     agreement: list[Agreement] = []
     differences: list[Difference] = []
     verdicts: list[SideBySide] = []
     notices: list[str] = []
     for testbed, here in by_testbed.items():
         detectors = _by_detector(here)
+        rankings += _rankings(testbed, detectors)
         verdicts += _side_by_side(testbed, detectors)
         agreement += _agreements(testbed, detectors)
         pairing = Pairing(here, n_replicates=n_replicates, seed=seed, tick=tick)
         for first, second in combinations(detectors.values(), 2):
-            found, told = pairing.differences(first, second)
-            differences += found
-            notices += told
+            differences += pairing.differences(first, second)
+        notices += pairing.notices(testbed)
     return Comparison(
         figures=tuple(seeded),
+        rankings=tuple(rankings),
         agreement=tuple(agreement),
         transfer=tuple(ranking_transfer(seeded)),
         differences=tuple(differences),
@@ -199,6 +203,23 @@ def _by_detector(results: Sequence[Result]) -> dict[str, list[Result]]:
     for result in results:
         by_detector[result.detector].append(result)
     return by_detector
+
+
+def _rankings(testbed: str, detectors: dict[str, list[Result]]) -> list[Ranking]:
+    measured = {
+        name: [figures(result.evaluation) for result in seeds]
+        for name, seeds in detectors.items()
+    }
+    found = []
+    for figure in RANKED_FIGURES:
+        values = {
+            name: [value for m in seeds if (value := m[figure]) is not None]
+            for name, seeds in measured.items()
+        }
+        ranking = rank_detectors(testbed, figure, values)
+        if ranking is not None:
+            found.append(ranking)
+    return found
 
 
 def _agreements(testbed: str, detectors: dict[str, list[Result]]) -> list[Agreement]:

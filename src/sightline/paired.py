@@ -35,7 +35,8 @@ PAIRED_FIGURES = (
 class Difference:
     """First minus second detector, with a 95% interval from the same draws.
 
-    With several seeds it is the mean over all pairs of them.
+    With several seeds it is the mean over all pairs of them. `n_rows` is how many test
+    rows both have, on which alone it is measured (the fewest over pairs of seeds).
     """
 
     testbed: str
@@ -43,6 +44,7 @@ class Difference:
     figure: str
     difference: float
     interval: tuple[float, float] | None
+    n_rows: int
 
 
 # The figures of a result on some rows, as they are and in every replicate.
@@ -66,32 +68,37 @@ class Pairing:
         self.seed = seed
         self.tick = tick
         self._sides: dict[tuple[Path, bytes], _Side] = {}
+        # Of each pair whose rows differ: how many both have, and the more of the two.
+        self._rows: list[tuple[int, int]] = []
+        # Detectors with results that could not be paired, in order, by the reason.
+        self._unpaired: dict[str, dict[str, None]] = {}
 
     def differences(
         self, first: Sequence[Result], second: Sequence[Result]
-    ) -> tuple[list[Difference], list[str]]:
+    ) -> list[Difference]:
         """Return the differences between two detectors, given their seeds.
 
         Rows are paired by time stamps, or by number where not both results have any.
-        The second value says which results could not be paired, and why.
+        What could not be paired, and why, is for `notices` to say.
         """
-        pairs, told = [], []
+        pairs = []
         for a, b in product(first, second):
             pair = self._pair(a, b)
             if isinstance(pair, str):
-                told.append(
-                    f"{a.folder.name} and {b.folder.name} are not compared row by "
-                    f"row: {pair}."
-                )
+                names = f"{a.detector} and {b.detector}"
+                self._unpaired.setdefault(pair, {}).setdefault(names)
             else:
                 pairs.append(pair)
         if not pairs:
-            return [], told
+            return []
         n_attacks = min(pair[2] for pair in pairs)
+        n_rows = min(pair[3] for pair in pairs)
         found = []
         for name in PAIRED_FIGURES:
             known = [
-                (one, two) for one, two, _ in pairs if name in one[0] and name in two[0]
+                (one, two)
+                for one, two, *_ in pairs
+                if name in one[0] and name in two[0]
             ]
             if not known:
                 continue
@@ -107,11 +114,27 @@ class Pairing:
                         interval=percentile_interval(
                             "difference", difference, drawn, n_attacks
                         ),
+                        n_rows=n_rows,
                     )
                 )
-        return found, told
+        return found
 
-    def _pair(self, a: Result, b: Result) -> tuple[_Side, _Side, int] | str:
+    def notices(self, testbed: str) -> list[str]:
+        """Return what could not be paired, and on how many rows the rest is."""
+        told = [
+            f"{testbed}: not compared row by row are {'; '.join(names)}: {why}."
+            for why, names in self._unpaired.items()
+        ]
+        if self._rows:
+            shared, most = zip(*self._rows, strict=True)
+            told.append(
+                f"{testbed}: results have different test rows, so each difference is "
+                f"on the rows both have: {_between(shared)} of up to {max(most):,} "
+                "rows."
+            )
+        return told
+
+    def _pair(self, a: Result, b: Result) -> tuple[_Side, _Side, int, int] | str:
         shared = _shared_rows(a, b)
         if isinstance(shared, str):
             return shared
@@ -119,11 +142,14 @@ class Pairing:
         attacks, breaks = _common_attacks(a, b, rows_a, rows_b)
         if not attacks:
             return "they have no attack row in common"
+        most = max(len(r.traces["labels"]) for r in (a, b))
+        if len(rows_a) < most:
+            self._rows.append((len(rows_a), most))
         sides = [
             self._side(result, rows, attacks, breaks)
             for result, rows in ((a, rows_a), (b, rows_b))
         ]
-        return sides[0], sides[1], len(attacks)
+        return sides[0], sides[1], len(attacks), len(rows_a)
 
     def _side(
         self, result: Result, rows: Ints, attacks: list[Segment], breaks: Ints
@@ -195,6 +221,11 @@ def _common_attacks(
     merged = np.union1d(*breaks)
     is_attack = a.traces["labels"][rows_a] == ATTACK
     return segments_of(is_attack, merged), merged
+
+
+def _between(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _alarms(result: Result, energy: Floats) -> Bools:

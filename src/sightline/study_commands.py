@@ -1,8 +1,9 @@
-"""Commands that run detectors on testbeds: run, study."""
+"""Commands that run detectors on testbeds: run, study, demo."""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,6 +115,27 @@ def study_command(
             roots[label] = path
         plan = read_plan(file, roots=roots)
         _carry_out(plan, out, cache, workers, cluster, overwrite, dry_run)
+
+
+def demo_command(
+    out: Annotated[
+        Path, typer.Option(help="Folder for all that comes of it.")
+    ] = Path("demo"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Within a minute, with less to see.")
+    ] = False,
+    workers: _Workers = None,
+    overwrite: _Overwrite = False,
+    debug: _Debug = False,
+) -> None:
+    """Simulate a plant, train detectors on it, and show what each can see."""
+    from sightline.study import read_plan
+
+    with door(debug=debug):
+        called = "demo_quick.toml" if quick else "demo.toml"
+        with as_file(files("sightline.study") / called) as plan:
+            chosen = read_plan(plan)
+        _carry_out(chosen, out, None, workers, None, overwrite, dry_run=False)
 
 
 def _carry_out(

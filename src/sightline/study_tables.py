@@ -7,11 +7,15 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sightline.study import Study
 from sightline.study.board import Board, Standing
 from sightline.study.cell import Cell
+from sightline.terminal import figures_table
 
 # Lines around the table that must fit on the screen too.
 _AROUND = 7
+# More advice than this is left to the report.
+_MOST_ADVICE = 10
 _STYLES = {"done": "green", "failed": "red", "waiting": "dim"}
 
 
@@ -134,12 +138,19 @@ def study_summary(study: Study) -> RenderableType:
     parts: list[RenderableType] = []
     if study.comparison is not None:
         parts.append(figures_table(study.comparison))
-    for name, advice in study.advice.items():
-        parts.append(Text(f"{name}: {advice}"))
+    if 0 < len(study.advice) <= _MOST_ADVICE:
+        parts.append(Text("What to check first", style="bold"))
+        parts += [Text(f"{who}: {advice}") for who, advice in study.advice.items()]
+        parts.append(Text())
     for name, reason in study.failed.items():
         parts.append(Text(f"{name} failed: {reason}", style="red"))
     if study.failed:
         parts.append(Text("The same command tries again what failed."))
     if study.done:
-        parts.append(Text(f"Written to {study.folder}/: {', '.join(study.files)}."))
+        parts.append(
+            Text(
+                f"Written to {study.folder}/: report.html, streams/, tables/, "
+                "figures/, findings.md, methods.md, summary.csv, and each result."
+            )
+        )
     return Group(*parts)

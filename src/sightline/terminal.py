@@ -206,7 +206,8 @@ def _number(value: float | None) -> str:
 def comparison(compared: Comparison) -> RenderableType:
     """Return the tables of a comparison, those that have rows."""
     parts: list[RenderableType] = [
-        _figures(compared),
+        figures_table(compared),
+        _rankings(compared),
         _differences(compared),
         _agreement(compared),
         _transfer(compared),
@@ -239,7 +240,8 @@ def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
     return table
 
 
-def _figures(compared: Comparison) -> Table:
+def figures_table(compared: Comparison) -> Table:
+    """Return the main figures of each detector on each testbed, over its seeds."""
     shown = ("roc_auc", "pauc_1", "p_full", "f1")
     table = _table(
         "Figures: the mean over seeds, and below it the range",
@@ -254,6 +256,24 @@ def _figures(compared: Comparison) -> Table:
         rows.setdefault((row.testbed, row.detector), {})[row.figure] = text
     for (testbed, detector), cells in sorted(rows.items()):
         table.add_row(testbed, detector, *(cells[name] for name in shown))
+    return table
+
+
+def _rankings(compared: Comparison) -> Table:
+    """Return how often each ranking holds, where some detector has several seeds."""
+    table = _table(
+        "How often does the ranking hold over seeds? (a tie counts half)",
+        ["testbed", "figure", "order, and how often each is above the next"],
+        ["whole order"],
+    )
+    for row in compared.rankings:
+        if max(row.n_seeds) > 1:
+            steps = [
+                f" {share:.0%} > {name}"
+                for share, name in zip(row.above, row.order[1:], strict=True)
+            ]
+            told = row.order[0] + "".join(steps)
+            table.add_row(row.testbed, row.figure, Text(told), f"{row.holds:.0%}")
     return table
 
 

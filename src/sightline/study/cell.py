@@ -58,7 +58,7 @@ class Cell:
     @property
     def name(self) -> str:
         """What the stream and its results are called."""
-        return f"{self.testbed}-{self.detector}-seed{self.seed}"
+        return cell_name(self.testbed, self.detector, self.seed)
 
     @property
     def key(self) -> str:
@@ -103,6 +103,11 @@ class Outcome:
     is_done: bool
     reason: str = ""
     trace: str = ""
+
+
+def cell_name(testbed: str, detector: str, seed: int) -> str:
+    """Return what a stream and its results are called in a study."""
+    return f"{testbed}-{detector}-seed{seed}"
 
 
 def _digest(*values: object) -> str:

@@ -1,28 +1,17 @@
-"""A study from plan to write-up: open, divide into cells, run, gather, compare."""
+"""A study from plan to results: open testbeds, divide into cells, run them."""
 
-import json
-import os
-import platform
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from sightline._version import __version__
-from sightline.atomic import staged_file
 from sightline.checks import NORMAL
 from sightline.detectors.base import LearnedDetector, Progress, silent
-from sightline.errors import FileError, SightlineError, StreamError
-from sightline.evaluation import plain
-from sightline.files import reading, writing
-from sightline.storage import gather_results, read_stream, write_stream
-from sightline.storage.npz import read_arrays
+from sightline.errors import SightlineError, StreamError
 from sightline.study.board import Board
 from sightline.study.cache import Cache
-from sightline.study.cell import Cell, Outcome
+from sightline.study.cell import Cell, Outcome, cell_name
+from sightline.study.gathering import Study, check_folder, gather_study
 from sightline.study.local import processes_that_fit, run_locally
 from sightline.study.plan import (
     DetectorChoice,
@@ -32,35 +21,14 @@ from sightline.study.plan import (
     made_detector,
 )
 from sightline.study.recorded import RecordedTestbed, keep_testbed
-from sightline.study.work import named
 from sightline.testbeds import open_testbed
 
-MANIFEST = "study.json"
 # Called with the board whenever something is heard of a cell.
 BoardWatcher = Callable[[Board], None]
 
 
 def unwatched(board: Board) -> None:
     """Watch nothing."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Study:
-    """A study that has ended.
-
-    Parameters
-    ----------
-    folder : Path
-        Where its results are.
-    done : tuple of str
-        Names of the results.
-    failed : mapping
-        By name: why a cell failed.
-    """
-
-    folder: Path
-    done: tuple[str, ...]
-    failed: Mapping[str, str]
 
 
 def open_testbeds(
@@ -176,7 +144,7 @@ def run_study(
     """
     out = Path(out)
     kept = Cache(out / "cache" if cache is None else cache)
-    check_folder(plan, out, overwrite=overwrite)
+    check_folder(_names(plan), out, overwrite=overwrite)
     testbeds = open_testbeds(plan, kept, progress)
     cells = cells_of(plan, testbeds)
     board = Board.of(cells)
@@ -198,126 +166,19 @@ def run_study(
         largest = max(testbed.n_bytes for testbed in testbeds.values())
         board.n_slots = workers or processes_that_fit(largest)
         run_locally(waiting, kept.folder, board.n_slots, heard)
-    return _gathered(plan, testbeds, cells, board, kept, out, progress)
-
-
-def check_folder(plan: StudyPlan, out: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that holds what this study would not replace by itself."""
-    with reading(out):
-        if overwrite or not out.exists():
-            return
-        if not (out / MANIFEST).exists():
-            if any(out.glob("*/evaluation.json")) or (out / "summary.csv").exists():
-                raise FileError(
-                    f"{out}: holds results that are no study's: choose another --out, "
-                    "or pass --overwrite."
-                )
-            return
-        try:
-            before = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
-            others = {cell["name"] for cell in before["cells"]} - set(_names(plan))
-        except (ValueError, KeyError, TypeError) as error:
-            raise FileError(
-                f"{out / MANIFEST}: cannot be read: delete it, or choose another --out."
-            ) from error
-    if others:
-        raise FileError(
-            f"{out}: holds another study, with {sorted(others)[0]!r}, which this one "
-            "has not: choose another --out, or pass --overwrite."
-        )
-
-
-def _names(plan: StudyPlan) -> list[str]:
-    return [
-        f"{testbed.label}-{detector.label}-seed{seed}"
-        for testbed in plan.testbeds
-        for detector in plan.detectors
-        for seed in plan.seeds
-    ]
-
-
-def _gathered(
-    plan: StudyPlan,
-    testbeds: Mapping[str, RecordedTestbed],
-    cells: Sequence[Cell],
-    board: Board,
-    cache: Cache,
-    out: Path,
-    progress: Progress,
-) -> Study:
-    """Put what was made into the study's folder, and write up what it says."""
     failed = {
         standing.cell.name: standing.outcome.reason
         for standing in board.failed
         if standing.outcome is not None
     }
-    done = [cell for cell in cells if cell.name not in failed]
-    _forget_others(out, [cell.name for cell in done])
-    for k, cell in enumerate(done):
-        progress("Gathering streams", k, len(done))
-        _place_stream(cell, cache, out / "streams" / f"{cell.name}.npz")
-    gather_results([cache.result(cell) for cell in done], out)
-    with staged_file(out / MANIFEST) as partial:
-        told = _manifest(plan, testbeds, cells, failed)
-        partial.write_text(json.dumps(plain(told), indent=1) + "\n", encoding="utf-8")
-    return Study(folder=out, done=tuple(cell.name for cell in done), failed=failed)
+    return gather_study(plan, testbeds, cells, failed, kept, out, progress)
 
 
-def _forget_others(out: Path, names: Sequence[str]) -> None:
-    """Remove what an earlier study left here that is not of this one."""
-    try:
-        before = json.loads((out / MANIFEST).read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError):
-        return
-    with writing(out):
-        for cell in before:
-            if cell["name"] not in names:
-                shutil.rmtree(out / cell["name"], ignore_errors=True)
-                (out / "streams" / f"{cell['name']}.npz").unlink(missing_ok=True)
-
-
-def _place_stream(cell: Cell, cache: Cache, place: Path) -> None:
-    """Give a stream a second name in the study, or write it under its names there."""
-    with staged_file(place) as partial:
-        kept = cache.stream(cell)
-        told = json.loads(read_arrays(kept, ["meta_json"])[0]["meta_json"].item())
-        if (told["detector"], told["testbed"]) != (cell.detector, cell.testbed):
-            write_stream(named(read_stream(kept), cell), partial.with_suffix(".npz"))
-            os.replace(partial.with_suffix(".npz"), partial)
-            return
-        # A killed run may have left one that is the kept file itself.
-        partial.unlink(missing_ok=True)
-        try:
-            os.link(kept, partial)
-        except OSError:  # another disk, or one without links
-            shutil.copyfile(kept, partial)
-
-
-def _manifest(
-    plan: StudyPlan,
-    testbeds: Mapping[str, RecordedTestbed],
-    cells: Sequence[Cell],
-    failed: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return what was asked for, of what, and what became of it; no times in it."""
-    return {
-        "title": plan.title,
-        "sightline": __version__,
-        "python": platform.python_version(),
-        "plan": asdict(plan)
-        # Where the files lie on one machine says nothing on another.
-        | {"testbeds": [asdict(replace(t, root=None)) for t in plan.testbeds]},
-        "testbeds": {label: asdict(testbed) for label, testbed in testbeds.items()},
-        "cells": [
-            {
-                "name": cell.name,
-                "testbed": cell.testbed,
-                "detector": cell.detector,
-                "seed": cell.seed,
-                "key": cell.key,
-                "settings": dict(cell.resolved),
-                "failed": failed.get(cell.name),
-            }
-            for cell in cells
-        ],
-    }
+def _names(plan: StudyPlan) -> list[str]:
+    """Return what the cells of a plan will be called."""
+    return [
+        cell_name(testbed.label, detector.label, seed)
+        for testbed in plan.testbeds
+        for detector in plan.detectors
+        for seed in plan.seeds
+    ]

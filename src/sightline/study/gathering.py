@@ -1,0 +1,207 @@
+"""From finished cells to a study's folder: streams, results, tables, report."""
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sightline._version import __version__
+from sightline.atomic import staged_file
+from sightline.comparison import Comparison, compare
+from sightline.detectors.base import Progress
+from sightline.errors import FileError
+from sightline.evaluation import plain
+from sightline.files import reading, writing
+from sightline.report import write_report
+from sightline.storage import (
+    Result,
+    gather_results,
+    read_results,
+    read_stream,
+    write_stream,
+)
+from sightline.storage.npz import read_arrays
+from sightline.study.cache import Cache
+from sightline.study.cell import Cell
+from sightline.study.plan import StudyPlan
+from sightline.study.recorded import RecordedTestbed
+from sightline.study.work import named
+from sightline.writeup import Finding, write_up
+
+MANIFEST = "study.json"
+REPORT = "report.html"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study that has ended.
+
+    Parameters
+    ----------
+    folder : Path
+        Where all that came of it is.
+    done : tuple of str
+        Names of the results.
+    failed : mapping
+        By name: why a cell failed.
+    comparison : Comparison, optional
+        Figures over seeds, differences, agreement; None if every cell failed.
+    findings : tuple of Finding
+        What of the paper's findings holds here.
+    advice : mapping
+        By testbed and detector: the first thing to check, from the first seed.
+    """
+
+    folder: Path
+    done: tuple[str, ...]
+    failed: Mapping[str, str]
+    comparison: Comparison | None = None
+    findings: tuple[Finding, ...] = ()
+    advice: Mapping[str, str]
+
+
+def check_folder(names: Sequence[str], out: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that holds what a study would not replace by itself.
+
+    `names` are those of its cells.
+    """
+    with reading(out):
+        if overwrite or not out.exists():
+            return
+        if not out.is_dir():
+            raise FileError(f"{out}: is a file; --out must be a folder.")
+        if not (out / MANIFEST).exists():
+            if any(out.glob("*/evaluation.json")) or (out / "summary.csv").exists():
+                raise FileError(
+                    f"{out}: holds results that are no study's: choose another --out, "
+                    "or pass --overwrite."
+                )
+            return
+        others = sorted(set(_names_before(out)) - set(names))
+    if others:
+        raise FileError(
+            f"{out}: holds another study, with {others[0]!r}, which this one has not: "
+            "choose another --out, or pass --overwrite."
+        )
+
+
+def gather_study(
+    plan: StudyPlan,
+    testbeds: Mapping[str, RecordedTestbed],
+    cells: Sequence[Cell],
+    failed: Mapping[str, str],
+    cache: Cache,
+    out: Path,
+    progress: Progress,
+) -> Study:
+    """Put what was made into the study's folder, and write up what it says."""
+    done = [cell for cell in cells if cell.name not in failed]
+    _forget_others(out, [cell.name for cell in done])
+    for k, cell in enumerate(done):
+        progress("Gathering streams", k, len(done))
+        _place_stream(cell, cache, out / "streams" / f"{cell.name}.npz")
+    gather_results([cache.result(cell) for cell in done], out)
+    with staged_file(out / MANIFEST) as partial:
+        told = plain(_manifest(plan, testbeds, cells, failed))
+        partial.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    names = tuple(cell.name for cell in done)
+    if not done:
+        return Study(folder=out, done=names, failed=failed, advice={})
+    results = read_results([out / name for name in names])
+    compared = compare(results, progress=progress)
+    progress("Writing tables and figures", 0, 0)
+    written = write_up(results, out, overwrite=True, comparison=compared)
+    progress("Writing the report", 0, 0)
+    write_report(results, out / REPORT, title=plan.title)
+    return Study(
+        folder=out,
+        done=names,
+        failed=failed,
+        comparison=compared,
+        findings=written.findings,
+        advice=_advice(results),
+    )
+
+
+def _advice(results: Sequence[Result]) -> dict[str, str]:
+    """Return the first thing to check for each detector on each testbed."""
+    told: dict[str, str] = {}
+    for result in results:
+        if result.evaluation.diagnosis is not None:
+            who = f"{result.detector} on {result.testbed}"
+            told.setdefault(who, str(result.evaluation.diagnosis["advice"]))
+    return told
+
+
+def _names_before(out: Path) -> list[str]:
+    """Return the cells of the study that a folder holds."""
+    path = out / MANIFEST
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        return [str(cell["name"]) for cell in cells]
+    except (ValueError, KeyError, TypeError) as error:
+        raise FileError(
+            f"{path}: cannot be read: delete it, or choose another --out."
+        ) from error
+
+
+def _forget_others(out: Path, names: Sequence[str]) -> None:
+    """Remove what an earlier study left here that is not of this one."""
+    if not (out / MANIFEST).exists():
+        return
+    with writing(out):
+        for name in set(_names_before(out)) - set(names):
+            shutil.rmtree(out / name, ignore_errors=True)
+            (out / "streams" / f"{name}.npz").unlink(missing_ok=True)
+
+
+def _place_stream(cell: Cell, cache: Cache, place: Path) -> None:
+    """Give a stream a second name in the study, or write it under its names there."""
+    with staged_file(place) as partial:
+        kept = cache.stream(cell)
+        told = json.loads(read_arrays(kept, ["meta_json"])[0]["meta_json"].item())
+        # A killed run may have left one that is the kept file itself.
+        partial.unlink(missing_ok=True)
+        if (told["detector"], told["testbed"]) != (cell.detector, cell.testbed):
+            renamed = partial.with_name(f"{partial.name}.npz")
+            write_stream(named(read_stream(kept), cell), renamed)
+            os.replace(renamed, partial)
+            return
+        try:
+            os.link(kept, partial)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(kept, partial)
+
+
+def _manifest(
+    plan: StudyPlan,
+    testbeds: Mapping[str, RecordedTestbed],
+    cells: Sequence[Cell],
+    failed: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return what was asked for, of what, and what became of it; no times in it."""
+    # Where files lie on one machine says nothing on another.
+    choices = [asdict(replace(testbed, root=None)) for testbed in plan.testbeds]
+    return {
+        "title": plan.title,
+        "sightline": __version__,
+        "python": platform.python_version(),
+        "plan": asdict(plan) | {"testbeds": choices},
+        "testbeds": {label: asdict(testbed) for label, testbed in testbeds.items()},
+        "cells": [
+            {
+                "name": cell.name,
+                "testbed": cell.testbed,
+                "detector": cell.detector,
+                "seed": cell.seed,
+                "key": cell.key,
+                "settings": dict(cell.resolved),
+                "failed": failed.get(cell.name),
+            }
+            for cell in cells
+        ],
+    }
