@@ -222,6 +222,7 @@ def test_split_warm_up_and_what_is_told():
     assert [(a.start, a.stop) for a in stream.segments] == [(3, 5)]
     assert (stream.name, stream.detector, stream.space) == ("mine", "split12", "sensor")
     assert stream.meta == {
+        "detector_name": "split12",
         "detector_preset": "export",
         "detector_settings": {"seed": 3},
         "scale": [1.0, 2.0, 3.0, 4.5],

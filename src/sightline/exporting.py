@@ -308,7 +308,10 @@ def _called(detector: Detector) -> str:
 def _meta(detector: Detector, made: Residuals, tags: Sequence[Tag]) -> dict[str, Any]:
     """Return what one must know to make the stream again and to read it."""
     about = detector.about() if hasattr(detector, "about") else {}
-    meta = {f"detector_{k}": value for k, value in about.items() if k != "detector"}
+    meta = {
+        "detector_name" if k == "detector" else f"detector_{k}": value
+        for k, value in about.items()
+    }
     if made.scale is not None:
         meta["scale"] = [float(scale) for scale in made.scale]
     groups: dict[str, list[str]] = {}

@@ -52,7 +52,7 @@ class Board:
         if isinstance(said, Outcome):
             standing.outcome, standing.share = said, None
             standing.doing = "done" if said.is_done else "failed"
-            standing.seconds = now - (standing.began or now)
+            standing.seconds = 0.0 if standing.began is None else now - standing.began
             return
         doing, done, total = said
         if doing.startswith("waiting"):

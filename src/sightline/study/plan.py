@@ -6,7 +6,9 @@ command; a key that nobody knows is refused with the nearest one that somebody d
 
 import difflib
 import inspect
+import os
 import re
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -315,6 +317,9 @@ def detector_class(detector: str) -> type[Any]:
         return detector_type(detector)
     import importlib
 
+    # The current folder counts too, as it does for the processes that cells run in.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     module, _, name = detector.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)

@@ -196,10 +196,11 @@ def findings_markdown(findings: tuple[Finding, ...]) -> str:
             f"**{finding.outcome.capitalize()}.** {escaped_markdown(finding.sentence)}",
             "",
         ]
-        lines += [
-            f"- {escaped_markdown(one.where)}: {one.outcome}. "
-            f"{escaped_markdown(one.sentence)}"
-            for one in finding.tried
-        ]
+        if len(finding.tried) > 1:
+            lines += [
+                f"- {escaped_markdown(one.where)}: {one.outcome}. "
+                f"{escaped_markdown(one.sentence)}"
+                for one in finding.tried
+            ]
         lines += ["", f"Rule: {escaped_markdown(finding.rule)}"]
     return "\n".join(lines) + "\n"

@@ -8,7 +8,7 @@ from typing import Any
 from sightline.detectors import detector_type
 from sightline.writeup.phrases import escaped_markdown, listed_in_words, one_line
 from sightline.writeup.references import cited
-from sightline.writeup.study import Pair, Study, card_of
+from sightline.writeup.study import Pair, Study
 
 # Settings that say how a run was made, not what it computes.
 _NO_SETTING_OF_A_METHOD = {"seed", "device", "threads", "deterministic"}
@@ -61,7 +61,7 @@ def _detectors(study: Study) -> list[str]:
     parts = []
     for name in study.detectors:
         pairs = [p for t in study.testbeds if (p := study.pair(t, name)) is not None]
-        card = card_of(name)
+        card = study.card(name)
         spaces = sorted({p.space for p in pairs if p.space is not None})
         told = f"**{_safe(study.detector_title(name))}**"
         if spaces:
@@ -114,7 +114,7 @@ def _changed(study: Study, pairs: Iterable[Pair]) -> list[tuple[str, str]]:
     """Return by testbed the settings that are not the detector's defaults."""
     found = []
     for pair in pairs:
-        card = card_of(pair.detector)
+        card = pair.card
         meta = pair.first.provenance.get("meta") or {}
         settings = meta.get("detector_settings")
         if card is None or not isinstance(settings, dict):
@@ -213,8 +213,7 @@ def _versions(study: Study) -> str:
             provenance = result.evaluation.provenance or {}
             meta = provenance.get("meta") or {}
             for name in ("sightline", "python", "numpy", "torch"):
-                version = provenance.get(name) or meta.get(name)
-                version = version or (meta.get("versions") or {}).get(name)
+                version = provenance.get(name) or meta.get(f"detector_{name}")
                 if version:
                     found.setdefault(name, set()).add(str(version))
     if not found:

@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 
 from sightline.writeup.phrases import escaped_latex, one_line
-from sightline.writeup.study import Study, card_of, plant_of
+from sightline.writeup.study import Study, plant_of
 
 PAPER = "shi-what-the-detector-can-see"
 LEDOIT_WOLF = "ledoit2004wellconditioned"
@@ -38,7 +38,7 @@ def cited(study: Study) -> list[str]:
     if any("ledoit" in str(estimator) for estimator in estimators):
         keys.append(LEDOIT_WOLF)
     for name in study.detectors:
-        card = card_of(name)
+        card = study.card(name)
         if card is not None and card.name in _DETECTORS:
             keys.append(_DETECTORS[card.name])
     keys += [

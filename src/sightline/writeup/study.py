@@ -64,7 +64,10 @@ class Pair:
                 known.append(value)
         if not known:
             return None
-        return Spread(float(np.mean(known)), min(known), max(known), len(known))
+        low, high = min(known), max(known)
+        # Rounding may put the mean of equal values beside them.
+        mean = float(np.clip(np.mean(known), low, high))
+        return Spread(mean, low, high, len(known))
 
     def mean(self, figure: str) -> float | None:
         """Return the mean over seeds."""
@@ -80,9 +83,15 @@ class Pair:
         )
 
     @property
+    def card(self) -> DetectorCard | None:
+        """What it is, if it is one of ours; a study may call it by another name."""
+        meta = self.first.provenance.get("meta") or {}
+        return card_of(str(meta.get("detector_name", self.detector)))
+
+    @property
     def space(self) -> str | None:
         """What its residuals are of, where that is known."""
-        card = card_of(self.detector)
+        card = self.card
         return self.first.stream.space or (None if card is None else card.space)
 
 
@@ -116,6 +125,10 @@ class Study:
     def pair(self, testbed: str, detector: str) -> Pair | None:
         """Return one pair, if the study has it."""
         return next((p for p in self.on(testbed) if p.detector == detector), None)
+
+    def card(self, detector: str) -> DetectorCard | None:
+        """Return what a detector is, if it is one of ours."""
+        return next(pair.card for pair in self.pairs if pair.detector == detector)
 
     @cached_property
     def has_seeds(self) -> bool:

@@ -19,7 +19,7 @@ from sightline.writeup.phrases import (
     whole,
     words,
 )
-from sightline.writeup.study import Pair, Spread, Study, card_of
+from sightline.writeup.study import Pair, Spread, Study
 from sightline.writeup.table import Cell, Column, Group, PaperTable, text_cell
 
 Written = Callable[[float | None], Phrase]
@@ -143,7 +143,7 @@ def detector_table(study: Study) -> PaperTable:
     rows = []
     for name in study.detectors:
         pairs = [study.pair(testbed, name) for testbed in study.testbeds]
-        card = card_of(name)
+        card = study.card(name)
         spaces = sorted({str(p.space) for p in pairs if p is not None and p.space})
         kind = None if card is None else card.kind
         dimensions = [None if p is None else p.first.stream.p for p in pairs]
