@@ -1,20 +1,37 @@
-"""Does twice the data cost twice the time? Core evaluation of 250k to 2M rows."""
+"""What rows, channels and attacks cost, and whether twice the rows cost twice the time.
+
+First the core evaluation of 250k to 2M rows, the median of five runs; then the whole
+(windows, intervals, diagnosis), once each, for more rows, channels and attacks.
+Run: python bench/scaling.py [core] [whole]
+"""
 
 import os
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[variable] = "1"
 
+import sys
+import time
 from functools import partial
 
+import numpy as np
 from bench_tools import made_up, median_cpu_seconds
 from core import with_sightline
 
+from sightline import ResidualStream, evaluate
+
 ROWS = (250_000, 500_000, 1_000_000, 2_000_000)
 CHANNELS, GOAL = 51, 2.2
+# What is left as it is while something else grows.
+USUAL = {"n_rows": 500_000, "p": CHANNELS, "n_attacks": 50}
+GROWING = {
+    "n_rows": ROWS,
+    "p": (10, 51, 123),
+    "n_attacks": (10, 50, 200),
+}
 
 
-def main() -> None:
+def core() -> None:
     before = None
     for n_rows in ROWS:
         data = made_up(n_rows // 2, n_rows // 2, CHANNELS)
@@ -22,6 +39,44 @@ def main() -> None:
         growth = "" if before is None else f", {seconds / before:.2f} times the half"
         print(f"{n_rows:>9,} rows x {CHANNELS}: {seconds:.3f} s{growth} (goal {GOAL})")
         before = seconds
+
+
+def stream_of(n_rows: int, p: int, n_attacks: int) -> ResidualStream:
+    """Half train, half test; attacks of 50 to 500 rows, each of its own length."""
+    data = made_up(n_rows // 2, n_rows // 2, p)
+    labels = np.zeros(n_rows // 2, np.int8)
+    for k, length in enumerate(np.linspace(50, 500, n_attacks).astype(int)):
+        start = (2 * k + 1) * len(labels) // (2 * n_attacks)
+        labels[start : start + length] = 1
+    data.test[labels == 1] += 0.2
+    return ResidualStream(data.train, data.test, labels)
+
+
+def cpu_seconds(stream: ResidualStream, **options: bool) -> float:
+    start = time.process_time()
+    evaluate(stream, **options)
+    return time.process_time() - start
+
+
+def whole() -> None:
+    evaluate(stream_of(20_000, 3, 5))  # compile what is compiled
+    print("rows, channels, attacks: without intervals and diagnosis; whole (CPU s)")
+    for what, sizes in GROWING.items():
+        for size in sizes:
+            case = USUAL | {what: size}
+            stream = stream_of(**case)
+            bare = cpu_seconds(stream, intervals=False, diagnosis=False)
+            print(
+                f"{case['n_rows']:>9,} {case['p']:>4} {case['n_attacks']:>4}: "
+                f"{bare:6.1f} {cpu_seconds(stream):6.1f}",
+                flush=True,
+            )
+
+
+def main() -> None:
+    for run in (core, whole):
+        if run.__name__ in (sys.argv[1:] or ["core", "whole"]):
+            run()
 
 
 if __name__ == "__main__":

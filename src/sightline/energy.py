@@ -4,16 +4,48 @@
 p/2 where residuals follow the reference. No winsorising, no smoothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
 from sightline.checks import Bools, Floats
 from sightline.errors import StreamError
-from sightline.moments import Tick, no_tick
 from sightline.reference import Reference
-from sightline.rows import BLOCK_ROWS, Rows, as_rows, read_on_grid, refuse_nonfinite
+from sightline.rows import (
+    BLOCK_ROWS,
+    Part,
+    Rows,
+    Tick,
+    as_rows,
+    joined,
+    map_parts,
+    no_tick,
+    read_on_grid,
+    refuse_nonfinite,
+)
+
+
+class Watcher(Protocol):
+    """Shown each block of whitened rows, with its first row's number."""
+
+    def take(self, start: int, whitened: Floats) -> None:
+        """Take in a block; the array is used again for the next."""
+
+
+class Watch(Protocol):
+    """What else is to be made of whitened rows while they are there."""
+
+    def between(self, first: int, stop: int) -> "Watch":
+        """Return the same for some of the rows."""
+
+    def begin(self) -> Any:
+        """Return a `Watcher` for the rows."""
+
+    def found(self, watcher: Any) -> Any:
+        """Return what the watcher found."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,7 +55,8 @@ class Scored:
     `max_z` and `excess_kurtosis` are those of the symmetrically whitened
     coordinates of the rows that were counted; `one_sided` tells which channels are
     never negative; `scaled_fourth` the sum over rows of the fourth power of the norm
-    in units of `scale`; `beside` the energy under a second reference.
+    in units of `scale`; `beside` the energy under a second reference; `watched` what
+    was found by who watched, part by part.
     """
 
     energy: Floats
@@ -32,6 +65,7 @@ class Scored:
     excess_kurtosis: float | None
     one_sided: Bools
     scaled_fourth: float
+    watched: tuple[Any, ...] = ()
 
 
 def energy_of_block(centered: Floats, whitening: Floats) -> Floats:
@@ -117,7 +151,7 @@ def score_rows(
     counted: Bools | None = None,
     scale: Floats | None = None,
     beside: Reference | None = None,
-    watch: Callable[[int, Floats], None] | None = None,
+    watch: Watch | None = None,
     tick: Tick = no_tick,
 ) -> Scored:
     """Score every row in one pass, and note what else the pass shows.
@@ -136,47 +170,112 @@ def score_rows(
         Units for `scaled_fourth`; 1 when not given.
     beside : Reference, optional
         A second reference to score under.
-    watch : callable, optional
-        Shown each block of whitened rows, with its first row's number; the array is
-        used again for the next block.
+    watch : Watch, optional
+        Shown each block of whitened rows.
     tick : callable
         Told the number of rows of each block done.
     """
-    from sightline.kernels.residuals import center_and_weigh, energies
-
     p = rows.n_channels
+    task = partial(
+        _score_part,
+        mean=reference.mean,
+        whitening=reference.whitening,
+        weights=np.ones(p) if scale is None else scale**-2.0,
+        beside=None if beside is None else (beside.mean, beside.whitening),
+    )
     counted = np.ones(rows.n_rows, np.bool_) if counted is None else counted
-    weights = np.ones(p) if scale is None else scale**-2.0
-    energy = np.empty(rows.n_rows)
-    energy_beside = None if beside is None else np.empty(rows.n_rows)
-    centered, whitened = np.empty((2, BLOCK_ROWS, p))
-    unsigned = np.arange(p)
+    try:
+        parts = list(map_parts(rows, task, counted, watch or _NOBODY, tick=tick))
+    except FloatingPointError:
+        refuse_nonfinite(rows, name, channels or _numbered(rows))
     largest = second = fourth = weighed = 0.0
-    with np.errstate(all="ignore"):
-        for start, block in read_on_grid(rows):
-            stop = start + len(block)
-            y, z = centered[: len(block)], whitened[: len(block)]
-            weighed += center_and_weigh(block, reference.mean, weights, y)
-            np.matmul(y, reference.whitening, out=z)
-            top, two, four = energies(z, counted[start:stop], energy[start:stop])
+    # Block after block, whoever summed them, so that the last bit is always the same.
+    for part in parts:
+        for top, two, four, weight in part.sums:
             largest, second, fourth = max(largest, top), second + two, fourth + four
-            if not np.isfinite(energy[start:stop]).all():
-                refuse_nonfinite(rows, name, channels or _numbered(rows))
-            if watch is not None:
-                watch(start, z)
-            if beside is not None and energy_beside is not None:
-                y = block - beside.mean
-                energy_beside[start:stop] = energy_of_block(y, beside.whitening)
-            if len(unsigned):
-                unsigned = unsigned[(block[:, unsigned] >= 0).all(axis=0)]
-            tick(len(block))
+            weighed += weight
     n_values = int(counted.sum()) * p
     usable = n_values > 0 and 0 < second and np.isfinite(fourth)
     return Scored(
-        energy=energy,
-        beside=energy_beside,
+        energy=joined([part.energy for part in parts]),
+        beside=None
+        if beside is None
+        else joined([part.beside for part in parts if part.beside is not None]),
         max_z=float(np.sqrt(largest)) if n_values else None,
         excess_kurtosis=fourth * n_values / second**2 - 3 if usable else None,
-        one_sided=np.isin(np.arange(p), unsigned),
+        one_sided=np.all([part.one_sided for part in parts], axis=0),
         scaled_fourth=weighed,
+        watched=tuple(part.watched for part in parts),
     )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _ScoredPart:
+    """What `Scored` is put together from; `sums` are those of each block."""
+
+    energy: Floats
+    beside: Floats | None
+    sums: list[tuple[float, float, float, float]]
+    one_sided: Bools
+    watched: Any
+
+
+def _score_part(
+    part: Part,
+    counted: Bools,
+    watch: Watch,
+    *,
+    mean: Floats,
+    whitening: Floats,
+    weights: Floats,
+    beside: tuple[Floats, Floats] | None,
+) -> _ScoredPart:
+    from sightline.kernels.residuals import center_and_weigh, energies
+
+    n_rows, p = part.rows.n_rows, part.rows.n_channels
+    energy = np.empty(n_rows)
+    energy_beside = None if beside is None else np.empty(n_rows)
+    centered, whitened = np.empty((2, BLOCK_ROWS, p))
+    unsigned = np.arange(p)
+    sums = []
+    watcher = watch.begin()
+    with np.errstate(all="ignore"):
+        for start, block in part.blocks():
+            stop = start + len(block)
+            y, z = centered[: len(block)], whitened[: len(block)]
+            weighed = center_and_weigh(block, mean, weights, y)
+            np.matmul(y, whitening, out=z)
+            top, two, four = energies(z, counted[start:stop], energy[start:stop])
+            sums.append((top, two, four, weighed))
+            if not np.isfinite(energy[start:stop]).all():
+                raise FloatingPointError
+            if watcher is not None:
+                watcher.take(part.first + start, z)
+            if beside is not None and energy_beside is not None:
+                y = block - beside[0]
+                energy_beside[start:stop] = energy_of_block(y, beside[1])
+            if len(unsigned):
+                unsigned = unsigned[(block[:, unsigned] >= 0).all(axis=0)]
+    return _ScoredPart(
+        energy=energy,
+        beside=energy_beside,
+        sums=sums,
+        one_sided=np.isin(np.arange(p), unsigned),
+        watched=watch.found(watcher),
+    )
+
+
+class _Nobody:
+    """A watch that nobody keeps."""
+
+    def between(self, first: int, stop: int) -> "_Nobody":
+        return self
+
+    def begin(self) -> None:
+        return None
+
+    def found(self, watcher: None) -> None:
+        return None
+
+
+_NOBODY = _Nobody()

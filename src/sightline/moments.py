@@ -5,23 +5,26 @@ whole array; from them follow the reference and the mean energy of any part.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from sightline.checks import Bools, Floats, Residuals
-from sightline.rows import BLOCK_ROWS, Rows, read_on_grid, refuse_nonfinite
+from sightline.rows import (
+    BLOCK_ROWS,
+    Part,
+    Rows,
+    Tick,
+    map_parts,
+    no_tick,
+    refuse_nonfinite,
+)
 
 N_FOLDS = 5
 # Blocks whose sums share a pilot mean before they are merged with the rest.
 RUN_BLOCKS = 32
-
-Tick = Callable[[int], None]
-
-
-def no_tick(rows: int) -> None:
-    """Progress that nobody watches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,22 +161,32 @@ def fold_moments(
 ) -> list[Moments]:
     """Return the moments of contiguous folds of the rows, in one pass."""
     cuts = [rows.n_rows * k // n_folds for k in range(n_folds + 1)]
-    ends = set(cuts) | set(range(0, rows.n_rows, RUN_BLOCKS * BLOCK_ROWS))
     folds: dict[int, Moments] = {}
-    sums = _Sums(rows.n_channels)
     try:
-        with np.errstate(all="ignore"):
-            for start, block in read_on_grid(rows, cuts):
-                sums.add(block)
-                tick(len(block))
-                if start + len(block) in ends:
-                    fold = bisect_right(cuts, start) - 1
-                    part = sums.take()
-                    folds[fold] = folds[fold] + part if fold in folds else part
+        # Run after run, whoever summed them, so that the last bit is always the same.
+        for runs in map_parts(rows, partial(_moments_of_runs, cuts=cuts), tick=tick):
+            for fold, run in runs:
+                folds[fold] = folds[fold] + run if fold in folds else run
     except FloatingPointError:
         named = channels or [str(j) for j in range(rows.n_channels)]
         refuse_nonfinite(rows, name, named)
     return list(folds.values())
+
+
+def _moments_of_runs(part: Part, *, cuts: Sequence[int]) -> list[tuple[int, Moments]]:
+    """Return the fold and the moments of each run of blocks."""
+    n_rows, first = part.rows.n_rows, part.first
+    inside = [cut - first for cut in cuts if 0 <= cut - first <= n_rows]
+    run_rows = RUN_BLOCKS * BLOCK_ROWS
+    ends = {*inside, *range(-first % run_rows, n_rows, run_rows), n_rows}
+    sums = _Sums(part.rows.n_channels)
+    runs = []
+    with np.errstate(all="ignore"):
+        for start, block in part.blocks(inside):
+            sums.add(block)
+            if start + len(block) in ends:
+                runs.append((bisect_right(cuts, first + start) - 1, sums.take()))
+    return runs
 
 
 def merged(moments: Sequence[Moments]) -> Moments:

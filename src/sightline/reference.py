@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from sightline.checks import Floats
 from sightline.errors import StreamError
 from sightline.moments import N_FOLDS, Moments, fold_moments, merged
-from sightline.rows import BLOCK_ROWS, Rows, as_rows, gather_rows, read_on_grid
+from sightline.rows import BLOCK_ROWS, Part, Rows, as_rows, gather_rows, map_parts
 
 ESTIMATORS = (
     "ledoit-wolf",
@@ -224,13 +224,19 @@ def scale_of(moments: Moments) -> Floats:
 
 def scaled_fourth(rows: Rows, mean: Floats, scale: Floats) -> float:
     """Return the sum over rows of |(x - mean) / scale|^4."""
+    task = partial(_scaled_fourths, mean=mean, weights=scale**-2.0)
+    return sum(fourth for part in map_parts(rows, task) for fourth in part)
+
+
+def _scaled_fourths(part: Part, *, mean: Floats, weights: Floats) -> list[float]:
+    """Return the sum of each block."""
     from sightline.kernels.residuals import center_and_weigh
 
-    buffer = np.empty((BLOCK_ROWS, rows.n_channels))
-    return sum(
-        center_and_weigh(block, mean, scale**-2.0, buffer[: len(block)])
-        for _, block in read_on_grid(rows)
-    )
+    buffer = np.empty((BLOCK_ROWS, part.rows.n_channels))
+    return [
+        center_and_weigh(block, mean, weights, buffer[: len(block)])
+        for _, block in part.blocks()
+    ]
 
 
 def standardised_reference(moments: Moments, fourth: float) -> Reference:

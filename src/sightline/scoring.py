@@ -8,14 +8,15 @@ import numpy as np
 
 from sightline.checks import ATTACK, NORMAL, Labels
 from sightline.energy import Scored, score_rows
-from sightline.metrics.windows import WindowCollector
-from sightline.moments import Moments, Tick, fold_moments, merged
+from sightline.metrics.windows import WindowWatch
+from sightline.moments import Moments, fold_moments, merged
 from sightline.reference import (
     Reference,
     fit_reference,
     scale_of,
     standardised_reference,
 )
+from sightline.rows import Tick
 from sightline.stream import ResidualStream
 
 # Told what is being done, and how many of how many rows are done.
@@ -67,13 +68,13 @@ def score_stream(
     stream: ResidualStream,
     labels: Labels,
     estimator: str,
-    collector: WindowCollector | None,
+    windows: WindowWatch | None,
     track: "Track",
 ) -> ScoredStream:
     """Fit the reference and score every row.
 
-    Train is read twice (to fit, to score), test and calibration once. `collector` is
-    shown the whitened test rows; where there is no attack it may be None.
+    Train is read twice (to fit, to score), test and calibration once. `windows` are
+    filled from the whitened test rows; where there is no attack it may be None.
     """
     folds = fold_moments(
         stream.train, channels=stream.channels, tick=track.stage("Fitting reference")
@@ -94,7 +95,7 @@ def score_stream(
         beside=standardised_reference(moments, train.scaled_fourth)
         if (labels == ATTACK).any()
         else None,
-        watch=None if collector is None else collector.take,
+        watch=windows,
         tick=track.stage("Scoring test"),
     )
     calibration_mean = None

@@ -28,8 +28,8 @@ from sightline.diagnosis.sentences import advice_of, sentence_of
 from sightline.diagnosis.signature import agrees, signature_of
 from sightline.diagnosis.telemetry import TelemetryEvidence, gather_telemetry
 from sightline.metrics.segment import SegmentRow
-from sightline.moments import Tick, no_tick
 from sightline.reference import Reference
+from sightline.rows import Tick, no_tick
 from sightline.segments import Attack, Segment
 from sightline.stream import ResidualStream
 

@@ -33,9 +33,8 @@ from sightline.diagnosis.spaces import (
     upper_quantiles,
 )
 from sightline.diagnosis.telemetry import TelemetryEvidence
-from sightline.moments import Tick, no_tick
 from sightline.reference import Reference
-from sightline.rows import Rows, gather_rows
+from sightline.rows import Rows, Tick, gather_rows, no_tick
 from sightline.segments import Segment, segments_of
 
 # The cheapest of the first three repairs that gets nearly all there is to get.

@@ -1,6 +1,7 @@
 """The reference refitted on attack-free test data, and judged on other such data."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -17,9 +18,9 @@ from sightline.diagnosis.calm import (
 )
 from sightline.energy import energy_of_block
 from sightline.errors import StreamError
-from sightline.moments import GrowingMoments, Tick, moments_of
-from sightline.reference import reference_of
-from sightline.rows import Rows, read_on_grid
+from sightline.moments import GrowingMoments, Moments, merged, moments_of
+from sightline.reference import Reference, reference_of
+from sightline.rows import Part, Rows, Tick, joined, map_parts
 from sightline.segments import Segment, segments_of
 
 N_BLOCKS = 20
@@ -58,26 +59,43 @@ def refit_all(rows: Rows, is_normal: Bools, clock: Ints, tick: Tick) -> Refitted
         return None
     fold = np.full(rows.n_rows, -1, np.int8)
     fold[normal_rows] = alternating(normal_rows, clock, 2)
-    sums = (GrowingMoments(rows.n_channels), GrowingMoments(rows.n_channels))
     try:
-        for start, block in read_on_grid(rows):
-            here = fold[start : start + len(block)]
-            for k in (0, 1):
-                if (here == k).any():
-                    sums[k].add(block[here == k])
-            tick(len(block))
-        references = [reference_of(s.value()).checked() for s in sums]
+        parts = list(map_parts(rows, _moments_of_folds, fold, tick=tick))
+        references = [
+            reference_of(merged([m for m in of_fold if m is not None])).checked()
+            for of_fold in zip(*parts, strict=True)
+        ]
     except (StreamError, FloatingPointError):
         # Rows that never vary, too few of them, or too large to be squared.
         return None
-    both = (np.empty(rows.n_rows), np.empty(rows.n_rows))
-    for start, block in read_on_grid(rows):
+    scored = list(
+        map_parts(rows, partial(_energies_under, references=references), tick=tick)
+    )
+    one, other = (joined(energies) for energies in zip(*scored, strict=True))
+    return _crossed((one, other), fold)
+
+
+def _moments_of_folds(part: Part, fold: Labels) -> list[Moments | None]:
+    """Return the moments of the rows of either fold, None where there are none."""
+    n_channels = part.rows.n_channels
+    sums = (GrowingMoments(n_channels), GrowingMoments(n_channels))
+    for start, block in part.blocks():
+        here = fold[start : start + len(block)]
+        for k in (0, 1):
+            if (here == k).any():
+                sums[k].add(block[here == k])
+    return [sums[k].value() if (fold == k).any() else None for k in (0, 1)]
+
+
+def _energies_under(part: Part, *, references: list[Reference]) -> list[Floats]:
+    """Return the energies of the rows under each reference."""
+    both = [np.empty(part.rows.n_rows) for _ in references]
+    for start, block in part.blocks():
         for energy, reference in zip(both, references, strict=True):
             energy[start : start + len(block)] = energy_of_block(
                 block - reference.mean, reference.factor.T
             )
-        tick(len(block))
-    return _crossed(both, fold)
+    return both
 
 
 def _crossed(both: tuple[Floats, Floats], fold: Labels) -> Refitted:

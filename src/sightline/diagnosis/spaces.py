@@ -2,15 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.checks import Bools, Floats, Ints
 from sightline.diagnosis.calm import BUDGET, CalmWindows, Rung, judged
-from sightline.moments import Tick
 from sightline.reference import Reference
-from sightline.rows import BLOCK_ROWS, Rows, read_on_grid
+from sightline.rows import (
+    BLOCK_ROWS,
+    Part,
+    RowNumbers,
+    Rows,
+    Tick,
+    joined,
+    map_parts,
+)
 from sightline.segments import Segment
 
 # The largest channels of a row are summed up to this many.
@@ -89,30 +97,73 @@ def family_of(
 
 def upper_quantiles(rows: Rows, family: Family, counted: Bools, tick: Tick) -> Floats:
     """Return the limit of each space that `BUDGET` of the counted rows exceed."""
-    from sightline.kernels.spaces import keep_largest
-
     n_counted = int(counted.sum())
     place = (n_counted - 1) * (1 - BUDGET)
     low = int(np.floor(place))
     n_kept = n_counted - low
-    kept = np.empty((family.n_spaces, 2 * n_kept + BLOCK_ROWS))
-    counts = np.zeros(family.n_spaces, np.int64)
-    floors = np.full(family.n_spaces, -np.inf)
-    out = np.empty((BLOCK_ROWS, family.n_spaces))
-    for start, block in read_on_grid(rows):
-        stop = start + len(block)
-        family.energies(np.asarray(block, np.float64), out[: len(block)])
-        keep_largest(out[: len(block)], counted[start:stop], kept, counts, floors)
-        tick(len(block))
+    kept = _Largest(family.n_spaces, n_kept)
+    # Parts that are begun later are told what is too small to matter by then.
+    task = partial(_largest_of_part, family=family, n_kept=n_kept, floors=kept.floors)
+    for values in map_parts(rows, task, counted, tick=tick):
+        kept.add(values)
     limits = np.empty(family.n_spaces)
     for f in range(family.n_spaces):
-        ordered = np.sort(kept[f, : counts[f]])[-n_kept:]
+        ordered = np.sort(kept.of(f))
         if not len(ordered):  # nothing but nan
             limits[f] = np.inf
             continue
         upper = ordered[min(1, len(ordered) - 1)]
         limits[f] = ordered[0] + (place - low) * (upper - ordered[0])
     return limits
+
+
+def _largest_of_part(
+    part: Part, counted: Bools, *, family: Family, n_kept: int, floors: Floats
+) -> list[Floats]:
+    """Return, unordered, the largest energies of each space that are above its floor.
+
+    `n_kept` at most; what equals the floor is as good as one of those known already.
+    """
+    from sightline.kernels.spaces import keep_largest
+
+    n_kept = min(n_kept, int(counted.sum()))
+    kept = np.empty((family.n_spaces, 2 * n_kept + BLOCK_ROWS))
+    counts = np.zeros(family.n_spaces, np.int64)
+    floors = floors.copy()
+    out = np.empty((BLOCK_ROWS, family.n_spaces))
+    for start, block in part.blocks():
+        stop = start + len(block)
+        family.energies(np.asarray(block, np.float64), out[: len(block)])
+        keep_largest(out[: len(block)], counted[start:stop], kept, counts, floors)
+    return [_most(kept[f, : counts[f]], n_kept).copy() for f in range(family.n_spaces)]
+
+
+def _most(values: Floats, n_kept: int) -> Floats:
+    """Return the largest values, unordered, and the least of them first."""
+    if len(values) <= n_kept or n_kept == 0:
+        return values[:n_kept]
+    return np.partition(values, len(values) - n_kept)[-n_kept:]
+
+
+class _Largest:
+    """The largest values of each space, from parts that come in one by one."""
+
+    def __init__(self, n_spaces: int, n_kept: int) -> None:
+        self.n_kept = n_kept
+        self.floors = np.full(n_spaces, -np.inf)
+        self._pieces: list[list[Floats]] = [[] for _ in range(n_spaces)]
+
+    def add(self, values: Sequence[Floats]) -> None:
+        """Take in the values of a part."""
+        for f, of_space in enumerate(values):
+            self._pieces[f].append(of_space)
+            if sum(map(len, self._pieces[f])) > 2 * self.n_kept:
+                self._pieces[f] = [self.of(f).copy()]
+                self.floors[f] = self._pieces[f][0][0]
+
+    def of(self, space: int) -> Floats:
+        """Return the largest values of a space, unordered."""
+        return _most(joined(self._pieces[space]), self.n_kept)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,28 +204,46 @@ def count_above(
     rows: Rows, family: Family, limits: Floats, positions: Ints, tick: Tick
 ) -> Exceedances:
     """Return how often each space is above its limit up to each of some rows."""
+    counts = np.zeros((len(positions), family.n_spaces), np.int32)
+    running = np.zeros(family.n_spaces, np.int32)
+    bits, filled = [], 0
+    task = partial(_count_in_part, family=family, limits=limits)
+    for part in map_parts(rows, task, RowNumbers(positions), tick=tick):
+        at_positions, total, is_above = part
+        counts[filled : filled + len(at_positions)] = running + at_positions
+        filled += len(at_positions)
+        running += total
+        bits.append(is_above)
+    # The end of the table is in no part.
+    counts[filled:] = running
+    return Exceedances(
+        family=family, positions=positions, counts=counts, bits=joined(bits)
+    )
+
+
+def _count_in_part(
+    part: Part, positions: RowNumbers, *, family: Family, limits: Floats
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Return counts up to each position, counts in all, and who is above in bits."""
     from sightline.kernels.spaces import count_exceedances
 
     n_spaces = family.n_spaces
-    at_positions = np.zeros((len(positions), n_spaces), np.int32)
+    at_positions = np.zeros((len(positions.rows), n_spaces), np.int32)
     running = np.zeros(n_spaces, np.int32)
-    bits = np.zeros((rows.n_rows, (n_spaces + 7) // 8), np.uint8)
+    bits = np.zeros((part.rows.n_rows, (n_spaces + 7) // 8), np.uint8)
     out = np.empty((BLOCK_ROWS, n_spaces))
     following = 0
-    for start, block in read_on_grid(rows):
+    for start, block in part.blocks():
         family.energies(np.asarray(block, np.float64), out[: len(block)])
         following = count_exceedances(
             start,
             out[: len(block)],
             limits,
-            positions,
+            positions.rows,
             following,
             running,
             at_positions,
             bits,
         )
-        tick(len(block))
     at_positions[following:] = running
-    return Exceedances(
-        family=family, positions=positions, counts=at_positions, bits=bits
-    )
+    return at_positions, running, bits

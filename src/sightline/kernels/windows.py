@@ -18,7 +18,7 @@ _RELAXED = {"reassoc", "contract", "nsz"}
 
 
 @njit(cache=True, fastmath=_RELAXED)
-def _merge(
+def merge_moments(
     count: float,
     mean: Floats,
     second: Floats,
@@ -148,11 +148,11 @@ def _prepare(
             up_to_mean[k + 1], up_to[k + 1] = up_to_mean[k], up_to[k]
             after_mean[back], after[back] = after_mean[back + 1], after[back + 1]
         count = float(k * SUB_ROWS)
-        _merge(
+        merge_moments(
             count, up_to_mean[k + 1], up_to[k + 1],
             SUB_ROWS, sub_mean[k], sub[k], shift,
         )  # fmt: skip
-        _merge(
+        merge_moments(
             count, after_mean[back], after[back],
             SUB_ROWS, sub_mean[back], sub[back], shift,
         )  # fmt: skip
@@ -222,7 +222,7 @@ def take_block(
             )  # fmt: skip
             for k in range(first_open[job], next_open[job]):
                 slot = slots[job] + k % n_slots[job]
-                counts[slot] = _merge(
+                counts[slot] = merge_moments(
                     counts[slot], means[slot], seconds[slot],
                     float(end - t), mean, second, shift,
                 )  # fmt: skip
@@ -235,7 +235,7 @@ def take_block(
                 if kept[k] >= 0:
                     kept_mean[kept[k]] = means[slot]
                     kept_second[kept[k]] = seconds[slot]
-                d_full[k], d_ms[k] = _window_energies(
+                d_full[k], d_ms[k] = energies_of_window(
                     length, means[slot], seconds[slot], product
                 )
                 first_open[job] += 1
@@ -243,7 +243,7 @@ def take_block(
 
 
 @njit(cache=True)
-def _window_energies(
+def energies_of_window(
     length: int, mean: Floats, second: Floats, work: Floats
 ) -> tuple[float, float]:
     """Return D_FULL and D_MS of a window; see `sightline.metrics.windows`."""

@@ -11,9 +11,10 @@ where C has full rank, is `kl_plain`; for it the paper's Theorem 1 holds:
 mean energy - p/2 = kl_plain + (log det C) / 2.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -60,6 +61,30 @@ class WindowPlan:
     def n_matched(self) -> Ints:
         """Number of matched normal windows of each attack."""
         return np.diff(self.normal_bounds)[self.group]
+
+    def touching(self, first: int, stop: int) -> tuple["WindowPlan", Ints]:
+        """Return the windows that have rows in [first, stop), and their numbers."""
+        of_length = [
+            begin
+            + np.arange(
+                *np.searchsorted(
+                    self.starts[begin:end], [first - length + 1, max(stop, first)]
+                )
+            )
+            for begin, end, length in zip(
+                self.bounds[:-1], self.bounds[1:], self.lengths, strict=True
+            )
+        ]
+        numbers = np.concatenate([np.empty(0, np.int64), *of_length])
+        inside = np.isin(self.own, numbers)
+        plan = WindowPlan(
+            starts=self.starts[numbers],
+            bounds=np.cumsum([0, *map(len, of_length)]).astype(np.int64),
+            lengths=self.lengths,
+            group=self.group[inside],
+            own=np.searchsorted(numbers, self.own[inside]),
+        )
+        return plan, numbers
 
 
 def matched_starts(stretches: Sequence[Segment], length: int) -> Ints:
@@ -167,17 +192,70 @@ class WindowOutcome:
         )
 
 
-class WindowCollector:
-    """Fills the planned windows from whitened rows that arrive in order."""
+@dataclass(frozen=True, eq=False)
+class WindowMoments:
+    """Rows, mean and centred second-moment sum of some windows, or pieces of them."""
 
-    def __init__(self, plan: WindowPlan, p: int) -> None:
+    numbers: Ints
+    counts: Floats
+    means: Floats
+    seconds: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class WindowsOfPart:
+    """What some consecutive rows show of the planned windows.
+
+    Of windows that lie wholly in them (`numbers`) the integrated energies, and of
+    attacks the moments; of all others the piece that lies in these rows.
+    """
+
+    numbers: Ints
+    d_full: Floats
+    d_ms: Floats
+    attacks: WindowMoments
+    pieces: WindowMoments
+
+
+@dataclass(frozen=True, eq=False)
+class WindowWatch:
+    """The windows to be filled from the rows [first, stop), all of them or a part."""
+
+    plan: WindowPlan
+    p: int
+    n_rows: int
+    first: int = 0
+    numbers: Ints | None = None
+
+    def between(self, first: int, stop: int) -> "WindowWatch":
+        """Return what is to be filled from some of the rows."""
+        plan, numbers = self.plan.touching(first, stop)
+        return WindowWatch(plan, self.p, stop - first, first, numbers)
+
+    def begin(self) -> "WindowCollector":
+        """Return the collector that fills them."""
+        return WindowCollector(self.plan, self.p, first=self.first)
+
+    def found(self, collector: "WindowCollector") -> WindowsOfPart:
+        """Return what was filled, once all rows were taken in."""
+        return collector.found(self.first + self.n_rows, self.numbers)
+
+
+class WindowCollector:
+    """Fills the planned windows from whitened rows that arrive in order.
+
+    Windows that began before row `first` are filled from there on.
+    """
+
+    def __init__(self, plan: WindowPlan, p: int, *, first: int = 0) -> None:
         self.plan = plan
-        n_windows, n_attacks = len(plan.starts), len(plan.own)
+        self._first = first
+        n_windows = len(plan.starts)
         # Windows of one length that are being filled at the same time.
         self._n_slots = np.array(
             [
-                _most_at_once(plan.starts[first:last], length)
-                for first, last, length in zip(
+                _most_at_once(plan.starts[begin:end], length)
+                for begin, end, length in zip(
                     plan.bounds[:-1], plan.bounds[1:], plan.lengths, strict=True
                 )
             ],
@@ -186,14 +264,18 @@ class WindowCollector:
         self._slots = np.cumsum(self._n_slots) - self._n_slots
         n_slots = int(self._n_slots.sum())
         self._first_open = plan.bounds[:-1].copy()
-        self._next_open = plan.bounds[:-1].copy()
+        begun = plan.starts < first
+        n_begun = [int(begun[a:b].sum()) for a, b in pairwise(plan.bounds.tolist())]
+        self._next_open = self._first_open + np.array(n_begun, dtype=np.int64)
         self._counts = np.zeros(n_slots)
         self._means = np.zeros((n_slots, p))
         self._seconds = np.zeros((n_slots, p, p))
+        other = np.setdiff1d(np.flatnonzero(begun), plan.own)
+        kept = np.concatenate([plan.own, other])
         self._kept = np.full(n_windows, -1)
-        self._kept[plan.own] = np.arange(n_attacks)
-        self._kept_means = np.zeros((n_attacks, p))
-        self._kept_seconds = np.zeros((n_attacks, p, p))
+        self._kept[kept] = np.arange(len(kept))
+        self._kept_means = np.zeros((len(kept), p))
+        self._kept_seconds = np.zeros((len(kept), p, p))
         self._d_full = np.full(n_windows, np.nan)
         self._d_ms = np.full(n_windows, np.nan)
 
@@ -227,11 +309,144 @@ class WindowCollector:
             self.plan, self._d_full, self._d_ms, self._kept_means, self._kept_seconds
         )
 
+    def found(self, stop: int, numbers: Ints | None = None) -> WindowsOfPart:
+        """Return what the rows up to `stop` showed; `numbers` are those of the plan."""
+        plan = self.plan
+        numbers = np.arange(len(plan.starts)) if numbers is None else numbers
+        length = np.repeat(plan.lengths, np.diff(plan.bounds))
+        begins, ends = plan.starts >= self._first, plan.starts + length <= stop
+        inside = begins & ends
+        own = plan.own[inside[plan.own]]
+        ended = np.flatnonzero(~begins & ends)
+        return WindowsOfPart(
+            numbers=numbers[inside],
+            d_full=self._d_full[inside],
+            d_ms=self._d_ms[inside],
+            attacks=self._taken(own, self._kept[own], length, numbers),
+            pieces=_both(
+                self._taken(ended, self._kept[ended], length, numbers),
+                self._still_open(numbers),
+            ),
+        )
+
+    def _taken(
+        self, windows: Ints, kept: Ints, length: Ints, numbers: Ints
+    ) -> WindowMoments:
+        """Return the kept moments of windows that have ended."""
+        starts = self.plan.starts[windows]
+        n_rows = starts + length[windows] - np.maximum(starts, self._first)
+        return WindowMoments(
+            numbers[windows],
+            n_rows.astype(np.float64),
+            self._kept_means[kept],
+            self._kept_seconds[kept],
+        )
+
+    def _still_open(self, numbers: Ints) -> WindowMoments:
+        """Return the moments of windows of which more rows are to come."""
+        opened = [
+            (np.arange(first, following), slot, n_slots)
+            for first, following, slot, n_slots in zip(
+                self._first_open,
+                self._next_open,
+                self._slots,
+                self._n_slots,
+                strict=True,
+            )
+            if first < following
+        ]
+        none = np.empty(0, np.int64)
+        windows = np.concatenate([none, *(k for k, _, _ in opened)])
+        slots = np.concatenate([none, *(s + k % n for k, s, n in opened)])
+        return WindowMoments(
+            numbers[windows],
+            self._counts[slots],
+            self._means[slots],
+            self._seconds[slots],
+        )
+
 
 def _most_at_once(starts: Ints, length: int) -> int:
     """Return how many of the sorted windows overlap at most."""
     still_open = np.searchsorted(starts, starts - length, side="right")
-    return int(np.max(np.arange(1, len(starts) + 1) - still_open))
+    return int(np.max(np.arange(1, len(starts) + 1) - still_open, initial=0))
+
+
+def _both(one: WindowMoments, other: WindowMoments) -> WindowMoments:
+    return WindowMoments(
+        np.concatenate([one.numbers, other.numbers]),
+        np.concatenate([one.counts, other.counts]),
+        np.concatenate([one.means, other.means]),
+        np.concatenate([one.seconds, other.seconds]),
+    )
+
+
+def windows_of_parts(
+    plan: WindowPlan, p: int, parts: Iterable[WindowsOfPart]
+) -> WindowEnergies:
+    """Put together what parts, in order, show of the planned windows.
+
+    The pieces of a window that lies in several are merged by Chan's formula.
+    """
+    whole = WindowEnergies(
+        plan,
+        d_full=np.full(len(plan.starts), np.nan),
+        d_ms=np.full(len(plan.starts), np.nan),
+        means=np.zeros((len(plan.own), p)),
+        seconds=np.zeros((len(plan.own), p, p)),
+    )
+    attack = {window: i for i, window in enumerate(plan.own.tolist())}
+    growing: dict[int, _Growing] = {}
+    for part in parts:
+        whole.d_full[part.numbers] = part.d_full
+        whole.d_ms[part.numbers] = part.d_ms
+        own = [attack[window] for window in part.attacks.numbers.tolist()]
+        whole.means[own], whole.seconds[own] = part.attacks.means, part.attacks.seconds
+        for k, window in enumerate(part.pieces.numbers.tolist()):
+            piece = growing.setdefault(window, _Growing(p))
+            piece.add(part.pieces, k)
+            length = plan.lengths[np.searchsorted(plan.bounds, window, "right") - 1]
+            if piece.count < length:
+                continue
+            del growing[window]
+            whole.d_full[window], whole.d_ms[window] = piece.energies()
+            if window in attack:
+                i = attack[window]
+                whole.means[i], whole.seconds[i] = piece.mean, piece.second
+    return whole
+
+
+@dataclass(eq=False)
+class _Growing:
+    """The moments of a window that is put together from pieces."""
+
+    p: int
+    count: float = 0.0
+    mean: Floats = field(init=False)
+    second: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mean, self.second = np.zeros(self.p), np.zeros((self.p, self.p))
+
+    def add(self, pieces: WindowMoments, k: int) -> None:
+        from sightline.kernels.windows import merge_moments
+
+        self.count = merge_moments(
+            self.count,
+            self.mean,
+            self.second,
+            pieces.counts[k],
+            pieces.means[k],
+            pieces.seconds[k],
+            np.empty(self.p),
+        )
+
+    def energies(self) -> tuple[float, float]:
+        from sightline.kernels.windows import energies_of_window
+
+        work = np.empty((self.p, self.p))
+        d_full, d_ms = energies_of_window(int(self.count), self.mean, self.second, work)
+        return float(d_full), float(d_ms)
 
 
 def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:

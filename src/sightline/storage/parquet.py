@@ -43,17 +43,34 @@ _TELEMETRY = ("telemetry_train", "telemetry_test")
 
 @dataclass(frozen=True, eq=False)
 class ParquetRows:
-    """Some columns of Parquet files that belong one after another."""
+    """Some columns of Parquet files that belong one after another.
+
+    `group_rows` are the rows of each row group of each file. Of a part of a longer
+    table, `before` is the number of rows in the files before these, `skipped` that of
+    rows left out at the beginning of the first file, and `taken` that of its own.
+    """
 
     files: tuple[Path, ...]
     columns: tuple[str, ...]
-    file_rows: tuple[int, ...]
+    group_rows: tuple[tuple[int, ...], ...]
     dtype: "np.dtype[Any]"
+    before: int = 0
+    skipped: int = 0
+    taken: int | None = None
+    threads: bool = True
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return sum(self.file_rows)
+        if self.taken is not None:
+            return self.taken
+        return sum(map(sum, self.group_rows)) - self.skipped
+
+    @property
+    def group_starts(self) -> Ints:
+        """First row of each row group of a whole table, and the end."""
+        sizes = [n_rows for groups in self.group_rows for n_rows in groups]
+        return np.cumsum([0, *sizes])
 
     @property
     def n_channels(self) -> int:
@@ -62,20 +79,58 @@ class ParquetRows:
 
     def chunks(self) -> Iterator[Residuals]:
         """Yield the rows in order, decoded a piece at a time."""
-        for batch in _batches(self.files, self.columns):
-            chunk = np.empty((batch.num_rows, len(self.columns)), self.dtype)
+        groups, to_skip = self._groups_to_skip()
+        to_come = self.taken
+        batches = _batches(
+            self.files, self.columns, skip_groups=groups, threads=self.threads
+        )
+        for batch in batches:
+            taken = batch[to_skip:] if to_come is None else batch[to_skip:][:to_come]
+            to_skip = max(to_skip - batch.num_rows, 0)
+            chunk = np.empty((taken.num_rows, len(self.columns)), self.dtype)
             for j, name in enumerate(self.columns):
-                chunk[:, j] = _decoded(batch, name)
+                chunk[:, j] = _decoded(taken, name)
             yield chunk
+            if to_come is not None:
+                to_come -= len(chunk)
+                if to_come == 0:
+                    return
+
+    def _groups_to_skip(self) -> tuple[int, int]:
+        """Return how many row groups of the first file, and then rows, to leave out."""
+        to_skip = self.skipped
+        for group, n_rows in enumerate(self.group_rows[0]):
+            if to_skip < n_rows:
+                return group, to_skip
+            to_skip -= n_rows
+        return len(self.group_rows[0]), to_skip
+
+    def between(self, first: int, stop: int) -> "ParquetRows":
+        """Return the rows from `first` up to `stop`, to be read on one thread."""
+        begin = self.skipped + first
+        ends = np.cumsum([sum(groups) for groups in self.group_rows])
+        low, high = np.searchsorted(ends, [begin, begin + stop - first], side="right")
+        low, high = min(int(low), len(ends) - 1), min(int(high), len(ends) - 1) + 1
+        ahead = int(ends[low - 1]) if low else 0
+        return ParquetRows(
+            self.files[low:high],
+            self.columns,
+            self.group_rows[low:high],
+            self.dtype,
+            before=self.before + ahead,
+            skipped=begin - ahead,
+            taken=stop - first,
+            threads=False,
+        )
 
     def where(self, row: int) -> str:
         """Say in words where a row is to be found."""
-        before = 0
-        for path, n_rows in zip(self.files, self.file_rows, strict=True):
-            if row < before + n_rows:
-                return f"row {row} ({path.name}, row {row - before})"
-            before += n_rows
-        return f"row {row}"
+        number, in_file = self.before + self.skipped + row, self.skipped + row
+        for path, groups in zip(self.files, self.group_rows, strict=True):
+            if in_file < sum(groups):
+                return f"row {number} ({path.name}, row {in_file})"
+            in_file -= sum(groups)
+        return f"row {number}"
 
 
 def read_parquet_folder(folder: Path) -> ResidualStream:
@@ -271,10 +326,10 @@ def open_rows(files: Sequence[Path], columns: Sequence[str]) -> ParquetRows:
             f"{files[0].parent.name}/{files[0].name}: must have at least one channel; "
             "it has none."
         )
-    types, n_rows = set(), []
+    types, group_rows = set(), []
     for path in files:
         opened = _opened(path)
-        n_rows.append(_counted_rows(opened.metadata, path))
+        group_rows.append(_rows_of_groups(opened.metadata, path))
         for name in columns:
             index = opened.schema_arrow.get_field_index(name)
             if index < 0:
@@ -286,7 +341,7 @@ def open_rows(files: Sequence[Path], columns: Sequence[str]) -> ParquetRows:
                 )
             types.add(np.dtype(kind.to_pandas_dtype()))
     dtype = np.result_type(np.float32, *types)
-    return ParquetRows(tuple(files), tuple(columns), tuple(n_rows), dtype)
+    return ParquetRows(tuple(files), tuple(columns), tuple(group_rows), dtype)
 
 
 def open_attack_free(
@@ -323,7 +378,7 @@ def read_whole(path: Path) -> Any:
 
     columns_of([path])
     opened = _opened(path)
-    _counted_rows(opened.metadata, path)
+    _rows_of_groups(opened.metadata, path)
     try:
         return pl.from_arrow(opened.read())
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -332,19 +387,19 @@ def read_whole(path: Path) -> Any:
         ) from error
 
 
-def _counted_rows(metadata: Any, path: Path) -> int:
-    """Return the number of rows, if the file agrees with itself about it."""
+def _rows_of_groups(metadata: Any, path: Path) -> tuple[int, ...]:
+    """Return the rows of each row group, if the file agrees with itself about them."""
     # Asking for the columns of a group would end the process where they are damaged.
-    counted = sum(
-        metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)
+    counted = tuple(
+        int(metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)
     )
     n_rows = int(metadata.num_rows)
-    if n_rows != counted or n_rows < 0:
+    if n_rows != sum(counted) or n_rows < 0:
         raise FileError(
             f"{path}: is damaged (it contradicts itself on how many rows it has): "
             "write it again."
         )
-    return n_rows
+    return counted
 
 
 def _decoded(batch: Any, name: str) -> npt.NDArray[Any]:
@@ -380,13 +435,26 @@ def _opened(path: Path) -> Any:
         ) from error
 
 
-def _batches(files: Sequence[Path], columns: Sequence[str]) -> Iterator[Any]:
+def _batches(
+    files: Sequence[Path],
+    columns: Sequence[str],
+    *,
+    skip_groups: int = 0,
+    threads: bool = True,
+) -> Iterator[Any]:
+    """Yield some rows at a time; `skip_groups` row groups of the first file not."""
     import pyarrow as pa
 
     for path in files:
         opened = _opened(path)
         try:
-            yield from opened.iter_batches(batch_size=CHUNK_ROWS, columns=list(columns))
+            yield from opened.iter_batches(
+                batch_size=CHUNK_ROWS,
+                row_groups=range(skip_groups, opened.num_row_groups),
+                columns=list(columns),
+                use_threads=threads,
+            )
+            skip_groups = 0
         except (pa.ArrowException, OSError, ValueError) as error:
             if isinstance(error, FileError | StreamError):
                 raise

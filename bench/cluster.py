@@ -1,0 +1,155 @@
+"""Twenty million rows on a Dask cluster of one and of two workers of 2 GiB each.
+
+A made-up stream of 10 + 10 million x 51 is written as a Parquet folder (4 GB, removed
+at the end), and evaluated in whole, with intervals and diagnosis. First a smaller one
+is evaluated on the cluster and here, and every figure compared.
+Run: python bench/cluster.py [millions of train and of test rows]
+"""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import json
+import multiprocessing
+import resource
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from distributed import Client
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from clusters import local_cluster
+
+from sightline import evaluate, on_cluster, read_stream
+
+MILLIONS, CHANNELS, ATTACKS, PART_ROWS = 10, 51, 36, 750_000
+EQUAL, GIB = 1e-10, 2**30
+
+
+@dataclass(frozen=True)
+class Used:
+    """Seconds, processor seconds and the most memory, of one process."""
+
+    seconds: float
+    cpu_s: float
+    gib: float
+
+
+def used(since: float = 0.0) -> Used:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return Used(time.perf_counter() - since, time.process_time(), peak / GIB)
+
+
+def labels_of(n_rows: int) -> np.ndarray:
+    """Attacks of 100 to 5,000 rows, evenly spaced, and one twenty times as long."""
+    labels = np.zeros(n_rows, np.int8)
+    lengths = np.append(np.linspace(100, 5000, ATTACKS - 1), 100_000)
+    scaled = np.minimum(lengths, lengths * n_rows / 10_000_000 + 20).astype(int)
+    for k, length in enumerate(scaled.tolist()):
+        start = (2 * k + 1) * n_rows // (2 * ATTACKS)
+        labels[start : start + length] = 1
+    return labels
+
+
+def write(folder: Path, n_rows: int) -> Path:
+    """Write train and test of so many rows each, part by part."""
+    mixing = np.random.default_rng(0).normal(size=(CHANNELS, CHANNELS)) / CHANNELS
+    mixing = (np.eye(CHANNELS) + mixing).astype(np.float32)
+    labels = labels_of(n_rows)
+    for split, seed in (("train", 1), ("test", 2)):
+        (folder / split).mkdir(parents=True)
+        for start in range(0, n_rows, PART_ROWS):
+            rng = np.random.default_rng([seed, start])
+            size = (min(PART_ROWS, n_rows - start), CHANNELS)
+            values = rng.standard_normal(size, dtype=np.float32) @ mixing
+            columns = {}
+            if split == "test":
+                columns["label"] = labels[start : start + len(values)]
+                values[columns["label"] == 1] += 0.3
+            columns |= {f"c{j:02d}": values[:, j].copy() for j in range(CHANNELS)}
+            path = folder / split / f"part-{start:012d}.parquet"
+            pq.write_table(pa.table(columns), path, use_dictionary=["label"])
+    return folder
+
+
+def evaluated(folder: str, address: str | None) -> tuple[dict[str, Any], Used]:
+    since = time.perf_counter()
+    stream = read_stream(folder)
+    if address is None:
+        return evaluate(stream).to_dict(), used(since)
+    with on_cluster(stream, address) as shared:
+        return evaluate(shared).to_dict(), used(since)
+
+
+def apart(folder: Path, address: str | None) -> tuple[dict[str, Any], Used]:
+    """Evaluate in a process of its own, whose memory is then known."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as process:
+        return process.submit(evaluated, str(folder), address).result()
+
+
+def furthest(one: Any, other: Any) -> float:
+    """Return the largest difference of two nested results, beside 1 and their size."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        return max((furthest(one[key], other[key]) for key in one), default=0.0)
+    if isinstance(one, list):
+        assert len(one) == len(other)
+        pairs = zip(one, other, strict=True)
+        return max((furthest(a, b) for a, b in pairs), default=0.0)
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) / max(1.0, abs(one)) if one != other else 0.0
+    assert one == other, (one, other)
+    return 0.0
+
+
+def compare(folder: Path) -> None:
+    here, _ = apart(folder, None)
+    with local_cluster(nanny=True) as cluster:
+        there, _ = apart(folder, cluster.address)
+    distance = furthest(json.loads(json.dumps(here)), json.loads(json.dumps(there)))
+    print(f"1,600,000 rows: cluster and local differ by {distance:.1e} (goal {EQUAL})")
+
+
+def time_workers(folder: Path, n_workers: int, n_rows: int) -> tuple[float, float]:
+    with local_cluster(n_workers, nanny=True) as cluster:
+        load = os.getloadavg()[0]
+        _, mine = apart(folder, cluster.address)
+        with Client(cluster.address, set_as_default=False) as client:
+            theirs = list(client.run(used).values())
+    peaks = ", ".join(f"{worker.gib:.2f}" for worker in theirs)
+    cpu_s = ", ".join(f"{worker.cpu_s:.0f}" for worker in theirs)
+    print(
+        f"{n_workers} of 2 GiB: {mine.seconds:.0f} s, {n_rows / mine.seconds:,.0f} rows"
+        f" a second; processor {cpu_s} s of workers, {mine.cpu_s:.0f} s of the client; "
+        f"peak {peaks} GiB of workers, {mine.gib:.2f} GiB of the client; load "
+        f"{load:.1f} before, {os.getloadavg()[0]:.1f} after",
+        flush=True,
+    )
+    return mine.seconds, max(worker.cpu_s for worker in theirs)
+
+
+def main() -> None:
+    millions = float(sys.argv[1]) if len(sys.argv) > 1 else MILLIONS
+    with tempfile.TemporaryDirectory() as folder:
+        compare(write(Path(folder) / "small", 800_000))
+        n_rows = int(millions * 1e6)
+        big = write(Path(folder) / "big", n_rows)
+        print(f"{2 * n_rows:,} rows x {CHANNELS}, {ATTACKS} attacks")
+        one, two = (time_workers(big, n, 2 * n_rows) for n in (1, 2))
+        print(f"two workers are {one[0] / two[0]:.2f} times as fast as one")
+        print(f"the busier of two has {one[1] / two[1]:.2f} times less to do")
+
+
+if __name__ == "__main__":
+    main()
