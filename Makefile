@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two test processes on two cores; more threads would only be in each other's way.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test test-all check bench clean
+.PHONY: demo test test-all test-browser check bench clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -22,6 +22,19 @@ test: .venv/ready  ## the default suite: minutes
 test-all: .venv/ready  ## everything, slow tests too
 	$(BIN)/python -m pytest -n 2
 
+# Debian's own browser; playwright's is not needed.
+.venv/browser: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[dev,browser]'
+	command -v chromium > /dev/null || { \
+		as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+		$$as_root apt-get update --quiet=2 && \
+		$$as_root apt-get install --yes --quiet=2 chromium; }
+	touch $@
+
+test-browser: .venv/browser  ## the report in a real browser
+	$(BIN)/python -m pytest tests/browser
+
 check: .venv/ready  ## lint, format, types, import direction
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -32,6 +45,7 @@ bench: .venv/ready  ## speed and memory, against what one would otherwise run
 	$(BIN)/python bench/core.py
 	$(BIN)/python bench/full.py
 	$(BIN)/python bench/scaling.py
+	$(BIN)/python bench/cluster.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/import_time.py
 	$(BIN)/python bench/diagnosis.py

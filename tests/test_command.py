@@ -36,8 +36,9 @@ def run(*arguments, **options):
 
 
 def evaluate(*arguments, out, **options):
-    """Run the command without intervals, which take time and change no file name."""
-    return run("evaluate", *arguments, "--no-intervals", "--out", out, **options)
+    """Run the command without intervals and report, which take time."""
+    less = ("--no-intervals", "--no-report")
+    return run("evaluate", *arguments, *less, "--out", out, **options)
 
 
 def succeeded(result):

@@ -2,6 +2,7 @@
 
 from sightline._version import __version__
 from sightline.alarms import QuantileRule
+from sightline.blockwise import on_cluster
 from sightline.comparison import Comparison, compare
 from sightline.detectors import (
     Detector,
@@ -25,6 +26,7 @@ from sightline.exporting import export_stream
 from sightline.progress import progress_bar
 from sightline.recording import Recording, Tag
 from sightline.reference import Reference, fit_reference
+from sightline.report import write_report
 from sightline.segments import Attack, Segment
 from sightline.storage import (
     read_evaluation,
@@ -35,6 +37,7 @@ from sightline.storage import (
     write_stream,
 )
 from sightline.stream import ResidualStream
+from sightline.study import StudyPlan, plan_of, read_plan, run_study
 from sightline.testbeds import (
     Testbed,
     inspect_testbed,
@@ -42,6 +45,7 @@ from sightline.testbeds import (
     open_testbed,
 )
 from sightline.walk import evaluate
+from sightline.writeup import write_up
 
 __all__ = [
     "Attack",
@@ -58,6 +62,7 @@ __all__ = [
     "Segment",
     "SightlineError",
     "StreamError",
+    "StudyPlan",
     "Tag",
     "Testbed",
     "TrainingError",
@@ -75,12 +80,18 @@ __all__ = [
     "list_testbeds",
     "load_detector",
     "make_detector",
+    "on_cluster",
     "open_testbed",
+    "plan_of",
     "progress_bar",
     "read_evaluation",
+    "read_plan",
     "read_results",
     "read_stream",
     "read_tables",
+    "run_study",
+    "write_report",
     "write_results",
     "write_stream",
+    "write_up",
 ]

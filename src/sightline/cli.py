@@ -1,6 +1,7 @@
 """The command line: parse, call one function, print."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Annotated
 import typer
 
 from sightline._version import __version__
+from sightline.blockwise import on_cluster
 from sightline.comparison import compare
 from sightline.detector_commands import list_command as detectors_command
 from sightline.errors import FileError, naming
+from sightline.report_commands import report_beside, report_command
 from sightline.shell import bar, console, door
 from sightline.storage import (
     check_out,
@@ -24,6 +27,7 @@ from sightline.storage import (
     write_results,
 )
 from sightline.stream import ResidualStream
+from sightline.study_commands import demo_command, run_command, study_command
 from sightline.terminal import comparison, summary
 from sightline.testbed_commands import (
     inspect_command,
@@ -31,6 +35,7 @@ from sightline.testbed_commands import (
     simulate_command,
 )
 from sightline.walk import evaluate
+from sightline.writeup import write_up
 
 app = typer.Typer(
     help="What an anomaly detector can see, before any alarm rule is chosen.",
@@ -44,6 +49,10 @@ app.command("testbeds")(list_command)
 app.command("inspect")(inspect_command)
 app.command("simulate")(simulate_command)
 app.command("detectors")(detectors_command)
+app.command("run")(run_command)
+app.command("study")(study_command)
+app.command("demo")(demo_command)
+app.command("report")(report_command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -97,6 +106,13 @@ def evaluate_command(
     detector: Annotated[
         str | None, typer.Option(help="Detector to take from an IPAL folder.")
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Dask scheduler whose workers read the Parquet folders.",
+        ),
+    ] = None,
     guard: Annotated[
         int, typer.Option(min=0, help="Rows after each attack to leave out.")
     ] = 0,
@@ -107,6 +123,9 @@ def evaluate_command(
     no_diagnosis: Annotated[
         bool,
         typer.Option("--no-diagnosis", help="Leave out why each attack was missed."),
+    ] = False,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Leave out report.html.")
     ] = False,
     drop_nonfinite: Annotated[
         bool, typer.Option("--drop-nonfinite", help="Drop rows with nan or infinity.")
@@ -142,16 +161,16 @@ def evaluate_command(
                 with naming(source.place):
                     if step is not None:
                         stream = stream.replace(step_s=step)
-                    evaluations.append(
-                        evaluate(
-                            stream,
+                    with _on(cluster, stream) as placed:
+                        evaluated = evaluate(
+                            placed,
                             guard=guard,
                             nonfinite="drop" if drop_nonfinite else "error",
                             intervals=not no_intervals,
                             diagnosis=not no_diagnosis,
                             progress=advance,
                         )
-                    )
+                evaluations.append(evaluated)
         write_results(evaluations, out, overwrite=overwrite)
         screen = console()
         screen.print(summary(evaluations))
@@ -163,6 +182,14 @@ def evaluate_command(
                 f"  {folder}/: evaluation.json, segments.csv, traces.npz",
                 soft_wrap=True,
             )
+        if not no_report:
+            report_beside(out)
+
+
+def _on(
+    cluster: str | None, stream: ResidualStream
+) -> AbstractContextManager[ResidualStream]:
+    return nullcontext(stream) if cluster is None else on_cluster(stream, cluster)
 
 
 @dataclass(frozen=True)
@@ -182,8 +209,16 @@ def compare_command(
     out: Annotated[
         Path | None, typer.Option(help="File for all figures, as JSON.")
     ] = None,
+    write_up_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-up",
+            metavar="DIR",
+            help="Folder for the paper's tables, figures and findings of this study.",
+        ),
+    ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier file.")
+        bool, typer.Option("--overwrite", help="Replace an earlier file or write-up.")
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show where an error came from.")
@@ -192,10 +227,20 @@ def compare_command(
     """Lay results side by side: differences, agreement, does a ranking transfer."""
     with door(debug=debug):
         with bar("Comparing") as advance:
-            compared = compare(read_results(folders), progress=advance)
+            results = read_results(folders)
+            compared = compare(results, progress=advance)
         if out is not None:
             write_json(compared.to_dict(), out, overwrite=overwrite)
-        console().print(comparison(compared))
+        told: list[str] = []
+        if write_up_to is not None:
+            made = write_up(
+                results, write_up_to, overwrite=overwrite, comparison=compared
+            )
+            told = [*made.notices, f"{len(made.files)} files are in {write_up_to}."]
+        screen = console()
+        screen.print(comparison(compared))
+        for notice in told:
+            screen.print(f"- {notice}", soft_wrap=True)
 
 
 def _by_name(streams: list[Path], detector: str | None) -> dict[str, _Source]:

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.checks import Floats, Ints, Labels
 from sightline.metrics.drift import Drift
@@ -63,6 +64,9 @@ class Traces:
     `segment_d_ms` where an attack only shifts the mean (the paper's identity figure).
     Attacks of one length share their matched windows: those of attack i are
     ``matched_bounds[k]`` to ``matched_bounds[k + 1]`` with ``k = segment_group[i]``.
+
+    ``excerpt_*`` hold what is around each attack, ``episode_*`` each false alarm and
+    ``state_*`` the states of the plant they come in; see `sightline.excerpts`.
     """
 
     train_energy: Floats
@@ -79,6 +83,23 @@ class Traces:
     matched_d_full: Floats
     matched_starts: Ints
     matched_bounds: Ints
+    channel_names: npt.NDArray[np.str_] | None = None
+    telemetry_names: npt.NDArray[np.str_] | None = None
+    excerpt_rows: Ints | None = None
+    excerpt_columns: Ints | None = None
+    excerpt_channels: Ints | None = None
+    excerpt_telemetry: Ints | None = None
+    excerpt_contributions: npt.NDArray[np.float32] | None = None
+    excerpt_signals: npt.NDArray[np.float32] | None = None
+    episode_rule: Ints | None = None
+    episode_start: Ints | None = None
+    episode_length: Ints | None = None
+    episode_channel: Ints | None = None
+    own_first_alarm: Ints | None = None
+    state_channel: Ints | None = None
+    state_value: npt.NDArray[np.float32] | None = None
+    state_time_share: npt.NDArray[np.float32] | None = None
+    state_alarm_share: npt.NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

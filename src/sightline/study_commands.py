@@ -13,6 +13,7 @@ from sightline.errors import StreamError
 from sightline.shell import console, door
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
     from sightline.study import StudyPlan
@@ -151,6 +152,7 @@ def _carry_out(
     from sightline.study import run_study
     from sightline.study_tables import study_summary
 
+    told: "RenderableType"
     with _screen() as shown:
         if dry_run:
             told = _cells(plan, Path(out / "cache" if cache is None else cache), shown)

@@ -19,6 +19,7 @@ from sightline.evaluation import (
     StreamFacts,
     Traces,
 )
+from sightline.excerpts import OWN, P99, excerpts_of
 from sightline.metrics.drift import measure_drift
 from sightline.metrics.probe import judge_alarms
 from sightline.metrics.quality import (
@@ -39,10 +40,11 @@ from sightline.metrics.ranking import (
 )
 from sightline.metrics.segment import measure_segments
 from sightline.metrics.windows import (
-    WindowCollector,
     WindowEnergies,
+    WindowWatch,
     measure_windows,
     plan_windows,
+    windows_of_parts,
 )
 from sightline.nonfinite import drop_nonfinite
 from sightline.reference import crossfit_excess
@@ -124,15 +126,13 @@ def evaluate(
             f"A guard of {guard} rows leaves no normal test row: choose a smaller one."
         )
     plan = plan_windows(runs, labels, stream.test_breaks)
-    collector = WindowCollector(plan, stream.p)
     diagnosed = diagnosis and bool(attacks)
     track = Track(
         progress, stream, more_passes=passes_over_test(stream) if diagnosed else 0
     )
-    scored = score_stream(
-        stream, labels, estimator, collector if attacks else None, track
-    )
-    windows = collector.energies()
+    watch = WindowWatch(plan, stream.p, stream.test.n_rows) if attacks else None
+    scored = score_stream(stream, labels, estimator, watch, track)
+    windows = windows_of_parts(plan, stream.p, scored.test.watched if attacks else ())
     energy = scored.test.energy
     normal_sorted = np.sort(energy[labels == NORMAL])
     ranks = rank_attacks(energy[labels == ATTACK], normal_sorted)
@@ -165,6 +165,7 @@ def evaluate(
         train_mean=scored.train_mean,
         step_s=stream.step_s,
     )
+    traces = _traces(stream, labels, scored, ranks, windows)
     evaluation = Evaluation(
         stream=_facts(stream, labels, attacks),
         reference=_reference_facts(scored, labels),
@@ -183,7 +184,7 @@ def evaluate(
         dropped_rows=dropped,
         notices=stream.notices,
         provenance=_provenance(stream),
-        traces=_traces(stream, labels, scored, ranks, windows),
+        traces=traces,
     )
     if diagnosed:
         found = diagnose(
@@ -214,7 +215,20 @@ def evaluate(
             seed=seed,
             progress=progress and partial(progress, "Drawing intervals"),
         )
-    return replace(evaluation, notices=(*stream.notices, *remarks(evaluation)))
+    own = {} if stream.alarms is None else {OWN: stream.alarms == 1}
+    shown = excerpts_of(
+        stream,
+        labels,
+        evaluation.segments,
+        energy,
+        scored.reference,
+        {P99: is_alarm} | own,
+    )
+    return replace(
+        evaluation,
+        notices=(*stream.notices, *remarks(evaluation)),
+        traces=replace(traces, **shown),
+    )
 
 
 def _settle_nonfinite(

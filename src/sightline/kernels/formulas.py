@@ -22,7 +22,8 @@ _ROUNDING = 1e-13
 _NEARER = 1.0 + 1e-10
 
 
-@njit(cache=True)
+# Not cached: it is to be merged into its callers.
+@njit()
 def _keep(error: float, i: int, j: int, k: int, best: Floats, sets: Sets) -> None:
     """File a candidate by its error; equals stay behind those that came before."""
     place = len(best) - 1

@@ -15,9 +15,11 @@ SUB_ROWS = 32
 # Beyond this spread of eigenvalues the smallest have no digits left.
 ABSORBED = 1e10
 _RELAXED = {"reassoc", "contract", "nsz"}
+# Only what is called from outside is cached. A part found compiled already would not
+# be merged into its caller, whose last digits would then depend on who ran before.
 
 
-@njit(cache=True, fastmath=_RELAXED)
+@njit(fastmath=_RELAXED)
 def merge_moments(
     count: float,
     mean: Floats,
@@ -45,7 +47,7 @@ def merge_moments(
     return total
 
 
-@njit(cache=True, fastmath=_RELAXED)
+@njit(fastmath=_RELAXED)
 def _cell(
     rows: Floats,
     first: int,
@@ -119,7 +121,7 @@ def _cell(
                 second[i, j] += product[i, j]
 
 
-@njit(cache=True)
+@njit()
 def _prepare(
     rows: Floats,
     sub_mean: Floats,
@@ -242,7 +244,7 @@ def take_block(
             t = end
 
 
-@njit(cache=True)
+@njit()
 def energies_of_window(
     length: int, mean: Floats, second: Floats, work: Floats
 ) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -158,6 +159,23 @@ def write_results(
             _write_folder(evaluation, folder / name)
         rows.sort(key=lambda row: str(row["result"]))
         _write_csv(rows, folder / "summary.csv")
+
+
+def gather_results(folders: Sequence[Path], out: Path) -> None:
+    """Copy result folders below another, and write a summary over all it then holds."""
+    names = [folder.name for folder in folders]
+    rows = [
+        _summary_row(path.parent.name, read_evaluation(path))
+        for path in _others(out, names)
+    ]
+    rows += [_summary_row(folder.name, read_evaluation(folder)) for folder in folders]
+    if not rows:
+        return
+    with staged_folder(out) as partial:
+        for folder in folders:
+            shutil.copytree(folder, partial / folder.name)
+        rows.sort(key=lambda row: str(row["result"]))
+        _write_csv(rows, partial / "summary.csv")
 
 
 def _write_folder(evaluation: Evaluation, folder: Path) -> None:
@@ -329,8 +347,12 @@ def _write_traces(traces: Traces, path: Path) -> None:
         "matched_starts": traces.matched_starts,
         "matched_bounds": traces.matched_bounds,
     }
-    if traces.test_time is not None:
-        arrays["test_time"] = traces.test_time
+    # Whatever else there is: time stamps, and excerpts for pictures.
+    arrays |= {
+        name: values
+        for name, values in vars(traces).items()
+        if name not in arrays and values is not None
+    }
     np.savez(path, allow_pickle=False, **arrays)
 
 

@@ -1,0 +1,156 @@
+/* Energy through time, one row for each detector, all on one time axis. */
+const energyView = { range: null, timer: 0 };
+
+function moments(entry) {
+  const last = entry.energy.n - 1;
+  return [timeAt(entry.clock, 0), timeAt(entry.clock, last)];
+}
+
+function wholeRange(entries) {
+  const ends = entries.map(moments);
+  return [Math.min(...ends.map((e) => e[0])), Math.max(...ends.map((e) => e[1]))];
+}
+
+/* The part of a trace in view, as many points as the screen can show. */
+function energyPoints(entry, range, nColumns) {
+  const from = Math.max(0, Math.floor(rowAt(entry.clock, range[0])) - 1);
+  const to = Math.min(entry.energy.n, Math.ceil(rowAt(entry.clock, range[1])) + 2);
+  const rows = thinned(entry.levels, from, to, nColumns);
+  const x = [], y = [];
+  let k = upperBound(entry.breaks, from);
+  for (const row of rows) {
+    if (k < entry.breaks.length && row >= entry.breaks[k]) {
+      x.push(null); y.push(null);
+      while (k < entry.breaks.length && row >= entry.breaks[k]) k++;
+    }
+    x.push(timeAt(entry.clock, row));
+    y.push(energyAt(entry, row));
+  }
+  return { x, y };
+}
+
+/* Log bounds that a few rows next to zero do not stretch. */
+function energyBounds(entry) {
+  const n = entry.energy.n, sample = [];
+  for (let i = 0; i < 2000; i++) sample.push(entry.levels[Math.floor((i * n) / 2000)]);
+  sample.sort((a, b) => a - b);
+  const { low, high, levels } = entry.energy;
+  const bottom = low + (sample[10] / levels) * (high - low);
+  const top = Math.max(high, Math.log10(entry.tau99 || 1));
+  return [Math.min(bottom, Math.log10(Math.max(entry.train_mean, 1e-9))) - 0.1, top];
+}
+
+const SPAN_TITLES = { date: "", hours: "hours from the start", row: "row" };
+const columnsOf = (place) => Math.max(200, Math.floor((place.clientWidth || 900) - 70));
+
+function energyChart() {
+  const entries = here();
+  const place = byId("chart-energy");
+  const range = energyView.range || wholeRange(entries);
+  const each = entries.length > 2 ? 132 : 220, gap = 0.28;
+  const total = entries.length + gap * (entries.length - 1);
+  const kind = entries[0].clock.kind;
+  const made = layout({
+    height: Math.round(each * total + 60), dragmode: isNarrow() ? false : "zoom", hovermode: "closest",
+    margin: { l: 52, r: 12, t: 22, b: 36 }, shapes: [], annotations: [],
+    xaxis: axis(SPAN_TITLES[kind], {
+      type: kind === "date" ? "date" : "linear", range: range.slice(), fixedrange: false,
+      anchor: `y${entries.length > 1 ? entries.length : ""}`, showgrid: false, nticks: isNarrow() ? 4 : 10, tickangle: 0,
+    }),
+  });
+  const data = [];
+  entries.forEach((entry, i) => {
+    const y = i ? `y${i + 1}` : "y", name = i ? `yaxis${i + 1}` : "yaxis";
+    const [bottom, top] = energyBounds(entry);
+    const head = Math.max(0.18 * (top - bottom), 0.1);
+    made[name] = axis("", {
+      type: "log", range: [bottom, top + 1.6 * head], nticks: 4, exponentformat: "power",
+      domain: [1 - (i * (1 + gap) + 1) / total, 1 - (i * (1 + gap)) / total].map((v) => Math.min(Math.max(v, 0), 1)),
+    });
+    made.annotations.push({
+      text: `<b>${safe(entry.label)}</b>`, showarrow: false, xref: "paper", x: 0, xanchor: "left",
+      yref: `${y} domain`, y: 1, yanchor: "bottom", font: { size: 12.5 },
+    });
+    data.push({
+      ...energyPoints(entry, range, columnsOf(place)), type: "scatter", mode: "lines", yaxis: y,
+      line: { width: 1, color: colour("soft") }, hovertemplate: "energy %{y:.3g}<br>%{x}<extra></extra>", connectgaps: false,
+    });
+    made.shapes.push(...energyShapes(entry, y));
+    data.push(attackMarks(entry, y, 10 ** (top + 0.85 * head)));
+  });
+  return { data, layout: made };
+}
+
+function energyShapes(entry, y) {
+  const level = (value, name, dash) => ({
+    type: "line", xref: "paper", x0: 0, x1: 1, yref: y, y0: value, y1: value,
+    line: { color: colour(name), width: 1.3, dash },
+  });
+  const shapes = entry.attacks.map((attack) => ({
+    type: "rect", xref: "x", x0: timeAt(entry.clock, attack.start), x1: timeAt(entry.clock, attack.stop - 1),
+    yref: `${y} domain`, y0: 0, y1: 1, layer: "below", fillcolor: verdictColour(attack.verdict), opacity: 0.24,
+    line: { width: 1, color: verdictColour(attack.verdict) },
+  }));
+  if (entry.tau99 > 0) shapes.push(level(entry.tau99, "tau", "solid"));
+  if (entry.train_mean > 0) shapes.push(level(entry.train_mean, "train", "dot"));
+  if (entry.drift_floor > 0) shapes.push(level(entry.drift_floor, "floor", "dash"));
+  return shapes;
+}
+
+function attackMarks(entry, y, height) {
+  return {
+    type: "scatter", mode: "markers", yaxis: y, name: "attacks",
+    x: entry.attacks.map((a) => timeAt(entry.clock, (a.start + a.stop - 1) / 2)), y: entry.attacks.map(() => height),
+    customdata: entry.attacks.map((a) => a.key),
+    text: entry.attacks.map((a) => `attack ${safe(a.id)}: ${safe(a.verdict)}, in alarm ${Math.round(100 * a.coverage)}% of it`),
+    marker: {
+      size: 8, symbol: entry.attacks.map((a) => DATA.verdicts[a.verdict].marker),
+      color: entry.attacks.map((a) => verdictColour(a.verdict)),
+      line: { width: 1.5, color: entry.attacks.map((a) => verdictColour(a.verdict)) },
+    },
+    hovertemplate: "%{text}<extra></extra>",
+  };
+}
+
+const asMoment = (value) => (typeof value === "string" ? Date.parse(`${value.replace(" ", "T")}Z`) : value);
+
+function watchEnergy(place) {
+  if (place.dataset.watched) return;
+  place.dataset.watched = "yes";
+  place.on("plotly_relayout", (event) => {
+    const low = event["xaxis.range[0]"] ?? event["xaxis.range"]?.[0], high = event["xaxis.range[1]"] ?? event["xaxis.range"]?.[1];
+    if (low === undefined) return;
+    energyView.range = [asMoment(low), asMoment(high)];
+    clearTimeout(energyView.timer);
+    energyView.timer = setTimeout(refine, 30);
+  });
+  place.on("plotly_click", (event) => {
+    const key = event.points[0].customdata;
+    if (key) location.hash = `#${key}`;
+  });
+}
+
+/* Finer data for what is in view. */
+function refine() {
+  const place = byId("chart-energy");
+  const points = here().map((entry) => energyPoints(entry, energyView.range, columnsOf(place)));
+  Plotly.restyle(place, { x: points.map((p) => p.x), y: points.map((p) => p.y) }, points.map((_, i) => 2 * i));
+}
+
+function zoomEnergy(how) {
+  if (!charts.get("chart-energy").isDrawn) return;
+  const whole = wholeRange(here());
+  const [low, high] = energyView.range || whole;
+  const wide = high - low, middle = (low + high) / 2;
+  const ranges = {
+    in: [middle - wide / 4, middle + wide / 4], out: [middle - wide, middle + wide],
+    back: [low - wide / 2, high - wide / 2], on: [low + wide / 2, high + wide / 2], all: whole,
+  };
+  const range = ranges[how].map((v) => Math.min(Math.max(v, whole[0]), whole[1]));
+  if (range[1] > range[0]) Plotly.relayout("chart-energy", { "xaxis.range": range });
+}
+
+chart("chart-energy", energyChart, watchEnergy);
+for (const button of document.querySelectorAll("[data-zoom]")) {
+  button.addEventListener("click", () => zoomEnergy(button.dataset.zoom));
+}

@@ -1,0 +1,93 @@
+/* Where false alarms come from. */
+const originSelect = byId("origin-entry");
+
+function origin() {
+  const option = originSelect?.selectedOptions[0];
+  if (!option || Number(option.dataset.testbed) !== state.testbed) return null;
+  const cut = option.value.lastIndexOf("|");
+  const entry = DATA.entries.find((one) => one.key === option.value.slice(0, cut));
+  return entry?.false_alarms?.[Number(option.value.slice(cut + 1))] ?? null;
+}
+
+function originChart() {
+  const found = origin();
+  if (!found || !found.channels.length) return null;
+  const names = found.channels.map((c) => safe(c.channel));
+  return {
+    data: [{
+      type: "bar", orientation: "h", y: names, x: found.channels.map((c) => c.share), marker: { color: colour("train") },
+      text: found.channels.map((c) => `${percent(c.share)}`), textposition: "outside", cliponaxis: false, textfont: { color: colour("soft"), size: 11 },
+      customdata: found.channels.map((c) => [c.count, safe(c.stage ?? "–")]), hovertemplate: "%{y}, stage %{customdata[1]}<br>%{customdata[0]} false alarms<extra></extra>",
+    }],
+    layout: layout({
+      height: 90 + 25 * names.length, margin: { l: 70, r: 44, t: 8, b: 44 }, bargap: 0.35,
+      xaxis: axis("share of false alarms", { tickformat: ".0%", rangemode: "tozero", nticks: 5 }),
+      yaxis: axis("", { type: "category", autorange: "reversed", showgrid: false, tickfont: { size: 11.5, color: colour("ink") } }),
+    }),
+  };
+}
+
+function hoursChart() {
+  const found = origin();
+  if (!found || !found.hours) return null;
+  return {
+    data: [{ type: "bar", x: found.hours.map((_, h) => h), y: found.hours, marker: { color: colour("train") }, hovertemplate: "%{x}:00 to %{x}:59<br>%{y} false alarms<extra></extra>" }],
+    layout: layout({
+      height: 220, bargap: 0.25, margin: { l: 48, r: 12, t: 8, b: 44 },
+      xaxis: axis("hour they begin in", { tickvals: [0, 6, 12, 18, 23], showgrid: false }), yaxis: axis("false alarms", { rangemode: "tozero", nticks: 4 }),
+    }),
+  };
+}
+
+function showStates() {
+  const place = byId("origin-states");
+  if (!place) return;
+  place.replaceChildren();
+  const found = origin();
+  if (!found || !found.states.length) return;
+  place.append(element("h3", "", "By the plant's state"));
+  place.append(element("p", "quiet", "How often false alarms begin in a state, beside the time the plant spends in it; where the two differ most."));
+  const scroll = element("div", "scroll"), table = element("table", "plain states"), body = element("tbody"), head = element("tr");
+  scroll.tabIndex = 0;
+  scroll.setAttribute("role", "region");
+  scroll.setAttribute("aria-label", "False alarms by the plant's state");
+  for (const text of ["Channel", "State", "Time", "False alarms"]) {
+    const cell = element("th", text === "Time" || text === "False alarms" ? "num" : "", text);
+    cell.scope = "col";
+    head.append(cell);
+  }
+  const top = element("thead");
+  top.append(head);
+  for (const one of found.states) {
+    for (const s of one.states) {
+      const row = element("tr");
+      row.append(element("td", "", one.channel), element("td", "", s.value), element("td", "num", s.time), element("td", "num", s.alarms));
+      body.append(row);
+    }
+  }
+  table.append(top, body);
+  scroll.append(table);
+  place.append(scroll);
+}
+
+function chooseOrigin() {
+  if (!originSelect) return;
+  let first = null;
+  for (const option of originSelect.options) {
+    const fits = Number(option.dataset.testbed) === state.testbed;
+    option.hidden = option.disabled = !fits;
+    if (fits && first === null) first = option;
+  }
+  const chosen = originSelect.selectedOptions[0];
+  if (!chosen || chosen.disabled) { if (first) originSelect.value = first.value; }
+  originSelect.closest(".tools").hidden = byId("origin-charts").hidden = first === null;
+}
+
+function showOrigin() {
+  for (const id of ["chart-origin", "chart-hours"]) if (charts.get(id).isDrawn) drawChart(id);
+  showStates();
+}
+
+chart("chart-origin", originChart);
+chart("chart-hours", hoursChart);
+originSelect?.addEventListener("change", showOrigin);

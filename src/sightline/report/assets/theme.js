@@ -1,0 +1,122 @@
+/* Colours, layouts and the list of charts. */
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+const state = { testbed: 0, printing: false };
+const testbeds = [...new Set(DATA.entries.map((entry) => entry.testbed))];
+const here = () => DATA.entries.filter((entry) => entry.testbed === testbeds[state.testbed]);
+
+/* Told apart by readers with any colour vision, and by their dashes as well. */
+const LINES = {
+  light: ["#332288", "#117733", "#b5479b", "#c4533f", "#2a9d8f", "#8a8420", "#882255", "#3f8fb5"],
+  dark: ["#a9b4ff", "#6fd58b", "#eea2e3", "#ff9d8a", "#6fe0d0", "#dede72", "#e58fb0", "#8fd3f5"],
+};
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px 2px", "2px 2px"];
+
+function isDark() {
+  if (state.printing) return false;
+  const chosen = document.documentElement.dataset.theme;
+  if (chosen) return chosen === "dark";
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/* A custom property as a colour that a chart understands. */
+const probe = document.body.appendChild(document.createElement("span"));
+probe.hidden = true;
+function colour(name) {
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+}
+const verdictColour = (word) => DATA.verdicts[word][isDark() ? "dark" : "light"];
+const lineColour = (i) => LINES[isDark() ? "dark" : "light"][i % 8];
+
+/* Charts read some HTML in their texts: names must not be taken for it. */
+function safe(text) {
+  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}
+
+const isNarrow = () => window.innerWidth < 640;
+
+function axis(title, more = {}) {
+  return {
+    title: { text: title, font: { size: 12, color: colour("soft") }, standoff: 8 },
+    gridcolor: colour("rule"), linecolor: colour("rule"), zeroline: false,
+    tickfont: { size: 11, color: colour("soft") }, automargin: true, fixedrange: true, ...more,
+  };
+}
+
+/* Decades where there are several of them, and what lies between where there are not. */
+function logAxis(title, values, more = {}) {
+  const known = values.filter((v) => v > 0 && Number.isFinite(v));
+  const wide = Math.log10(Math.max(...known) / Math.min(...known));
+  const step = wide > 6 ? { dtick: 2 } : wide > 1.6 ? { dtick: 1 } : { nticks: 6 };
+  return axis(title, { type: "log", exponentformat: "power", ...step, ...more });
+}
+
+function layout(more = {}) {
+  return {
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("ink") },
+    autosize: true, margin: { l: 48, r: 12, t: 8, b: 40 }, height: 340, showlegend: false, dragmode: false,
+    hoverlabel: {
+      bgcolor: colour("paper"), bordercolor: colour("rule"), align: "left",
+      font: { color: colour("ink"), size: 12, family: getComputedStyle(document.body).fontFamily },
+    },
+    legend: { orientation: "h", x: 0, y: -0.17, yanchor: "top", font: { size: 12 }, itemclick: false, itemdoubleclick: false },
+    ...more,
+  };
+}
+
+/* Pixels across a sheet of A4, and across a half of it. */
+const PRINTED = { whole: 676, half: 312 };
+const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false };
+
+/* Until then nothing can be drawn. */
+let chartsAreReady;
+const chartsReady = new Promise((done) => { chartsAreReady = done; });
+
+/* Each chart is a function from what is chosen to data and layout, or to nothing. */
+const charts = new Map();
+function chart(id, draw, then) {
+  if (byId(id)) charts.set(id, { draw, then, isDrawn: false });
+}
+
+function drawChart(id) {
+  const { draw, then } = charts.get(id);
+  const place = byId(id);
+  const spec = draw();
+  charts.get(id).isDrawn = true;
+  if (!spec) {
+    Plotly.purge(place);
+    place.style.height = "";
+    place.replaceChildren(Object.assign(document.createElement("p"), { className: "chart-empty", textContent: "Nothing to draw here." }));
+    return;
+  }
+  if (place.querySelector(".chart-empty")) place.replaceChildren();
+  place.style.height = `${spec.layout.height}px`;
+  // Before it prints, a browser lays the page out for the screen still.
+  if (state.printing) spec.layout.width = place.closest(".grid:not(.loose) > figure:not(.full)") ? PRINTED.half : PRINTED.whole;
+  Plotly.react(place, spec.data, spec.layout, { ...CONFIG, ...spec.config });
+  if (then) then(place);
+}
+
+function redrawCharts() {
+  for (const [id, known] of charts) if (known.isDrawn) drawChart(id);
+}
+
+/* What is in view first, the rest when there is time for it. */
+function drawWhenSeen() {
+  const waiting = new Set(charts.keys());
+  const draw = (id) => { if (waiting.delete(id)) drawChart(id); };
+  const watcher = new IntersectionObserver((seen) => {
+    for (const one of seen) if (one.isIntersecting) { watcher.unobserve(one.target); draw(one.target.id); }
+  }, { rootMargin: "300px" });
+  for (const id of waiting) watcher.observe(byId(id));
+  const idle = window.requestIdleCallback || ((f) => setTimeout(f, 50));
+  const next = () => {
+    const [id] = waiting;
+    if (id === undefined) { document.documentElement.dataset.drawn = "all"; performance.mark("drawn"); return; }
+    draw(id);
+    idle(next);
+  };
+  idle(next);
+}

@@ -1,0 +1,145 @@
+"""Results as a report shows them: one entry for a detector on a testbed."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sightline.evaluation import Evaluation
+from sightline.metrics.segment import SegmentRow
+from sightline.report.wording import slug
+from sightline.storage import Result
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One detector on one testbed: its seeds, of which the first is drawn."""
+
+    testbed: str
+    label: str
+    key: str
+    results: tuple[Result, ...]
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """What was measured, of the first seed."""
+        return self.results[0].evaluation
+
+    @property
+    def traces(self) -> dict[str, Any]:
+        """What pictures are made of, of the first seed."""
+        return self.results[0].traces
+
+    @cached_property
+    def train_mean(self) -> float:
+        """Mean train energy."""
+        return self.evaluation.compactness.p_eff / 2
+
+    @cached_property
+    def stages(self) -> dict[str, str]:
+        """The stage of each channel, where the stream brought groups."""
+        return stages_of(self.evaluation)
+
+
+def stages_of(evaluation: Evaluation) -> dict[str, str]:
+    """Return the stage of each channel, from the groups in the stream's meta."""
+    meta = (evaluation.provenance or {}).get("meta")
+    groups = meta.get("groups") if isinstance(meta, Mapping) else None
+    if not isinstance(groups, Mapping):
+        return {}
+    return {
+        str(member): str(name)
+        for name, members in groups.items()
+        if isinstance(members, Sequence) and not isinstance(members, str)
+        for member in members
+    }
+
+
+def entries_of(results: Sequence[Result]) -> list[Entry]:
+    """Group results by testbed and detector; who finds most comes first."""
+    grouped: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    for result in results:
+        grouped[result.testbed, _label(result)].append(result)
+    testbeds = list(dict.fromkeys(testbed for testbed, _ in grouped))
+    keys: set[str] = set()
+    entries = []
+    for (testbed, label), seeds in grouped.items():
+        key = _unique(f"{slug(testbed)}-{slug(label)}", keys)
+        ordered = sorted(seeds, key=lambda result: result.folder.name)
+        entries.append(Entry(testbed, label, key, tuple(ordered)))
+    return sorted(entries, key=lambda e: (testbeds.index(e.testbed), *_merit(e)))
+
+
+def _label(result: Result) -> str:
+    guard = result.evaluation.guard
+    return f"{result.detector} (guard {guard})" if guard else result.detector
+
+
+def _merit(entry: Entry) -> tuple[float, float, float]:
+    evaluation = entry.evaluation
+    alarms = evaluation.probe.false_alarms_per_day
+    if alarms is None:
+        alarms = float(evaluation.probe.false_positive_segments)
+    is_judged = any("own-rule" in (s.ladder or {}) for s in evaluation.segments)
+    n_found = found(evaluation, "own-rule" if is_judged else "detected")
+    return -n_found, -(evaluation.rank.roc_auc or 0.0), alarms
+
+
+def _unique(key: str, taken: set[str]) -> str:
+    """Return a key that nobody else has."""
+    name, n = key, 1
+    while name in taken:
+        n += 1
+        name = f"{key}-{n}"
+    taken.add(name)
+    return name
+
+
+def attack_keys(entry: Entry) -> list[str]:
+    """Return the link of each attack: unique, whatever the attacks are called."""
+    taken: set[str] = set()
+    return [
+        _unique(f"attack-{entry.key}-{slug(segment.id)}", taken)
+        for segment in entry.evaluation.segments
+    ]
+
+
+def is_found(segment: SegmentRow, rule: str = "detected") -> bool:
+    """Tell whether a rule's alarm stands out; without a diagnosis, whether it rang."""
+    rung = (segment.ladder or {}).get(rule)
+    if rung is not None:
+        return bool(rung["visible"])
+    if rule == "detected" and segment.verdict is None:
+        return bool(segment.hit)
+    return segment.verdict == rule
+
+
+def found(evaluation: Evaluation, rule: str = "detected") -> int:
+    """Count the attacks that a rule's alarm makes stand out from calm hours."""
+    return sum(is_found(segment, rule) for segment in evaluation.segments)
+
+
+def first_alarms(entry: Entry, rule: str) -> list[float]:
+    """Return the rows to the first alarm, of the attacks found."""
+    segments = entry.evaluation.segments
+    if rule == "detected":
+        rows = [segment.first_alarm for segment in segments]
+    else:
+        own = entry.traces.get("own_first_alarm")
+        if own is None or len(own) != len(segments):
+            return []
+        rows = [int(row) if row >= 0 else None for row in own]
+    return [
+        float(row)
+        for row, segment in zip(rows, segments, strict=True)
+        if row is not None and is_found(segment, rule)
+    ]
+
+
+def typical_delay(entry: Entry, rule: str) -> float | None:
+    """Return the median number of rows to the first alarm, of the attacks found."""
+    rows = first_alarms(entry, rule)
+    return float(np.median(rows)) if rows else None

@@ -1,0 +1,220 @@
+"""At a glance: what each detector found, in operator's words, and what to check."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sightline.evaluation import Evaluation
+from sightline.metrics.probe import AlarmMetrics
+from sightline.metrics.resampling import count_interval
+from sightline.report.entries import Entry, found, typical_delay
+from sightline.report.wording import (
+    DAGGER,
+    NOT_KNOWN,
+    number,
+    per_day,
+    score,
+    share,
+    span,
+    verdict_of,
+)
+from sightline.storage import Result
+
+OWN, P99 = "own-rule", "detected"
+RULES = {OWN: "own rule", P99: "p99 rule"}
+# Column, block and name of the paper's main table, and how it is written.
+PAPER: tuple[tuple[str, str, str, Callable[[float | None], str]], ...] = (
+    ("ROC-AUC", "rank", "roc_auc", score),
+    ("pAUC@1%", "rank", "pauc_1", score),
+    ("P_FULL", "windows", "p_full", score),
+    ("median D_FULL", "windows", "median_d_full", number),
+    ("D_drift", "drift", "d_drift", number),
+    ("robust", "drift", "d_drift_robust", number),
+    ("p_eff/p", "compactness", "compactness", score),
+    ("F1@p99", "probe", "f1", score),
+)
+
+
+def glance(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return one row for each entry: what an operator asks first."""
+    return [
+        {
+            "key": entry.key,
+            "testbed": entry.testbed,
+            "detector": entry.label,
+            "n_seeds": len(entry.results),
+            "rules": [_rule(entry, rule, alarms) for rule, alarms in _rules(entry)],
+            "verdicts": _verdicts(entry.evaluation),
+            "check": first_check(entry.evaluation),
+        }
+        for entry in entries
+    ]
+
+
+def _rules(entry: Entry) -> list[tuple[str, AlarmMetrics]]:
+    evaluation = entry.evaluation
+    p99 = [(P99, evaluation.probe)]
+    return p99 if evaluation.own_rule is None else [(OWN, evaluation.own_rule), *p99]
+
+
+def _rule(entry: Entry, rule: str, alarms: AlarmMetrics) -> dict[str, Any]:
+    """Return what one alarm rule did: found, false alarms a day, delay."""
+    evaluation = entry.evaluation
+    n = evaluation.stream.n_segments
+    judged = _is_judged(evaluation, rule)
+    k = found(evaluation, rule) if judged else int(alarms.hits or 0)
+    low, high = count_interval(k, n) if n else (0.0, 0.0)
+    false_alarms = alarms.false_alarms_per_day
+    return {
+        "rule": RULES[rule],
+        "found": k if n else None,
+        "n_attacks": n,
+        "found_text": f"{k} of {n}" if n else NOT_KNOWN,
+        "interval": f"{share(low / n)} to {share(high / n)}" if n else "",
+        "share": k / n if n else 0.0,
+        "low": low / n if n else 0.0,
+        "high": high / n if n else 0.0,
+        "hits": alarms.hits,
+        "is_judged": judged,
+        "seeds": _over_seeds(entry, rule) if n else "",
+        "false_alarms": f"{per_day(false_alarms)} a day"
+        if false_alarms is not None
+        else f"{alarms.false_positive_segments:,} in all",
+        "rate": share(alarms.false_alarm_rate),
+        "over_alarming": bool(alarms.over_alarming),
+        "delay": _delay(typical_delay(entry, rule), evaluation.stream.step_s),
+    }
+
+
+def _delay(rows: float | None, step_s: float | None) -> str:
+    return "at once" if rows == 0 else span(rows, step_s)
+
+
+def _is_judged(evaluation: Evaluation, rule: str) -> bool:
+    """Tell whether it is known that alarms stand out, not only that they rang."""
+    return any(rule in (segment.ladder or {}) for segment in evaluation.segments)
+
+
+def _over_seeds(entry: Entry, rule: str) -> str:
+    """Return the mean and range of attacks found, where there are several seeds."""
+    if len(entry.results) < 2:
+        return ""
+    counts = [found(result.evaluation, rule) for result in entry.results]
+    return (
+        f"mean {np.mean(counts):.1f}, {min(counts)} to {max(counts)} "
+        f"over {len(counts)} seeds"
+    )
+
+
+def _verdicts(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return how many attacks have each verdict, those that occur."""
+    counts = evaluation.verdict_counts or {}
+    total = sum(counts.values())
+    return [
+        {
+            "word": word,
+            "symbol": verdict_of(word).symbol,
+            "count": count,
+            "width": 100 * count / total,
+        }
+        for word, count in counts.items()
+        if count
+    ]
+
+
+def first_check(evaluation: Evaluation) -> str:
+    """Return the first thing to check with one detector, in one sentence."""
+    rule = evaluation.own_rule or evaluation.probe
+    advice = str((evaluation.diagnosis or {}).get("advice") or "")
+    if rule.over_alarming:
+        which = "Its own rule" if evaluation.own_rule else "The p99 limit"
+        start = (
+            f"{which} is in alarm {share(rule.false_alarm_rate)} of normal time, so an "
+            "alarm says little."
+        )
+        return f"{start} {advice}" if advice else f"{start} Check the limit first."
+    if advice:
+        return advice
+    if evaluation.stream.n_segments == 0:
+        return (
+            "No attack is labelled: check where false alarms come from, and whether "
+            "the reference is stable."
+        )
+    return "Evaluated without a diagnosis: evaluate again to learn what to check."
+
+
+def headline(entries: Sequence[Entry]) -> dict[str, Any] | None:
+    """Return what to check first of all: that of the detector which finds most."""
+    if not entries:
+        return None
+    best = entries[0]
+    return {
+        "detector": best.label,
+        "testbed": best.testbed,
+        "title": _title(best, is_one=len(entries) == 1),
+        "check": first_check(best.evaluation),
+    }
+
+
+def _title(best: Entry, *, is_one: bool) -> str:
+    """Return what the best detector finds, in a few words."""
+    evaluation = best.evaluation
+    n = evaluation.stream.n_segments
+    if n == 0:
+        return f"{best.label} on {best.testbed}"
+    rule = OWN if evaluation.own_rule and _is_judged(evaluation, OWN) else P99
+    k = found(evaluation, rule)
+    if k == 0 and not is_one:
+        return f"No attack on {best.testbed} is found; {best.label} comes nearest"
+    most = "" if is_one else ", the most of all"
+    return f"{best.label} finds {k} of {n} attacks on {best.testbed}{most}"
+
+
+def paper_table(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return the columns of the paper's main table, with intervals and floors."""
+    return {
+        "columns": [column for column, _, _, _ in PAPER],
+        "rows": [
+            {
+                "testbed": entry.testbed,
+                "detector": entry.label,
+                "p": entry.evaluation.stream.p,
+                "n_seeds": len(entry.results),
+                "cells": [_cell(entry, *column[1:]) for column in PAPER],
+            }
+            for entry in entries
+        ],
+    }
+
+
+def _value(result: Result, block: str, name: str) -> float | None:
+    value = getattr(getattr(result.evaluation, block), name, None)
+    return None if value is None else float(value)
+
+
+def _cell(
+    entry: Entry, block: str, name: str, written: Callable[[float | None], str]
+) -> dict[str, Any]:
+    """Return a figure of the first seed, and what is known of how far to trust it."""
+    evaluation = entry.evaluation
+    value = _value(entry.results[0], block, name)
+    interval = (evaluation.intervals or {}).get(name)
+    floor = (evaluation.floor or {}).get(name)
+    marked = name == "d_drift" and evaluation.drift.mean_dominated
+    known = [v for r in entry.results if (v := _value(r, block, name)) is not None]
+    several = len(entry.results) > 1 and bool(known)
+    return {
+        "key": f"{block}.{name}",
+        "value": value,
+        "text": written(value) + (DAGGER if marked else ""),
+        "interval": f"{written(interval[0])} to {written(interval[1])}"
+        if interval
+        else "",
+        "floor": f"chance {written(floor['value'])}" if floor else "",
+        "above_floor": None if floor is None else bool(floor["above_floor"]),
+        "seeds": f"mean {written(float(np.mean(known)))}, {written(min(known))} to "
+        f"{written(max(known))}"
+        if several
+        else "",
+    }

@@ -1,0 +1,230 @@
+"""The words, symbols, colours and number formats that the whole report shares."""
+
+import re
+from dataclasses import dataclass
+
+NOT_KNOWN = "\N{EN DASH}"
+DAGGER = "\N{DAGGER}"
+
+
+@dataclass(frozen=True)
+class VerdictStyle:
+    """How a verdict is shown: never by colour alone."""
+
+    word: str
+    symbol: str
+    marker: str
+    light: str
+    dark: str
+    meaning: str
+    repair: str
+
+
+# Okabe and Ito's colours, which readers with any colour vision tell apart; each
+# verdict has a symbol of its own as well.
+VERDICTS = {
+    style.word: style
+    for style in (
+        VerdictStyle(
+            "detected",
+            "\u25cf",
+            "circle",
+            "#00805d",
+            "#2cc79a",
+            "the p99 rule sees it, beside the calm hours around it",
+            "nothing to repair",
+        ),
+        VerdictStyle(
+            "threshold",
+            "\u25b2",
+            "triangle-up",
+            "#a86f00",
+            "#f0b429",
+            "the evidence ranks high; the limit from training does not extract it",
+            "recalibrate the limit",
+        ),
+        VerdictStyle(
+            "sequential",
+            "\u2261",
+            "hash-open",
+            "#2c7fb0",
+            "#66c2f0",
+            "single points do not stand out, their accumulation does",
+            "accumulate energy over time (EWMA, CUSUM)",
+        ),
+        VerdictStyle(
+            "drift",
+            "\u25e2",
+            "triangle-se",
+            "#c04f00",
+            "#ff8a4c",
+            "the evidence appears once the reference is fitted anew on calm test hours",
+            "stabilise or update the reference",
+        ),
+        VerdictStyle(
+            "diluted",
+            "\u25c6",
+            "diamond",
+            "#a8467e",
+            "#e58fc0",
+            "the evidence is in a few channels and drowns when all are pooled",
+            "score a smaller space by itself",
+        ),
+        VerdictStyle(
+            "quiet",
+            "\u25bd",
+            "triangle-down-open",
+            "#0062a3",
+            "#7fb2ff",
+            "less energy than normal: signals frozen or replayed",
+            "alarm on too little movement as well",
+        ),
+        VerdictStyle(
+            "undecided",
+            "?",
+            "star",
+            "#6b6b6b",
+            "#a8a8a8",
+            "too few calm windows to judge",
+            "record more calm hours",
+        ),
+        VerdictStyle(
+            "weak-evidence",
+            "\u25cb",
+            "circle-open",
+            "#3d3d3d",
+            "#d0d0d0",
+            "no repair shows it; the telemetry moves, or was not given",
+            "a better model of the plant",
+        ),
+        VerdictStyle(
+            "not-in-telemetry",
+            "\u00d7",
+            "x-thin",
+            "#707070",
+            "#9a9a9a",
+            "no repair shows it, and the measured telemetry itself does not move",
+            "nothing to see in this telemetry",
+        ),
+        VerdictStyle(
+            "not-diagnosed",
+            "\u00b7",
+            "circle-dot",
+            "#6b6b6b",
+            "#a8a8a8",
+            "evaluated without a diagnosis",
+            "evaluate again without --no-diagnosis",
+        ),
+    )
+}
+# The rungs of the ladder, in its order.
+RUNGS = {
+    "own-rule": "Your own rule, as it runs today",
+    "detected": "The p99 limit from training",
+    "recalibrate": "Limit set anew on calm hours",
+    "rereference": "Reference fitted anew on calm hours",
+    "refocus": "A smaller space by itself",
+    "accumulate": "Accumulated over time",
+    "quiet": "Alarm on too little movement",
+    "telemetry": "The telemetry itself",
+}
+
+
+def verdict_of(word: str | None) -> VerdictStyle:
+    """Return how a verdict is shown."""
+    return VERDICTS.get(word or "not-diagnosed", VERDICTS["not-diagnosed"])
+
+
+def share(value: float | None, digits: int = 0) -> str:
+    """Return a share in per cent.
+
+    Examples
+    --------
+    >>> share(0.624), share(0.004), share(None) == NOT_KNOWN
+    ('62%', '<1%', True)
+    """
+    if value is None:
+        return NOT_KNOWN
+    if digits == 0 and 0 < value < 0.005:
+        return "<1%"
+    return f"{value:.{digits}%}"
+
+
+def score(value: float | None) -> str:
+    """Return a figure between 0 and 1 as papers print it."""
+    return NOT_KNOWN if value is None else f"{value:.3f}".replace("-", "\u2212")
+
+
+def number(value: float | None) -> str:
+    """Return a number of any size with three figures.
+
+    Examples
+    --------
+    >>> number(0.01234), number(1234.5), number(2.5e7)
+    ('0.0123', '1,234', '2.5\u00d710\u2077')
+    """
+    if value is None:
+        return NOT_KNOWN
+    size = abs(value)
+    if size >= 1e6 or 0 < size < 1e-3:
+        mantissa, power = f"{value:.1e}".split("e")
+        text = f"{mantissa}\u00d710{raised(int(power))}"
+    elif size >= 1000:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.3g}"
+    return text.replace("-", "\u2212")
+
+
+_RAISED = str.maketrans(
+    "-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
+)
+
+
+def raised(power: int) -> str:
+    """Return a whole number as an exponent."""
+    return str(power).translate(_RAISED)
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time span in the unit one would say it in.
+
+    Examples
+    --------
+    >>> duration(42), duration(600), duration(9000), duration(400_000)
+    ('42 s', '10 min', '2.5 h', '4.6 days')
+    """
+    if seconds is None:
+        return NOT_KNOWN
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 172_800:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86_400:.1f} days"
+
+
+def span(rows: float | None, step_s: float | None) -> str:
+    """Return a number of rows as time where the step is known."""
+    if rows is None:
+        return NOT_KNOWN
+    return f"{rows:,.0f} rows" if step_s is None else duration(rows * step_s)
+
+
+def per_day(value: float | None) -> str:
+    """Return a rate a day."""
+    if value is None:
+        return NOT_KNOWN
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def slug(text: str) -> str:
+    """Return text as a part of a link: letters, digits and hyphens.
+
+    Examples
+    --------
+    >>> slug("SWaT A1/<b>")
+    'swat-a1-b'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"

@@ -1,0 +1,75 @@
+"""A report on disk: the page, and beside it figures for papers and slides."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sightline.atomic import staged_file
+from sightline.errors import FileError
+from sightline.report.entries import entries_of
+from sightline.report.redaction import redacted
+from sightline.storage import Result, read_results
+
+
+def write_report(
+    results: Sequence[Result | str | Path] | str | Path,
+    path: str | Path,
+    *,
+    redact: bool = False,
+    title: str | None = None,
+    figures: bool = False,
+) -> Path:
+    """Write one stand-alone page that shows what each detector can see.
+
+    Parameters
+    ----------
+    results : path, or sequence of paths or Result
+        Folders that `write_results` wrote, or what `read_results` read from them.
+        Several results of one detector on one testbed are its seeds: the first is
+        drawn, figures come with the mean and the range of all.
+    path : path
+        The page to write, such as ``report.html``. It needs no network.
+    redact : bool
+        Whether to replace names of tags and stages by pseudonyms and to leave out
+        notes and telemetry, so that the page may leave the plant.
+    title : str, optional
+        What stands at the top.
+    figures : bool
+        Whether to write ``figures/*.svg`` and ``*.png`` beside the page as well.
+
+    Returns
+    -------
+    Path
+        Where the page is.
+
+    Raises
+    ------
+    FileError
+        Where there is no result, or the page cannot be written.
+    """
+    known = _known(results)
+    if not known:
+        raise FileError("There is no result to report on: evaluate a stream first.")
+    if redact:
+        known = redacted(known)
+    # Imported here so that what writes no report need not wait for it.
+    from sightline.report.page import render
+
+    path = Path(path)
+    entries = entries_of(known)
+    page = render(entries, redact=redact, title=title)
+    with staged_file(path) as partial:
+        # A name may hold what is not a character.
+        partial.write_text(page, encoding="utf-8", errors="backslashreplace")
+    if figures:
+        from sightline.report.print_figures import write_figures
+
+        write_figures(entries, path.parent / "figures")
+    return path
+
+
+def _known(results: Sequence[Result | str | Path] | str | Path) -> list[Result]:
+    given = [results] if isinstance(results, str | Path) else list(results)
+    known: list[Result] = []
+    for one in given:
+        known += [one] if isinstance(one, Result) else read_results([one])
+    return known

@@ -1,0 +1,84 @@
+"""A real browser; where there is none, these tests are skipped and say why."""
+
+import os
+import shutil
+
+import pytest
+from report.plant import write_plant
+
+from sightline import write_report
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE_MS = 60_000
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory):
+    folder = write_plant(tmp_path_factory.mktemp("browser") / "results")
+    return write_report(folder, folder / "report.html")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="needs playwright: make test-browser installs it"
+    )
+    if not CHROMIUM:
+        pytest.skip("needs chromium: make test-browser installs it")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser, report):
+    """Give a function that opens the report, from disk and without a network."""
+    opened = []
+
+    def opening(*, width=1280, height=900, dark=False, link="", touch=False):
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            offline=True,
+            has_touch=touch,
+        )
+        page = context.new_page()
+        page.faults = []
+        page.on(
+            "console",
+            lambda said: (
+                page.faults.append(said.text) if said.type == "error" else None
+            ),
+        )
+        page.on("pageerror", lambda error: page.faults.append(str(error)))
+        page.on("dialog", lambda box: (page.faults.append(box.message), box.dismiss()))
+        page.on(
+            "request",
+            lambda asked: (
+                page.faults.append(asked.url)
+                if not asked.url.startswith(("file:", "data:", "blob:"))
+                else None
+            ),
+        )
+        page.goto(f"{report.as_uri()}{link}")
+        page.wait_for_selector("html[data-drawn=all]", timeout=PATIENCE_MS)
+        page.wait_for_selector("html[data-ready=yes]", timeout=PATIENCE_MS)
+        opened.append((context, page))
+        return page
+
+    yield opening
+    for context, page in opened:
+        faults = page.faults
+        context.close()
+        assert faults == []

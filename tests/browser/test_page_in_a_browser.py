@@ -1,0 +1,338 @@
+"""The page as a reader has it: in a real browser, from disk, without a network."""
+
+import json
+
+import pytest
+from report.plant import NOTE, PLAIN, QUOTED, SCRIPT, SPANS
+
+SECTIONS = {
+    "glance": "table",
+    "energy": "#chart-energy svg",
+    "seen": "#chart-roc svg",
+    "stable": "#chart-spread svg",
+    "attacks": "#attack-table tr.attack",
+    "beside": "table.matrix",
+    "false-alarms": "#chart-origin svg",
+    "made": "dl.definitions",
+}
+CHARTS = (
+    "energy",
+    "roc",
+    "roc-low",
+    "auc-f1",
+    "windows",
+    "spread",
+    "quantiles",
+    "drift",
+    "origin",
+    "hours",
+)
+PHONE = {"width": 390, "height": 844}
+SHOWN = "#attack-table tr.attack:not([hidden])"
+
+
+def on_disk(report, detector, testbed="works"):
+    for path in sorted(report.parent.glob("*/evaluation.json")):
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if (known["stream"]["detector"], known["stream"]["testbed"]) == (
+            detector,
+            testbed,
+        ):
+            return known
+    raise LookupError(detector)
+
+
+def works(page):
+    """Choose the testbed with several detectors."""
+    options = page.locator("#testbed option").all_text_contents()
+    page.select_option("#testbed", label="works")
+    page.wait_for_timeout(300)
+    assert set(options) == {"works", "second"}
+
+
+def column(page, number):
+    return page.locator(f"{SHOWN} > :nth-child({number})").all_text_contents()
+
+
+def test_every_section_has_its_content_and_the_console_is_silent(open_page):
+    page = open_page()
+    works(page)
+    for section, content in SECTIONS.items():
+        assert page.locator(f"#{section}").is_visible()
+        assert page.locator(f"#{section}").locator(content).count() > 0
+    for name in CHARTS:
+        assert page.locator(f"#chart-{name} svg.main-svg").count() > 0, name
+
+
+def test_names_are_shown_and_not_run(open_page):
+    page = open_page(link="")
+    works(page)
+    page.locator(SHOWN, has_text="A<1>").locator(".open").first.click()
+    page.wait_for_selector(".detail .js-plotly-plot")
+    assert page.locator(".detail", has_text=NOTE).count() == 1
+    assert page.locator("#attack-table td.targets", has_text=SCRIPT).count() > 0
+    assert page.get_by_role("rowheader", name=QUOTED).count() > 0
+    assert page.locator("#chart-energy", has_text=QUOTED).count() == 1
+    assert page.locator(".detail", has_text=SCRIPT).count() >= 1
+    assert page.locator("img").count() == 0
+
+
+def test_numbers_in_the_page_are_those_on_disk(open_page, report):
+    page = open_page()
+    works(page)
+    page.locator("summary", has_text="The paper's columns").click()
+    for detector in (QUOTED, PLAIN, "mean"):
+        known = on_disk(report, detector)
+        row = page.locator("#paper tbody tr").filter(
+            has=page.get_by_role("rowheader", name=detector, exact=True),
+            has_text="works",
+        )
+        for cell in row.locator("[data-figure]").all():
+            block, name = cell.get_attribute("data-figure").split(".")
+            assert float(cell.get_attribute("data-value")) == pytest.approx(
+                known[block][name]
+            )
+        shown = page.locator(".glance tbody:visible").filter(
+            has=page.get_by_role("rowheader", name=detector)
+        )
+        counts = known["verdict_counts"]
+        found = counts["detected"] if counts else known["probe"]["hits"]
+        assert f"{found} of {len(SPANS)}" in shown.inner_text()
+    for segment in on_disk(report, PLAIN)["segments"]:
+        row = page.locator(SHOWN).filter(has_text=segment["id"]).filter(has_text=PLAIN)
+        assert float(row.get_attribute("data-coverage")) == segment["coverage"]
+        assert segment["verdict"] in row.inner_text()
+
+
+def test_the_table_sorts_both_ways(open_page):
+    page = open_page()
+    works(page)
+    button = page.locator("[data-sort=coverage]")
+    button.click()
+    read = "rows => rows.map(row => Number(row.dataset.coverage))"
+    rising = page.locator(SHOWN).evaluate_all(read)
+    assert rising == sorted(rising)
+    assert button.locator("xpath=..").get_attribute("aria-sort") == "ascending"
+    button.click()
+    falling = page.locator(SHOWN).evaluate_all(read)
+    assert falling == sorted(rising, reverse=True)
+    page.locator("[data-sort=detector]").click()
+    assert column(page, 2) == sorted(column(page, 2), key=str.lower)
+
+
+def test_the_table_filters_by_verdict_stage_and_detector(open_page, report):
+    page = open_page()
+    works(page)
+    assert page.locator(SHOWN).count() == 3 * len(SPANS)
+    page.select_option("#filter-detector", value=f"works-{PLAIN}")
+    assert set(column(page, 2)) == {PLAIN}
+    known = on_disk(report, PLAIN)
+    page.select_option("#filter-verdict", value="!detected")
+    missed = len(SPANS) - known["verdict_counts"]["detected"]
+    assert page.locator(SHOWN).count() == missed
+    assert page.locator("#attack-count").inner_text().startswith(str(missed))
+    page.select_option("#filter-verdict", value="")
+    page.select_option("#filter-stage", label="stage 2")
+    assert set(column(page, 4)) == {"stage 2"}
+
+
+def test_a_row_opens_to_its_picture_and_closes(open_page, report):
+    page = open_page()
+    works(page)
+    page.select_option("#filter-detector", value=f"works-{PLAIN}")
+    row = page.locator(SHOWN).first
+    button = row.locator(".open")
+    button.click()
+    detail = page.locator("tr.detail")
+    detail.locator("svg.main-svg").first.wait_for()
+    assert button.get_attribute("aria-expanded") == "true"
+    segment = on_disk(report, PLAIN)["segments"][0]
+    assert segment["sentence"] in detail.inner_text()
+    assert detail.locator(".rung").count() == len(segment["ladder"])
+    assert detail.locator(".hm").count() > 0
+    button.click()
+    assert page.locator("tr.detail").count() == 0
+
+
+def test_a_link_leads_to_its_row_and_can_be_copied(open_page):
+    page = open_page()
+    works(page)
+    row = page.locator(SHOWN).nth(4)
+    name = row.get_attribute("id")
+    row.locator(".copy").click()
+    row.locator(".copy", has_text="copied").wait_for()
+    assert page.url.endswith(f"#{name}")
+    other = open_page(link=f"#{name}")
+    target = other.locator(f'[id="{name}"]')
+    assert target.locator(".open").get_attribute("aria-expanded") == "true"
+    assert target.is_visible()
+    assert other.locator("tr.detail svg.main-svg").count() > 0
+
+
+def test_cells_of_the_matrix_lead_to_their_attacks(open_page):
+    page = open_page()
+    works(page)
+    cell = page.locator("table.matrix:visible td a").first
+    name = cell.get_attribute("href")[1:]
+    cell.click()
+    page.wait_for_selector(f'[id="{name}"].is-open')
+
+
+def test_zooming_shows_finer_data_for_all_detectors(open_page):
+    page = open_page()
+    works(page)
+    read = """() => document.getElementById('chart-energy').data
+      .filter(t => t.mode === 'lines').map(t => {
+        const x = t.x.filter(v => v !== null);
+        return [x[0], x[x.length - 1], x.length];
+      })"""
+    whole = page.evaluate(read)
+    for _ in range(3):
+        page.locator("[data-zoom=in]").click()
+        page.wait_for_timeout(250)
+    closer = page.evaluate(read)
+    assert len(whole) == len(closer) == 3
+    for (start, stop, _), (from_, to, _) in zip(whole, closer, strict=True):
+        assert from_ > start
+        assert to < stop
+    page.locator("[data-zoom=all]").click()
+    page.wait_for_timeout(250)
+    assert page.evaluate(read) == whole
+
+
+def test_thinning_in_the_page_keeps_every_peak(open_page):
+    page = open_page()
+    lost = page.evaluate(
+        """() => {
+          let lost = 0;
+          for (let trial = 0; trial < 200; trial++) {
+            const n = 1 + Math.floor(Math.random() * 3000);
+            const columns = 1 + Math.floor(Math.random() * 90);
+            const values = Uint16Array.from({length: n}, () => Math.random() * 4095);
+            const rows = Array.from(window.sightline.thinned(values, 0, n, columns));
+            if (rows.some((row, i) => i && row <= rows[i - 1])) lost++;
+            for (let c = 0; c < columns; c++) {
+              const a = Math.floor(c * n / columns);
+              const b = Math.floor((c + 1) * n / columns);
+              if (b <= a) continue;
+              const all = Array.from(values.slice(a, b));
+              const kept = rows.filter(r => r >= a && r < b).map(r => values[r]);
+              if (Math.max(...all) !== Math.max(...kept)) lost++;
+              if (Math.min(...all) !== Math.min(...kept)) lost++;
+            }
+          }
+          return lost;
+        }"""
+    )
+    assert lost == 0
+
+
+def test_the_theme_can_be_switched(open_page):
+    page = open_page(dark=True)
+    read = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(read)
+    page.locator("#theme").click()
+    light = page.evaluate(read)
+    assert sum(map(int, dark[4:-1].split(","))) < 200
+    assert sum(map(int, light[4:-1].split(","))) > 600
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", [PHONE, {"width": 1024, "height": 800}])
+def test_nothing_overflows_or_overlaps(open_page, size, dark):
+    page = open_page(**size, dark=dark)
+    works(page)
+    page.locator(f"{SHOWN} .open").first.click()
+    page.wait_for_selector("tr.detail svg.main-svg")
+    wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wider <= 0
+    overlaps = page.evaluate(
+        """() => {
+          const kinds = ['main h2', 'main h3', 'main > section > p', '.scroll',
+            '.chart', '.callout', '.tools', 'figure'];
+          const parts = [...document.querySelectorAll(kinds.join(','))].filter(
+            e => e.checkVisibility() && e.getBoundingClientRect().height > 0);
+          const called = e => e.id || e.className || e.textContent;
+          const found = [];
+          for (const a of parts) for (const b of parts) {
+            if (a === b || a.contains(b) || b.contains(a)) continue;
+            const [p, q] = [a.getBoundingClientRect(), b.getBoundingClientRect()];
+            const x = Math.min(p.right, q.right) - Math.max(p.left, q.left);
+            const y = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
+            if (x > 2 && y > 2) found.push([called(a), called(b)]);
+          }
+          return found;
+        }"""
+    )
+    assert overlaps == []
+    # A chart's drawing stays within its place.
+    spills = page.evaluate(
+        """() => [...document.querySelectorAll('.chart')].filter(e => {
+          const height = part => part.getBoundingClientRect().height;
+          const svg = e.querySelector('.main-svg');
+          return svg && height(svg) > height(e) + 2;
+        }).map(e => e.id)"""
+    )
+    assert spills == []
+
+
+def test_the_keyboard_reaches_every_control(open_page):
+    page = open_page()
+    works(page)
+    wanted = page.evaluate(
+        """() => {
+          const kinds = 'a[href], button, select, summary, [tabindex="0"]';
+          const all = [...document.querySelectorAll(kinds)];
+          const open = all.filter(e => e.checkVisibility() && !e.disabled);
+          open.forEach((e, i) => { e.dataset.reach = i; });
+          document.activeElement.blur();
+          return open.length;
+        }"""
+    )
+    reached = set()
+    for _ in range(wanted + 20):
+        page.keyboard.press("Tab")
+        at = page.evaluate("document.activeElement?.dataset?.reach ?? null")
+        if at is not None:
+            reached.add(at)
+    assert len(reached) == wanted
+    button = page.locator(f"{SHOWN} .open").first
+    button.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("tr.detail svg.main-svg")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_no_serious_fault(open_page, dark):
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright",
+        reason="needs axe-playwright-python: make test-browser installs it",
+    )
+    page = open_page(dark=dark)
+    works(page)
+    page.locator(f"{SHOWN} .open").first.click()
+    page.wait_for_selector("tr.detail svg.main-svg")
+    page.locator("summary", has_text="The paper's columns").click()
+    found = axe.Axe().run(page).response["violations"]
+    serious = [
+        (fault["id"], [node["html"][:200] for node in fault["nodes"][:4]])
+        for fault in found
+        if fault["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+def test_the_other_testbed_can_be_chosen(open_page):
+    page = open_page()
+    page.select_option("#testbed", label="second")
+    page.wait_for_timeout(300)
+    assert page.locator(SHOWN).count() == len(SPANS)
+    assert page.locator("#chart-energy").inner_text().count(PLAIN) == 1
+
+
+def test_the_page_prints(open_page, tmp_path):
+    page = open_page(dark=True)
+    works(page)
+    path = tmp_path / "report.pdf"
+    page.pdf(path=path, prefer_css_page_size=True)
+    assert path.stat().st_size > 50_000

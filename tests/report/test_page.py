@@ -1,0 +1,260 @@
+"""The page as text: whole, escaped, redacted, small, and made from old folders too."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from report.plant import CHANNELS, NOTE, QUOTED, SCRIPT, evaluations
+from typer.testing import CliRunner
+
+from sightline import FileError, read_results, write_report, write_results
+from sightline.cli import app
+from sightline.report.page import for_script
+from sightline.report.redaction import Pseudonyms
+
+SECTIONS = (
+    "glance",
+    "energy",
+    "seen",
+    "stable",
+    "attacks",
+    "beside",
+    "false-alarms",
+    "made",
+)
+# 15 MB for five detectors on a testbed of the size of SWaT.
+MOST_BYTES = 15_000_000
+
+
+class Parsed(HTMLParser):
+    """The elements and the texts of a page, as a browser would see them."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.ids, self.tags, self.texts, self.attributes = [], [], [], []
+        self._in = None
+        self.scripts = {}
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        known = dict(attrs)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if "id" in known:
+            self.ids.append(known["id"])
+        self._in = (tag, known.get("id"))
+
+    def handle_data(self, data):
+        if self._in and self._in[0] in ("script", "style"):
+            self.scripts[self._in[1]] = self.scripts.get(self._in[1], "") + data
+        else:
+            self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(self.texts)
+
+
+def without_plotly(page):
+    """Return the page without the library, which is not ours to judge."""
+    return re.sub(r'(?s)(<script type="text/plain" id="plotly">).*?</script>', "", page)
+
+
+@pytest.fixture(scope="module")
+def page(results, tmp_path_factory):
+    path = write_report(results, tmp_path_factory.mktemp("page") / "report.html")
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def parsed(page):
+    return Parsed(without_plotly(page))
+
+
+def test_every_section_is_there_once(parsed):
+    assert [name for name in parsed.ids if name in SECTIONS] == list(SECTIONS)
+    assert len(set(parsed.ids)) == len(parsed.ids)
+
+
+def test_the_page_needs_no_network(parsed):
+    outside = [
+        (tag, name, value)
+        for tag, name, value in parsed.attributes
+        if name in ("src", "srcset", "href") and value and "//" in value
+    ]
+    assert outside == []
+
+
+def test_names_are_shown_and_not_run(page, parsed):
+    own = without_plotly(page)
+    assert SCRIPT in parsed.text
+    assert NOTE in parsed.text
+    assert QUOTED in parsed.text
+    assert "alert(1)" in own
+    assert "<script>alert" not in own
+    assert "<img" not in own
+    assert "img" not in parsed.tags
+    assert "b" not in [tag for tag in parsed.tags if tag == "x"]
+
+
+def test_data_in_the_page_cannot_end_their_script(parsed):
+    data = json.loads(parsed.scripts["data"])
+    assert QUOTED in [entry["label"] for entry in data["entries"]]
+    assert "<" not in parsed.scripts["data"]
+
+
+def test_signs_that_end_scripts_are_written_otherwise():
+    nasty = {"</script>": "<!-- \u2028 & \u2029"}
+    text = for_script(nasty)
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == nasty
+
+
+def test_the_same_results_give_the_same_page(results, page, tmp_path):
+    again = write_report(results, tmp_path / "report.html")
+    assert again.read_text(encoding="utf-8") == page
+
+
+def test_redaction_leaves_no_tag_note_or_telemetry(results, tmp_path):
+    path = write_report(results, tmp_path / "report.html", redact=True)
+    own = without_plotly(path.read_text(encoding="utf-8"))
+    parsed = Parsed(own)
+    data = parsed.scripts["data"]
+    for name in (*CHANNELS, "stage <1>", "stage 2", NOTE, "onerror"):
+        assert name not in parsed.text
+        assert json.dumps(name)[1:-1] not in data
+        assert for_script(name)[1:-1] not in data
+    assert "CH-002" in parsed.text
+    assert "STAGE-01" in parsed.text
+    details = json.loads(data)["entries"][0]["details"]
+    assert all(detail["picture"]["signals"] == [] for detail in details)
+    assert all(
+        rule["states"] == []
+        for entry in json.loads(data)["entries"]
+        for rule in entry["false_alarms"]
+    )
+
+
+def test_the_longest_name_is_replaced_first():
+    names = Pseudonyms(["LIT10", "LIT101"], ["P1"])
+    told = names.text("LIT101 and LIT10 (LIT101_max), 1% of P1")
+    assert told == "CH-002 and CH-001 (CH-002_max), 1% of STAGE-01"
+
+
+def test_names_that_are_numbers_do_not_change_numbers():
+    names = Pseudonyms(["0", "1"], [])
+    assert names.name("1") == "CH-002"
+    assert names.text("1% of 10") == "1% of 10"
+
+
+def test_a_folder_without_excerpts_gives_a_page_too(results, tmp_path):
+    old = [
+        replace(
+            result,
+            traces={
+                name: values
+                for name, values in result.traces.items()
+                if not name.startswith(
+                    ("excerpt_", "episode_", "state_", "channel_", "telemetry_", "own_")
+                )
+            },
+        )
+        for result in results
+    ]
+    page = write_report(old, tmp_path / "report.html").read_text(encoding="utf-8")
+    parsed = Parsed(without_plotly(page))
+    assert "older Sightline" in parsed.text
+    data = json.loads(parsed.scripts["data"])
+    assert all(d["picture"] is None for e in data["entries"] for d in e["details"])
+
+
+def test_a_record_without_attacks_gives_a_page_too(tmp_path):
+    from report.plant import stream
+
+    from sightline import evaluate
+
+    calm = stream("calm")
+    made = evaluate(
+        calm.replace(labels=np.zeros(calm.test.n_rows), segments=()), intervals=False
+    )
+    write_results([made], tmp_path / "results")
+    page = write_report(tmp_path / "results", tmp_path / "report.html", figures=True)
+    parsed = Parsed(without_plotly(page.read_text(encoding="utf-8")))
+    assert "No test row is labelled an attack." in parsed.text
+    assert "No attack is labelled" in parsed.text
+    assert (tmp_path / "figures" / "energy-through-time.svg").is_file()
+
+
+def test_nothing_to_report_on_is_an_error(tmp_path):
+    with pytest.raises(FileError, match="no result"):
+        write_report([], tmp_path / "report.html")
+    with pytest.raises(FileError, match="holds no evaluation"):
+        write_report(tmp_path, tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_five_detectors_on_a_large_testbed_fit_the_budget(tmp_path):
+    rng = np.random.default_rng(1)
+    n_rows = 450_000
+    base = evaluations()[1]
+    # The same attacks, in a record a hundred times as long, 36 pictures of 300 columns.
+    segments = tuple(base.segments[k % 6] for k in range(36))
+    channels = rng.integers(0, 6, (36, 6)).astype(np.int32)
+    large = []
+    for name in "abcde":
+        traces = replace(
+            base.traces,
+            test_energy=rng.chisquare(6, n_rows) * rng.lognormal(0, 1, n_rows),
+            labels=(np.arange(n_rows) % 9 == 0).astype(np.int8),
+            test_time=1.7e9 + np.arange(n_rows),
+            segment_d_full=np.ones(36),
+            segment_group=np.zeros(36, np.int64),
+            excerpt_rows=np.tile([0, 4000], (36, 1)),
+            excerpt_columns=np.full(36, 300),
+            excerpt_channels=channels,
+            excerpt_telemetry=channels,
+            excerpt_contributions=rng.lognormal(size=(36, 6, 300)).astype(np.float32),
+            excerpt_signals=rng.normal(size=(36, 6, 300, 3)).astype(np.float32),
+        )
+        stream = replace(base.stream, name=name, detector=name, n_test=n_rows)
+        large.append(replace(base, stream=stream, segments=segments, traces=traces))
+    write_results(large, tmp_path / "results")
+    path = write_report(tmp_path / "results", tmp_path / "report.html")
+    assert path.stat().st_size < MOST_BYTES
+
+
+def test_the_command_writes_a_page_and_figures_and_keeps_earlier_ones(folder, tmp_path):
+    results = tmp_path / "results"
+    shutil.copytree(folder, results)
+    done = CliRunner().invoke(app, ["report", str(results)])
+    assert done.exit_code == 0, done.output
+    assert (results / "report.html").is_file()
+    names = {path.name for path in (results / "figures").iterdir()}
+    for stem in ("energy-through-time", "roc", "attacks-by-detectors"):
+        assert {f"works-{stem}.svg", f"works-{stem}.png"} <= names
+    again = CliRunner().invoke(app, ["report", str(results), "--no-figures"])
+    assert again.exit_code == 1
+    assert "--overwrite" in again.output
+    wanted = tmp_path / "elsewhere" / "page.html"
+    redacted = [
+        "report",
+        str(results),
+        "--redact",
+        "--no-figures",
+        "--out",
+        str(wanted),
+    ]
+    assert CliRunner().invoke(app, redacted).exit_code == 0
+    assert "LIT101" not in without_plotly(wanted.read_text(encoding="utf-8"))
+
+
+def test_results_stay_readable_where_a_report_is_beside_them(folder, tmp_path):
+    results = tmp_path / "results"
+    shutil.copytree(folder, results)
+    before = len(read_results([results]))
+    write_report(results, results / "report.html", figures=True)
+    assert len(read_results([results])) == before
