@@ -12,9 +12,8 @@ export OPENBLAS_NUM_THREADS := 1
 		--constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-demo: .venv/ready  ## evaluate a residual stream whose properties are known
-	$(BIN)/python examples/known_stream.py build/demo/known.npz
-	$(BIN)/sightline evaluate build/demo/known.npz --out build/demo/result --overwrite
+demo: .venv/ready  ## five detectors and two baselines on a simulated plant: minutes
+	$(BIN)/sightline demo --out build/demo
 
 test: .venv/ready  ## the default suite: minutes
 	$(BIN)/python -m pytest -n 2 -m 'not slow'

@@ -322,7 +322,7 @@ class ToldBy:
 )
 def test_workers_that_lack_something_are_refused_at_once(answer, words):
     with refused("tcp://w:1", *words):
-        blockwise._check_workers(ToldBy(answer), "tcp://s:1", [])
+        blockwise.check_workers(ToldBy(answer), "tcp://s:1", [])
 
 
 def test_what_is_no_parquet_folder_is_refused():

@@ -72,8 +72,8 @@ def on_cluster(stream: ResidualStream, address: str) -> Iterator[ResidualStream]
     there = {
         name: _in_place(rows, name) for name, rows in tables.items() if rows is not None
     }
-    with _connected(address) as client:
-        _check_workers(client, address, [_files(rows) for rows in there.values()])
+    with connected(address) as client:
+        check_workers(client, address, [_files(rows) for rows in there.values()])
         runner = ClusterRunner(client, address)
         changes: dict[str, Any] = {
             name: _parted(rows, runner) for name, rows in there.items()
@@ -116,7 +116,7 @@ def _bounds(group_starts: Ints) -> Ints:
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[Any]:
+def connected(address: str) -> Iterator[Any]:
     """Give a client of the cluster, if somebody answers and somebody works."""
     distributed = require("distributed", extra="cluster", caller="A cluster")
     try:
@@ -149,7 +149,7 @@ async def _ask(rpc: Any, address: str) -> None:
         raise ValueError(f"it is the address of a {who['type']}")
 
 
-def _check_workers(client: Any, address: str, tables: Sequence[Sequence[Path]]) -> None:
+def check_workers(client: Any, address: str, tables: Sequence[Sequence[Path]]) -> None:
     """Refuse a cluster on which some worker lacks Sightline, or some file."""
     sizes = {str(path): _size(path) for files in tables for path in files}
 

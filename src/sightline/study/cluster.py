@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from sightline.blockwise import _check_workers as check_workers
-from sightline.blockwise import _connected as connected
+from sightline.blockwise import check_workers, connected
 from sightline.errors import FileError
 from sightline.files import brief
 from sightline.study.board import Board
