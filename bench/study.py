@@ -11,15 +11,27 @@ import tempfile
 import time
 from pathlib import Path
 
-from sightline.study import plan_of, run_study
+from sightline.study import StudyPlan, plan_of, run_study
 
-N_SEEDS = 12
+N_CELLS = 12
+
+
+def seconds_a_cell(plan: StudyPlan, out: Path, workers: int) -> float:
+    """Return the time from the first finished cell to the last, for each of them."""
+    ends: list[float] = []
+
+    def watch(board) -> None:
+        ended = sum(s.outcome is not None for s in board.standings.values())
+        ends.extend([time.perf_counter()] * (ended - len(ends)))
+
+    run_study(plan, out, workers=workers, watch=watch)
+    return (ends[-1] - ends[0]) / (N_CELLS - 1)
 
 
 def main() -> None:
     plan = plan_of(
         {
-            "seeds": list(range(N_SEEDS)),
+            "seeds": list(range(N_CELLS)),
             "testbeds": {"waterworks": {"quick": True}},
             "detectors": {"mean": {}},
             "evaluation": {"intervals": False, "diagnosis": False},
@@ -27,27 +39,12 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         for workers in (1, 2):
-            out = Path(folder) / str(workers)
-            first = None
-
-            def watch(board) -> None:
-                nonlocal first
-                ended = [s for s in board.standings.values() if s.outcome is not None]
-                if ended and first is None:
-                    first = time.perf_counter()
-                if len(ended) == N_SEEDS:
-                    seconds = time.perf_counter() - first
-                    print(
-                        f"{workers} processes: {seconds / (N_SEEDS - 1):.2f} s a cell "
-                        f"after the first (load {os.getloadavg()[0]:.1f})"
-                    )
-
-            run_study(plan, out, workers=workers, watch=watch)
+            took = seconds_a_cell(plan, Path(folder) / str(workers), workers)
+            load = os.getloadavg()[0]
+            print(f"{workers} processes: {took:.2f} s a cell (load {load:.1f})")
         began = time.perf_counter()
-        run_study(plan, out)
-        print(
-            f"all kept: {time.perf_counter() - began:.1f} s for opening and writing up"
-        )
+        run_study(plan, Path(folder) / "2")
+        print(f"all kept: {time.perf_counter() - began:.1f} s to open and write up")
 
 
 if __name__ == "__main__":
