@@ -116,7 +116,7 @@ def gather_study(
     progress("Writing tables and figures", 0, 0)
     written = write_up(results, out, overwrite=True, comparison=compared)
     progress("Writing the report", 0, 0)
-    write_report(results, out / REPORT, title=plan.title)
+    write_report(results, out / REPORT, title=plan.title, figures=True)
     return Study(
         folder=out,
         done=names,
