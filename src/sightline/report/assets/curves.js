@@ -38,6 +38,9 @@ function rocLowChart() {
 
 const SIGNS = ["circle", "square", "diamond", "triangle-up", "pentagon", "star", "cross", "hexagon"];
 
+/* The two stand beside each other. */
+const windowsHeight = (n) => Math.max(380, 70 * n + 60);
+
 function aucF1Chart() {
   const known = here().map((entry, i) => ({ entry, i })).filter(({ entry }) => entry.roc && entry.roc.f1 !== null);
   if (!known.length) return null;
@@ -53,7 +56,7 @@ function aucF1Chart() {
   });
   return {
     data, layout: layout({
-      height: 370, showlegend: true,
+      height: Math.min(520, windowsHeight(here().length)), showlegend: true,
       shapes: [{ type: "line", x0: 0, x1: 1, y0: 0.5, y1: 0.5, line: { color: colour("soft"), width: 1, dash: "dot" } }],
       xaxis: axis("F1@p99", { range: [0, 1], dtick: 0.2 }), yaxis: axis("ROC-AUC", { range: [0.25, 1.02] }),
     }),
@@ -87,7 +90,7 @@ function windowsChart() {
   });
   return {
     data, layout: layout({
-      height: Math.max(380, 70 * known.length + 60), shapes, annotations, margin: { l: 12, r: 12, t: 8, b: 44 },
+      height: windowsHeight(known.length), shapes, annotations, margin: { l: 12, r: 12, t: 8, b: 44 },
       xaxis: logAxis("times the median of normal windows", known.flatMap((e) => [...e.windows.normal, ...e.windows.attacks.map((a) => a.ratio)])),
       yaxis: axis("", { range: [known.length - 0.5, -0.72], showticklabels: false, showgrid: false }),
     }),
