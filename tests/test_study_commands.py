@@ -57,7 +57,8 @@ def test_ones_own_plant_and_detector_from_one_command(plant, monkeypatch):
     )
     assert told.exit_code == 0, told.output
     assert "ROC-AUC" in told.output
-    assert "Written to study/: report.html" in told.output
+    assert "At a glance" in told.output
+    assert "The report, for a browser: study/report.html" in told.output
     for name in (
         *("report.html", "methods.md", "findings.md", "tables/main.tex"),
         *("my-plant-Mine-seed0/evaluation.json", "streams/my-plant-pca-seed0.npz"),

@@ -119,9 +119,9 @@ def study_command(
 
 
 def demo_command(
-    out: Annotated[
-        Path, typer.Option(help="Folder for all that comes of it.")
-    ] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for all that comes of it.")] = Path(
+        "demo"
+    ),
     quick: Annotated[
         bool, typer.Option("--quick", help="Within a minute, with less to see.")
     ] = False,
@@ -152,7 +152,7 @@ def _carry_out(
     from sightline.study import run_study
     from sightline.study_tables import study_summary
 
-    told: "RenderableType"
+    told: RenderableType
     with _screen() as shown:
         if dry_run:
             told = _cells(plan, Path(out / "cache" if cache is None else cache), shown)

@@ -10,6 +10,7 @@ from rich.text import Text
 from sightline.study import Study
 from sightline.study.board import Board, Standing
 from sightline.study.cell import Cell
+from sightline.study.gathering import REPORT
 from sightline.terminal import figures_table
 
 # Lines around the table that must fit on the screen too.
@@ -95,12 +96,16 @@ def duration(seconds: float) -> str:
 
 
 class StudyScreen:
-    """What a study shows while it runs: a line on what it does, then its board."""
+    """What a study shows while it runs: a line on what it does, then its board.
+
+    Where nobody can watch, as in a log, a line for each cell that ends.
+    """
 
     def __init__(self, screen: Console) -> None:
         self._screen = screen
         self._line = ""
         self._board: Board | None = None
+        self._ended: set[str] = set()
 
     def progress(self, doing: str, done: int, total: int) -> None:
         """Take in what is being done before and after the cells."""
@@ -109,6 +114,18 @@ class StudyScreen:
     def watch(self, board: Board) -> None:
         """Take in where the cells stand."""
         self._board, self._line = board, ""
+        if not self._screen.is_terminal:
+            self._log(board)
+
+    def _log(self, board: Board) -> None:
+        for name, standing in board.standings.items():
+            if standing.seconds is None or name in self._ended:
+                continue
+            self._ended.add(name)
+            told = (
+                f"{name}: {standing.doing}, {_time(board, standing)}; {board.count()}"
+            )
+            self._screen.print(Text(told), soft_wrap=True)
 
     def __rich__(self) -> RenderableType:
         """Return what is to be seen now."""
@@ -137,10 +154,13 @@ def study_summary(study: Study) -> RenderableType:
     """Return what came of a study: figures, advice, failures, and where all is."""
     parts: list[RenderableType] = []
     if study.comparison is not None:
-        parts.append(figures_table(study.comparison))
-    if 0 < len(study.advice) <= _MOST_ADVICE:
+        parts += [_glance_table(study), figures_table(study.comparison)]
+    if 0 < len(study.at_a_glance) <= _MOST_ADVICE:
         parts.append(Text("What to check first", style="bold"))
-        parts += [Text(f"{who}: {advice}") for who, advice in study.advice.items()]
+        parts += [
+            Text(f"{row['detector']} on {row['testbed']}: {row['check']}")
+            for row in study.at_a_glance
+        ]
         parts.append(Text())
     for name, reason in study.failed.items():
         parts.append(Text(f"{name} failed: {reason}", style="red"))
@@ -149,8 +169,35 @@ def study_summary(study: Study) -> RenderableType:
     if study.done:
         parts.append(
             Text(
-                f"Written to {study.folder}/: report.html, streams/, tables/, "
-                "figures/, findings.md, methods.md, summary.csv, and each result."
+                f"Written to {study.folder}/: streams/, tables/, figures/, "
+                "findings.md, methods.md, summary.csv, and each result.\n"
+                f"The report, for a browser: {study.folder / REPORT}"
             )
         )
     return Group(*parts)
+
+
+def _glance_table(study: Study) -> Table:
+    """Return what each alarm rule found, in an operator's words."""
+    several = len({row["testbed"] for row in study.at_a_glance}) > 1
+    seeded = any(row["n_seeds"] > 1 for row in study.at_a_glance)
+    title = "At a glance" + (", of each first seed" if seeded else "")
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for header in (*(["testbed"] if several else []), "detector", "rule"):
+        table.add_column(header, overflow="fold")
+    for header in ("attacks found,\n95% interval", "false alarms", "typical\ndelay"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in study.at_a_glance:
+        who = [row["testbed"]] if several else []
+        who.append(row["detector"])
+        for rule in row["rules"]:
+            table.add_row(
+                *(Text(name) for name in who),
+                rule["rule"],
+                f"{rule['found_text']}, {rule['interval']}".removesuffix(", "),
+                rule["false_alarms"],
+                rule["delay"],
+            )
+            # Said once, for the first of its rules.
+            who = [""] * len(who)
+    return table

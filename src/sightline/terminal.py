@@ -243,8 +243,10 @@ def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
 def figures_table(compared: Comparison) -> Table:
     """Return the main figures of each detector on each testbed, over its seeds."""
     shown = ("roc_auc", "pauc_1", "p_full", "f1")
+    several = any(row.n_seeds > 1 for row in compared.figures)
+    over_seeds = ": the mean over seeds, and below it the range" if several else ""
     table = _table(
-        "Figures: the mean over seeds, and below it the range",
+        f"Figures{over_seeds}",
         ["testbed", "detector"],
         ["ROC-AUC", "pAUC 1%", "P_FULL", "F1@p99"],
     )

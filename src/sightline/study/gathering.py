@@ -17,8 +17,9 @@ from sightline.errors import FileError
 from sightline.evaluation import plain
 from sightline.files import reading, writing
 from sightline.report import write_report
+from sightline.report.entries import entries_of
+from sightline.report.glance import glance
 from sightline.storage import (
-    Result,
     gather_results,
     read_results,
     read_stream,
@@ -52,8 +53,9 @@ class Study:
         Figures over seeds, differences, agreement; None if every cell failed.
     findings : tuple of Finding
         What of the paper's findings holds here.
-    advice : mapping
-        By testbed and detector: the first thing to check, from the first seed.
+    at_a_glance : tuple of mapping
+        For each detector on each testbed: what each alarm rule found, and what to
+        check first; of the first seed, as the report has it.
     """
 
     folder: Path
@@ -61,7 +63,7 @@ class Study:
     failed: Mapping[str, str]
     comparison: Comparison | None = None
     findings: tuple[Finding, ...] = ()
-    advice: Mapping[str, str]
+    at_a_glance: tuple[Mapping[str, Any], ...] = ()
 
 
 def check_folder(names: Sequence[str], out: Path, *, overwrite: bool) -> None:
@@ -110,7 +112,7 @@ def gather_study(
         partial.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     names = tuple(cell.name for cell in done)
     if not done:
-        return Study(folder=out, done=names, failed=failed, advice={})
+        return Study(folder=out, done=names, failed=failed)
     results = read_results([out / name for name in names])
     compared = compare(results, progress=progress)
     progress("Writing tables and figures", 0, 0)
@@ -123,18 +125,8 @@ def gather_study(
         failed=failed,
         comparison=compared,
         findings=written.findings,
-        advice=_advice(results),
+        at_a_glance=tuple(glance(entries_of(results))),
     )
-
-
-def _advice(results: Sequence[Result]) -> dict[str, str]:
-    """Return the first thing to check for each detector on each testbed."""
-    told: dict[str, str] = {}
-    for result in results:
-        if result.evaluation.diagnosis is not None:
-            who = f"{result.detector} on {result.testbed}"
-            told.setdefault(who, str(result.evaluation.diagnosis["advice"]))
-    return told
 
 
 def _names_before(out: Path) -> list[str]:
