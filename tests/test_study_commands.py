@@ -71,7 +71,9 @@ def test_ones_own_plant_and_detector_from_one_command(plant, monkeypatch):
         *("--out", "study"),
     )
     assert again.exit_code == 0
-    assert again.output == told.output
+    assert again.stdout == told.stdout
+    assert "my-plant-pca-seed0: done, took" in told.stderr
+    assert again.stderr == ""
     compared = invoke("compare", "study")
     assert compared.exit_code == 0, compared.output
 
