@@ -102,6 +102,14 @@ def test_advice_is_the_first_repair_that_buys_something():
     assert text.endswith("from 2.0 to 3.5.")
 
 
+def test_advice_beside_ones_own_rule_says_what_it_is_counted_against():
+    spaces = make_repair("3", by=("LIT301",))
+    text = advice_of({"own-rule": make_repair(), "refocus": spaces})
+    assert "by themselves (LIT301) beside the p99 rule would serve" in text
+    own = advice_of({"own-rule": make_repair("3"), "refocus": spaces})
+    assert "the p99 rule beside your own would serve" in own
+
+
 def test_advice_without_a_step_names_no_rates():
     text = advice_of({"quiet": make_repair("3", before=None, after=None)})
     assert "false alarms" not in text

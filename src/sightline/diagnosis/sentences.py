@@ -192,6 +192,9 @@ def advice_of(repairs: Mapping[str, Repair]) -> str:
     if before is not None and after is not None:
         cost = f"; false alarms a day would go from {before:.1f} to {after:.1f}"
     used = f" ({_names(best.by)})" if best.by else ""
+    # Where there are two rules, a repair is one of the p99 rule.
+    if "own-rule" in repairs and name != "own-rule":
+        used += " beside the p99 rule"
     return (
         f"Check first whether {IN_WORDS[name]}{used} would serve: in hindsight it "
         f"shows attack{_plural(best.segments_gained)} {_names(best.segments_gained)} "

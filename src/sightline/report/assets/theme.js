@@ -44,11 +44,20 @@ function axis(title, more = {}) {
   };
 }
 
+/* 1, 2 and 5, ten times that, and so on, from the least value to the most. */
+function roundValues(known) {
+  const low = Math.min(...known), high = Math.max(...known), found = [];
+  for (let ten = Math.floor(Math.log10(low)); ten <= Math.log10(high); ten++) {
+    found.push(...[1, 2, 5].map((v) => v * 10 ** ten).filter((v) => v >= low && v <= high));
+  }
+  return found;
+}
+
 /* Decades where there are several of them, and what lies between where there are not. */
 function logAxis(title, values, more = {}) {
   const known = values.filter((v) => v > 0 && Number.isFinite(v));
   const wide = Math.log10(Math.max(...known) / Math.min(...known));
-  const step = wide > 6 ? { dtick: 2 } : wide > 1.6 ? { dtick: 1 } : { nticks: 6 };
+  const step = wide > 6 ? { dtick: 2 } : wide > 1.6 ? { dtick: 1 } : wide > 0.4 ? { tickvals: roundValues(known) } : { nticks: 4 };
   return axis(title, { type: "log", exponentformat: "power", ...step, ...more });
 }
 
