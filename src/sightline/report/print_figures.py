@@ -31,6 +31,8 @@ from sightline.report.stability import LEVELS, NAMES, energies
 from sightline.report.wording import RUNGS, VERDICTS, slug, verdict_of
 from sightline.storage.results import extreme_rows
 
+# More detectors than this go below.
+MOST_ACROSS = 4
 PART_LOOKS: dict[str, dict[str, Any]] = {
     "train": {"color": TRAIN, "ls": ":"},
     "normal": {"color": SOFT, "ls": "-"},
@@ -258,9 +260,13 @@ def ladder_coverage(entries: Sequence[Entry]) -> Any:
     rungs = [name for name in RUNGS if name in there - {"quiet"}]
     if not known:
         return None
-    figure = new_figure(PAGE, 1.0 + 0.4 * len(rungs))
-    axes = figure.subplots(1, len(known), sharey=True, squeeze=False)[0]
-    for axis, entry in zip(axes, known, strict=True):
+    n_across = min(len(known), MOST_ACROSS)
+    n_down = -(-len(known) // n_across)
+    figure = new_figure(PAGE, 0.6 + n_down * (0.4 + 0.3 * len(rungs)))
+    axes = figure.subplots(n_down, n_across, sharey=True, squeeze=False)
+    for spare in axes.flat[len(known) :]:
+        spare.set_visible(False)
+    for axis, entry in zip(axes.flat, known, strict=False):
         for y, rung in enumerate(rungs):
             _rung(axis, entry, rung, y)
         axis.set_xlim(-0.05, 1.05)
@@ -269,8 +275,8 @@ def ladder_coverage(entries: Sequence[Entry]) -> Any:
         axis.grid(axis="x", color="#e3e1dc", lw=0.5)
         axis.set_axisbelow(True)
         axis.tick_params(axis="y", length=0)
-    axes[0].set_yticks(range(len(rungs)), [RUNGS[name] for name in rungs])
-    axes[0].invert_yaxis()
+    axes[0, 0].set_yticks(range(len(rungs)), [RUNGS[name] for name in rungs])
+    axes[0, 0].invert_yaxis()
     told = "share of each attack beyond the limit (bar: calm hours)"
     figure.suptitle(told, fontsize=8)
     figure.legend(
