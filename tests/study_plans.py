@@ -76,6 +76,20 @@ class Failing(Shift):
         raise ZeroDivisionError("a stranger's bug")
 
 
+class Fussy(Shift):
+    """Refuses whatever it is given."""
+
+    def __init__(self) -> None:
+        raise ValueError("never content")
+
+
+class Blind:
+    """Learns, and gives nothing."""
+
+    def fit(self, recording):
+        return self
+
+
 class Slow(Shift):
     """Takes a second to learn, and leaves a line in a file each time it begins."""
 

@@ -15,6 +15,10 @@ def staged_file(target: Path) -> Iterator[Path]:
     """Give a path to write to; put it in place of `target` once all went well."""
     if not target.name or target.is_dir():
         raise FileError(f"{target}: is a folder: name a file in it to write to.")
+    # What a link leads to is replaced, not the link.
+    target = target.resolve()
+    if target.exists() and not target.is_file():
+        raise FileError(f"{target}: is no ordinary file: name another to write to.")
     partial = _beside(target, "partial")
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)

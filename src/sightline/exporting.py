@@ -19,7 +19,7 @@ from sightline.detectors.base import (
     silent,
     unlabelled,
 )
-from sightline.detectors.native.rules import NativeAlarms
+from sightline.detectors.native.rules import RULES, NativeAlarms, native_rule
 from sightline.detectors.scaling import Matrix, fill_missing, means_of
 from sightline.errors import StreamError
 from sightline.intake import some_of
@@ -72,6 +72,7 @@ def export_stream(
     progress : callable, optional
         Told ``(what, done, total)``.
     """
+    check_rule(detector, rule)
     learned = _residuals(detector, train, "train", preset, progress)
     tested = _residuals(detector, test, "test", preset, progress)
     _check_same(learned.channels, tested.channels, "The residuals")
@@ -104,8 +105,6 @@ def export_stream(
             preset=preset,
         )
         known |= _own_alarms(detector, looked, rule, labels, meta, notices)
-    elif rule not in (None, NO_RULE):
-        raise StreamError(f"{called} has no alarm rule of its own; got rule {rule!r}.")
     if telemetry:
         _check_same(train.channels, test.channels, "The recordings")
         means = means_of(train.values)
@@ -132,6 +131,18 @@ def export_stream(
         notices=notices,
         **known,
     )
+
+
+def check_rule(detector: Detector, rule: str | None) -> None:
+    """Refuse an alarm rule that a detector does not have; best before it learns."""
+    if rule is None or rule == NO_RULE:
+        return
+    name = detector.card.name if isinstance(detector, LearnedDetector) else ""
+    if name not in RULES:
+        raise StreamError(
+            f"{_called(detector)} has no alarm rule of its own; got rule {rule!r}."
+        )
+    native_rule(name, rule)
 
 
 def _own_alarms(
@@ -246,7 +257,8 @@ def _parts(
     if not is_trained.any():
         raise StreamError(
             f"None of the {len(made.index):,} rows of train is left (all are warm-up, "
-            "held out, trimmed or not labelled normal): give a longer recording."
+            "held out, trimmed, not labelled normal or without a finite residual): "
+            "give a longer recording, or look at what the detector gives."
         )
     return is_trained, is_held_out
 

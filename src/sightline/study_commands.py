@@ -85,7 +85,7 @@ def run_command(
             place="the command line",
             roots={} if root is None else {label: root},
         )
-        _carry_out(plan, out, cache, workers, cluster, overwrite, dry_run)
+        _carry_out(plan, out, cache, workers, cluster, overwrite, dry_run, debug)
 
 
 def study_command(
@@ -115,7 +115,7 @@ def study_command(
                 raise typer.BadParameter(f"--root takes TESTBED=PATH; got {given!r}.")
             roots[label] = path
         plan = read_plan(file, roots=roots)
-        _carry_out(plan, out, cache, workers, cluster, overwrite, dry_run)
+        _carry_out(plan, out, cache, workers, cluster, overwrite, dry_run, debug)
 
 
 def demo_command(
@@ -136,7 +136,7 @@ def demo_command(
         called = "demo_quick.toml" if quick else "demo.toml"
         with as_file(files("sightline.study") / called) as plan:
             chosen = read_plan(plan)
-        _carry_out(chosen, out, None, workers, None, overwrite, dry_run=False)
+        _carry_out(chosen, out, None, workers, None, overwrite, False, debug)
 
 
 def _carry_out(
@@ -147,14 +147,18 @@ def _carry_out(
     cluster: str | None,
     overwrite: bool,
     dry_run: bool,
+    debug: bool,
 ) -> None:
     """Run a study and tell what came of it, or only what would be done."""
     from sightline.study import run_study
+    from sightline.study.gathering import check_folder
+    from sightline.study.running import names_of
     from sightline.study_tables import study_summary
 
     told: RenderableType
     with _screen() as shown:
         if dry_run:
+            check_folder(names_of(plan), out, overwrite=overwrite)
             told = _cells(plan, Path(out / "cache" if cache is None else cache), shown)
         else:
             study = run_study(
@@ -169,6 +173,9 @@ def _carry_out(
             )
             told = study_summary(study)
     console().print(told, soft_wrap=True)
+    if debug and not dry_run:
+        for trace in filter(None, study.traces.values()):
+            console(stderr=True).print(trace, markup=False, soft_wrap=True)
     if not dry_run and study.failed:
         raise typer.Exit(1)
 

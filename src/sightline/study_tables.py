@@ -162,6 +162,7 @@ def study_summary(study: Study) -> RenderableType:
             for row in study.at_a_glance
         ]
         parts.append(Text())
+    parts += [Text(f"- {notice}") for notice in study.notices]
     for name, reason in study.failed.items():
         parts.append(Text(f"{name} failed: {reason}", style="red"))
     if study.failed:

@@ -100,7 +100,12 @@ def check_free_run(golden, name, kind, form):
         parts = [getattr(step, field) for step in steps]
         if parts[0] is not None:
             ours = np.concatenate(parts)
-            golden.check(f"{kind}/{key}", ours, tolerance_of(name, kind))
+            near = tolerance_of(name, kind)
+            if (name, kind, key) == ("nsibf_fallback", "out64", "sigmas"):
+                # The last pivot of a repaired root is zero but for rounding: 1e-16 more
+                # in the matrix moves it by 8e-6, so that processors differ by that.
+                near = 3e-5
+            golden.check(f"{kind}/{key}", ours, near)
     newest = np.concatenate([step.innovation for step in steps])
     window = int(golden["cfg/wl"])
     golden.check(

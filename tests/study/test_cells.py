@@ -1,5 +1,6 @@
 """Cells are called by what they depend on, and by nothing else."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -7,12 +8,16 @@ import pytest
 from study_plans import CELL, small_plan
 
 from sightline import Recording
+from sightline.detectors.base import silent
+from sightline.errors import FileError, StreamError
 from sightline.recording import Tag
 from sightline.segments import Attack
+from sightline.study.cache import Cache
 from sightline.study.cell import Cell
 from sightline.study.plan import EvaluationChoice
 from sightline.study.recorded import keep_testbed, kept_recordings
 from sightline.study.running import cells_of
+from sightline.study.work import carry_out
 from sightline.testbeds import Testbed
 
 
@@ -91,9 +96,11 @@ def test_a_cell_survives_json():
 
 def test_kept_recordings_are_the_same_to_the_last_bit(tmp_path):
     whole = plant(test=recording(time=None, step_s=2.0, breaks=None))
-    kept = keep_testbed(whole, tmp_path)
+    kept = keep_testbed(whole, Cache(tmp_path))
     for before, after in zip(
-        (whole.train, whole.test), kept_recordings(tmp_path, kept.content), strict=True
+        (whole.train, whole.test),
+        kept_recordings(tmp_path / "testbeds", kept.content),
+        strict=True,
     ):
         assert after.tags == before.tags
         assert after.attacks == before.attacks
@@ -103,8 +110,8 @@ def test_kept_recordings_are_the_same_to_the_last_bit(tmp_path):
             np.testing.assert_array_equal(one, other)
             assert one is None or one.dtype == other.dtype
         # What is kept again has the same name: nothing was lost on the way.
-    train, test = kept_recordings(tmp_path, kept.content)
-    assert keep_testbed(plant(train=train, test=test), tmp_path) == kept
+    train, test = kept_recordings(tmp_path / "testbeds", kept.content)
+    assert keep_testbed(plant(train=train, test=test), Cache(tmp_path)) == kept
 
 
 @pytest.mark.parametrize(
@@ -119,8 +126,10 @@ def test_kept_recordings_are_the_same_to_the_last_bit(tmp_path):
     ],
 )
 def test_every_part_of_a_testbed_counts(tmp_path, changed):
-    one = keep_testbed(plant(), tmp_path).content
-    assert keep_testbed(plant(test=recording(**changed)), tmp_path).content != one
+    one = keep_testbed(plant(), Cache(tmp_path)).content
+    assert (
+        keep_testbed(plant(test=recording(**changed)), Cache(tmp_path)).content != one
+    )
 
 
 def test_a_detector_of_ones_own_counts_by_the_text_of_its_file(tmp_path, monkeypatch):
@@ -129,9 +138,75 @@ def test_a_detector_of_ones_own_counts_by_the_text_of_its_file(tmp_path, monkeyp
     module.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     plan = small_plan({"own": {"detector": "grown_at_home:Own", "factor": 2.0}})
-    known = {"one": keep_testbed(plant(), tmp_path)}
+    known = {"one": keep_testbed(plant(), Cache(tmp_path))}
     (before,) = cells_of(plan, known)
     assert before.settings == {"factor": 2.0}
     module.write_text(text + "# changed\n")
     (after,) = cells_of(plan, known)
     assert after.key != before.key
+
+
+@pytest.mark.parametrize("harm", ["empty", "gone", "half"])
+def test_a_damaged_testbed_is_kept_anew(tmp_path, harm):
+    cache = Cache(tmp_path)
+    kept = keep_testbed(plant(), cache)
+    place = cache.testbeds / kept.content
+    if harm == "gone":
+        (place / "test.npz").unlink()
+    else:
+        whole = (place / "train.npz").read_bytes()
+        (place / "train.npz").write_bytes(
+            b"" if harm == "empty" else whole[: len(whole) // 2]
+        )
+    with pytest.raises(FileError, match="and run the study again"):
+        kept_recordings(cache.testbeds, kept.content)
+    keep_testbed(plant(), cache)
+    train, _ = kept_recordings(cache.testbeds, kept.content)
+    np.testing.assert_array_equal(train.values, plant().train.values)
+
+
+def test_several_may_keep_a_testbed_at_once(tmp_path):
+    def keep(_):
+        return keep_testbed(plant(), Cache(tmp_path)).content
+
+    with ThreadPoolExecutor(8) as pool:
+        (content,) = set(pool.map(keep, range(40)))
+    train, _ = kept_recordings(tmp_path / "testbeds", content)
+    np.testing.assert_array_equal(train.values, plant().train.values)
+
+
+def test_code_that_changed_since_the_study_began_is_refused(tmp_path):
+    with pytest.raises(StreamError, match="not what it was when the study began"):
+        carry_out(replace(CELL, version="of yesterday"), Cache(tmp_path), silent)
+    assert not Cache(tmp_path).stream(CELL).exists()
+
+
+@pytest.mark.parametrize(
+    ("detector", "words"),
+    [
+        ({"detector": "gdn", "rule": "nope"}, "gdn has no rule 'nope'"),
+        ({"detector": "pca", "rule": "nope"}, "no alarm rule of its own"),
+        ({"detector": "study_plans:Fussy"}, "ValueError: never content"),
+        ({"detector": "study_plans:Blind"}, "no method `residuals`"),
+        ({"detector": "torn_at_home:Own"}, "cannot be imported .SyntaxError"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anybody_learns(
+    tmp_path, monkeypatch, detector, words
+):
+    (tmp_path / "torn_at_home.py").write_text("class Own(\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    known = {"one": keep_testbed(plant(), Cache(tmp_path))}
+    with pytest.raises(StreamError, match=words):
+        cells_of(small_plan({"own": detector}), known)
+
+
+def test_two_cells_of_one_name_are_refused(tmp_path):
+    known = keep_testbed(plant(), Cache(tmp_path))
+    plan = small_plan({"pca-x": {"detector": "pca"}, "x": {"detector": "pca"}})
+    both = replace(
+        plan,
+        testbeds=(plan.testbeds[0], replace(plan.testbeds[0], label="one-pca")),
+    )
+    with pytest.raises(StreamError, match="'one-pca-x-seed0'"):
+        cells_of(both, {"one": known, "one-pca": known})

@@ -45,7 +45,7 @@ def test_a_cluster_gives_the_same_bits_as_this_machine(tmp_path):
     assert there.done == here.done
     assert len(there.done) == 4
     assert there.failed == here.failed
-    assert there.failed["one-failing-seed0"] == "ZeroDivisionError: a stranger's bug"
+    assert "a stranger's bug" in there.failed["one-failing-seed0"]
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert any(doing.startswith("Training GDN, epoch") for doing in heard)
 

@@ -56,9 +56,54 @@ def test_a_failed_cell_is_told_and_stops_nobody(tmp_path):
     )
     study = run_study(plan, tmp_path / "out")
     assert study.done == ("one-pca-seed0",)
-    assert study.failed["one-failing-seed0"] == "ZeroDivisionError: a stranger's bug"
+    reason = study.failed["one-failing-seed0"]
+    assert reason.startswith("ZeroDivisionError: a stranger's bug (study_plans.py, ")
+    assert "Traceback" in study.traces["one-failing-seed0"]
     assert "no continuous run is that long" in study.failed["one-short-seed0"]
     assert not (tmp_path / "out/one-failing-seed0").exists()
+
+
+def test_where_all_fail_nothing_of_before_is_left(tmp_path):
+    out = tmp_path / "out"
+    run_study(small_plan({"pca": {}}), out)
+    assert (out / "report.html").is_file()
+    failing = small_plan({"pca": {"detector": "study_plans:Failing"}})
+    study = run_study(failing, out)
+    assert not study.done
+    left = {path.name for path in out.iterdir()}
+    assert left == {"cache", "streams", "study.json"}
+
+
+def test_a_guard_is_told_by_the_name_of_a_result(tmp_path):
+    plan = small_plan({"pca": {}}, guard=2)
+    study = run_study(plan, tmp_path / "out")
+    assert study.done == ("one-pca-seed0-guard2",)
+    assert read_evaluation(tmp_path / "out" / study.done[0]).guard == 2
+    # Without one again: the same stream, and no result left beside.
+    again = run_study(small_plan({"pca": {}}), tmp_path / "out")
+    assert again.done == ("one-pca-seed0",)
+    assert len(list((tmp_path / "out").glob("*/evaluation.json"))) == 1
+
+
+def test_a_stream_of_the_cache_is_not_written_into(tmp_path):
+    run_study(small_plan({"pca": {}}), tmp_path / "out")
+    place = tmp_path / "out/streams/one-pca-seed0.npz"
+    assert place.stat().st_mode & 0o222 == 0
+
+
+def test_a_folder_that_may_be_replaced_may_be_broken_too(tmp_path):
+    out = tmp_path / "out"
+    plan = small_plan({"pca": {}})
+    run_study(plan, out)
+    (out / "study.json").write_text("{")
+    with pytest.raises(FileError, match="cannot be read: delete it"):
+        run_study(plan, out)
+    assert run_study(plan, out, overwrite=True).done == ("one-pca-seed0",)
+
+
+def test_no_processes_are_no_number_of_processes(tmp_path):
+    with pytest.raises(StreamError, match="`workers` must be 1 or more; got -1"):
+        run_study(small_plan({"pca": {}}), tmp_path / "out", workers=-1)
 
 
 def test_a_process_that_is_killed_is_replaced(tmp_path):

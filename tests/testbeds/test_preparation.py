@@ -459,8 +459,8 @@ def test_all_that_is_done_is_told():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"every": 0}, "`every` must be 1 or more rows; got 0."),
-        ({"every": -3}, "`every` must be 1 or more rows; got -3."),
+        ({"every": 0}, "`every` must be a whole number of rows, 1 or more; got 0."),
+        ({"every": 2.5}, "`every` must be a whole number of rows, 1 or more; got 2.5."),
         (
             {"sampling": "mean"},
             "`sampling` must be one of median, stride, first, last, by-role; got "

@@ -33,7 +33,7 @@ class Cache:
 
     def result(self, cell: Cell) -> Path:
         """Return where the evaluation of a cell is."""
-        return self._evaluations(cell) / cell.name
+        return self._evaluations(cell) / cell.result_name
 
     def is_done(self, cell: Cell) -> bool:
         """Tell whether nothing is left to do for a cell."""
@@ -44,11 +44,11 @@ class Cache:
         return self.folder / "work" / cell.key
 
     @contextmanager
-    def locked(self, cell: Cell, waiting: Callable[[], None]) -> Iterator[None]:
-        """Hold a cell's lock; `waiting` is called as long as somebody else does."""
+    def locked(self, key: str, waiting: Callable[[], None]) -> Iterator[None]:
+        """Hold a lock; `waiting` is called as long as somebody else does."""
         from filelock import FileLock, Timeout
 
-        place = self.folder / "locks" / f"{cell.key}.lock"
+        place = self.folder / "locks" / f"{key}.lock"
         with writing(place):
             place.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(place)
@@ -69,6 +69,8 @@ class Cache:
         """Give a folder to put a cell's stream into; it appears whole or not at all."""
         with staged_folder(self._cell(cell), whole=True) as partial:
             yield partial
+            # It gets a second name in each study: nobody may write into it by that.
+            (partial / "stream.npz").chmod(0o444)
             about = json.dumps(cell.to_dict(), indent=1, sort_keys=True)
             (partial / "cell.json").write_text(about + "\n", encoding="utf-8")
         # Nothing is left to be taken up.

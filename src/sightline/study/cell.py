@@ -8,6 +8,7 @@ from typing import Any
 
 from sightline._version import __version__
 from sightline.evaluation import plain
+from sightline.storage.results import folder_name
 from sightline.study.plan import EvaluationChoice
 
 # Raised whenever cells of one key would be made otherwise than before.
@@ -59,6 +60,11 @@ class Cell:
     def name(self) -> str:
         """What the stream and its results are called."""
         return cell_name(self.testbed, self.detector, self.seed)
+
+    @property
+    def result_name(self) -> str:
+        """What the folder of its evaluation is called."""
+        return folder_name(self.name, self.evaluation.guard)
 
     @property
     def key(self) -> str:

@@ -68,9 +68,11 @@ def _outcome(cell: Cell, cache: Cache, news: IO[str]) -> Outcome:
         )
     except Exception as error:
         # A stranger's detector may fail in any way; the other cells go on.
+        last = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome(
             is_done=False,
-            reason=f"{type(error).__name__}: {brief(error)}",
+            reason=f"{type(error).__name__}: {brief(error)} "
+            f"({os.path.basename(last.filename)}, line {last.lineno})",
             trace=traceback.format_exc(),
         )
     return Outcome(is_done=True)

@@ -5,7 +5,7 @@ import os
 import platform
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from sightline.storage import (
 )
 from sightline.storage.npz import read_arrays
 from sightline.study.cache import Cache
-from sightline.study.cell import Cell
+from sightline.study.cell import Cell, Outcome
 from sightline.study.plan import StudyPlan
 from sightline.study.recorded import RecordedTestbed
 from sightline.study.work import named
@@ -35,6 +35,15 @@ from sightline.writeup import Finding, write_up
 
 MANIFEST = "study.json"
 REPORT = "report.html"
+_WRITINGS = (
+    REPORT,
+    "summary.csv",
+    "comparison.json",
+    "findings.json",
+    "findings.md",
+    "methods.md",
+    "references.bib",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +58,14 @@ class Study:
         Names of the results.
     failed : mapping
         By name: why a cell failed.
+    traces : mapping
+        By name: where in the code it failed, where that may help.
     comparison : Comparison, optional
         Figures over seeds, differences, agreement; None if every cell failed.
     findings : tuple of Finding
         What of the paper's findings holds here.
+    notices : tuple of str
+        What of the tables and figures could not be made, and why.
     at_a_glance : tuple of mapping
         For each detector on each testbed: what each alarm rule found, and what to
         check first; of the first seed, as the report has it.
@@ -61,8 +74,10 @@ class Study:
     folder: Path
     done: tuple[str, ...]
     failed: Mapping[str, str]
+    traces: Mapping[str, str] = field(default_factory=dict)
     comparison: Comparison | None = None
     findings: tuple[Finding, ...] = ()
+    notices: tuple[str, ...] = ()
     at_a_glance: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -83,7 +98,7 @@ def check_folder(names: Sequence[str], out: Path, *, overwrite: bool) -> None:
                     "or pass --overwrite."
                 )
             return
-        others = sorted(set(_names_before(out)) - set(names))
+        others = sorted(set(_cells_before(out)) - set(names))
     if others:
         raise FileError(
             f"{out}: holds another study, with {others[0]!r}, which this one has not: "
@@ -95,14 +110,19 @@ def gather_study(
     plan: StudyPlan,
     testbeds: Mapping[str, RecordedTestbed],
     cells: Sequence[Cell],
-    failed: Mapping[str, str],
+    outcomes: Mapping[str, Outcome],
     cache: Cache,
     out: Path,
     progress: Progress,
 ) -> Study:
-    """Put what was made into the study's folder, and write up what it says."""
+    """Put what was made into the study's folder, and write up what it says.
+
+    `outcomes` are those of the cells that failed.
+    """
+    failed = {name: outcome.reason for name, outcome in outcomes.items()}
+    traces = {name: outcome.trace for name, outcome in outcomes.items()}
     done = [cell for cell in cells if cell.name not in failed]
-    _forget_others(out, [cell.name for cell in done])
+    _forget_others(out, done)
     for k, cell in enumerate(done):
         progress("Gathering streams", k, len(done))
         _place_stream(cell, cache, out / "streams" / f"{cell.name}.npz")
@@ -110,9 +130,10 @@ def gather_study(
     with staged_file(out / MANIFEST) as partial:
         told = plain(_manifest(plan, testbeds, cells, failed))
         partial.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    names = tuple(cell.name for cell in done)
+    names = tuple(cell.result_name for cell in done)
     if not done:
-        return Study(folder=out, done=names, failed=failed)
+        _forget_writings(out)
+        return Study(folder=out, done=names, failed=failed, traces=traces)
     results = read_results([out / name for name in names])
     compared = compare(results, progress=progress)
     progress("Writing tables and figures", 0, 0)
@@ -123,39 +144,62 @@ def gather_study(
         folder=out,
         done=names,
         failed=failed,
+        traces=traces,
         comparison=compared,
         findings=written.findings,
+        notices=written.notices,
         at_a_glance=tuple(glance(entries_of(results))),
     )
 
 
-def _names_before(out: Path) -> list[str]:
-    """Return the cells of the study that a folder holds."""
+def _cells_before(out: Path) -> dict[str, str]:
+    """Return the cells of the study in a folder, and where their results are."""
     path = out / MANIFEST
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        return [str(cell["name"]) for cell in cells]
+        return {str(cell["name"]): str(cell["result"]) for cell in cells}
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(
             f"{path}: cannot be read: delete it, or choose another --out."
         ) from error
 
 
-def _forget_others(out: Path, names: Sequence[str]) -> None:
+def _forget_others(out: Path, cells: Sequence[Cell]) -> None:
     """Remove what an earlier study left here that is not of this one."""
-    if not (out / MANIFEST).exists():
+    try:
+        before = _cells_before(out) if (out / MANIFEST).exists() else {}
+    except FileError:
+        # To be replaced, as whoever asked for this has said.
         return
+    results = {cell.result_name for cell in cells}
+    names = {cell.name for cell in cells}
     with writing(out):
-        for name in set(_names_before(out)) - set(names):
+        for name, result in before.items():
+            if result not in results:
+                shutil.rmtree(out / result, ignore_errors=True)
+            if name not in names:
+                (out / "streams" / f"{name}.npz").unlink(missing_ok=True)
+
+
+def _forget_writings(out: Path) -> None:
+    """Remove what an earlier run wrote about results that are no more."""
+    with writing(out):
+        for name in _WRITINGS:
+            (out / name).unlink(missing_ok=True)
+        for name in ("tables", "figures"):
             shutil.rmtree(out / name, ignore_errors=True)
-            (out / "streams" / f"{name}.npz").unlink(missing_ok=True)
 
 
 def _place_stream(cell: Cell, cache: Cache, place: Path) -> None:
     """Give a stream a second name in the study, or write it under its names there."""
     with staged_file(place) as partial:
         kept = cache.stream(cell)
-        told = json.loads(read_arrays(kept, ["meta_json"])[0]["meta_json"].item())
+        try:
+            told = json.loads(read_arrays(kept, ["meta_json"])[0]["meta_json"].item())
+        except FileError as error:
+            raise FileError(
+                f"{kept}: is damaged: delete {kept.parent} and run the study again."
+            ) from error
         # A killed run may have left one that is the kept file itself.
         partial.unlink(missing_ok=True)
         if (told["detector"], told["testbed"]) != (cell.detector, cell.testbed):
@@ -191,6 +235,7 @@ def _manifest(
                 "detector": cell.detector,
                 "seed": cell.seed,
                 "key": cell.key,
+                "result": cell.result_name,
                 "settings": dict(cell.resolved),
                 "failed": failed.get(cell.name),
             }

@@ -168,8 +168,11 @@ def plan_of(
                 f"{place}: names no {what}: add a table such as "
                 f"[{what}.{'swat' if what == 'testbeds' else 'gdn'}]."
             )
+    title = values.get("title", StudyPlan.title)
+    if not isinstance(title, str):
+        raise StreamError(f"{place}: title must be a text; got {title!r}.")
     plan = StudyPlan(
-        title=str(values.get("title", StudyPlan.title)),
+        title=title,
         seeds=_seeds(values.get("seeds", [0]), place),
         testbeds=_rooted(testbeds, roots or {}, place),
         detectors=detectors,
@@ -201,7 +204,9 @@ def _testbed(
         testbed=testbed if is_known else str(folder / testbed),
         root=None if given.get("root") is None else folder / str(given["root"]),
         options={
-            key: str(folder / value) if key == "scenario" else value
+            key: str(folder / value)
+            if key == "scenario" and isinstance(value, str)
+            else value
             for key, value in given.items()
             if key not in ("testbed", "root")
         },
@@ -216,14 +221,19 @@ def _detector(label: str, given: Mapping[str, Any], place: str) -> DetectorChoic
     if ":" not in detector:
         try:
             known = sorted(
-                f.name for f in fields(detector_type(detector).settings_type)
+                f.name
+                for f in fields(detector_type(detector).settings_type)
+                if f.name != "seed"
             )
         except StreamError as error:
             raise StreamError(f"{at}: {error}") from error
+        _refuse_seed(given, at)
         _refuse_unknown(given, [*sorted(own), *known], at)
     on = {
-        testbed: _table(settings, f"{at}.on.{testbed}")
-        for testbed, settings in _table(given.get("on", {}), f"{at}.on").items()
+        testbed: _table(settings, f"{place}: [detectors.{label}.on.{testbed}]")
+        for testbed, settings in _table(
+            given.get("on", {}), f"{place}: [detectors.{label}.on]"
+        ).items()
     }
     preset = str(given.get("preset", "export"))
     if preset not in PRESETS:
@@ -231,14 +241,12 @@ def _detector(label: str, given: Mapping[str, Any], place: str) -> DetectorChoic
             f"{at}: preset must be one of {', '.join(PRESETS)}; got {preset!r}."
         )
     settings = {key: value for key, value in given.items() if key not in own}
-    if ":" not in detector:
-        for testbed, more in on.items():
-            _refuse_unknown(more, known, f"{at}.on.{testbed}")
-    for where, named in ((at, settings), *((f"{at}.on.{t}", s) for t, s in on.items())):
-        if "seed" in named:
-            raise StreamError(
-                f"{where}: seeds are set for the whole study, by `seeds`."
-            )
+    _refuse_seed(settings, at)
+    for testbed, more in on.items():
+        there = f"{place}: [detectors.{label}.on.{testbed}]"
+        _refuse_seed(more, there)
+        if ":" not in detector:
+            _refuse_unknown(more, known, there)
     return DetectorChoice(
         label=label,
         detector=detector,
@@ -249,6 +257,11 @@ def _detector(label: str, given: Mapping[str, Any], place: str) -> DetectorChoic
     )
 
 
+def _refuse_seed(settings: Mapping[str, Any], place: str) -> None:
+    if "seed" in settings:
+        raise StreamError(f"{place}: seeds are set for the whole study, by `seeds`.")
+
+
 def _evaluation(given: object, place: str) -> EvaluationChoice:
     at = f"{place}: [evaluation]"
     table = _table(given, at)
@@ -257,7 +270,9 @@ def _evaluation(given: object, place: str) -> EvaluationChoice:
     for key, value in table.items():
         is_flag = isinstance(value, bool)
         if is_flag != (kinds[key] is bool) or not isinstance(value, int) or value < 0:
-            wanted = "true or false" if kinds[key] is bool else "a whole number"
+            wanted = (
+                "true or false" if kinds[key] is bool else "a whole number, 0 or more"
+            )
             raise StreamError(f"{at}: {key} must be {wanted}; got {value!r}.")
     return replace(EvaluationChoice(), **table)
 
@@ -327,6 +342,11 @@ def detector_class(detector: str) -> type[Any]:
         raise StreamError(
             f"There is no {detector!r} to import ({brief(error)}): give "
             "package.module:Class of something installed or in the current folder."
+        ) from error
+    except Exception as error:
+        # A stranger's file may be broken in any way.
+        raise StreamError(
+            f"{detector!r} cannot be imported ({type(error).__name__}: {brief(error)})."
         ) from error
     if not callable(found) or not hasattr(found, "fit"):
         raise StreamError(f"{detector!r} is not a class with `fit` and `residuals`.")

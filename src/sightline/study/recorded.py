@@ -19,10 +19,12 @@ from sightline.errors import FileError
 from sightline.recording import Recording, Tag
 from sightline.segments import Attack
 from sightline.storage.npz import read_arrays
+from sightline.study.cache import Cache
 from sightline.testbeds import Testbed
 
 _SERIES = ("values", "labels", "time", "breaks")
 _PARTS = ("train", "test")
+_SIZES = "sizes.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,25 +62,39 @@ class RecordedTestbed:
         )
 
 
-def keep_testbed(testbed: Testbed, folder: Path) -> RecordedTestbed:
-    """Write both recordings below a folder, by their content; if not there yet."""
+def keep_testbed(testbed: Testbed, cache: Cache) -> RecordedTestbed:
+    """Write both recordings into a cache, by their content; if not there yet."""
     recorded = RecordedTestbed.of(testbed)
-    place = folder / recorded.content
-    if not place.exists():
-        with staged_folder(place) as partial:
-            for part in _PARTS:
-                with open(partial / f"{part}.npz", "wb") as handle:
-                    arrays = _arrays(getattr(testbed, part))
-                    np.savez(handle, allow_pickle=False, **arrays)
+    place = cache.testbeds / recorded.content
+    with cache.locked(f"testbed-{recorded.content}", lambda: None):
+        if not _is_whole(place):
+            with staged_folder(place, whole=True) as partial:
+                _write(testbed, partial)
     return recorded
+
+
+def _write(testbed: Testbed, folder: Path) -> None:
+    sizes = {}
+    for part in _PARTS:
+        path = folder / f"{part}.npz"
+        with open(path, "wb") as handle:
+            np.savez(handle, allow_pickle=False, **_arrays(getattr(testbed, part)))
+        sizes[path.name] = path.stat().st_size
+    (folder / _SIZES).write_text(json.dumps(sizes) + "\n", encoding="utf-8")
+
+
+def _is_whole(place: Path) -> bool:
+    """Tell whether both recordings are there, as long as they were written."""
+    try:
+        sizes = json.loads((place / _SIZES).read_text(encoding="utf-8"))
+        return all((place / n).stat().st_size == size for n, size in sizes.items())
+    except (OSError, ValueError):
+        return False
 
 
 def kept_recordings(folder: Path, content: str) -> tuple[Recording, Recording]:
     """Return train and test as they were kept."""
-    train, test = (
-        _recording(read_arrays(folder / content / f"{part}.npz")[0], folder / content)
-        for part in _PARTS
-    )
+    train, test = (_kept(folder / content / f"{part}.npz") for part in _PARTS)
     return train, test
 
 
@@ -107,8 +123,9 @@ def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _recording(arrays: dict[str, npt.NDArray[Any]], place: Path) -> Recording:
+def _kept(path: Path) -> Recording:
     try:
+        arrays = read_arrays(path)[0]
         about = json.loads(arrays["about"].tobytes())
         return Recording(
             values=arrays["values"],
@@ -123,8 +140,8 @@ def _recording(arrays: dict[str, npt.NDArray[Any]], place: Path) -> Recording:
             ),
             source=about["source"],
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (FileError, KeyError, TypeError, ValueError) as error:
         raise FileError(
-            f"{place}: is not a testbed that a study kept: delete it and run the study "
+            f"{path}: is not what a study kept: delete {path.parent} and run the study "
             "again."
         ) from error

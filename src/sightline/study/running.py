@@ -8,6 +8,8 @@ import numpy as np
 from sightline.checks import NORMAL
 from sightline.detectors.base import LearnedDetector, Progress, silent
 from sightline.errors import SightlineError, StreamError
+from sightline.exporting import check_rule
+from sightline.files import brief
 from sightline.study.board import Board
 from sightline.study.cache import Cache
 from sightline.study.cell import Cell, Outcome, cell_name
@@ -41,24 +43,26 @@ def open_testbeds(
 def _opened(
     choice: TestbedChoice, cache: Cache | None, progress: Progress
 ) -> RecordedTestbed:
+    at = f"[testbeds.{choice.label}]"
     try:
         testbed = open_testbed(
             choice.testbed, choice.root, progress=progress, **choice.options
         )
+    except SightlineError as error:
+        raise type(error)(f"{at}: {error}") from error
     except TypeError as error:
-        raise StreamError(
-            f"[testbeds.{choice.label}] has an option of a wrong kind ({error})."
-        ) from error
+        raise StreamError(f"{at} has an option of a wrong kind ({error}).") from error
     if (np.asarray(testbed.train.labels) != NORMAL).all():
-        raise StreamError(f"[testbeds.{choice.label}]: no row of train is normal.")
+        raise StreamError(f"{at}: no row of train is normal.")
     if cache is None:
         return RecordedTestbed.of(testbed)
     progress(f"Keeping {choice.label}", 0, 0)
-    return keep_testbed(testbed, cache.testbeds)
+    return keep_testbed(testbed, cache)
 
 
 def cells_of(plan: StudyPlan, testbeds: Mapping[str, RecordedTestbed]) -> list[Cell]:
     """Return the cells of a plan; whatever cannot be made is refused here."""
+    _check_names(plan)
     return [
         _cell(plan, label, recorded, detector, seed)
         for label, recorded in testbeds.items()
@@ -75,13 +79,20 @@ def _cell(
     seed: int,
 ) -> Cell:
     settings = detector.settings_on(label)
+    at = f"[detectors.{detector.label}]"
     try:
         made = made_detector(
             detector.detector, detector.preset, testbed.name, seed, settings
         )
-    except (SightlineError, TypeError) as error:
-        raise StreamError(f"[detectors.{detector.label}]: {error}") from error
-    is_ours = isinstance(made, LearnedDetector)
+        is_ours = isinstance(made, LearnedDetector)
+        check_rule(made, detector.rule)
+    except SightlineError as error:
+        raise StreamError(f"{at}: {error}") from error
+    except Exception as error:
+        # A stranger's class may refuse its settings in any way.
+        raise StreamError(f"{at}: {type(error).__name__}: {brief(error)}") from error
+    if not hasattr(made, "residuals"):
+        raise StreamError(f"{at}: {detector.detector} has no method `residuals`.")
     return Cell(
         testbed=label,
         detector=detector.label,
@@ -92,7 +103,7 @@ def _cell(
         preset=detector.preset,
         rule=detector.rule,
         settings=settings,
-        resolved=made.settings.to_dict() if is_ours else {},
+        resolved=made.settings.to_dict() if is_ours else settings,
         seed=seed,
         evaluation=plan.evaluation,
         release=testbed.release,
@@ -127,7 +138,8 @@ def run_study(
         Where cells are kept, by content; studies may share one. ``out/cache`` unless
         given.
     workers : int, optional
-        Processes on this machine; by default as many as its cores and memory hold.
+        Processes on this machine, 1 or more; by default as many as its cores and
+        memory hold.
     cluster : str, optional
         Address of a Dask scheduler to run the cells on; its workers must see `cache`.
     overwrite : bool
@@ -142,9 +154,11 @@ def run_study(
     Study
         A failed cell does not stop the others; it is told here, with its reason.
     """
+    if workers is not None and workers < 1:
+        raise StreamError(f"`workers` must be 1 or more; got {workers}.")
     out = Path(out)
     kept = Cache(out / "cache" if cache is None else cache)
-    check_folder(_names(plan), out, overwrite=overwrite)
+    check_folder(names_of(plan), out, overwrite=overwrite)
     testbeds = open_testbeds(plan, kept, progress)
     cells = cells_of(plan, testbeds)
     board = Board.of(cells)
@@ -167,14 +181,24 @@ def run_study(
         board.n_slots = workers or processes_that_fit(largest)
         run_locally(waiting, kept.folder, board.n_slots, heard)
     failed = {
-        standing.cell.name: standing.outcome.reason
+        standing.cell.name: standing.outcome
         for standing in board.failed
         if standing.outcome is not None
     }
     return gather_study(plan, testbeds, cells, failed, kept, out, progress)
 
 
-def _names(plan: StudyPlan) -> list[str]:
+def _check_names(plan: StudyPlan) -> None:
+    names = names_of(plan)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise StreamError(
+            f"Two pairs of a testbed and a detector would be called {twice!r}: give "
+            "one of them another label."
+        )
+
+
+def names_of(plan: StudyPlan) -> list[str]:
     """Return what the cells of a plan will be called."""
     return [
         cell_name(testbed.label, detector.label, seed)

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from sightline.detectors.base import LearnedDetector, Progress
+from sightline.errors import StreamError
 from sightline.exporting import export_stream
 from sightline.storage import read_stream, write_results, write_stream
 from sightline.stream import ResidualStream
 from sightline.study.cache import Cache
 from sightline.study.cell import Cell
-from sightline.study.plan import made_detector
+from sightline.study.plan import code_version, made_detector
 from sightline.study.recorded import kept_recordings
 from sightline.walk import evaluate
 
@@ -26,7 +27,7 @@ def carry_out(cell: Cell, cache: Cache, progress: Progress) -> None:
 
     with (
         threadpool_limits(limits=1),
-        cache.locked(cell, lambda: progress(WAITING, 0, 0)),
+        cache.locked(cell.key, lambda: progress(WAITING, 0, 0)),
     ):
         if not cache.stream(cell).exists():
             with cache.new_cell(cell) as folder:
@@ -57,6 +58,7 @@ def named(stream: ResidualStream, cell: Cell) -> ResidualStream:
 def _stream(
     cell: Cell, cache: Cache, folder: Path, progress: Progress
 ) -> ResidualStream:
+    _check_version(cell)
     train, test = kept_recordings(cache.testbeds, cell.content)
     detector = made_detector(
         cell.kind, cell.preset, cell.plant, cell.seed, cell.settings
@@ -79,7 +81,17 @@ def _stream(
         preset=cell.preset if isinstance(detector, LearnedDetector) else "export",
         progress=progress,
     )
+    _check_version(cell)
     return named(stream.replace(meta=dict(stream.meta) | _told(cell)), cell)
+
+
+def _check_version(cell: Cell) -> None:
+    """Refuse code that is not what the cell is called by."""
+    if code_version(cell.kind) != cell.version:
+        raise StreamError(
+            f"The file of {cell.kind} is not what it was when the study began: run the "
+            "study again."
+        )
 
 
 def _told(cell: Cell) -> dict[str, Any]:

@@ -255,12 +255,25 @@ def _read(
 
 
 def _simulated(progress: Progress | None, options: dict[str, Any]) -> Testbed:
-    from sightline.testbeds.waterworks import Drift, read_scenario, simulate
+    from sightline.testbeds.waterworks import (
+        Drift,
+        Scenario,
+        read_scenario,
+        simulate,
+    )
 
     if isinstance(options.get("drift"), str):
         options["drift"] = Drift.of(options["drift"])
     if isinstance(options.get("scenario"), str | Path):
         options["scenario"] = read_scenario(options["scenario"])
+    for name, kind, wanted in (
+        ("drift", Drift, "a drift such as 'mild'"),
+        ("scenario", Scenario, "a scenario or the path of its table"),
+        ("quick", bool, "true or false"),
+    ):
+        given = options.get(name)
+        if given is not None and not isinstance(given, kind):
+            raise StreamError(f"`{name}` must be {wanted}; got {given!r}.")
     made = simulate(progress=progress, **options)
     return Testbed(
         name=WATERWORKS.name,

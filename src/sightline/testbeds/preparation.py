@@ -57,8 +57,10 @@ class Preparation:
 
     def __post_init__(self) -> None:
         """Refuse what is not an option."""
-        if self.every < 1:
-            raise StreamError(f"`every` must be 1 or more rows; got {self.every}.")
+        if not isinstance(self.every, int) or self.every < 1:
+            raise StreamError(
+                f"`every` must be a whole number of rows, 1 or more; got {self.every}."
+            )
         for name, value, choices in (
             ("sampling", self.sampling, get_args(Sampling)),
             ("label_rule", self.label_rule, get_args(LabelRule)),

@@ -166,7 +166,9 @@ def native_rule(detector: str, name: str) -> NativeRule:
         if rule.name == name:
             return rule
     known = ", ".join(rule.name for rule in _rules(detector))
-    raise StreamError(f"{detector} has no rule {name!r}: choose one of {known}.")
+    raise StreamError(
+        f"{detector} has no rule {name!r}: choose one of {known}, or none."
+    )
 
 
 def _rules(detector: str) -> tuple[NativeRule, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -238,7 +239,8 @@ def _told(
 
 
 def _steps_of(days: float, name: str) -> int:
-    steps = round(days * DAY_S) if np.isfinite(days) else 0
+    is_known = isinstance(days, Real) and np.isfinite(days)
+    steps = round(days * DAY_S) if is_known else 0
     if steps < 1:
         raise StreamError(f"`{name}` must be days of plant time above 0; got {days}.")
     return steps
