@@ -253,8 +253,9 @@ def figures_table(compared: Comparison) -> Table:
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for row in compared.figures:
         text = _score(row.mean)
-        if row.n_seeds > 1:
-            text += f"\n{_score(row.low)}-{_score(row.high)}"
+        low, high = _score(row.low), _score(row.high)
+        if low != high:
+            text += f"\n{low} to {high}"
         rows.setdefault((row.testbed, row.detector), {})[row.figure] = text
     for (testbed, detector), cells in sorted(rows.items()):
         table.add_row(testbed, detector, *(cells[name] for name in shown))

@@ -1,5 +1,7 @@
 """Verdicts in plain words."""
 
+from dataclasses import replace
+
 import pytest
 
 from sightline.diagnosis.calm import Rung
@@ -76,6 +78,16 @@ def test_other_causes_are_named_unless_detected():
     assert "Also shown" not in told("detected", contributing=("threshold",))
 
 
+def test_what_ones_own_rule_finds_is_not_told_as_unseen():
+    climbed = make_climbed("weak-evidence")
+    found = Rung(coverage=0.9, calm=0.0, limit=0.1, visible=True, by=())
+    missed = Rung(coverage=0.0, calm=0.0, limit=0.1, visible=False, by=())
+    for own, is_said in ((found, True), (missed, False)):
+        rungs = {**climbed.rungs, "own-rule": own}
+        text = sentence_of(replace(climbed, rungs=rungs), n_channels=51)
+        assert text.startswith("Your own rule finds it") == is_said
+
+
 def test_weak_evidence_says_whether_telemetry_was_judged():
     assert "none was given" in told("weak-evidence")
     assert "FIT101 (change)" in told("weak-evidence", telemetry=True)
@@ -106,6 +118,7 @@ def test_advice_beside_ones_own_rule_says_what_it_is_counted_against():
     spaces = make_repair("3", by=("LIT301",))
     text = advice_of({"own-rule": make_repair(), "refocus": spaces})
     assert "by themselves (LIT301) beside the p99 rule would serve" in text
+    assert "instead of 25% (your own rule finds 25%)" in text
     own = advice_of({"own-rule": make_repair("3"), "refocus": spaces})
     assert "the p99 rule beside your own would serve" in own
 

@@ -30,6 +30,9 @@ def sentence_of(
     rungs = climbed.rungs
     told = _TOLD[climbed.verdict]
     text = told(rungs, climbed, n_channels)
+    own = rungs.get("own-rule")
+    if own is not None and own.visible and climbed.verdict != "detected":
+        text = f"Your own rule finds it; what follows is of the p99 rule. {text}"
     if climbed.verdict == "diluted":
         text += _what_else(also, more_alarms)
     others = [word for word in climbed.contributing if word != climbed.verdict]
@@ -49,6 +52,14 @@ def _hindsight(rung: Rung, limit: str) -> str:
     )
 
 
+def _beside_calm(rung: Rung) -> str:
+    """Return why a rung does not stand out: the attack, and calm hours beside it."""
+    return (
+        f"{_share(rung.coverage)}; calm hours near it {_share(rung.calm)}, one in "
+        f"twenty over {_share(rung.limit)}"
+    )
+
+
 def _detected(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
     rung = rungs["detected"]
     return (
@@ -61,9 +72,9 @@ def _threshold(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> 
     rung, seen = rungs["recalibrate"], rungs["detected"]
     return (
         f"Missed by its limit: the energy stands out ({_hindsight(rung, _CALM_LIMIT)}) "
-        f"but not beside calm hours by the limit from training "
-        f"({_share(seen.coverage)}, calm hours near it {_share(seen.calm)}). Check "
-        "whether the alarm limit can be set anew on calm hours of this plant."
+        "but not beside calm hours by the limit from training "
+        f"({_beside_calm(seen)}). Check whether the alarm limit can be set anew on "
+        "calm hours of this plant."
     )
 
 
@@ -72,10 +83,9 @@ def _drift(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
     where = "around it" if rung.by == ("around it",) else "of the whole record"
     return (
         "Missed by drift: with the normal reference fitted anew on calm hours "
-        f"{where} it stands out ({_hindsight(rung, _CALM_LIMIT)}), with the one from "
-        f"training it does not ({_share(seen.coverage)}, calm hours near it "
-        f"{_share(seen.calm)}). Confirm first that the change of normal operation is "
-        "a known one: an attack that lasts looks like drift."
+        f"{where}, it stands out ({_hindsight(rung, _CALM_LIMIT)}), with the one from "
+        f"training it does not ({_beside_calm(seen)}). Confirm first that the change "
+        "of normal operation is a known one: an attack that lasts looks like drift."
     )
 
 
@@ -192,14 +202,16 @@ def advice_of(repairs: Mapping[str, Repair]) -> str:
     if before is not None and after is not None:
         cost = f"; false alarms a day would go from {before:.1f} to {after:.1f}"
     used = f" ({_names(best.by)})" if best.by else ""
-    # Where there are two rules, a repair is one of the p99 rule.
+    known = ""
     if "own-rule" in repairs and name != "own-rule":
+        # Where there are two rules, a repair is one of the p99 rule.
         used += " beside the p99 rule"
+        known = f" (your own rule finds {_share(repairs['own-rule'].recall_before)})"
     return (
         f"Check first whether {IN_WORDS[name]}{used} would serve: in hindsight it "
         f"shows attack{_plural(best.segments_gained)} {_names(best.segments_gained)} "
         f"as well, {_share(best.recall_after)} of all instead of "
-        f"{_share(best.recall_before)}{cost}."
+        f"{_share(best.recall_before)}{known}{cost}."
     )
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sightline._version import __version__
@@ -37,8 +37,8 @@ class Cell:
         All settings of the detector, the defaults too.
     evaluation : EvaluationChoice
         How it is judged.
-    release, digests
-        Of the testbed's files, to be told with the stream.
+    release, digests, options
+        Of the testbed's files and how they were opened, to be told with the stream.
     """
 
     testbed: str
@@ -55,6 +55,7 @@ class Cell:
     evaluation: EvaluationChoice
     release: str
     digests: Mapping[str, str]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

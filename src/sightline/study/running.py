@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -108,7 +109,17 @@ def _cell(
         evaluation=plan.evaluation,
         release=testbed.release,
         digests=testbed.digests,
+        options=_told_options(plan, label),
     )
+
+
+def _told_options(plan: StudyPlan, label: str) -> dict[str, Any]:
+    """Return how a testbed was opened, without where its files lie."""
+    (choice,) = (testbed for testbed in plan.testbeds if testbed.label == label)
+    return {
+        name: Path(value).name if name == "scenario" else value
+        for name, value in choice.options.items()
+    }
 
 
 def run_study(

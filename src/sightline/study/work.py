@@ -102,5 +102,6 @@ def _told(cell: Cell) -> dict[str, Any]:
         "testbed_release": cell.release,
         "testbed_content": cell.content,
         "testbed_digests": json.loads(json.dumps(dict(cell.digests))),
+        "testbed_options": json.loads(json.dumps(dict(cell.options), default=str)),
     }
     return told

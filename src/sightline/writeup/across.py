@@ -86,7 +86,7 @@ def agreement_table(study: Study, compared: Comparison) -> PaperTable:
         rhos = agreement_of(compared, testbed)
         rows = tuple(
             (
-                text_cell(row, study.detector_title(row)),
+                text_cell(row, study.short_title(row)),
                 *(_rho_cell(rhos, row, name) for name in study.detectors),
             )
             for row in names

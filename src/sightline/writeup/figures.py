@@ -185,7 +185,9 @@ def ranking_and_alarms(study: Study) -> "tuple[Figure, str] | None":
     panel.axvline(0.5, color="0.6", linewidth=0.6, linestyle=":", zorder=0)
     panel.set_xlabel("ROC-AUC (before any alarm rule)")
     panel.set_ylabel("F1 at the train p99 limit")
-    panel.set_ylim(bottom=min(-0.02, panel.get_ylim()[0]))
+    low, high = min(-0.02, panel.get_ylim()[0]), panel.get_ylim()[1]
+    # Room above the highest mark, in proportion to the whole.
+    panel.set_ylim(low, high + 0.05 * (high - low))
     panel.set_xlim(left=min(0.48, panel.get_xlim()[0]))
     _legend(figure, study, testbeds, detectors)
     return figure, (
@@ -323,8 +325,10 @@ def _identity_panel(panel: "Axes", points: list[_Points], study: Study) -> None:
         )
     panel.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     panel.set_aspect("equal")
+    # Where hardly a decade is shown its tens alone are no scale.
+    steps = (1.0,) if high / low > 300 else (1.0, 2.0, 5.0)
     for axis in (panel.xaxis, panel.yaxis):
-        axis.set_major_locator(LogLocator(numticks=5))
+        axis.set_major_locator(LogLocator(subs=steps, numticks=5))
         axis.set_minor_locator(NullLocator())
     n_lost = sum(lost for *_, lost in points)
     if n_lost:

@@ -194,13 +194,15 @@ def findings_markdown(findings: tuple[Finding, ...]) -> str:
             f"## {finding.number}. {finding.statement}",
             "",
             f"**{finding.outcome.capitalize()}.** {escaped_markdown(finding.sentence)}",
-            "",
         ]
         if len(finding.tried) > 1:
             lines += [
-                f"- {escaped_markdown(one.where)}: {one.outcome}. "
-                f"{escaped_markdown(one.sentence)}"
-                for one in finding.tried
+                "",
+                *(
+                    f"- {escaped_markdown(one.where)}: {one.outcome}. "
+                    f"{escaped_markdown(one.sentence)}"
+                    for one in finding.tried
+                ),
             ]
         lines += ["", f"Rule: {escaped_markdown(finding.rule)}"]
     return "\n".join(lines) + "\n"

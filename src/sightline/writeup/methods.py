@@ -49,12 +49,28 @@ def _testbeds(study: Study) -> str:
         )
         steps = sorted({s.step_s for s in streams if s.step_s is not None})
         if steps:
-            told += f"; a row every {_joined(f'{step:g}' for step in steps)} s"
+            told += f"; a row every {' or '.join(f'{step:g}' for step in steps)} s"
+        plants = _metas(pairs, "testbed_name")
+        if plants and plants != [testbed]:
+            told += f"; the testbed {_joined(plants)}"
         releases = _metas(pairs, "testbed_release", "release", "testbed_revision")
         if releases:
             told += f"; release {_joined(releases)}"
+        told += _opened(pairs)
         lines.append(told + ".")
     return "\n".join(lines)
+
+
+def _opened(pairs: Iterable[Pair]) -> str:
+    """Return the options a testbed was opened with, where the streams tell."""
+    told = {
+        f"{name} = {value}"
+        for pair in pairs
+        for name, value in (
+            (pair.first.provenance.get("meta") or {}).get("testbed_options") or {}
+        ).items()
+    }
+    return f"; opened with {_joined(sorted(told))}" if told else ""
 
 
 def _detectors(study: Study) -> list[str]:

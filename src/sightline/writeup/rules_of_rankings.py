@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 def rankings_do_not_transfer(study: Study, _: Comparison) -> tuple[Tried, ...]:
     """Try finding 6 on each two testbeds."""
     if len(study.testbeds) < 2:
-        return (Tried("This study", CANNOT, "It has one testbed; two are needed."),)
+        return (Tried("This study", CANNOT, "One testbed; two are needed."),)
     return tuple(
         _transfer_of(study, first, second)
         for first, second in combinations(study.testbeds, 2)
@@ -52,7 +52,7 @@ def _transfer_of(study: Study, first: str, second: str) -> Tried:
     weak = _share_weak(chosen)
     told = f"rho of ROC-AUC is {found.rho:+.2f} over {found.n} detectors"
     if found.p_exact is not None:
-        told += f" (exact p {found.p_exact:.2f}: with so few it describes)"
+        told += f" (exact p {found.p_exact:.2f}; over so few it only describes)"
     told += (
         f"; {weak:.0%} of draws of seeds give less than {WEAK_RHO}. "
         if any(len(seeds) > 1 for bed in chosen for seeds in bed)
