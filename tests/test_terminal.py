@@ -223,7 +223,7 @@ def test_seeds_show_their_mean_and_range(rivals):
         assert f"{row.mean:.3f}" in text
         low, high = f"{row.low:.3f}", f"{row.high:.3f}"
         # Two ends that read alike are no range.
-        assert (f"{low} to {high}" in text) == (low != high)
+        assert (f"{low}\u2013{high}" in text) == (low != high)
 
 
 def test_a_difference_that_leaves_out_0_is_marked(rivals):

@@ -255,7 +255,7 @@ def figures_table(compared: Comparison) -> Table:
         text = _score(row.mean)
         low, high = _score(row.low), _score(row.high)
         if low != high:
-            text += f"\n{low} to {high}"
+            text += f"\n{low}\u2013{high}"
         rows.setdefault((row.testbed, row.detector), {})[row.figure] = text
     for (testbed, detector), cells in sorted(rows.items()):
         table.add_row(testbed, detector, *(cells[name] for name in shown))

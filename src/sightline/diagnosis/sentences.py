@@ -199,7 +199,8 @@ def advice_of(repairs: Mapping[str, Repair]) -> str:
         return "No repair would show an attack that is not detected already."
     cost = ""
     before, after = best.false_alarms_per_day_before, best.false_alarms_per_day_after
-    if before is not None and after is not None:
+    # A rule that is always in alarm has none that begins outside an attack.
+    if before is not None and after is not None and after > 0:
         cost = f"; false alarms a day would go from {before:.1f} to {after:.1f}"
     used = f" ({_names(best.by)})" if best.by else ""
     known = ""
