@@ -22,13 +22,13 @@ def report_command(
         bool,
         typer.Option(
             "--redact",
-            help="Pseudonyms for tags and stages; no notes, no telemetry.",
+            help="Pseudonyms for tags, stages, attacks; no notes, no telemetry.",
         ),
     ] = False,
     title: Annotated[str | None, typer.Option(help="What stands at the top.")] = None,
     no_figures: Annotated[
         bool,
-        typer.Option("--no-figures", help="Leave out figures/*.svg and *.png."),
+        typer.Option("--no-figures", help="Leave out the SVG and PNG files."),
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an earlier report.")
@@ -39,6 +39,7 @@ def report_command(
 ) -> None:
     """Write one stand-alone page that shows what each detector can see."""
     from sightline.report import write_report
+    from sightline.report.writing import figures_folder
 
     with door(debug=debug):
         path = folders[0] / "report.html" if out is None else out
@@ -51,7 +52,7 @@ def report_command(
         screen = console()
         screen.print(f"Written: {path}", soft_wrap=True)
         if not no_figures:
-            screen.print(f"Figures: {path.parent / 'figures'}/", soft_wrap=True)
+            screen.print(f"Figures: {figures_folder(path)}/", soft_wrap=True)
 
 
 def report_beside(out: Path) -> None:

@@ -4,7 +4,7 @@ import os
 import shutil
 
 import pytest
-from report.plant import write_plant
+from report.plant import write_crowded_plant, write_plant
 
 from sightline import write_report
 
@@ -29,6 +29,12 @@ def report(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def crowded(tmp_path_factory):
+    folder = write_crowded_plant(tmp_path_factory.mktemp("crowded") / "results")
+    return write_report(folder, folder / "report.html")
+
+
+@pytest.fixture(scope="session")
 def browser():
     api = pytest.importorskip(
         "playwright.sync_api", reason="needs playwright: make test-browser installs it"
@@ -46,7 +52,9 @@ def open_page(browser, report):
     """Give a function that opens the report, from disk and without a network."""
     opened = []
 
-    def opening(*, width=1280, height=900, dark=False, link="", touch=False):
+    def opening(
+        *, width=1280, height=900, dark=False, link="", touch=False, path=report
+    ):
         context = browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
@@ -71,7 +79,7 @@ def open_page(browser, report):
                 else None
             ),
         )
-        page.goto(f"{report.as_uri()}{link}")
+        page.goto(f"{path.as_uri()}{link}")
         page.wait_for_selector("html[data-drawn=all]", timeout=PATIENCE_MS)
         page.wait_for_selector("html[data-ready=yes]", timeout=PATIENCE_MS)
         opened.append((context, page))

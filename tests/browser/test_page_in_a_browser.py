@@ -124,7 +124,7 @@ def test_the_table_filters_by_verdict_stage_and_detector(open_page, report):
     page = open_page()
     works(page)
     assert page.locator(SHOWN).count() == 3 * len(SPANS)
-    page.select_option("#filter-detector", value=f"works-{PLAIN}")
+    page.select_option("#filter-detector", value=f"works_{PLAIN}")
     assert set(column(page, 2)) == {PLAIN}
     known = on_disk(report, PLAIN)
     page.select_option("#filter-verdict", value="!detected")
@@ -139,7 +139,7 @@ def test_the_table_filters_by_verdict_stage_and_detector(open_page, report):
 def test_a_row_opens_to_its_picture_and_closes(open_page, report):
     page = open_page()
     works(page)
-    page.select_option("#filter-detector", value=f"works-{PLAIN}")
+    page.select_option("#filter-detector", value=f"works_{PLAIN}")
     row = page.locator(SHOWN).first
     button = row.locator(".open")
     button.click()
@@ -159,14 +159,29 @@ def test_a_link_leads_to_its_row_and_can_be_copied(open_page):
     works(page)
     row = page.locator(SHOWN).nth(4)
     name = row.get_attribute("id")
+    page.evaluate("() => { navigator.clipboard.writeText = async () => {}; }")
     row.locator(".copy").click()
     row.locator(".copy", has_text="copied").wait_for()
+    page.evaluate(
+        "() => { navigator.clipboard.writeText = () => Promise.reject('no'); }"
+    )
+    page.wait_for_timeout(1600)
+    row.locator(".copy").click()
+    row.locator(".copy", has_text="in the address bar").wait_for()
     assert page.url.endswith(f"#{name}")
     other = open_page(link=f"#{name}")
     target = other.locator(f'[id="{name}"]')
+    # Charts above grow as they are drawn; the row is in view all the same.
+    top = target.evaluate("row => row.getBoundingClientRect().top")
+    assert 0 <= top < 200
     assert target.locator(".open").get_attribute("aria-expanded") == "true"
     assert target.is_visible()
     assert other.locator("tr.detail svg.main-svg").count() > 0
+
+
+def test_a_broken_link_does_not_break_the_page(open_page):
+    page = open_page(link="#attack-%E0%A4%A")
+    assert page.locator(SHOWN).count() > 0
 
 
 def test_cells_of_the_matrix_lead_to_their_attacks(open_page):
@@ -198,6 +213,26 @@ def test_zooming_shows_finer_data_for_all_detectors(open_page):
     page.locator("[data-zoom=all]").click()
     page.wait_for_timeout(250)
     assert page.evaluate(read) == whole
+
+
+def test_at_an_end_of_the_record_the_view_moves_and_does_not_shrink(open_page):
+    page = open_page()
+    works(page)
+
+    def press(name, times=1):
+        for _ in range(times):
+            page.locator(f"[data-zoom={name}]").click()
+            page.wait_for_timeout(60)
+        return page.evaluate("window.sightline.energyView.range")
+
+    start, stop = press("in", 2)
+    wide = stop - start
+    for button in ("on", "back"):
+        start, stop = press(button, 4)
+        assert stop - start == pytest.approx(wide)
+    start, stop = press("in", 16)
+    # Rows are 10 s apart.
+    assert 30_000 <= stop - start <= 110_000
 
 
 def test_thinning_in_the_page_keeps_every_peak(open_page):
@@ -274,6 +309,52 @@ def test_nothing_overflows_or_overlaps(open_page, size, dark):
         }).map(e => e.id)"""
     )
     assert spills == []
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_long_names_overflow_nothing(open_page, crowded, width):
+    page = open_page(width=width, path=crowded)
+    page.locator(f"{SHOWN} .open").first.click()
+    page.wait_for_selector("tr.detail svg.main-svg")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll('label, select, .rung small')]
+          .filter(e => e.checkVisibility()
+            && e.getBoundingClientRect().right > innerWidth)
+          .map(e => e.textContent)"""
+    )
+    assert outside == []
+    room = page.locator("tr.detail .inner").evaluate(
+        """e => e.closest('.scroll').getBoundingClientRect().right
+          - e.getBoundingClientRect().right"""
+    )
+    assert room >= 0
+    glance = page.locator("#glance .scroll:visible").first
+    assert glance.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    chart = page.locator("#chart-energy").inner_text()
+    assert "…" in chart
+    told = page.locator("tr.detail .rung", has_text="The p99 limit").inner_text()
+    assert "calm hours 10%, one in twenty over 62%" in told
+
+
+def test_the_table_at_a_glance_fits_a_tablet(open_page):
+    page = open_page(width=768)
+    works(page)
+    glance = page.locator("#glance .scroll:visible").first
+    assert glance.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+
+
+def test_every_attack_is_printed_and_fits_the_sheet(open_page, crowded):
+    page = open_page(width=688, path=crowded)
+    count = f"document.querySelectorAll('{SHOWN}').length"
+    assert page.evaluate(count) == 30
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(count) == 36
+    table = page.locator("#attack-table")
+    assert table.evaluate("e => e.getBoundingClientRect().right") <= 688
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(count) == 30
 
 
 def test_the_keyboard_reaches_every_control(open_page):

@@ -1,5 +1,6 @@
 """A small plant with names that would break a careless page, and its results."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -75,6 +76,44 @@ def evaluations() -> tuple[Evaluation, ...]:
         evaluate(stream("mean"), intervals=False, diagnosis=False),
         evaluate(stream(PLAIN, testbed="second"), intervals=False),
     )
+
+
+def write_crowded_plant(folder: Path) -> Path:
+    """Write results with long names, and more attacks than a page shows at once."""
+    base = evaluations()[1]
+    tags = [
+        f"PLANT_UNIT_{k:03d}_LEVEL_TRANSMITTER_LONG_TAG_NAME_SUFFIX.PV_OUT_VALUE"
+        for k in range(6)
+    ]
+    renamed = dict(zip(CHANNELS, tags, strict=True))
+    ladder = dict(base.segments[0].ladder)
+    ladder["detected"] = ladder["detected"] | {
+        "coverage": 0.55,
+        "calm": 0.1,
+        "limit": 0.62,
+        "visible": False,
+    }
+    segments = tuple(
+        replace(
+            segment,
+            id=f"attack with a very long identifier number {k}",
+            targets=tuple(tags),
+            refocus_channels=tuple(tags[:1]),
+            ladder=ladder,
+        )
+        for k, segment in enumerate(base.segments)
+    )
+    names = np.array([renamed[str(name)] for name in base.traces.channel_names])
+    traces = replace(base.traces, channel_names=names, telemetry_names=names)
+    made = []
+    for k in range(6):
+        detector = (
+            f"A very long detector name with settings lr=0.001 batch=64, number {k}"
+        )
+        stream = replace(base.stream, name=f"long-{k}", detector=detector)
+        made.append(replace(base, stream=stream, segments=segments, traces=traces))
+    write_results(made, folder)
+    return folder
 
 
 def write_plant(folder: Path) -> Path:

@@ -3,6 +3,7 @@
 import base64
 import json
 import zlib
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,20 +14,20 @@ from report.plant import PLAIN, QUOTED, SPANS
 
 from sightline.metrics.resampling import count_interval
 from sightline.report.attacks import attack_details, attack_rows
-from sightline.report.clock import clock, started
+from sightline.report.clock import MOST_KNOTS, clock, clock_kind, clock_kinds, started
 from sightline.report.curves import (
     energy_figure,
     roc_corners,
     roc_figure,
     windows_figure,
 )
-from sightline.report.entries import attack_keys, found
-from sightline.report.false_alarms import false_alarms
+from sightline.report.entries import Entry, attack_keys, entries_of, found
+from sightline.report.false_alarms import after_attacks, false_alarms
 from sightline.report.glance import first_check, glance, headline, paper_table
 from sightline.report.packing import LEVELS, log_energy, packed_energy, quantised
 from sightline.report.side_by_side import agreement, matrix, transfer
 from sightline.report.stability import drift_figure, quantile_figure, spread_figure
-from sightline.report.wording import VERDICTS
+from sightline.report.wording import VERDICTS, duration
 from sightline.storage.results import extreme_rows
 
 
@@ -59,6 +60,128 @@ def test_one_entry_for_each_detector_on_a_testbed_and_seeds_within(entries):
 def test_links_to_attacks_are_unique(entries):
     keys = [key for entry in entries for key in attack_keys(entry)]
     assert len(set(keys)) == len(keys)
+
+
+def changed(entry, *, label=None, testbed=None, traces=None, **changes):
+    """Return an entry of one result with something else in it."""
+    first = entry.results[0]
+    evaluation = replace(entry.evaluation, **changes)
+    known = {k: v for k, v in (first.traces | (traces or {})).items() if v is not None}
+    result = replace(first, evaluation=evaluation, traces=known)
+    name = label or entry.label
+    return Entry(testbed or entry.testbed, name, f"works_{name}", (result,))
+
+
+def finding(entry, label, *, own=None, p99=0):
+    """Return a detector whose rules find so many attacks."""
+    wanted = {"detected": p99} | ({} if own is None else {"own-rule": own})
+    segments = tuple(
+        replace(
+            segment,
+            ladder={rule: {"visible": i < k} for rule, k in wanted.items()},
+        )
+        for i, segment in enumerate(entry.evaluation.segments)
+    )
+    own_rule = None if own is None else entry.evaluation.probe
+    return changed(entry, label=label, segments=segments, own_rule=own_rule)
+
+
+def test_names_that_look_like_parts_of_others_make_no_link_twice(results):
+    named = []
+    for result, detector in zip(results, ("gdn", "gdn-2"), strict=False):
+        evaluation = result.evaluation
+        segments = tuple(
+            replace(segment, id=name)
+            for segment, name in zip(evaluation.segments, ("2-1", "1"), strict=False)
+        )
+        stream = replace(evaluation.stream, detector=detector, testbed="b")
+        evaluation = replace(evaluation, segments=segments, stream=stream)
+        named.append(replace(result, evaluation=evaluation))
+    keys = [key for entry in entries_of(named) for key in attack_keys(entry)]
+    assert len(keys) == 4
+    assert len(set(keys)) == 4
+
+
+def test_the_headline_names_the_rule_and_boasts_only_where_it_is_true(entries):
+    entry = entry_of(entries, QUOTED)
+    best = finding(entry, "a", own=3, p99=1)
+
+    def title(*others):
+        return headline([best, *others])["title"]
+
+    start = "a finds 3 of 6 attacks on works by its own rule"
+    assert title() == start
+    assert title(finding(entry, "b", p99=2)) == f"{start}, the most of all"
+    assert title(finding(entry, "b", own=0, p99=3)) == f"{start}, as many as b"
+    assert title(finding(entry, "b", own=0, p99=4)) == start
+    same = [finding(entry, name, p99=3) for name in "bcdef"]
+    assert title(*same[:2]).endswith(", as many as b and c")
+    assert title(*same).endswith(", as many as b, c, d and 2 more")
+    none = [finding(entry, name, own=0, p99=0) for name in "ab"]
+    assert headline(none)["title"].startswith("No attack on works is found; a comes")
+    some = [none[0], finding(entry, "b", own=0, p99=1)]
+    assert headline(some)["title"].startswith("a finds 0 of 6")
+    seeds = replace(best, results=best.results * 3, testbed="unknown")
+    told = headline([seeds])["title"]
+    assert told == "a finds 3 of 6 attacks by its own rule in the first of 3 seeds"
+
+
+def test_a_rule_that_never_stops_is_not_told_to_be_quiet(entries):
+    entry = entry_of(entries, QUOTED)
+    always = replace(
+        entry.evaluation.probe,
+        false_positive_segments=0,
+        false_alarms_per_day=0.0,
+        false_alarm_rate=1.0,
+    )
+    nothing = {"episode_rule": np.full_like(entry.traces["episode_rule"], 9)}
+    entry = changed(entry, own_rule=always, traces=nothing)
+    own = glance([entry])[0]["rules"][0]
+    assert (own["false_alarms"], own["rate"]) == ("none by itself", "100%")
+    assert false_alarms(entry)[0]["sentence"] == (
+        "No run of alarms lies wholly outside attacks; 100% of normal time is in alarm."
+    )
+
+
+def test_without_a_diagnosis_seeds_and_delay_count_what_rings(entries):
+    entry = entry_of(entries, QUOTED)
+    segments = tuple(
+        replace(segment, ladder=None, verdict=None)
+        for segment in entry.evaluation.segments
+    )
+    bare = changed(entry, segments=segments)
+    bare = replace(bare, results=bare.results * 2)
+    own = glance([bare])[0]["rules"][0]
+    k = entry.evaluation.own_rule.hits
+    assert k > 0
+    assert own["found"] == k
+    assert own["seeds"] == f"mean {k:.1f}, {k} to {k} over 2 seeds"
+    rang = [row for row in entry.traces["own_first_alarm"] if row >= 0]
+    wanted = np.median(rang) * 10
+    assert own["delay"] == ("at once" if wanted == 0 else duration(wanted))
+
+
+def test_time_after_attacks_is_counted_once_and_only_where_normal(entries):
+    entry = entry_of(entries, PLAIN)
+    labels = np.zeros(1000, np.int8)
+    labels[100:200] = labels[250:300] = 1
+    labels[200:220] = 2
+    segments = tuple(
+        replace(segment, start=start, stop=stop, length=stop - start)
+        for segment, (start, stop) in zip(
+            entry.evaluation.segments, [(100, 200), (250, 300)], strict=False
+        )
+    )
+    small = changed(entry, segments=segments, traces={"labels": labels})
+    made = after_attacks(small, np.array([225, 320, 500, 600]))
+    assert made["share"] == 0.5
+    # Rows 220 to 250 and 300 to 350, of those labelled 0.
+    assert made["time_share"] == pytest.approx(80 / 830)
+
+
+def test_short_times_keep_their_figures():
+    told = [duration(seconds) for seconds in (0.4, 1.5, 0, 42)]
+    assert told == ["0.4 s", "1.5 s", "0 s", "42 s"]
 
 
 def test_figures_at_a_glance_are_those_on_disk(entries):
@@ -281,3 +404,34 @@ def test_time_is_told_as_dates_and_runs_evenly(entries):
     at = np.interp(row, told["rows"], told["times"])
     assert at == pytest.approx(entry.traces["test_time"][row])
     assert started(entry, 0) == "2023-11-14 22:13:20"
+
+
+def test_entries_of_one_testbed_share_one_kind_of_clock(entries):
+    dated = entry_of(entries, PLAIN)
+    step, bare = dated.evaluation.stream, replace(dated.evaluation.stream, step_s=None)
+    stepped = changed(dated, label="stepped", stream=step, traces={"test_time": None})
+    rowed = changed(dated, label="rowed", stream=bare, traces={"test_time": None})
+    late = 4e5 + 10.0 * np.arange(len(dated.traces["test_energy"]))
+    counted = changed(dated, label="late", traces={"test_time": late})
+    assert clock_kind([dated, dated]) == "date"
+    assert clock_kind([dated, stepped, counted]) == "hours"
+    assert clock_kinds([dated, stepped, rowed]) == {"works": "row"}
+    # Hours are counted from the first row, whatever the clock said then.
+    for entry in (dated, stepped, counted):
+        told = clock(entry, "hours")
+        assert (told["kind"], told["times"][0]) == ("hours", 0)
+        assert np.interp(360, told["rows"], told["times"]) == pytest.approx(1.0)
+        assert started(entry, 360, "hours") == "day 1, 01:00:00"
+    assert attack_rows([dated, rowed])[0]["started"] == "row 300"
+
+
+def test_an_uneven_clock_stays_a_clock(entries):
+    entry = entries[0]
+    rng = np.random.default_rng(0)
+    steps = np.where(rng.random(len(entry.traces["test_energy"])) < 0.5, 1.0, 3.0)
+    time = 1.7e9 + np.cumsum(steps)
+    told = clock(changed(entry, traces={"test_time": time}))
+    assert told["kind"] == "date"
+    assert len(told["rows"]) <= MOST_KNOTS
+    back = np.interp(np.arange(len(time)), told["rows"], told["times"])
+    assert np.abs(back - time).max() < 30

@@ -128,6 +128,9 @@ def test_redaction_leaves_no_tag_note_or_telemetry(results, tmp_path):
         assert name not in parsed.text
         assert json.dumps(name)[1:-1] not in data
         assert for_script(name)[1:-1] not in data
+    # Their ids are no mere numbers.
+    assert "A<1>" not in parsed.text
+    assert "A-01" in parsed.text
     assert "CH-002" in parsed.text
     assert "STAGE-01" in parsed.text
     details = json.loads(data)["entries"][0]["details"]
@@ -149,6 +152,22 @@ def test_names_that_are_numbers_do_not_change_numbers():
     names = Pseudonyms(["0", "1"], [])
     assert names.name("1") == "CH-002"
     assert names.text("1% of 10") == "1% of 10"
+
+
+def test_names_are_hidden_however_they_are_written_and_only_once():
+    tags = ["CH-002", "FIT 1\tx", "LIT101", "P1", "lit101"]
+    names = Pseudonyms(tags, ["Raw water"])
+    told = names.text("LIT101 lit101 Lit101 'FIT 1\\tx' CH-002 P1 p1 raw Water")
+    assert told == "CH-003 CH-005 CH-003 'CH-002' CH-001 CH-004 p1 STAGE-01"
+
+
+def test_attacks_that_tell_of_the_plant_get_pseudonyms():
+    attacks = ["7", "A3", "LIT101_spoof", "Overflow of the big tank", "2-1"]
+    names = Pseudonyms(["0", "7", "LIT101"], [], attacks)
+    told = [names.attack(name) for name in attacks]
+    assert told == ["7", "A3", "A-01", "A-02", "A-03"]
+    text = names.text("7 and lit101_Spoof, Overflow of the big tank, 2-1 (2012-12-10)")
+    assert text == "7 and A-01, A-02, A-03 (2012-12-10)"
 
 
 def test_a_folder_without_excerpts_gives_a_page_too(results, tmp_path):
@@ -240,16 +259,40 @@ def test_the_command_writes_a_page_and_figures_and_keeps_earlier_ones(folder, tm
     assert again.exit_code == 1
     assert "--overwrite" in again.output
     wanted = tmp_path / "elsewhere" / "page.html"
-    redacted = [
-        "report",
-        str(results),
-        "--redact",
-        "--no-figures",
-        "--out",
-        str(wanted),
-    ]
-    assert CliRunner().invoke(app, redacted).exit_code == 0
+    redacted = ["report", str(results), "--redact", "--out", str(wanted)]
+    done = CliRunner().invoke(app, redacted)
+    assert done.exit_code == 0
+    assert "page-figures" in done.output
+    assert (wanted.parent / "page-figures" / "works-roc.svg").is_file()
+    assert not (wanted.parent / "figures").exists()
     assert "LIT101" not in without_plotly(wanted.read_text(encoding="utf-8"))
+
+
+def test_a_folder_given_twice_counts_once(folder, tmp_path):
+    one = sorted(path for path in folder.iterdir() if path.is_dir())[0]
+    around = one.parent / ".." / one.parent.name / one.name
+    page = write_report([one, around, folder], tmp_path / "report.html")
+    once = write_report(folder, tmp_path / "once.html")
+    assert page.read_text(encoding="utf-8") == once.read_text(encoding="utf-8")
+
+
+def test_what_is_not_known_or_alone_is_not_told(results, tmp_path):
+    first = results[0].evaluation
+    lone = replace(first, stream=replace(first.stream, testbed=None))
+    page = write_report(
+        [replace(results[0], evaluation=lone)], tmp_path / "report.html"
+    )
+    whole = without_plotly(page.read_text(encoding="utf-8"))
+    assert "on unknown" not in whole
+    text = Parsed(whole).text
+    assert "One detector only: nothing to lay side by side." in text
+    assert "by all 1" not in text
+
+
+def test_the_page_says_by_which_rule(parsed):
+    assert "Verdicts and alarms here are of the p99 rule." in parsed.text
+    assert re.search(r"By the p99 rule\s+\d of\s+6 attacks are detected", parsed.text)
+    assert "nothing to lay side by side" in parsed.text
 
 
 def test_results_stay_readable_where_a_report_is_beside_them(folder, tmp_path):

@@ -1,11 +1,16 @@
 """Figures for print: there, the same each time, and legible."""
 
+import warnings
+from dataclasses import replace
+from itertools import pairwise
+
 import matplotlib as mpl
+import numpy as np
 import pytest
 from matplotlib.text import Text
 
 from sightline.report.print_figures import FIGURES, write_figures
-from sightline.report.print_style import STYLE
+from sightline.report.print_style import DASHES, LINES, STYLE
 
 SMALLEST = 7.0
 
@@ -23,10 +28,20 @@ def test_files_are_the_same_each_time(works, tmp_path):
         assert one.read_bytes() == other.read_bytes(), one.name
 
 
+def long_named(entries):
+    """Return eight detectors with names that no figure has room for."""
+    wanted = [f"A very long detector name with settings, number {k}" for k in range(8)]
+    return [
+        replace(entries[k % len(entries)], label=name, key=f"long_{k}")
+        for k, name in enumerate(wanted)
+    ]
+
+
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_text_is_large_enough_and_stays_inside(works, name):
+@pytest.mark.parametrize("is_long", [False, True])
+def test_every_text_is_large_enough_and_stays_inside(works, name, is_long):
     with mpl.rc_context(STYLE):
-        figure = FIGURES[name](works)
+        figure = FIGURES[name](long_named(works) if is_long else works)
         figure.draw_without_rendering()
         width, height = figure.bbox.width, figure.bbox.height
         # A tick beyond the end of its axis is there, but never drawn.
@@ -45,3 +60,62 @@ def test_every_text_is_large_enough_and_stays_inside(works, name):
                 assert box.x1 < width + 3, text
                 assert box.y0 > -3, text
                 assert box.y1 < height + 3, text
+
+
+def test_names_of_detectors_do_not_run_into_each_other(works):
+    with mpl.rc_context(STYLE):
+        for entries in (works, long_named(works)):
+            figure = FIGURES["attacks-by-detectors"](entries)
+            figure.draw_without_rendering()
+            labels = figure.axes[0].get_xticklabels()
+            boxes = [label.get_window_extent() for label in labels]
+            for left, right in pairwise(boxes):
+                assert left.x1 < right.x0
+
+
+def test_lines_are_told_apart_longer_than_colours_last():
+    assert np.gcd(len(LINES), len(DASHES)) == 1
+
+
+def test_panels_share_one_time_axis(works):
+    first = works[0]
+    time = first.traces["test_time"]
+    late = replace(first.results[0], traces=first.traces | {"test_time": time + 3600})
+    stepped = {k: v for k, v in first.traces.items() if k != "test_time"}
+    with mpl.rc_context(STYLE):
+        figure = FIGURES["energy-through-time"](
+            [first, replace(first, results=(late,))]
+        )
+        starts = [axis.lines[0].get_xdata()[0] for axis in figure.axes]
+        assert starts == pytest.approx([0.0, 1.0])
+        assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
+        other = replace(first.results[0], traces=stepped)
+        mixed = [replace(first, results=(late,)), replace(first, results=(other,))]
+        figure = FIGURES["energy-through-time"](mixed)
+        starts = [axis.lines[0].get_xdata()[0] for axis in figure.axes]
+        assert starts == pytest.approx([0.0, 0.0])
+
+
+def test_figures_of_an_earlier_report_go_and_what_others_put_there_stays(
+    entries, works, tmp_path
+):
+    before = write_figures([works[0], entries[-1]], tmp_path)
+    assert len({path.name for path in before}) == len(before)
+    for name in ("my-roc.png", "notes-roc.svg", "photo.png"):
+        (tmp_path / name).write_text("mine")
+    after = write_figures(works[:1], tmp_path)
+    there = {path.name for path in tmp_path.iterdir()}
+    mine = {"my-roc.png", "notes-roc.svg", "photo.png"}
+    assert there == {path.name for path in after} | mine
+
+
+def test_testbeds_with_names_alike_do_not_overwrite_each_other(works, tmp_path):
+    beds = [replace(works[0], testbed=name) for name in ("bed-a", "bed a")]
+    written = write_figures(beds, tmp_path)
+    assert len({path.name for path in written}) == len(written)
+
+
+def test_signs_the_font_does_not_have_are_no_warning(works, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        write_figures([replace(works[0], label="\u6db2\u4f4d \U0001f6b0")], tmp_path)

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from sightline.metrics.segment import SegmentRow
-from sightline.report.clock import started
+from sightline.report.clock import clock_kinds, started
 from sightline.report.entries import Entry, attack_keys, is_found
 from sightline.report.packing import packed, quantised
-from sightline.report.wording import RUNGS, number, share, span, verdict_of
+from sightline.report.wording import RUNGS, delay, number, share, span, verdict_of
 
 # Signals drawn one below the other; more would not be looked at.
 MOST_SIGNALS = 5
@@ -18,8 +18,9 @@ HEAT_RANGE = 200
 
 def attack_rows(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """Return one table row for each attack and detector."""
+    kinds = clock_kinds(entries)
     return [
-        _row(entry, i, segment, key)
+        _row(entry, i, segment, key, kinds[entry.testbed])
         for entry in entries
         for i, (segment, key) in enumerate(
             zip(entry.evaluation.segments, attack_keys(entry), strict=True)
@@ -27,7 +28,9 @@ def attack_rows(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     ]
 
 
-def _row(entry: Entry, i: int, segment: SegmentRow, key: str) -> dict[str, Any]:
+def _row(
+    entry: Entry, i: int, segment: SegmentRow, key: str, kind: str
+) -> dict[str, Any]:
     step = entry.evaluation.stream.step_s
     style = verdict_of(segment.verdict)
     first = segment.first_alarm
@@ -43,7 +46,7 @@ def _row(entry: Entry, i: int, segment: SegmentRow, key: str) -> dict[str, Any]:
         "targets": list(segment.targets or ()),
         "stages": attack_stages(segment, entry.stages),
         "start": segment.start,
-        "started": started(entry, segment.start),
+        "started": started(entry, segment.start, kind),
         "rows": segment.length,
         "lasted": span(segment.length, step),
         "verdict": style.word,
@@ -53,7 +56,7 @@ def _row(entry: Entry, i: int, segment: SegmentRow, key: str) -> dict[str, Any]:
         "auc": segment.auc,
         "auc_text": share(segment.auc),
         "first_alarm": first,
-        "first_alarm_text": span(first, step),
+        "first_alarm_text": delay(first, step),
         "is_found": is_found(segment),
         "sentence": segment.sentence or "",
     }

@@ -13,8 +13,11 @@ from sightline.report.packing import packed_energy
 MOST_CORNERS = 500
 
 
-def energy_figure(entry: Entry) -> dict[str, Any]:
-    """Return the energy trace of an entry, its levels and its attacks."""
+def energy_figure(entry: Entry, kind: str | None = None) -> dict[str, Any]:
+    """Return the energy trace of an entry, its levels and its attacks.
+
+    `kind` is the clock it shares with others, else its own.
+    """
     evaluation = entry.evaluation
     drift = evaluation.drift
     robust = drift.mean_dominated
@@ -23,7 +26,7 @@ def energy_figure(entry: Entry) -> dict[str, Any]:
         "key": entry.key,
         "label": entry.label,
         "testbed": entry.testbed,
-        "clock": clock(entry),
+        "clock": clock(entry, kind),
         "breaks": [int(row) for row in entry.traces["test_breaks"][:1000]],
         "energy": packed_energy(entry.traces["test_energy"]),
         "train_mean": entry.train_mean,

@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from sightline.checks import Floats
 from sightline.evaluation import Evaluation
+from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.segment import SegmentRow
 from sightline.report.wording import slug
 from sightline.storage import Result
+
+# What the ladder calls the two alarm rules.
+OWN, P99 = "own-rule", "detected"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,14 @@ class Entry:
     def train_mean(self) -> float:
         """Mean train energy."""
         return self.evaluation.compactness.p_eff / 2
+
+    @cached_property
+    def time(self) -> Floats | None:
+        """The time of each test row in seconds, if it never runs back."""
+        time = self.traces.get("test_time")
+        if time is None or len(time) < 2 or not np.all(np.diff(time) >= 0):
+            return None
+        return np.asarray(time, dtype=np.float64)
 
     @cached_property
     def stages(self) -> dict[str, str]:
@@ -67,7 +80,8 @@ def entries_of(results: Sequence[Result]) -> list[Entry]:
     keys: set[str] = set()
     entries = []
     for (testbed, label), seeds in grouped.items():
-        key = _unique(f"{slug(testbed)}-{slug(label)}", keys)
+        # No slug holds the sign between them, so no two of these meet by chance.
+        key = unique(f"{slug(testbed)}_{slug(label)}", keys)
         ordered = sorted(seeds, key=lambda result: result.folder.name)
         entries.append(Entry(testbed, label, key, tuple(ordered)))
     return sorted(entries, key=lambda e: (testbeds.index(e.testbed), *_merit(e)))
@@ -83,12 +97,11 @@ def _merit(entry: Entry) -> tuple[float, float, float]:
     alarms = evaluation.probe.false_alarms_per_day
     if alarms is None:
         alarms = float(evaluation.probe.false_positive_segments)
-    is_judged = any("own-rule" in (s.ladder or {}) for s in evaluation.segments)
-    n_found = found(evaluation, "own-rule" if is_judged else "detected")
+    n_found = found(evaluation, main_rule(evaluation))
     return -n_found, -(evaluation.rank.roc_auc or 0.0), alarms
 
 
-def _unique(key: str, taken: set[str]) -> str:
+def unique(key: str, taken: set[str]) -> str:
     """Return a key that nobody else has."""
     name, n = key, 1
     while name in taken:
@@ -102,30 +115,53 @@ def attack_keys(entry: Entry) -> list[str]:
     """Return the link of each attack: unique, whatever the attacks are called."""
     taken: set[str] = set()
     return [
-        _unique(f"attack-{entry.key}-{slug(segment.id)}", taken)
+        unique(f"attack-{entry.key}_{slug(segment.id)}", taken)
         for segment in entry.evaluation.segments
     ]
 
 
-def is_found(segment: SegmentRow, rule: str = "detected") -> bool:
+def rules_of(evaluation: Evaluation) -> list[tuple[str, AlarmMetrics]]:
+    """Return the alarm rules there are, with what they did; the own rule first."""
+    p99 = [(P99, evaluation.probe)]
+    return p99 if evaluation.own_rule is None else [(OWN, evaluation.own_rule), *p99]
+
+
+def is_judged(evaluation: Evaluation, rule: str) -> bool:
+    """Tell whether it is known that alarms stand out, not only that they rang."""
+    return any(rule in (segment.ladder or {}) for segment in evaluation.segments)
+
+
+def main_rule(evaluation: Evaluation) -> str:
+    """Return the rule a detector is ranked by: its own, where that was judged."""
+    is_own = evaluation.own_rule is not None and is_judged(evaluation, OWN)
+    return OWN if is_own else P99
+
+
+def is_found(segment: SegmentRow, rule: str = P99) -> bool:
     """Tell whether a rule's alarm stands out; without a diagnosis, whether it rang."""
     rung = (segment.ladder or {}).get(rule)
     if rung is not None:
         return bool(rung["visible"])
-    if rule == "detected" and segment.verdict is None:
+    if rule == P99 and segment.verdict is None:
         return bool(segment.hit)
     return segment.verdict == rule
 
 
-def found(evaluation: Evaluation, rule: str = "detected") -> int:
-    """Count the attacks that a rule's alarm makes stand out from calm hours."""
-    return sum(is_found(segment, rule) for segment in evaluation.segments)
+def found(evaluation: Evaluation, rule: str = P99) -> int:
+    """Count the attacks that a rule's alarm makes stand out from calm hours.
+
+    Where nobody judged that, the attacks in which the rule rings.
+    """
+    if is_judged(evaluation, rule):
+        return sum(is_found(segment, rule) for segment in evaluation.segments)
+    return int(dict(rules_of(evaluation))[rule].hits or 0)
 
 
 def first_alarms(entry: Entry, rule: str) -> list[float]:
-    """Return the rows to the first alarm, of the attacks found."""
+    """Return the rows to the first alarm, of the attacks that `found` counts."""
     segments = entry.evaluation.segments
-    if rule == "detected":
+    judged = is_judged(entry.evaluation, rule)
+    if rule == P99:
         rows = [segment.first_alarm for segment in segments]
     else:
         own = entry.traces.get("own_first_alarm")
@@ -135,7 +171,7 @@ def first_alarms(entry: Entry, rule: str) -> list[float]:
     return [
         float(row)
         for row, segment in zip(rows, segments, strict=True)
-        if row is not None and is_found(segment, rule)
+        if row is not None and (not judged or is_found(segment, rule))
     ]
 
 

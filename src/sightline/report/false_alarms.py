@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import Ints
+from sightline.checks import NORMAL, Ints
 from sightline.excerpts import OWN, P99
+from sightline.metrics.probe import AlarmMetrics
 from sightline.report.clock import FIRST_DATE
 from sightline.report.entries import Entry
 from sightline.report.wording import number, share
@@ -35,7 +36,7 @@ def false_alarms(entry: Entry) -> list[dict[str, Any]] | None:
                 "rule": _RULE_WORDS[rule],
                 "count": alarms.false_positive_segments,
                 "n_read": len(picked),
-                "sentence": _sentence(entry, picked),
+                "sentence": _sentence(entry, picked, alarms),
                 "channels": by_channel(entry, picked)[:MOST_CHANNELS],
                 "hours": by_hour(entry, starts),
                 "recovery": after_attacks(entry, starts),
@@ -81,22 +82,25 @@ def after_attacks(entry: Entry, starts: Ints) -> dict[str, Any] | None:
     segments = entry.evaluation.segments
     if not segments or len(starts) == 0:
         return None
-    is_after = np.zeros(len(starts), np.bool_)
-    n_rows = 0
+    is_normal = np.asarray(entry.traces["labels"]) == NORMAL
+    is_after = np.zeros(len(is_normal), np.bool_)
     for segment in segments:
-        is_after |= (starts >= segment.stop) & (starts < segment.stop + segment.length)
-        n_rows += segment.length
-    n_normal = len(entry.traces["labels"]) - n_rows
+        is_after[segment.stop : segment.stop + segment.length] = True
     return {
-        "share": float(is_after.mean()),
-        "time_share": min(1.0, n_rows / max(n_normal, 1)),
+        "share": float(is_after[starts].mean()),
+        "time_share": float(is_after[is_normal].mean()) if is_normal.any() else 0.0,
     }
 
 
-def _sentence(entry: Entry, picked: Ints) -> str:
+def _sentence(entry: Entry, picked: Ints, alarms: AlarmMetrics) -> str:
     """Return the one sentence: "63% come from 2 tags"."""
     if len(picked) == 0:
-        return "No false alarm."
+        if alarms.false_alarm_rate == 0:
+            return "No false alarm."
+        return (
+            "No run of alarms lies wholly outside attacks; "
+            f"{share(alarms.false_alarm_rate)} of normal time is in alarm."
+        )
     leaders = by_channel(entry, picked)
     shares = np.cumsum([leader["share"] for leader in leaders])
     k = min(int(np.searchsorted(shares, MOST_OF_THEM)) + 1, MOST_NAMED, len(leaders))

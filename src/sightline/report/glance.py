@@ -8,21 +8,32 @@ import numpy as np
 from sightline.evaluation import Evaluation
 from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.resampling import count_interval
-from sightline.report.entries import Entry, found, typical_delay
+from sightline.report.entries import (
+    OWN,
+    P99,
+    Entry,
+    found,
+    is_judged,
+    main_rule,
+    rules_of,
+    typical_delay,
+)
 from sightline.report.wording import (
     DAGGER,
     NOT_KNOWN,
+    delay,
     number,
+    on_testbed,
     per_day,
     score,
     share,
-    span,
     verdict_of,
 )
 from sightline.storage import Result
 
-OWN, P99 = "own-rule", "detected"
 RULES = {OWN: "own rule", P99: "p99 rule"}
+# So many are named in a headline.
+MOST_NAMED = 3
 # Column, block and name of the paper's main table, and how it is written.
 PAPER: tuple[tuple[str, str, str, Callable[[float | None], str]], ...] = (
     ("ROC-AUC", "rank", "roc_auc", score),
@@ -44,7 +55,10 @@ def glance(entries: Sequence[Entry]) -> list[dict[str, Any]]:
             "testbed": entry.testbed,
             "detector": entry.label,
             "n_seeds": len(entry.results),
-            "rules": [_rule(entry, rule, alarms) for rule, alarms in _rules(entry)],
+            "rules": [
+                _rule(entry, rule, alarms)
+                for rule, alarms in rules_of(entry.evaluation)
+            ],
             "verdicts": _verdicts(entry.evaluation),
             "check": first_check(entry.evaluation),
         }
@@ -52,20 +66,12 @@ def glance(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     ]
 
 
-def _rules(entry: Entry) -> list[tuple[str, AlarmMetrics]]:
-    evaluation = entry.evaluation
-    p99 = [(P99, evaluation.probe)]
-    return p99 if evaluation.own_rule is None else [(OWN, evaluation.own_rule), *p99]
-
-
 def _rule(entry: Entry, rule: str, alarms: AlarmMetrics) -> dict[str, Any]:
     """Return what one alarm rule did: found, false alarms a day, delay."""
     evaluation = entry.evaluation
     n = evaluation.stream.n_segments
-    judged = _is_judged(evaluation, rule)
-    k = found(evaluation, rule) if judged else int(alarms.hits or 0)
+    k = found(evaluation, rule)
     low, high = count_interval(k, n) if n else (0.0, 0.0)
-    false_alarms = alarms.false_alarms_per_day
     return {
         "rule": RULES[rule],
         "found": k if n else None,
@@ -76,31 +82,31 @@ def _rule(entry: Entry, rule: str, alarms: AlarmMetrics) -> dict[str, Any]:
         "low": low / n if n else 0.0,
         "high": high / n if n else 0.0,
         "hits": alarms.hits,
-        "is_judged": judged,
+        "is_judged": is_judged(evaluation, rule),
         "seeds": _over_seeds(entry, rule) if n else "",
-        "false_alarms": f"{per_day(false_alarms)} a day"
-        if false_alarms is not None
-        else f"{alarms.false_positive_segments:,} in all",
+        "false_alarms": _false_alarms(alarms),
         "rate": share(alarms.false_alarm_rate),
         "over_alarming": bool(alarms.over_alarming),
-        "delay": _delay(typical_delay(entry, rule), evaluation.stream.step_s),
+        "delay": delay(typical_delay(entry, rule), evaluation.stream.step_s),
     }
 
 
-def _delay(rows: float | None, step_s: float | None) -> str:
-    return "at once" if rows == 0 else span(rows, step_s)
-
-
-def _is_judged(evaluation: Evaluation, rule: str) -> bool:
-    """Tell whether it is known that alarms stand out, not only that they rang."""
-    return any(rule in (segment.ladder or {}) for segment in evaluation.segments)
+def _false_alarms(alarms: AlarmMetrics) -> str:
+    # An alarm that never stops runs into an attack each time: it is no false alarm by
+    # itself, and yet in alarm all the normal time.
+    if alarms.false_positive_segments == 0 and alarms.false_alarm_rate > 0:
+        return "none by itself"
+    if alarms.false_alarms_per_day is None:
+        return f"{alarms.false_positive_segments:,} in all"
+    return f"{per_day(alarms.false_alarms_per_day)} a day"
 
 
 def _over_seeds(entry: Entry, rule: str) -> str:
     """Return the mean and range of attacks found, where there are several seeds."""
-    if len(entry.results) < 2:
+    known = [result.evaluation for result in entry.results]
+    counts = [found(one, rule) for one in known if rule in dict(rules_of(one))]
+    if len(counts) < 2:
         return ""
-    counts = [found(result.evaluation, rule) for result in entry.results]
     return (
         f"mean {np.mean(counts):.1f}, {min(counts)} to {max(counts)} "
         f"over {len(counts)} seeds"
@@ -152,23 +158,47 @@ def headline(entries: Sequence[Entry]) -> dict[str, Any] | None:
     return {
         "detector": best.label,
         "testbed": best.testbed,
-        "title": _title(best, is_one=len(entries) == 1),
+        "title": _title(best, entries[1:]),
         "check": first_check(best.evaluation),
     }
 
 
-def _title(best: Entry, *, is_one: bool) -> str:
+def _title(best: Entry, others: Sequence[Entry]) -> str:
     """Return what the best detector finds, in a few words."""
     evaluation = best.evaluation
-    n = evaluation.stream.n_segments
+    n, where = evaluation.stream.n_segments, on_testbed(best.testbed)
     if n == 0:
-        return f"{best.label} on {best.testbed}"
-    rule = OWN if evaluation.own_rule and _is_judged(evaluation, OWN) else P99
+        return f"{best.label}{where}"
+    if others and not any(_most_found(entry) for entry in (best, *others)):
+        return f"No attack{where} is found; {best.label} comes nearest"
+    rule = main_rule(evaluation)
     k = found(evaluation, rule)
-    if k == 0 and not is_one:
-        return f"No attack on {best.testbed} is found; {best.label} comes nearest"
-    most = "" if is_one else ", the most of all"
-    return f"{best.label} finds {k} of {n} attacks on {best.testbed}{most}"
+    by = "by its own rule" if rule == OWN else "by the p99 rule"
+    n_seeds = len(best.results)
+    seeds = f" in the first of {n_seeds} seeds" if n_seeds > 1 else ""
+    return f"{best.label} finds {k} of {n} attacks{where} {by}{seeds}" + _beside(
+        k, others
+    )
+
+
+def _beside(k: int, others: Sequence[Entry]) -> str:
+    """Return how many attacks found compares with every rule of the others."""
+    most = max(map(_most_found, others), default=None)
+    if most is None or most > k or k == 0:
+        return ""
+    if most < k:
+        return ", the most of all"
+    names = [entry.label for entry in others if _most_found(entry) == k]
+    more = len(names) - MOST_NAMED
+    if more > 0:
+        names = [*names[:MOST_NAMED], f"{more} more"]
+    listed = " and ".join([", ".join(names[:-1]), names[-1]][len(names) == 1 :])
+    return f", as many as {listed}"
+
+
+def _most_found(entry: Entry) -> int:
+    """Return the most attacks that a rule of a detector finds."""
+    return max(found(entry.evaluation, rule) for rule, _ in rules_of(entry.evaluation))
 
 
 def paper_table(entries: Sequence[Entry]) -> dict[str, Any]:

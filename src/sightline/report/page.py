@@ -10,6 +10,7 @@ import jinja2
 
 from sightline.evaluation import plain
 from sightline.report.attacks import attack_details, attack_rows
+from sightline.report.clock import clock_kinds
 from sightline.report.curves import energy_figure, roc_figure, windows_figure
 from sightline.report.entries import Entry
 from sightline.report.false_alarms import false_alarms
@@ -17,7 +18,7 @@ from sightline.report.glance import glance, headline, paper_table
 from sightline.report.making import making
 from sightline.report.side_by_side import agreement, matrix, transfer
 from sightline.report.stability import drift_figure, quantile_figure, spread_figure
-from sightline.report.wording import VERDICTS
+from sightline.report.wording import VERDICTS, on_testbed
 
 STYLES = ("page.css", "tables.css", "print.css")
 SCRIPTS = (
@@ -35,11 +36,12 @@ SCRIPTS = (
 
 def page_data(entries: Sequence[Entry]) -> dict[str, Any]:
     """Return everything the charts of a page are drawn from, as plain values."""
+    kinds = clock_kinds(entries)
     data: dict[str, Any] = plain(
         {
             "verdicts": {word: asdict(style) for word, style in VERDICTS.items()},
             "entries": [
-                energy_figure(entry)
+                energy_figure(entry, kinds[entry.testbed])
                 | {
                     "roc": roc_figure(entry),
                     "windows": windows_figure(entry),
@@ -104,6 +106,7 @@ def render(
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["on"] = on_testbed
     words = page_words(entries, redact=redact)
     return environment.get_template("page.html").render(
         title=title or _title(entries),

@@ -1,24 +1,32 @@
 """Figures for papers and slides: SVG and PNG, legible at column width."""
 
+import re
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sightline.checks import Floats
+from sightline.report.clock import DATE, ROW, clock_kind, moments
 from sightline.report.curves import roc_corners
-from sightline.report.entries import Entry
+from sightline.report.entries import Entry, unique
 from sightline.report.packing import log_energy
 from sightline.report.print_style import (
     COLUMN,
     DASHES,
     FLOOR,
     LINES,
+    MOST_LETTERS,
     PAGE,
     SOFT,
     STYLE,
     TAU,
     TRAIN,
+    fitting,
+    inches,
+    is_ours,
     level_handles,
     log_scale,
     new_figure,
@@ -28,7 +36,7 @@ from sightline.report.print_style import (
 )
 from sightline.report.side_by_side import matrix
 from sightline.report.stability import LEVELS, NAMES, energies
-from sightline.report.wording import RUNGS, VERDICTS, slug, verdict_of
+from sightline.report.wording import RUNGS, VERDICTS, short, slug, verdict_of
 from sightline.storage.results import extreme_rows
 
 # More detectors than this go below.
@@ -41,32 +49,55 @@ PART_LOOKS: dict[str, dict[str, Any]] = {
 
 
 def write_figures(entries: Sequence[Entry], folder: Path) -> list[Path]:
-    """Write every figure of every testbed; return what was written."""
+    """Write every figure of every testbed; return what was written.
+
+    Figures of an earlier report that this one does not have are removed.
+    """
     import matplotlib as mpl
 
     written = []
     testbeds = list(dict.fromkeys(entry.testbed for entry in entries))
-    with mpl.rc_context(STYLE):
+    taken: set[str] = set()
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        # A sign that the font does not have is drawn as a box; a reader of the figure
+        # sees that, and nobody else can mend it.
+        warnings.simplefilter("ignore", UserWarning)
         for testbed in testbeds:
             group = [entry for entry in entries if entry.testbed == testbed]
+            prefix = unique(slug(testbed), taken)
             for name, draw in FIGURES.items():
                 figure = draw(group)
                 if figure is None:
                     continue
-                stem = name if len(testbeds) == 1 else f"{slug(testbed)}-{name}"
+                stem = name if len(testbeds) == 1 else f"{prefix}-{name}"
                 written += save(figure, folder, stem)
+    _remove_stale(folder, written)
     return written
+
+
+def _remove_stale(folder: Path, written: Sequence[Path]) -> None:
+    """Remove figures of earlier reports, and nothing that others put there."""
+    if not folder.is_dir():
+        return
+    stems = "|".join(FIGURES)
+    named = re.compile(rf"(?:[a-z0-9-]+-)?(?:{stems})\.(?:svg|png)")
+    for path in sorted(set(folder.iterdir()) - set(written)):
+        if named.fullmatch(path.name) and path.is_file() and is_ours(path):
+            path.unlink()
 
 
 def energy_through_time(entries: Sequence[Entry]) -> Any:
     """Draw the energy of each detector, attacks shaded by verdict."""
     figure = new_figure(PAGE, 0.55 + 0.95 * len(entries))
     axes = figure.subplots(len(entries), 1, squeeze=False)[:, 0]
-    for axis, entry in zip(axes, entries, strict=True):
-        hours, unit = _hours(entry)
+    times, unit = _shared_time(entries)
+    first, last = min(at[0] for at in times), max(at[-1] for at in times)
+    wide = last - first or 1.0
+    for axis, entry, hours in zip(axes, entries, times, strict=True):
         _energy_row(axis, entry, hours)
-        axis.set_title(entry.label, loc="left", pad=3)
-        axis.set_xlim(hours[0], hours[-1])
+        axis.set_title(short(entry.label), loc="left", pad=3)
+        # A mark at the end of the record needs room within the figure.
+        axis.set_xlim(first - 0.008 * wide, last + 0.008 * wide)
         if axis is axes[-1]:
             axis.set_xlabel(unit)
         else:
@@ -111,14 +142,14 @@ def _energy_row(axis: Any, entry: Entry, hours: Any) -> None:
     plot_marks(axis, middles, [at] * len(words), words)
 
 
-def _hours(entry: Entry) -> tuple[Any, str]:
-    n_rows = len(entry.traces["test_energy"])
-    time, step = entry.traces.get("test_time"), entry.evaluation.stream.step_s
-    if time is not None:
-        return (np.asarray(time) - time[0]) / 3600, "hours from the start"
-    if step:
-        return np.arange(n_rows) * step / 3600, "hours from the start"
-    return np.arange(n_rows), "row"
+def _shared_time(entries: Sequence[Entry]) -> tuple[list[Floats], str]:
+    """Return when each row of each entry is, all from one origin, and the unit."""
+    kind = clock_kind(entries)
+    times = [moments(entry, kind) for entry in entries]
+    if kind == DATE:
+        first = min(at[0] for at in times)
+        times = [(at - first) / 3600 for at in times]
+    return times, "row" if kind == ROW else "hours from the start"
 
 
 def _levels(axis: Any, entry: Entry) -> None:
@@ -141,13 +172,19 @@ def roc(entries: Sequence[Entry]) -> Any:
     ]
     if not known:
         return None
-    figure = new_figure(PAGE, 3.0)
+    labels = [
+        f"{short(entry.label, MOST_LETTERS)} ({entry.evaluation.rank.roc_auc:.3f})"
+        for _, entry in known
+    ]
+    # A line and the space beside it take the rest.
+    widest = max(inches(label) for label in labels) + 0.55
+    n_columns = min(max(int(PAGE / widest), 1), 5)
+    figure = new_figure(PAGE, 2.85 + 0.15 * -(-len(known) // n_columns))
     whole, low = figure.subplots(1, 2)
-    for i, entry in known:
+    for (i, entry), label in zip(known, labels, strict=True):
         fpr, tpr = entry.traces["roc_fpr"], entry.traces["roc_tpr"]
         rows = roc_corners(fpr, 800)
         look = {"color": LINES[i % len(LINES)], "ls": DASHES[i % len(DASHES)]}
-        label = f"{entry.label} ({entry.evaluation.rank.roc_auc:.3f})"
         for axis in (whole, low):
             axis.plot(fpr[rows], tpr[rows], label=label, **look)
     whole.set(xlim=(0, 1), title="every limit")
@@ -162,8 +199,12 @@ def roc(entries: Sequence[Entry]) -> Any:
         )
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    handles, labels = whole.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(
+        handles=whole.lines[: len(known)],
+        loc="outside lower center",
+        ncols=n_columns,
+        frameon=False,
+    )
     return figure
 
 
@@ -175,7 +216,7 @@ def quantiles(entries: Sequence[Entry]) -> Any:
         known = {name: v for name, v in energies(entry).items() if len(v)}
         _spread(spread, entry, known)
         _beside_chi_square(beside, entry, known)
-        spread.set_title(entry.label, loc="left", pad=3)
+        spread.set_title(short(entry.label), loc="left", pad=3)
     axes[-1, 0].set_xlabel("energy / mean train energy")
     axes[-1, 1].set_xlabel("chi-square quantile / p")
     axes[0, 1].set_title("energy quantile / (p/2)", loc="left", pad=3)
@@ -217,9 +258,15 @@ def attacks_by_detectors(entries: Sequence[Entry]) -> Any:
     found = matrix(entries)
     if found is None:
         return None
-    rows, detectors = found["rows"], found["detectors"]
-    width = max(COLUMN, 1.1 + 0.62 * len(detectors))
-    figure = new_figure(width, 1.1 + 0.17 * len(rows))
+    rows = found["rows"]
+    detectors = [short(name) for name in found["detectors"]]
+    attacks = [short(row["id"]) for row in rows]
+    beside = 0.8 + max(inches(name) for name in attacks)
+    width = max(COLUMN, beside + 0.62 * len(detectors))
+    widest = max(inches(name) for name in detectors)
+    is_upright = widest > 0.9 * (width - beside) / len(detectors)
+    above = 1.1 + (widest if is_upright else 0)
+    figure = new_figure(width, above + 0.17 * len(rows))
     axis = figure.subplots()
     cells = [
         (x, y, cell["verdict"])
@@ -234,8 +281,8 @@ def attacks_by_detectors(entries: Sequence[Entry]) -> Any:
     plot_marks(axis, at_x, at_y, words)
     axis.set_xlim(-0.5, len(detectors) - 0.5)
     axis.set_ylim(len(rows) - 0.4, -0.6)
-    axis.set_xticks(range(len(detectors)), detectors)
-    axis.set_yticks(range(len(rows)), [row["id"] for row in rows])
+    axis.set_xticks(range(len(detectors)), detectors, rotation=90 * is_upright)
+    axis.set_yticks(range(len(rows)), attacks)
     axis.xaxis.tick_top()
     axis.tick_params(length=0)
     axis.set_ylabel("attack")
@@ -271,7 +318,7 @@ def ladder_coverage(entries: Sequence[Entry]) -> Any:
             _rung(axis, entry, rung, y)
         axis.set_xlim(-0.05, 1.05)
         axis.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
-        axis.set_title(entry.label, pad=3)
+        axis.set_title(fitting(entry.label, 4.9 / n_across), pad=3)
         axis.grid(axis="x", color="#e3e1dc", lw=0.5)
         axis.set_axisbelow(True)
         axis.tick_params(axis="y", length=0)

@@ -9,12 +9,16 @@ import numpy as np
 from sightline.atomic import staged_file
 from sightline.checks import Floats
 from sightline.report.entries import Entry
-from sightline.report.wording import VERDICTS, raised, verdict_of
+from sightline.report.wording import VERDICTS, raised, short, verdict_of
 
 # A column of a two-column paper, and both of them, in inches.
 COLUMN, PAGE = 3.4, 7.0
+# No name is drawn with more letters than these.
+MOST_LETTERS = 40
 # Pixels an inch of the PNG files.
 DOTS = 220
+# Who made a file, as the file tells.
+MAKER = "Sightline"
 STYLE: Any = {
     "font.size": 8.0,
     "axes.titlesize": 8.5,
@@ -35,7 +39,8 @@ STYLE: Any = {
     "svg.fonttype": "path",
 }
 LINES = ("#332288", "#117733", "#b5479b", "#c4533f", "#2a9d8f", "#8a8420", "#882255")
-DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+# One fewer than colours, so that both come round together only after 42 lines.
+DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 TAU, TRAIN, FLOOR, SOFT = "#b3261e", "#1d6fa5", "#8a6100", "#565d68"
 # What matplotlib calls the signs of the verdicts.
 MARKS = {
@@ -69,12 +74,40 @@ def save(figure: Any, folder: Path, stem: str) -> list[Path]:
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     paths = []
-    for ending, facts in (("svg", {"Date": None}), ("png", {"Software": None})):
+    for ending, facts in (
+        ("svg", {"Date": None, "Creator": MAKER}),
+        ("png", {"Software": MAKER}),
+    ):
         path = folder / f"{stem}.{ending}"
         with staged_file(path) as partial:
             figure.savefig(partial, format=ending, dpi=DOTS, metadata=facts)
         paths.append(path)
     return paths
+
+
+def is_ours(path: Path) -> bool:
+    """Tell whether a file is a figure that `save` wrote."""
+    with path.open("rb") as file:
+        return MAKER.encode() in file.read(4096)
+
+
+def inches(text: str, size: float = 7.0) -> float:
+    """Return how wide a text is drawn."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    if not text.strip():
+        return 0.0
+    font = FontProperties(family=STYLE["font.family"])
+    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().x1) / 72
+
+
+def fitting(text: str, width: float, size: float = 8.5) -> str:
+    """Return a name, shortened until it is no wider than so many inches."""
+    most = MOST_LETTERS
+    while most > 5 and inches(short(text, most), size) > width:
+        most -= 1
+    return short(text, most)
 
 
 def mark(word: str, size: float = 4) -> dict[str, Any]:
@@ -96,7 +129,9 @@ def plot_marks(
     """Mark points by their verdicts, all of one verdict at once."""
     for word in dict.fromkeys(words):
         picked = [k for k, one in enumerate(words) if one == word]
-        axis.plot([x[k] for k in picked], [y[k] for k in picked], **mark(word, **size))
+        at_x, at_y = [x[k] for k in picked], [y[k] for k in picked]
+        # A mark at the edge is drawn whole.
+        axis.plot(at_x, at_y, clip_on=False, **mark(word, **size))
 
 
 def verdict_handles(entries: Sequence[Entry]) -> list[Any]:

@@ -23,35 +23,54 @@ _TELEMETRY = (
 )
 # Names that Sightline gives itself, where none are given.
 _NUMBER = re.compile(r"\d{1,4}")
+# An attack's id that tells nothing of the plant.
+_PLAIN_ID = re.compile(r"[A-Za-z]?\d+")
 
 
 class Pseudonyms:
-    """What each tag and each stage is called outside the plant."""
+    """What each tag, each stage and each attack is called outside the plant."""
 
-    def __init__(self, tags: Sequence[str], stages: Sequence[str]) -> None:
-        self.names = {tag: f"CH-{k:03d}" for k, tag in enumerate(tags, 1)}
-        known = [stage for stage in stages if stage not in self.names]
-        self.names |= {stage: f"STAGE-{k:02d}" for k, stage in enumerate(known, 1)}
+    def __init__(
+        self, tags: Sequence[str], stages: Sequence[str], attacks: Sequence[str] = ()
+    ) -> None:
+        self.names: dict[str, str] = {}
+        telling = [name for name in attacks if not _PLAIN_ID.fullmatch(name)]
+        for listed, pattern in (
+            (tags, "CH-{:03d}"),
+            (stages, "STAGE-{:02d}"),
+            (telling, "A-{:02d}"),
+        ):
+            known = [name for name in listed if name not in self.names]
+            self.names |= {n: pattern.format(k) for k, n in enumerate(known, 1)}
+        self._written = self._as_written()
+        # One pattern, so that a pseudonym is never taken for a name; the longest
+        # first, so that no name is taken for a part of another.
+        listed_all = sorted(self._written, key=len, reverse=True)
+        self._groups = [self._written[name] for name in listed_all]
+        joined = "|".join(f"({_pattern(name)})" for name in listed_all)
+        self._pattern = re.compile(joined) if joined else None
+
+    def _as_written(self) -> dict[str, str]:
+        """Return pseudonyms by every way that texts write a name."""
         hidden = [name for name in self.names if name and not _NUMBER.fullmatch(name)]
-        # The longest first, so that no name is taken for a part of another.
-        listed = "|".join(re.escape(n) for n in sorted(hidden, key=len, reverse=True))
-        self._pattern = re.compile(rf"(?<!\w)(?:{listed})(?!\w)") if listed else None
-        self._anywhere = re.compile(listed) if listed else None
+        quoted = {repr(name)[1:-1]: self.names[name] for name in hidden}
+        return quoted | {name: self.names[name] for name in hidden}
 
     def name(self, name: str) -> str:
         """Return the pseudonym of a tag or a stage."""
         return self.names.get(name) or self.text(name)
 
+    def attack(self, name: str) -> str:
+        """Return the pseudonym of an attack; a number stays a number."""
+        return self.text(name) if _PLAIN_ID.fullmatch(name) else self.name(name)
+
     def text(self, text: str) -> str:
         """Return a sentence with every name in it replaced."""
-        if self._pattern is None or self._anywhere is None:
-            return text
-        text = self._pattern.sub(lambda found: self.names[found[0]], text)
-        # A name may be a part of a longer word, such as LIT101_max. A name of one or
-        # two letters is part of nearly every word.
-        return self._anywhere.sub(
-            lambda found: self.names[found[0]] if len(found[0]) > 2 else found[0], text
-        )
+        return text if self._pattern is None else self._pattern.sub(self._hidden, text)
+
+    def _hidden(self, found: re.Match[str]) -> str:
+        # Another tag may have the same name but for its case: the one as written wins.
+        return self._written.get(found[0]) or self._groups[(found.lastindex or 1) - 1]
 
     def anything(self, value: Any) -> Any:
         """Return nested values with every text in them replaced."""
@@ -64,17 +83,31 @@ class Pseudonyms:
         return value
 
 
-def redacted(results: Sequence[Result]) -> list[Result]:
-    """Return results with pseudonyms for tags and stages, without notes or telemetry.
+def _pattern(name: str) -> str:
+    """Return what finds a name in a text."""
+    if not re.search(r"[^\W\d_]", name):
+        # Without a letter it is a part of many numbers and dates.
+        return rf"(?<![\w.,-]){re.escape(name)}(?![\w-])"
+    if len(name) <= 2:
+        # One or two letters are a part of nearly every word.
+        return rf"(?<!\w){re.escape(name)}(?!\w)"
+    # It may be written otherwise, and be a part of a longer word: lit101_max.
+    return rf"(?i:{re.escape(name)})"
 
-    The same tag has the same pseudonym in all of them.
+
+def redacted(results: Sequence[Result]) -> list[Result]:
+    """Return results with pseudonyms for what is named, without notes or telemetry.
+
+    The same tag, stage or attack has the same pseudonym in all of them.
     """
     tags: dict[str, None] = {}
     stages: dict[str, None] = {}
+    attacks: dict[str, None] = {}
     for result in results:
         tags |= dict.fromkeys(_tags(result))
         stages |= dict.fromkeys(stages_of(result.evaluation).values())
-    names = Pseudonyms(sorted(tags), sorted(stages))
+        attacks |= dict.fromkeys(one.id for one in result.evaluation.segments)
+    names = Pseudonyms(sorted(tags), sorted(stages), list(attacks))
     return [
         Result(
             result.folder,
@@ -128,7 +161,7 @@ def _evaluation(evaluation: Evaluation, names: Pseudonyms) -> Evaluation:
 def _segment(segment: SegmentRow, names: Pseudonyms) -> SegmentRow:
     return replace(
         segment,
-        id=names.text(segment.id),
+        id=names.attack(segment.id),
         name=None,
         note=None,
         targets=tuple(names.name(name) for name in segment.targets or ()),

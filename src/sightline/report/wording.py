@@ -193,9 +193,13 @@ def duration(seconds: float | None) -> str:
     --------
     >>> duration(42), duration(600), duration(9000), duration(400_000)
     ('42 s', '10 min', '2.5 h', '4.6 days')
+    >>> duration(0.4), duration(1.5)
+    ('0.4 s', '1.5 s')
     """
     if seconds is None:
         return NOT_KNOWN
+    if seconds < 10:
+        return f"{number(seconds)} s"
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:
@@ -210,6 +214,36 @@ def span(rows: float | None, step_s: float | None) -> str:
     if rows is None:
         return NOT_KNOWN
     return f"{rows:,.0f} rows" if step_s is None else duration(rows * step_s)
+
+
+def delay(rows: float | None, step_s: float | None) -> str:
+    """Return how long after an attack's start something came."""
+    return "at once" if rows == 0 else span(rows, step_s)
+
+
+def on_testbed(name: str) -> str:
+    """Return where, as the end of a phrase; nothing where nobody said it.
+
+    Examples
+    --------
+    >>> on_testbed("SWaT"), on_testbed("unknown")
+    (' on SWaT', '')
+    """
+    return "" if name == "unknown" else f" on {name}"
+
+
+def short(text: str, most: int = 40) -> str:
+    """Return a name of at most so many letters: its ends, which tell it apart.
+
+    Examples
+    --------
+    >>> short("PLANT_UNIT_LEVEL.PV", 9)
+    'PLAN\u2026L.PV'
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 2
+    return f"{text[: most - 1 - tail]}\N{HORIZONTAL ELLIPSIS}{text[-tail:]}"
 
 
 def per_day(value: float | None) -> str:

@@ -29,12 +29,15 @@ def write_report(
     path : path
         The page to write, such as ``report.html``. It needs no network.
     redact : bool
-        Whether to replace names of tags and stages by pseudonyms and to leave out
-        notes and telemetry, so that the page may leave the plant.
+        Whether to replace names of tags and stages, and ids of attacks that are more
+        than numbers, by pseudonyms and to leave out notes and telemetry, so that the
+        page may leave the plant.
     title : str, optional
         What stands at the top.
     figures : bool
-        Whether to write ``figures/*.svg`` and ``*.png`` beside the page as well.
+        Whether to write figures for print beside the page as well, as SVG and PNG:
+        into ``figures`` beside ``report.html``, into ``page-figures`` beside
+        ``page.html``.
 
     Returns
     -------
@@ -63,13 +66,28 @@ def write_report(
     if figures:
         from sightline.report.print_figures import write_figures
 
-        write_figures(entries, path.parent / "figures")
+        write_figures(entries, figures_folder(path))
     return path
+
+
+def figures_folder(page: Path) -> Path:
+    """Return where a page's figures are, which no other page's figures share."""
+    name = "figures" if page.name == "report.html" else f"{page.stem}-figures"
+    return page.parent / name
 
 
 def _known(results: Sequence[Result | str | Path] | str | Path) -> list[Result]:
     given = [results] if isinstance(results, str | Path) else list(results)
     known: list[Result] = []
+    folders: set[Path] = set()
     for one in given:
-        known += [one] if isinstance(one, Result) else read_results([one])
+        if isinstance(one, Result):
+            known.append(one)
+            continue
+        for result in read_results([one]):
+            # A folder may be given twice, or with a folder that holds it.
+            folder = result.folder.resolve()
+            if folder not in folders:
+                folders.add(folder)
+                known.append(result)
     return known

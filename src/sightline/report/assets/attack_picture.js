@@ -22,11 +22,17 @@ function ladder(bars, verdict) {
     fill.style.width = `${Math.min(100, 100 * (bar.coverage ?? 0))}%`;
     calm.style.left = `${Math.min(99, 100 * (bar.calm ?? 0))}%`;
     track.append(fill, calm);
-    const word = bar.rung === "quiet" ? "energy beside calm hours" : `calm hours ${percent(bar.calm)}`;
+    const word = bar.rung === "quiet" ? "energy beside calm hours" : `calm hours ${percent(bar.calm)}${seldomMore(bar)}`;
     row.append(name, track, element("small", "", `${word}${bar.by ? `; ${bar.by}` : ""}${bar.visible ? "; stands out" : ""}`));
     list.append(row);
   }
   return list;
+}
+
+/* Why an attack that is well above calm hours does not stand out: some reach as far. */
+function seldomMore(bar) {
+  const isMore = !bar.visible && bar.limit !== null && bar.coverage - bar.calm >= 0.3 - 1e-9;
+  return isMore ? `, one in twenty over ${percent(bar.limit)}` : "";
 }
 
 async function attackPicture(place, entry, index) {
@@ -60,7 +66,7 @@ function pictureSpec(entry, attack, picture, heat, signals, from, to, width) {
     xaxis: axis(SPAN_TITLES[kind], { type: kind === "date" ? "date" : "linear", range: [x(from), x(to - 1)], anchor: sizes.length > 1 ? `y${sizes.length}` : "y", showgrid: false, nticks: isNarrow() ? 4 : 8, tickangle: 0 }),
     shapes: [attack.start, attack.stop].map((row) => ({ type: "line", xref: "x", x0: x(row), x1: x(row), yref: "paper", y0: 0, y1: 1, line: { color: verdictColour(attack.verdict), width: 1.2, dash: "dash" } })),
   });
-  const title = (text, i) => made.annotations.push({ text, showarrow: false, xref: "paper", x: 0, xanchor: "left", yref: "paper", y: domains[i][1], yanchor: "bottom", font: { size: 12, color: colour("soft") } });
+  const title = (text, i, more) => made.annotations.push({ text, showarrow: false, ...more, xref: "paper", x: 0, xanchor: "left", yref: "paper", y: domains[i][1], yanchor: "bottom", font: { size: 12, color: colour("soft") } });
   const data = [{
     type: "scatter", mode: "lines", ...energyPoints(entry, [x(from), x(to - 1)], Math.floor(width - 90)),
     line: { width: 1.2, color: colour("ink") }, hovertemplate: "energy %{y:.3g}<br>%{x}<extra></extra>",
@@ -83,13 +89,14 @@ function pictureSpec(entry, attack, picture, heat, signals, from, to, width) {
 
 function heatRow(data, made, picture, heat, columns, domain) {
   const n = picture.columns, { low, high } = picture.heat;
-  const names = picture.channels.map((name) => safe(name) + (picture.targets.includes(name) ? " ◎" : ""));
+  const names = picture.channels.map((name) => safe(name));
   const z = names.map((_, c) => Array.from({ length: n }, (_, t) => low + (heat[c * n + t] / 255) * (high - low)));
-  made.yaxis2 = axis("", { domain, type: "category", autorange: "reversed", showgrid: false, tickfont: { size: 11, color: colour("ink") } });
+  made.yaxis2 = axis("", { ...nameTicks(names, picture.channels), domain, autorange: "reversed", showgrid: false, tickfont: { size: 11, color: colour("ink") } });
+  made.yaxis2.ticktext = made.yaxis2.ticktext.map((text, c) => text + (picture.targets.includes(picture.channels[c]) ? " ◎" : ""));
   data.push({
     type: "heatmap", x: columns, y: names, z, yaxis: "y2", showscale: false, xgap: 0, ygap: 1,
     colorscale: [[0, colour("faint")], [0.55, colour("train")], [1, isDark() ? "#fff6d8" : "#0b2545"]],
-    hovertemplate: "%{y}<br>contribution 10^%{z:.1f}<extra></extra>",
+    customdata: names.map((name) => Array(n).fill(name)), hovertemplate: "%{customdata}<br>contribution 10^%{z:.1f}<extra></extra>",
   });
 }
 
@@ -101,5 +108,6 @@ function signalRow(data, made, signal, values, columns, domain, number, title, p
   const line = { width: 1, color: colour("train") };
   const base = { type: "scatter", mode: "lines", yaxis: `y${number}`, x: columns, line, hovertemplate: `${safe(signal.channel)} %{y:.4g}<extra></extra>` };
   data.push({ ...base, y: low }, { ...base, y: high, fill: "tonexty", fillcolor: "rgba(90,150,200,.3)" });
-  title(`<b>${safe(signal.channel)}</b> ${signal.is_telemetry ? "as measured" : "residual"}`, place);
+  const { text, hovertext } = named(signal.channel);
+  title(`${text} ${signal.is_telemetry ? "as measured" : "residual"}`, place, { hovertext });
 }

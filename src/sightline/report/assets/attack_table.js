@@ -3,7 +3,7 @@ const attackTable = byId("attack-table");
 const attackRows = attackTable ? [...attackTable.tBodies[0].rows] : [];
 const MOST_ROWS = 30;
 const openPictures = new Map();
-let showsAll = false;
+let showsAll = false, printsAll = false;
 
 const filters = {
   verdict: (row, wanted) => (wanted === "!detected" ? row.dataset.verdict !== "detected" : row.dataset.verdict === wanted),
@@ -23,7 +23,7 @@ function showAttacks() {
   for (const row of [...attackTable.tBodies[0].rows]) {
     if (row.classList.contains("detail")) continue;
     const isOpen = openPictures.has(row.id);
-    row.hidden = !fits.has(row) || (!showsAll && shown >= MOST_ROWS && !isOpen);
+    row.hidden = !fits.has(row) || (!showsAll && !printsAll && shown >= MOST_ROWS && !isOpen);
     if (!row.hidden) shown++;
     if (isOpen) openPictures.get(row.id).row.hidden = row.hidden;
   }
@@ -104,27 +104,29 @@ function redrawPictures() {
 }
 
 /* A link leads to its row, whatever was filtered away. */
-async function followLink() {
-  const row = byId(decodeURIComponent(location.hash.slice(1)));
+async function followLink(behavior = "auto") {
+  const row = byId(location.hash.slice(1));
   if (!row || !row.classList.contains("attack")) return;
   chooseTestbed(Number(row.dataset.testbed));
   if (!matching().includes(row)) for (const name of Object.keys(filters)) byId(`filter-${name}`).value = "";
   await openAttack(row);
   showAttacks();
-  row.scrollIntoView({ block: "start" });
+  row.scrollIntoView({ block: "start", behavior });
 }
 
 async function copyLink(row) {
   const link = `${location.href.split("#")[0]}#${row.id}`;
   history.replaceState(null, "", `#${row.id}`);
+  let said = "copied";
   try {
     await navigator.clipboard.writeText(link);
     byId("said").textContent = "The link was copied.";
   } catch (refused) {
+    said = "in the address bar";
     byId("said").textContent = "The link is in the address bar.";
   }
   const button = row.querySelector(".copy");
-  button.textContent = "copied";
+  button.textContent = said;
   setTimeout(() => { button.textContent = "link"; }, 1500);
 }
 

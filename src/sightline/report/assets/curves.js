@@ -1,8 +1,8 @@
 /* What can be seen: ROC curves, ranking against alarms, windows. */
 function rocTraces(most) {
   return here().map((entry, i) => entry.roc && {
-    type: "scatter", mode: "lines", name: safe(entry.label), x: entry.roc.fpr, y: entry.roc.tpr,
-    line: { color: lineColour(i), width: 2, dash: DASHES[i % 8], shape: "linear" },
+    type: "scatter", mode: "lines", name: shortSafe(entry.label), x: entry.roc.fpr, y: entry.roc.tpr,
+    line: { color: lineColour(i), width: 2, dash: lineDash(i), shape: "linear" },
     hovertemplate: `${safe(entry.label)}<br>%{y:.1%} of attack rows at %{x:.2%} false alarms<extra></extra>`,
   }).filter(Boolean);
 }
@@ -13,7 +13,7 @@ function rocChart() {
   const shapes = [{ type: "line", x0: 0, y0: 0, x1: 1, y1: 1, line: { color: colour("soft"), width: 1, dash: "dot" } }];
   return {
     data, layout: layout({
-      height: 370, showlegend: true, shapes,
+      height: 370 + legendRoom(here(), "chart-roc"), showlegend: true, shapes,
       xaxis: axis("normal rows in alarm", { range: [0, 1], tickformat: ".0%" }),
       yaxis: axis("attack rows in alarm", { range: [0, 1.01], tickformat: ".0%" }),
     }),
@@ -29,14 +29,14 @@ function rocLowChart() {
   ];
   return {
     data, layout: layout({
-      height: 370, showlegend: true, shapes,
+      height: 370 + legendRoom(here(), "chart-roc"), showlegend: true, shapes,
       xaxis: axis("normal rows in alarm", { range: [0, 0.05], tickformat: ".0%", dtick: 0.01 }),
       yaxis: axis("attack rows in alarm", { range: [0, 1.01], tickformat: ".0%" }),
     }),
   };
 }
 
-const SIGNS = ["circle", "square", "diamond", "triangle-up", "pentagon", "star", "cross", "hexagon"];
+const SIGNS = ["circle", "square", "diamond", "triangle-up", "pentagon", "star", "cross"];
 
 /* The two stand beside each other. */
 const windowsHeight = (n) => Math.max(380, 70 * n + 60);
@@ -48,15 +48,15 @@ function aucF1Chart() {
     const { roc_auc: auc, f1, interval, f1_interval: f1s } = entry.roc;
     const bars = (pair, value) => pair && { type: "data", symmetric: false, array: [pair[1] - value], arrayminus: [value - pair[0]], color: lineColour(i), thickness: 1, width: 0 };
     return {
-      type: "scatter", mode: "markers", name: safe(entry.label), x: [f1], y: [auc],
+      type: "scatter", mode: "markers", name: shortSafe(entry.label), x: [f1], y: [auc],
       error_x: bars(f1s, f1), error_y: bars(interval, auc),
-      marker: { size: 11, symbol: SIGNS[i % 8], color: lineColour(i) },
+      marker: { size: 11, symbol: SIGNS[i % SIGNS.length], color: lineColour(i) },
       hovertemplate: `${safe(entry.label)}<br>ROC-AUC %{y:.3f}<br>F1@p99 %{x:.3f}<extra></extra>`,
     };
   });
   return {
     data, layout: layout({
-      height: Math.min(520, windowsHeight(here().length)), showlegend: true,
+      height: Math.min(520, windowsHeight(here().length)) + legendRoom(here(), "chart-auc-f1"), showlegend: true,
       shapes: [{ type: "line", x0: 0, x1: 1, y0: 0.5, y1: 0.5, line: { color: colour("soft"), width: 1, dash: "dot" } }],
       xaxis: axis("F1@p99", { range: [0, 1], dtick: 0.2 }), yaxis: axis("ROC-AUC", { range: [0.25, 1.02] }),
     }),
@@ -76,10 +76,9 @@ function windowsChart() {
     bar(q1, q3, 0.27, 0.22);
     shapes.push({ type: "line", x0: middle, x1: middle, y0: i - 0.27, y1: i + 0.27, line: { color: colour("soft"), width: 2 } });
     const p = entry.windows.p_full;
-    annotations.push({
-      text: `<b>${safe(entry.label)}</b>${p === null ? "" : `   P_FULL ${p.toFixed(3)}`}`, showarrow: false,
-      xref: "paper", x: 0, xanchor: "left", y: i - 0.36, yanchor: "bottom", font: { size: 12 },
-    });
+    const note = named(entry.label, { xref: "paper", x: 0, xanchor: "left", y: i - 0.36, yanchor: "bottom", font: { size: 12 } });
+    if (p !== null) note.text += `   P_FULL ${p.toFixed(3)}`;
+    annotations.push(note);
     const attacks = entry.windows.attacks;
     data.push({
       type: "scatter", mode: "markers", x: attacks.map((a) => a.ratio), y: attacks.map((_, k) => i + (((k * 7) % 9) - 4) * 0.05),

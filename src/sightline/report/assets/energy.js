@@ -67,10 +67,9 @@ function energyChart() {
       type: "log", range: [bottom, top + 1.6 * head], nticks: 4, exponentformat: "power",
       domain: [1 - (i * (1 + gap) + 1) / total, 1 - (i * (1 + gap)) / total].map((v) => Math.min(Math.max(v, 0), 1)),
     });
-    made.annotations.push({
-      text: `<b>${safe(entry.label)}</b>`, showarrow: false, xref: "paper", x: 0, xanchor: "left",
-      yref: `${y} domain`, y: 1, yanchor: "bottom", font: { size: 12.5 },
-    });
+    made.annotations.push(named(entry.label, {
+      xref: "paper", x: 0, xanchor: "left", yref: `${y} domain`, y: 1, yanchor: "bottom", font: { size: 12.5 },
+    }));
     data.push({
       ...energyPoints(entry, range, columnsOf(place)), type: "scatter", mode: "lines", yaxis: y,
       line: { width: 1, color: colour("soft") }, hovertemplate: "energy %{y:.3g}<br>%{x}<extra></extra>", connectgaps: false,
@@ -99,7 +98,7 @@ function energyShapes(entry, y) {
 
 function attackMarks(entry, y, height) {
   return {
-    type: "scatter", mode: "markers", yaxis: y, name: "attacks",
+    type: "scatter", mode: "markers", yaxis: y, name: "attacks", cliponaxis: false,
     x: entry.attacks.map((a) => timeAt(entry.clock, (a.start + a.stop - 1) / 2)), y: entry.attacks.map(() => height),
     customdata: entry.attacks.map((a) => a.key),
     text: entry.attacks.map((a) => `attack ${safe(a.id)}: ${safe(a.verdict)}, in alarm ${Math.round(100 * a.coverage)}% of it`),
@@ -141,13 +140,22 @@ function zoomEnergy(how) {
   if (!charts.get("chart-energy").isDrawn) return;
   const whole = wholeRange(here());
   const [low, high] = energyView.range || whole;
-  const wide = high - low, middle = (low + high) / 2;
-  const ranges = {
-    in: [middle - wide / 4, middle + wide / 4], out: [middle - wide, middle + wide],
-    back: [low - wide / 2, high - wide / 2], on: [low + wide / 2, high + wide / 2], all: whole,
-  };
-  const range = ranges[how].map((v) => Math.min(Math.max(v, whole[0]), whole[1]));
-  if (range[1] > range[0]) Plotly.relayout("chart-energy", { "xaxis.range": range });
+  const now = high - low, middle = (low + high) / 2;
+  const wides = { in: Math.min(now, Math.max(now / 2, leastRange(middle))), out: 2 * now, all: whole[1] - whole[0] };
+  const shifts = { back: -now / 2, on: now / 2 };
+  const wide = Math.min(wides[how] ?? now, whole[1] - whole[0]);
+  // At an end of the record the range is moved, not made narrower.
+  const from = Math.min(Math.max(middle + (shifts[how] ?? 0) - wide / 2, whole[0]), whole[1] - wide);
+  if (wide > 0) Plotly.relayout("chart-energy", { "xaxis.range": [from, from + wide] });
+}
+
+/* About five rows of the detector whose rows lie closest, here or on average. */
+function leastRange(middle) {
+  return Math.min(...here().flatMap((entry) => {
+    const [first, last] = moments(entry), row = rowAt(entry.clock, middle);
+    const near = timeAt(entry.clock, row + 2.5) - timeAt(entry.clock, row - 2.5);
+    return [near, (5 * (last - first)) / Math.max(entry.energy.n - 1, 1)];
+  }).filter((wide) => wide > 0));
 }
 
 chart("chart-energy", energyChart, watchEnergy);

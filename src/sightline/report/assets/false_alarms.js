@@ -16,13 +16,13 @@ function originChart() {
   return {
     data: [{
       type: "bar", orientation: "h", y: names, x: found.channels.map((c) => c.share), marker: { color: colour("train") },
-      text: found.channels.map((c) => `${percent(c.share)}`), textposition: "outside", cliponaxis: false, textfont: { color: colour("soft"), size: 11 },
-      customdata: found.channels.map((c) => [c.count, safe(c.stage ?? "–")]), hovertemplate: "%{y}, stage %{customdata[1]}<br>%{customdata[0]} false alarms<extra></extra>",
+      text: found.channels.map((c) => percent(c.share)), textposition: "outside", cliponaxis: false, textfont: { color: colour("soft"), size: 11 },
+      customdata: found.channels.map((c) => [c.count, safe(c.stage ?? "–"), safe(c.channel)]), hovertemplate: "%{customdata[2]}, stage %{customdata[1]}<br>%{customdata[0]} false alarms<extra></extra>",
     }],
     layout: layout({
       height: 90 + 25 * names.length, margin: { l: 70, r: 44, t: 8, b: 44 }, bargap: 0.35,
       xaxis: axis("share of false alarms", { tickformat: ".0%", rangemode: "tozero", nticks: 5 }),
-      yaxis: axis("", { type: "category", autorange: "reversed", showgrid: false, tickfont: { size: 11.5, color: colour("ink") } }),
+      yaxis: axis("", { ...nameTicks(names, found.channels.map((c) => c.channel)), autorange: "reversed", showgrid: false, tickfont: { size: 11.5, color: colour("ink") } }),
     }),
   };
 }

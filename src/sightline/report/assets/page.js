@@ -42,10 +42,12 @@ byId("theme").addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 byId("testbed").addEventListener("change", (event) => chooseTestbed(Number(event.target.value)));
-window.addEventListener("hashchange", followLink);
+window.addEventListener("hashchange", () => followLink());
 
-/* On paper everything is drawn, in light colours. */
+/* On paper everything is drawn, in light colours, and every row is there. */
 function printing(isPrinting) {
+  printsAll = isPrinting;
+  showAttacks();
   if (typeof Plotly === "undefined") return;
   const root = document.documentElement;
   if (isPrinting) {
@@ -85,11 +87,22 @@ async function start() {
   }));
   performance.mark("unpacked");
   chartsAreReady();
-  drawWhenSeen();
+  const drawn = drawWhenSeen();
   showStates();
-  await followLink();
+  const stays = readerStays();
+  await followLink("instant");
   document.documentElement.dataset.ready = "yes";
   performance.mark("ready");
+  await drawn;
+  // Charts above have grown since, and moved what a link leads to.
+  if (stays()) byId(location.hash.slice(1))?.scrollIntoView({ block: "start", behavior: "instant" });
+}
+
+/* Who has scrolled meanwhile is left where they are. */
+function readerStays() {
+  let stays = true;
+  for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) addEventListener(kind, () => { stays = false; }, { once: true, passive: true });
+  return () => stays;
 }
 
 /* For tests, and for the curious. */

@@ -19,7 +19,7 @@ function spreadChart() {
       showticklabels: false, showgrid: false, range: [0, 1.05],
       domain: [1 - (i * (1 + gap) + 1) / total, 1 - (i * (1 + gap)) / total].map((v) => Math.min(Math.max(v, 0), 1)),
     });
-    made.annotations.push({ text: `<b>${safe(entry.label)}</b>`, showarrow: false, xref: "paper", x: 0, xanchor: "left", yref: `${y} domain`, y: 0.98, yanchor: "bottom", font: { size: 12 } });
+    made.annotations.push(named(entry.label, { xref: "paper", x: 0, xanchor: "left", yref: `${y} domain`, y: 0.98, yanchor: "bottom", font: { size: 12 } }));
     for (const [name, part] of Object.entries(PARTS)) {
       const density = entry.spread.density[name];
       if (!density) continue;
@@ -46,7 +46,7 @@ function quantileChart() {
       const found = entry.quantiles.found[name];
       if (!found) continue;
       data.push({
-        type: "scatter", mode: "lines", name: safe(entry.label), legendgroup: entry.key, showlegend: name === "normal",
+        type: "scatter", mode: "lines", name: shortSafe(entry.label), legendgroup: entry.key, showlegend: name === "normal",
         x, y: found.map((v) => Math.max(v / half, 1e-6)), line: { color: lineColour(i), width: name === "normal" ? 2 : 1.4, dash: part },
         hovertemplate: `${safe(entry.label)}, ${PARTS[name].label}<br>%{y:.3g} where %{x:.3g} is ideal<extra></extra>`,
       });
@@ -54,7 +54,7 @@ function quantileChart() {
   });
   return {
     data, layout: layout({
-      height: Math.max(380, 84 * entries.length + 80), showlegend: true, margin: { l: 52, r: 12, t: 22, b: 44 },
+      height: Math.max(380 + legendRoom(entries, "chart-quantiles"), 84 * entries.length + 80), showlegend: true, margin: { l: 52, r: 12, t: 22, b: 44 },
       legend: { orientation: "h", x: 0, y: -0.16, yanchor: "top", itemclick: false, itemdoubleclick: false },
       shapes: [{ type: "line", x0: low, x1: high, y0: low, y1: high, line: { color: colour("ink"), width: 1.2, dash: "dash" } }],
       annotations: [{ text: "solid: test, no attack; dotted: train", showarrow: false, xref: "paper", yref: "paper", x: 0, xanchor: "left", y: 1, yanchor: "bottom", font: { size: 12, color: colour("soft") } }],
@@ -66,20 +66,22 @@ function quantileChart() {
 function driftChart() {
   const entries = here().filter((entry) => entry.drift.robust !== null);
   if (!entries.length) return null;
-  const names = entries.map((entry) => safe(entry.label) + (entry.drift.mean_dominated ? " †" : ""));
+  const names = entries.map((entry) => safe(entry.label));
   const at = (key) => entries.map((entry) => Math.max(entry.drift[key], 1e-3));
   const points = (key, symbol, name, size) => ({
     type: "scatter", mode: "markers", x: at(key), y: names, marker: { symbol, size, color: entries.map((_, i) => lineColour(i)) },
-    hovertemplate: `%{y}: ${name} %{x:.3g} times train<extra></extra>`,
+    customdata: names, hovertemplate: `%{customdata}: ${name} %{x:.3g} times train<extra></extra>`,
   });
   const shapes = entries.map((entry, i) => ({ type: "line", x0: at("robust")[i], x1: at("mean")[i], y0: i, y1: i, line: { color: colour("rule"), width: 3 }, layer: "below" }));
+  const beside = nameTicks(names, entries.map((entry) => entry.label));
+  beside.ticktext = beside.ticktext.map((text, i) => text + (entries[i].drift.mean_dominated ? " †" : ""));
   shapes.push({ type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: { color: colour("soft"), width: 1, dash: "dot" } });
   return {
     data: [points("mean", "diamond", "mean", 11), points("robust", "circle", "median", 9)],
     layout: layout({
       height: 70 + 38 * entries.length, shapes, margin: { l: 60, r: 16, t: 8, b: 44 },
-      xaxis: logAxis("times mean train energy (1: no drift)", [...at("mean"), ...at("robust")]),
-      yaxis: axis("", { autorange: "reversed", showgrid: false, type: "category", tickfont: { size: 12, color: colour("ink") } }),
+      xaxis: logAxis(isNarrow() ? "times train (1: no drift)" : "times mean train energy (1: no drift)", [...at("mean"), ...at("robust")]),
+      yaxis: axis("", { ...beside, autorange: "reversed", showgrid: false, tickfont: { size: 12, color: colour("ink") } }),
     }),
   };
 }

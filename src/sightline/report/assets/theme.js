@@ -10,7 +10,8 @@ const LINES = {
   light: ["#332288", "#117733", "#b5479b", "#c4533f", "#2a9d8f", "#8a8420", "#882255", "#3f8fb5"],
   dark: ["#a9b4ff", "#6fd58b", "#eea2e3", "#ff9d8a", "#6fe0d0", "#dede72", "#e58fb0", "#8fd3f5"],
 };
-const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px 2px", "2px 2px"];
+/* One fewer than colours, so that both come round together only after 56 lines. */
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px 2px"];
 
 function isDark() {
   if (state.printing) return false;
@@ -27,7 +28,8 @@ function colour(name) {
   return getComputedStyle(probe).color;
 }
 const verdictColour = (word) => DATA.verdicts[word][isDark() ? "dark" : "light"];
-const lineColour = (i) => LINES[isDark() ? "dark" : "light"][i % 8];
+const lineColour = (i) => LINES[isDark() ? "dark" : "light"][i % LINES.light.length];
+const lineDash = (i) => DASHES[i % DASHES.length];
 
 /* Charts read some HTML in their texts: names must not be taken for it. */
 function safe(text) {
@@ -35,6 +37,27 @@ function safe(text) {
 }
 
 const isNarrow = () => window.innerWidth < 640;
+
+/* A name's two ends, which tell it apart; a chart has no room for more. */
+function short(text, most = isNarrow() ? 20 : 28) {
+  const letters = [...String(text)], tail = Math.floor((most - 1) / 2);
+  if (letters.length <= most) return String(text);
+  return `${letters.slice(0, most - 1 - tail).join("")}…${letters.slice(-tail).join("")}`;
+}
+const shortSafe = (text) => safe(short(text));
+
+/* A note in a chart that begins with a name; all of the name is there on hover. */
+const named = (name, more) => ({ text: `<b>${shortSafe(name)}</b>`, hovertext: short(name) === String(name) ? undefined : safe(name), showarrow: false, ...more });
+
+/* Names beside an axis, one for each of `values`. */
+const nameTicks = (values, names) => ({ type: "category", tickmode: "array", tickvals: values, ticktext: names.map((name) => safe(short(name, isNarrow() ? 14 : 28))) });
+
+/* Pixels that a legend needs beside the two lines a chart has room for anyway. */
+function legendRoom(entries, place) {
+  const letters = Math.max(...entries.map((entry) => short(entry.label).length), 1);
+  const across = Math.max(1, Math.floor(((byId(place)?.clientWidth || 500) - 60) / (7 * letters + 48)));
+  return 19 * Math.max(0, Math.ceil(entries.length / across) - 2);
+}
 
 function axis(title, more = {}) {
   return {
@@ -112,8 +135,10 @@ function redrawCharts() {
   for (const [id, known] of charts) if (known.isDrawn) drawChart(id);
 }
 
-/* What is in view first, the rest when there is time for it. */
+/* What is in view first, the rest when there is time for it; told when all is drawn. */
 function drawWhenSeen() {
+  let tell;
+  const allDrawn = new Promise((done) => { tell = done; });
   const waiting = new Set(charts.keys());
   const draw = (id) => { if (waiting.delete(id)) drawChart(id); };
   const watcher = new IntersectionObserver((seen) => {
@@ -123,9 +148,10 @@ function drawWhenSeen() {
   const idle = window.requestIdleCallback || ((f) => setTimeout(f, 50));
   const next = () => {
     const [id] = waiting;
-    if (id === undefined) { document.documentElement.dataset.drawn = "all"; performance.mark("drawn"); return; }
+    if (id === undefined) { document.documentElement.dataset.drawn = "all"; performance.mark("drawn"); tell(); return; }
     draw(id);
     idle(next);
   };
   idle(next);
+  return allDrawn;
 }
