@@ -157,8 +157,8 @@ def _cells_before(out: Path) -> dict[str, str]:
     path = out / MANIFEST
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        return {str(cell["name"]): str(cell["result"]) for cell in cells}
-    except (ValueError, KeyError, TypeError) as error:
+        return {str(c["name"]): str(c.get("result", c["name"])) for c in cells}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FileError(
             f"{path}: cannot be read: delete it, or choose another --out."
         ) from error
