@@ -94,7 +94,7 @@ def _rule(entry: Entry, rule: str, alarms: AlarmMetrics) -> dict[str, Any]:
 def _false_alarms(alarms: AlarmMetrics) -> str:
     # An alarm that never stops runs into an attack each time: it is no false alarm by
     # itself, and yet in alarm all the normal time.
-    if alarms.false_positive_segments == 0 and alarms.false_alarm_rate > 0:
+    if alarms.false_positive_segments == 0 and alarms.over_alarming:
         return "none by itself"
     if alarms.false_alarms_per_day is None:
         return f"{alarms.false_positive_segments:,} in all"
