@@ -119,6 +119,9 @@ def test_advice_beside_ones_own_rule_says_what_it_is_counted_against():
     text = advice_of({"own-rule": make_repair(), "refocus": spaces})
     assert "by themselves (LIT301) beside the p99 rule would serve" in text
     assert "instead of 25% (your own rule finds 25%)" in text
+    best = replace(make_repair(), recall_before=0.8, recall_after=0.8)
+    told = advice_of({"own-rule": best, "refocus": spaces})
+    assert told.startswith("Your own rule finds 80% of all attacks; no repair")
     own = advice_of({"own-rule": make_repair("3"), "refocus": spaces})
     assert "the p99 rule beside your own would serve" in own
 

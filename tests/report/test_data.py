@@ -133,11 +133,15 @@ def test_a_rule_that_never_stops_is_not_told_to_be_quiet(entries):
         false_positive_segments=0,
         false_alarms_per_day=0.0,
         false_alarm_rate=1.0,
+        over_alarming=True,
     )
     nothing = {"episode_rule": np.full_like(entry.traces["episode_rule"], 9)}
     entry = changed(entry, own_rule=always, traces=nothing)
     own = glance([entry])[0]["rules"][0]
     assert (own["false_alarms"], own["rate"]) == ("none by itself", "100%")
+    rare = replace(always, false_alarm_rate=0.01, over_alarming=False)
+    own = glance([changed(entry, own_rule=rare)])[0]["rules"][0]
+    assert own["false_alarms"] == "0.0 a day"
     assert false_alarms(entry)[0]["sentence"] == (
         "No run of alarms lies wholly outside attacks; 100% of normal time is in alarm."
     )

@@ -206,8 +206,14 @@ def advice_of(repairs: Mapping[str, Repair]) -> str:
     known = ""
     if "own-rule" in repairs and name != "own-rule":
         # Where there are two rules, a repair is one of the p99 rule.
+        own = repairs["own-rule"].recall_before
+        if own >= best.recall_after:
+            return (
+                f"Your own rule finds {_share(own)} of all attacks; no repair of the "
+                "p99 rule would find more."
+            )
         used += " beside the p99 rule"
-        known = f" (your own rule finds {_share(repairs['own-rule'].recall_before)})"
+        known = f" (your own rule finds {_share(own)})"
     return (
         f"Check first whether {IN_WORDS[name]}{used} would serve: in hindsight it "
         f"shows attack{_plural(best.segments_gained)} {_names(best.segments_gained)} "
