@@ -1,6 +1,8 @@
 """A study on the terminal: the live table of its cells, and what came of them."""
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -154,7 +156,7 @@ def study_summary(study: Study) -> RenderableType:
     """Return what came of a study: figures, advice, failures, and where all is."""
     parts: list[RenderableType] = []
     if study.comparison is not None:
-        parts += [_glance_table(study), figures_table(study.comparison)]
+        parts += [*_glance_tables(study), figures_table(study.comparison)]
     if 0 < len(study.at_a_glance) <= _MOST_ADVICE:
         parts.append(Text("What to check first", style="bold"))
         parts += [
@@ -178,27 +180,37 @@ def study_summary(study: Study) -> RenderableType:
     return Group(*parts)
 
 
-def _glance_table(study: Study) -> Table:
-    """Return what each alarm rule found, in an operator's words."""
-    several = len({row["testbed"] for row in study.at_a_glance}) > 1
-    seeded = any(row["n_seeds"] > 1 for row in study.at_a_glance)
-    title = "At a glance" + (", of each first seed" if seeded else "")
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for header in (*(["testbed"] if several else []), "detector", "rule"):
-        table.add_column(header, overflow="fold")
+def _glance_tables(study: Study) -> list[Table]:
+    """Return what each alarm rule found, in an operator's words; by testbed."""
+    grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in study.at_a_glance:
+        grouped[row["testbed"]].append(row)
+    return [_glance_table(testbed, rows) for testbed, rows in grouped.items()]
+
+
+def _glance_table(testbed: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    seeded = any(row["n_seeds"] > 1 for row in rows)
+    title = f"At a glance on {testbed}" + (", each first seed" if seeded else "")
+    table = Table(
+        title=Text(title, style="italic"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("detector", overflow="fold")
+    table.add_column("rule", no_wrap=True)
     for header in ("attacks found,\n95% interval", "false alarms", "typical\ndelay"):
         table.add_column(header, justify="right", no_wrap=True)
-    for row in study.at_a_glance:
-        who = [row["testbed"]] if several else []
-        who.append(row["detector"])
+    for row in rows:
+        who = row["detector"]
         for rule in row["rules"]:
             table.add_row(
-                *(Text(name) for name in who),
+                Text(who),
                 rule["rule"],
                 f"{rule['found_text']}, {rule['interval']}".removesuffix(", "),
                 rule["false_alarms"],
                 rule["delay"],
             )
             # Said once, for the first of its rules.
-            who = [""] * len(who)
+            who = ""
     return table
