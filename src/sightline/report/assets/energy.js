@@ -47,8 +47,9 @@ function energyChart() {
   const entries = here();
   const place = byId("chart-energy");
   const range = energyView.range || wholeRange(entries);
-  const each = entries.length > 2 ? 132 : 220, gap = 0.28;
-  const total = entries.length + gap * (entries.length - 1);
+  const gap = 0.28, total = entries.length + gap * (entries.length - 1);
+  // On paper all of them stand on one page.
+  const each = Math.min(entries.length > 2 ? 132 : 220, state.printing ? 860 / total : Infinity);
   const kind = entries[0].clock.kind;
   const made = layout({
     height: Math.round(each * total + 60), dragmode: isNarrow() ? false : "zoom", hovermode: "closest",
