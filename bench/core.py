@@ -22,8 +22,11 @@ from scipy.linalg import solve_triangular
 from sklearn.covariance import ledoit_wolf
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from sightline.alarms import QuantileRule
-from sightline.energy import score_rows
+from sightline.data.row_tables import ArrayRows
+from sightline.data.segments import segments_of
+from sightline.energy.energy import score_rows
+from sightline.energy.moments import fold_moments, merged
+from sightline.energy.reference import fit_reference, scale_of
 from sightline.metrics.drift import measure_drift
 from sightline.metrics.probe import judge_alarms
 from sightline.metrics.ranking import (
@@ -32,10 +35,7 @@ from sightline.metrics.ranking import (
     rank_attacks,
     roc_auc_of_ranks,
 )
-from sightline.moments import fold_moments, merged
-from sightline.reference import fit_reference, scale_of
-from sightline.rows import ArrayRows
-from sightline.segments import segments_of
+from sightline.rules.quantile import QuantileRule
 
 # Rows of train and test, channels, and the ratio to stay under.
 SIZES = {

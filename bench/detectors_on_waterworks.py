@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from sightline import Recording, evaluate
-from sightline.checks import ATTACK, IGNORED
+from sightline.data.arrays import ATTACK, IGNORED
 from sightline.detectors import DETECTORS, make_detector
-from sightline.exporting import export_stream
+from sightline.export import export_stream
 from sightline.testbeds.waterworks import Simulation, simulate
 
 SEEDS = (0, 1, 2)

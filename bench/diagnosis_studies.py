@@ -23,10 +23,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 from known_causes import make_known_stream
 
 from sightline import ResidualStream, evaluate, open_testbed
+from sightline.data.downsampling import downsampled
+from sightline.data.recording import Recording
 from sightline.errors import StreamError
-from sightline.evaluation import Evaluation
-from sightline.recording import Recording
-from sightline.testbeds.preparation import downsampled
+from sightline.evaluation.result import Evaluation
 from sightline.testbeds.waterworks import AttackTruth, Drift, simulate
 
 Values = npt.NDArray[np.float64]
@@ -362,7 +362,7 @@ def batadal() -> None:
 @contextmanager
 def setting(name: str, value: float) -> Iterator[None]:
     """Change a constant in every module that holds it, and put it back."""
-    modules = [importlib.import_module(f"sightline.diagnosis.{m}") for m in MODULES]
+    modules = [importlib.import_module(f"sightline.judgement.{m}") for m in MODULES]
     holders = [(m, getattr(m, name)) for m in modules if hasattr(m, name)]
     for module, _ in holders:
         setattr(module, name, value)

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.signal import lfilter
 from scipy.stats import norm
 
-from sightline.metrics.resampling import Drawable, bootstrap, percentile_interval
-from sightline.segments import Segment
+from sightline.data.segments import Segment
+from sightline.metrics.intervals import Drawable, bootstrap, percentile_interval
 
 STREAMS, ROWS, LENGTH, REPLICATES = 400, 8000, 40, 300
 LIFT, SPREAD = 1.0, 0.7

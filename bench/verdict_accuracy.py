@@ -16,10 +16,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from known_causes import KnownStream, make_known_stream
 
-from sightline.diagnosis.ladder import Climbed, climb, gather_evidence
-from sightline.energy import energy_trace
-from sightline.reference import fit_reference
-from sightline.rows import ArrayRows, gather_rows
+from sightline.data.row_tables import ArrayRows, gather_rows
+from sightline.energy.energy import energy_trace
+from sightline.energy.reference import fit_reference
+from sightline.judgement.ladder import Climbed, climb, gather_evidence
 
 REPLICAS = 12
 

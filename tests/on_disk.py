@@ -7,7 +7,7 @@ import numpy as np
 from strategies import make_stream
 
 from sightline import Attack, Evaluation, ResidualStream
-from sightline.rows import Rows, gather_rows
+from sightline.data.row_tables import Rows, gather_rows
 
 TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
 SERIES = (

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sightline import ResidualStream
-from sightline.metrics.windows import WindowCollector, WindowEnergies, plan_windows
-from sightline.segments import segments_of
+from sightline.data.segments import segments_of
+from sightline.metrics.window_kl import WindowCollector, WindowEnergies, plan_windows
 
 seeds = st.integers(0, 2**32 - 1)
 

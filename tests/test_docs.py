@@ -20,7 +20,7 @@ from sightline import (
     read_tables,
     write_results,
 )
-from sightline.cli import app
+from sightline.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

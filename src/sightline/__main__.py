@@ -1,5 +1,5 @@
 """Run the command line as ``python -m sightline``."""
 
-from sightline.cli import app
+from sightline.cli.app import app
 
 app()

@@ -1,28 +1,113 @@
-"""A progress bar for long work in one's own programs; the commands have the same."""
+"""Progress of long work: one value, one callback type, and a bar that shows it."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 
-def progress_bar(
-    called: str,
-) -> AbstractContextManager[Callable[[str, int, int], None]]:
+class StepKind(StrEnum):
+    """What a long run is doing; the value is the word that people read."""
+
+    WAITING = "Waiting"
+    READING = "Reading"
+    SIMULATING = "Simulating"
+    TRAINING = "Training"
+    SEARCHING = "Searching"
+    RESIDUALS = "Residuals"
+    FITTING_REFERENCE = "Fitting reference"
+    SCORING = "Scoring"
+    DIAGNOSING = "Diagnosing"
+    DRAWING_INTERVALS = "Drawing intervals"
+    COMPARING = "Comparing"
+    WRITING = "Writing"
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far one kind of work has come.
+
+    Parameters
+    ----------
+    kind : StepKind
+        What is being done. Programs decide by this alone, never by `text`.
+    done, total : int
+        Units of work finished, and how many there are; `total` 0 means unknown.
+    detail : str
+        What exactly is worked on, for people: a file, a detector and its epoch.
+
+    Examples
+    --------
+    >>> Step(StepKind.TRAINING, 3, 10, "GDN, epoch 3 of 10").text
+    'Training GDN, epoch 3 of 10'
+    """
+
+    kind: StepKind
+    done: int = 0
+    total: int = 0
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The kind and the detail as people read them."""
+        return f"{self.kind} {self.detail}".strip()
+
+
+def step_from(values: Mapping[str, Any]) -> Step:
+    """Return the step whose fields were sent as plain values."""
+    return Step(**{**values, "kind": StepKind(values["kind"])})
+
+
+Progress = Callable[[Step], None]
+
+
+def silent(step: Step) -> None:
+    """Ignore progress: the default where no callback is given."""
+
+
+@contextmanager
+def progress_bar(called: str) -> Iterator[Progress]:
     """Show a bar with what is being done, how far it is, and the time left.
 
-    Give what it yields as ``progress`` to `fit`, `residuals`, `export_stream` or
-    `evaluate`; where there is no terminal nothing is shown.
+    Pass the yielded callback as ``progress`` to `fit`, `residuals`, `export_stream`
+    or `evaluate`. Nothing is shown if standard error is not a terminal.
 
     Parameters
     ----------
     called : str
-        What stands before the bar.
+        The text in front of the bar.
+
+    Yields
+    ------
+    callable
+        Takes a `Step`.
 
     Examples
     --------
-    >>> from sightline import progress_bar
+    >>> from sightline import Step, StepKind, progress_bar
     >>> with progress_bar("gdn") as progress:
-    ...     progress("Training", 1, 10)
+    ...     progress(Step(StepKind.TRAINING, 1, 10))
     """
-    from sightline.shell import bar
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
 
-    return bar(called)
+    screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    with RichProgress(
+        TextColumn("{task.fields[stream]}: {task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    ) as bar:
+        task = bar.add_task("Starting", total=None, stream=called)
+
+        def advance(step: Step) -> None:
+            bar.update(
+                task, description=step.text, completed=step.done, total=step.total
+            )
+
+        yield advance

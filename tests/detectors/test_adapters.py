@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sightline import Attack, evaluate
+from sightline.data.recording import Recording, Tag
 from sightline.detectors.adapters import (
     FromFunction,
     FromOutlierDetector,
@@ -35,8 +36,7 @@ from sightline.detectors.conformance import (
     check_detector,
 )
 from sightline.errors import StreamError
-from sightline.exporting import export_stream
-from sightline.recording import Recording, Tag
+from sightline.export import export_stream
 
 PYOD = "PyOD is not installed: pip install pyod tqdm"
 AEON = "aeon is not installed (it wants numba before 0.64): pip install aeon"

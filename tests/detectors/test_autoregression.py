@@ -5,6 +5,7 @@ import pytest
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
+from sightline.data.recording import Recording, Tag
 from sightline.detectors import autoregression
 from sightline.detectors.autoregression import (
     RIDGES,
@@ -17,8 +18,7 @@ from sightline.detectors.baselines import LastValue, TrainingMean
 from sightline.detectors.conformance import CHECKS, Trial
 from sightline.detectors.windows import held_out_block
 from sightline.errors import FileError, StreamError
-from sightline.exporting import export_stream
-from sightline.recording import Recording, Tag
+from sightline.export import export_stream
 
 DETECTORS = {
     "var": VectorAutoregression,

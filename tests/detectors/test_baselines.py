@@ -3,6 +3,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
+from sightline.data.recording import Recording, Tag
 from sightline.detectors import baselines
 from sightline.detectors.baselines import (
     LastValue,
@@ -14,7 +15,6 @@ from sightline.detectors.baselines import (
 )
 from sightline.detectors.windows import held_out_block
 from sightline.errors import FileError, StreamError
-from sightline.recording import Recording, Tag
 
 BASELINES = [TrainingMean, LastValue, PCAReconstruction]
 

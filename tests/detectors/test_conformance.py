@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from sightline.data.recording import Recording, Tag
 from sightline.detectors.base import Residuals, Split
 from sightline.detectors.baselines import LastValue, PCAReconstruction, TrainingMean
 from sightline.detectors.conformance import (
@@ -16,12 +17,11 @@ from sightline.detectors.conformance import (
     check_detector,
     made_up_recording,
 )
-from sightline.detectors.fusagnet import FuSAGNet
-from sightline.detectors.gdn import GDN
-from sightline.detectors.nsibf import NSIBF
-from sightline.detectors.tranad import TranAD
+from sightline.detectors.fusagnet.detector import FuSAGNet
+from sightline.detectors.gdn.detector import GDN
+from sightline.detectors.nsibf.detector import NSIBF
+from sightline.detectors.tranad.detector import TranAD
 from sightline.errors import FileError, StreamError
-from sightline.recording import Recording, Tag
 
 # (id, what makes a new one); a detector is fitted once for most of its checks.
 DETECTORS = [

@@ -10,6 +10,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sightline._kernels.formulas import (
+    cusum_alarms,
+    cusum_peak,
+    observed_minus_predicted,
+)
+from sightline.data.recording import Recording, Tag
 from sightline.detectors.conformance import CHECKS, Trial
 from sightline.detectors.geco import Formula, GeCo, GeCoSettings
 from sightline.detectors.geco.candidates import Columns, candidates
@@ -21,12 +27,6 @@ from sightline.detectors.geco.search import find_formulas
 from sightline.detectors.geco.search_state import SearchState
 from sightline.detectors.geco.transitions import Transitions, rows_told
 from sightline.errors import FileError, StreamError
-from sightline.kernels.formulas import (
-    cusum_alarms,
-    cusum_peak,
-    observed_minus_predicted,
-)
-from sightline.recording import Recording, Tag
 
 
 def recording_of(values, names=None, **fields):

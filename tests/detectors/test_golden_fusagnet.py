@@ -17,7 +17,7 @@ from golden_files import (
 )
 
 from sightline import Recording, Tag
-from sightline.detectors.networks.fusagnet import FuSAGNetNetwork, fusagnet_loss
+from sightline.detectors.fusagnet.network import FuSAGNetNetwork, fusagnet_loss
 from sightline.detectors.networks.weights import load_weights, weights_of
 from sightline.detectors.preprocessing import Preprocessing, PreprocessingSettings
 from sightline.detectors.windows import forecast_windows

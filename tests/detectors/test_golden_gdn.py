@@ -17,10 +17,10 @@ from golden_files import (
 from torch.nn.functional import mse_loss
 
 from sightline import Recording, Tag
-from sightline.detectors.networks.gdn import GDNNetwork
+from sightline.data.downsampling import downsampled
+from sightline.detectors.gdn.network import GDNNetwork
 from sightline.detectors.networks.weights import load_weights, weights_of
 from sightline.detectors.preprocessing import Preprocessing, PreprocessingSettings
-from sightline.testbeds.preparation import downsampled
 
 # What the specification asks for: double precision, weights after Adam (it turns
 # rounding into steps where the true gradient is 0), single precision.

@@ -6,10 +6,10 @@ import torch
 from golden_files import Golden, tensor
 
 from sightline import Recording, Tag
-from sightline.detectors.networks.nsibf import NSIBFNetwork, hidden_sizes
-from sightline.detectors.nsibf import NSIBF, NSIBFSettings, _covariance
-from sightline.detectors.nsibf_design import design_of, filter_tracks, measurements
-from sightline.detectors.nsibf_filter import Layers, UnscentedFilter
+from sightline.detectors.nsibf.design import design_of, filter_tracks, measurements
+from sightline.detectors.nsibf.detector import NSIBF, NSIBFSettings, _covariance
+from sightline.detectors.nsibf.filter import Layers, UnscentedFilter
+from sightline.detectors.nsibf.network import NSIBFNetwork, hidden_sizes
 
 CASES = ("nsibf", "nsibf_z1", "nsibf_fallback")
 FORMS = ("whitened", "plain")

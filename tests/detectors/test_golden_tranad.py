@@ -5,8 +5,8 @@ import pytest
 import torch
 from golden_files import Golden, tensor
 
-from sightline.detectors.networks.tranad import TranADNetwork, tranad_loss
 from sightline.detectors.networks.weights import weights_of
+from sightline.detectors.tranad.network import TranADNetwork, tranad_loss
 from sightline.detectors.windows import padded_windows
 
 # What the specification asks for: outputs, losses and gradients; trained weights (Adam

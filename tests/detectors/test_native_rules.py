@@ -8,21 +8,21 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import genpareto, rankdata
 
-from sightline.detectors.native import pareto
-from sightline.detectors.native.label_searches import (
+from sightline.detectors.native_rules import pareto
+from sightline.detectors.native_rules.label_searches import (
     best_adjusted_threshold,
     best_rank_threshold,
     judged_at,
     point_adjusted,
 )
-from sightline.detectors.native.pareto import Pareto, fit_pareto, scale_of_shape
-from sightline.detectors.native.peaks import (
+from sightline.detectors.native_rules.pareto import Pareto, fit_pareto, scale_of_shape
+from sightline.detectors.native_rules.peaks import (
     dynamic_thresholds,
     official_static,
     peaks_over_threshold,
     tail_quantile,
 )
-from sightline.detectors.native.rules import (
+from sightline.detectors.native_rules.rules import (
     RULES,
     NativeRule,
     default_rule,
@@ -33,7 +33,7 @@ from sightline.detectors.native.rules import (
     refuse_unless_named,
     tranad_alarms,
 )
-from sightline.detectors.native.scores import (
+from sightline.detectors.native_rules.scores import (
     FusagnetErrors,
     centre_and_spread,
     forecast_scores,

@@ -13,14 +13,14 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from strategies import seeds
 
-from sightline.detectors.networks.fusagnet import (
+from sightline.detectors.fusagnet.network import (
     FuSAGNetNetwork,
     FuSAGNetOutput,
     fusagnet_loss,
 )
-from sightline.detectors.networks.gdn import GDNNetwork
-from sightline.detectors.networks.tranad import TranADNetwork, tranad_loss
+from sightline.detectors.gdn.network import GDNNetwork
 from sightline.detectors.networks.weights import load_weights, weights_of
+from sightline.detectors.tranad.network import TranADNetwork, tranad_loss
 
 NEAR = 1e-10
 RULES = ("none", "all", "official")
@@ -718,7 +718,7 @@ def test_tranad_drops_at_every_published_place(window, monkeypatch):
         shares.extend([share] * training)
         return rows
 
-    monkeypatch.setattr("sightline.detectors.networks.tranad.dropout", counted)
+    monkeypatch.setattr("sightline.detectors.tranad.network.dropout", counted)
     network = TranADNetwork(3, window=window, dropout=0.2)
     x = torch.rand(2, window, 3)
     network.train()(x)

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from sightline import Recording, StreamError, Tag, load_detector
-from sightline.detectors.nsibf import NSIBF, smallest_ridge
-from sightline.detectors.nsibf_design import (
+from sightline.detectors.nsibf.design import (
     design_of,
     filter_tracks,
     measurements,
 )
-from sightline.detectors.nsibf_filter import UnscentedFilter, repaired_root
+from sightline.detectors.nsibf.detector import NSIBF, smallest_ridge
+from sightline.detectors.nsibf.filter import UnscentedFilter, repaired_root
 from sightline.testbeds import hai, swat, wadi
 
 SMALL = {
@@ -157,7 +157,7 @@ def test_a_filter_that_cannot_go_on_begins_anew_and_says_so(fitted, tmp_path):
 
 def test_a_negative_form_has_no_score():
     square = np.array([4.0, -1e-9])
-    from sightline.detectors.nsibf_filter import _root_of
+    from sightline.detectors.nsibf.filter import _root_of
 
     root = _root_of(square)
     assert root[0] == 2
@@ -188,7 +188,7 @@ def test_a_search_keeps_the_draw_that_forecasts_best(tmp_path):
     assert made.about()["chosen"] == made.chosen
     errors = {}
     rng = np.random.default_rng(4)
-    from sightline.detectors.nsibf import drawn_sizes
+    from sightline.detectors.nsibf.detector import drawn_sizes
 
     for _ in range(3):
         sizes = drawn_sizes(rng, 2)

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from sightline import Recording, Tag
-from sightline.checks import require
+from sightline.data.arrays import require
 from sightline.detectors import GDN, FuSAGNet, TranAD, load_detector, make_detector
-from sightline.detectors.fusagnet import stage_order
+from sightline.detectors.fusagnet.detector import stage_order
 from sightline.detectors.networks.weights import weights_of
 from sightline.detectors.saving import FORMAT
 from sightline.errors import FileError, MissingExtraError, StreamError

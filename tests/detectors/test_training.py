@@ -18,13 +18,13 @@ from torch import nn
 
 from sightline import Recording, Tag
 from sightline.detectors import GDN, FuSAGNet, TranAD, training
-from sightline.detectors.networks.tranad import TranADNetwork
 from sightline.detectors.networks.weights import weights_of
 from sightline.detectors.preprocessing import Preprocessing
 from sightline.detectors.saving import read_saved, write_saved
 from sightline.detectors.scaling import Scaling
 from sightline.detectors.trained_settings import TrainedSettings
 from sightline.detectors.training import train_network
+from sightline.detectors.tranad.network import TranADNetwork
 from sightline.detectors.windows import forecast_windows
 from sightline.errors import FileError, StreamError, TrainingError
 

@@ -35,7 +35,7 @@ from sightline import (
     write_results,
     write_stream,
 )
-from sightline.cli import app
+from sightline.cli.app import app
 from sightline.storage import read_traces
 
 # What numpy says of a time stamp that ends in Z; it reads it well.

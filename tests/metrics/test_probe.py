@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import breaks, codes
 
+from sightline.data.segments import segments_of
 from sightline.metrics import f1_score
 from sightline.metrics.probe import count_false_positive_segments, judge_alarms
-from sightline.segments import segments_of
 
 
 def marks(text):

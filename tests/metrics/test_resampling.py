@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from strategies import breaks, codes, make_stream, seeds, window_energies
 
 from sightline import evaluate, fit_reference
+from sightline.data.row_tables import gather_rows
+from sightline.data.segments import Segment, segments_of
+from sightline.evaluation.uncertainty import figures
 from sightline.metrics.chance import chance, floor_of
-from sightline.metrics.resampling import (
+from sightline.metrics.intervals import (
     Drawable,
     block_length,
     bootstrap,
@@ -20,9 +23,6 @@ from sightline.metrics.resampling import (
     figures_of_draw,
     percentile_interval,
 )
-from sightline.rows import gather_rows
-from sightline.segments import Segment, segments_of
-from sightline.uncertainty import figures
 
 TRAIN_MEAN = 0.7
 

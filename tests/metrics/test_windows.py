@@ -16,9 +16,9 @@ from strategies import (
 )
 
 from sightline import ResidualStream, evaluate
-from sightline.metrics.windows import matched_starts, plain_kl, plan_windows
-from sightline.rows import gather_rows
-from sightline.segments import Segment, segments_of
+from sightline.data.row_tables import gather_rows
+from sightline.data.segments import Segment, segments_of
+from sightline.metrics.window_kl import matched_starts, plain_kl, plan_windows
 
 # Oracles, straight from the definitions
 

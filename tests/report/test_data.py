@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report.plant import PLAIN, QUOTED, SPANS
 
-from sightline.metrics.resampling import count_interval
+from sightline.metrics.intervals import count_interval
+from sightline.report.array_encoding import LEVELS, log_energy, packed_energy, quantised
 from sightline.report.attacks import attack_details, attack_rows
-from sightline.report.clock import MOST_KNOTS, clock, clock_kind, clock_kinds, started
 from sightline.report.curves import (
     energy_figure,
     roc_corners,
@@ -23,11 +23,17 @@ from sightline.report.curves import (
 )
 from sightline.report.entries import Entry, attack_keys, entries_of, found
 from sightline.report.false_alarms import after_attacks, false_alarms
-from sightline.report.glance import first_check, glance, headline, paper_table
-from sightline.report.packing import LEVELS, log_energy, packed_energy, quantised
+from sightline.report.formatting import VERDICTS, duration
+from sightline.report.overview import first_check, glance, headline, paper_table
 from sightline.report.side_by_side import agreement, matrix, transfer
 from sightline.report.stability import drift_figure, quantile_figure, spread_figure
-from sightline.report.wording import VERDICTS, duration
+from sightline.report.time_axis import (
+    MOST_KNOTS,
+    clock,
+    clock_kind,
+    clock_kinds,
+    started,
+)
 from sightline.storage.results import extreme_rows
 
 

@@ -12,7 +12,7 @@ from report.plant import CHANNELS, NOTE, QUOTED, SCRIPT, evaluations
 from typer.testing import CliRunner
 
 from sightline import FileError, read_results, write_report, write_results
-from sightline.cli import app
+from sightline.cli.app import app
 from sightline.report.page import for_script
 from sightline.report.redaction import Pseudonyms
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from sightline.report.print_figures import FIGURES, write_figures
-from sightline.report.print_style import DASHES, LINES, STYLE
+from sightline.report.plotting.print_style import DASHES, LINES, STYLE
+from sightline.report.plotting.report_figures import FIGURES, write_figures
 
 SMALLEST = 7.0
 

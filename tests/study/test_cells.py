@@ -8,16 +8,16 @@ import pytest
 from study_plans import CELL, small_plan
 
 from sightline import Recording
+from sightline.data.recording import Tag
+from sightline.data.segments import Attack
 from sightline.detectors.base import silent
 from sightline.errors import FileError, StreamError
-from sightline.recording import Tag
-from sightline.segments import Attack
 from sightline.study.cache import Cache
 from sightline.study.cell import Cell
+from sightline.study.execute_cell import carry_out
 from sightline.study.plan import EvaluationChoice
-from sightline.study.recorded import keep_testbed, kept_recordings
-from sightline.study.running import cells_of
-from sightline.study.work import carry_out
+from sightline.study.run import cells_of
+from sightline.study.testbed_snapshot import keep_testbed, kept_recordings
 from sightline.testbeds import Testbed
 
 

@@ -19,7 +19,7 @@ from testbed_files import (
 )
 from typer.testing import CliRunner
 
-from sightline.cli import app
+from sightline.cli.app import app
 from sightline.study import read_plan, run_study
 
 PAPER = Path(__file__).parents[2] / "studies/paper.toml"

@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits
 from sightline import evaluate, read_evaluation, read_stream
 from sightline.errors import FileError, StreamError
 from sightline.study import Study, run_study
-from sightline.study.board import Board
 from sightline.study.cell import Outcome
+from sightline.study.status import Board
 
 HERE = Path(__file__).parents[1]
 

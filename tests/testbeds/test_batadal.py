@@ -15,7 +15,7 @@ from testbed_files import (
 )
 
 import sightline
-from sightline.segments import segments_of
+from sightline.data.segments import segments_of
 
 HERE = DATA / "batadal"
 PARTLY = "original_partial_labels_dataset04.csv"

@@ -23,7 +23,7 @@ from sightline.testbeds.discovery import (
     find_header,
     first_row,
 )
-from sightline.testbeds.opening import found_releases
+from sightline.testbeds.open_release import found_releases
 
 NAMES = tuple(READERS)
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"

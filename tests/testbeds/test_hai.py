@@ -28,7 +28,7 @@ from testbed_files import (
 )
 
 import sightline
-from sightline.segments import segments_of
+from sightline.data.segments import segments_of
 from sightline.testbeds.hai import Hai, tags_of
 
 RELEASES = list(HAI_BEGINS)

@@ -35,7 +35,7 @@ from testbed_files import (
 )
 
 import sightline
-from sightline.segments import segments_of
+from sightline.data.segments import segments_of
 from sightline.testbeds.swat import Swat
 
 STAMP = "%d/%m/%Y %I:%M:%S %p"

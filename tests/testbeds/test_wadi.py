@@ -22,7 +22,7 @@ from testbed_files import (
 )
 
 import sightline
-from sightline.segments import segments_of
+from sightline.data.segments import segments_of
 from sightline.testbeds.wadi import Wadi
 
 A1_NORMAL, A1_ATTACK = "wadi_A1_WADI_14days.csv", "wadi_A1_WADI_attackdata.csv"

@@ -14,12 +14,12 @@ from sightline.detectors.base import (
 )
 from sightline.detectors.baselines import LastValue, PCAReconstruction, TrainingMean
 from sightline.detectors.conformance import ConformanceError, check_detector
-from sightline.detectors.fusagnet import FuSAGNet
-from sightline.detectors.gdn import GDN
+from sightline.detectors.fusagnet.detector import FuSAGNet
+from sightline.detectors.gdn.detector import GDN
 from sightline.detectors.geco import GeCo
-from sightline.detectors.nsibf import NSIBF
+from sightline.detectors.nsibf.detector import NSIBF
 from sightline.detectors.saving import read_saved
-from sightline.detectors.tranad import TranAD
+from sightline.detectors.tranad.detector import TranAD
 from sightline.errors import FileError, StreamError
 
 __all__ = [

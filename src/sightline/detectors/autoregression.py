@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.checks import Floats, Ints
+from sightline.data.arrays import Floats, Ints
 from sightline.detectors.base import DetectorCard
 from sightline.detectors.baselines import (
     SAME_ROWS,

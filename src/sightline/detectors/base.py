@@ -7,14 +7,14 @@ sees a label.
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from sightline.checks import (
+from sightline.data.arrays import (
     Bools,
     Floats,
     Ints,
@@ -22,19 +22,13 @@ from sightline.checks import (
     check_residuals,
     check_unique,
 )
-from sightline.checks import Residuals as Matrix
-from sightline.detectors.native.rules import NativeAlarms
+from sightline.data.arrays import Residuals as Matrix
+from sightline.data.recording import Recording
+from sightline.detectors.native_rules.rules import NativeAlarms
 from sightline.detectors.saving import Arrays, read_saved, write_saved
 from sightline.detectors.settings import Settings, resolved
 from sightline.errors import FileError, StreamError
-from sightline.recording import Recording
-
-# Told (what is being done, how much of it is done, how much there is to do).
-Progress = Callable[[str, int, int], None]
-
-
-def silent(doing: str, done: int, total: int) -> None:
-    """Tell nobody."""
+from sightline.progress import Progress, silent
 
 
 @dataclass(frozen=True, kw_only=True)

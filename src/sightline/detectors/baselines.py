@@ -13,20 +13,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import Floats, Ints
-from sightline.detectors.base import (
-    DetectorCard,
-    LearnedDetector,
-    Progress,
-    Residuals,
-    Split,
-)
+from sightline.data.arrays import Floats, Ints
+from sightline.data.recording import Recording
+from sightline.detectors.base import DetectorCard, LearnedDetector, Residuals, Split
 from sightline.detectors.preprocessing import Preprocessing, PreprocessingSettings
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import check_share, check_whole
 from sightline.detectors.windows import forecast_windows, held_out_block
 from sightline.errors import StreamError
-from sightline.recording import Recording
+from sightline.progress import Progress, Step, StepKind
 
 # Rows taken at a time, so that no second copy of a long recording is made.
 _ROWS_AT_ONCE = 16_384
@@ -132,7 +127,7 @@ class Baseline(LearnedDetector):
         trained, held_out = rows[~is_held_out], rows[is_held_out]
         self._learn_rows(np.asarray(train.values, np.float64), trained, held_out)
         self.preprocessing = preprocessing
-        progress("learning", 1, 1)
+        progress(Step(StepKind.TRAINING, 1, 1))
         return Split(trained=train.rows[trained], held_out=train.rows[held_out])
 
     def _residuals(
@@ -146,7 +141,7 @@ class Baseline(LearnedDetector):
                 f"{self.card.title} needs: give a longer recording."
             )
         values = self._apart(np.asarray(seen.values, np.float64), rows)
-        progress("residuals", 1, 1)
+        progress(Step(StepKind.RESIDUALS, 1, 1))
         kept = self.preprocessing.kept
         return Residuals(
             values=values,

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightline.data.downsampling import rows_of
+from sightline.data.recording import Recording, Tag
+from sightline.data.segments import Attack
 from sightline.detectors.base import Detector, LearnedDetector, Residuals
 from sightline.errors import FileError, SightlineError
-from sightline.recording import Recording, Tag
-from sightline.segments import Attack
-from sightline.testbeds.preparation import rows_of
 
 # What single precision and another batch size may change of a residual.
 TOLERANCE = 1e-5

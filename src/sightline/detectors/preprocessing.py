@@ -6,7 +6,16 @@ from typing import Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import Bools, Floats, Ints
+from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.downsampling import (
+    Preparation,
+    Sampling,
+    downsampled,
+    rows_of,
+    sampled_blocks,
+)
+from sightline.data.recording import Recording
+from sightline.data.segments import breaks_kept
 from sightline.detectors.saving import Arrays
 from sightline.detectors.scaling import (
     Constants,
@@ -23,16 +32,7 @@ from sightline.detectors.settings import (
     is_number,
 )
 from sightline.errors import StreamError
-from sightline.recording import Recording
-from sightline.segments import breaks_kept
 from sightline.testbeds.base import listed
-from sightline.testbeds.preparation import (
-    Preparation,
-    Sampling,
-    downsampled,
-    rows_of,
-    sampled_blocks,
-)
 
 SAMPLINGS = ("median", "stride", "first", "last", "by-role")
 
@@ -44,7 +44,7 @@ class PreprocessingSettings(Settings):
     Parameters
     ----------
     every, sampling, across_breaks
-        Make one row of so many, and how: see `sightline.testbeds.preparation`.
+        Make one row of so many, and how: see `sightline.data.downsampling`.
     trim_s : float
         Seconds left out at the beginning of train, while the plant settles.
     scale_before_trim : bool

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline._version import __version__
-from sightline.atomic import staged_file
 from sightline.errors import FileError
-from sightline.files import reading
+from sightline.files import reading, staged_file
 
 FORMAT = 1
 Arrays = dict[str, npt.NDArray[Any]]

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 
 # What is done to a channel that never changes in train, so that it has no range:
 # "unit": its one value is taken off; "ratio": divided by it (all-zero channels stay);

@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sightline.checks import Bools, Ints, require
-from sightline.detectors.base import (
-    LearnedDetector,
-    Progress,
-    Residuals,
-    Split,
-)
+from sightline.data.arrays import Bools, Ints, require
+from sightline.data.recording import Recording, Tag
+from sightline.detectors.base import LearnedDetector, Residuals, Split
 from sightline.detectors.preprocessing import Preprocessing, Scaled
 from sightline.detectors.saving import Arrays
 from sightline.detectors.windows import Windows, held_out_block
 from sightline.errors import StreamError
-from sightline.recording import Recording, Tag
+from sightline.progress import Progress
 
 if TYPE_CHECKING:
     import torch

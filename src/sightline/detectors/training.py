@@ -14,13 +14,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from sightline.checks import Ints
-from sightline.detectors.base import Progress
+from sightline.data.arrays import Ints
 from sightline.detectors.networks.weights import weights_of
 from sightline.detectors.saving import Arrays, read_saved, write_saved
 from sightline.detectors.trained_settings import TrainedSettings
 from sightline.detectors.windows import Windows
 from sightline.errors import FileError, StreamError, TrainingError
+from sightline.progress import Progress, Step, StepKind
 
 # Batches between two words to the progress bar.
 _TELL_EVERY = 10
@@ -139,9 +139,12 @@ def train_network(
         def tell(batch: int, loss: float, epoch: int = epoch) -> None:
             at = f"epoch {epoch} of {settings.epochs}, loss {loss:.3g}"
             progress(
-                f"Training {title}, {at}",
-                (epoch - 1) * batches + batch,
-                settings.epochs * batches,
+                Step(
+                    StepKind.TRAINING,
+                    (epoch - 1) * batches + batch,
+                    settings.epochs * batches,
+                    f"{title}, {at}",
+                )
             )
 
         shuffled = order[torch.randperm(len(order))] if settings.shuffle else order
@@ -287,7 +290,7 @@ def residuals_in_chunks(
             which = torch.arange(start, min(start + chunk, n), device=device)
             observed, expectation = expected(data[which])
             found[start : start + chunk] = (observed - expectation).cpu().numpy()
-            progress(doing, min(start + chunk, n), n)
+            progress(Step(StepKind.RESIDUALS, min(start + chunk, n), n, doing))
     return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import Bools, Ints
+from sightline.data.arrays import Bools, Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

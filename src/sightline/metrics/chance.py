@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import ATTACK, IGNORED, Bools, Floats, Ints, Labels
-from sightline.metrics.resampling import alarm_figures, no_tick, rank_figures
-from sightline.metrics.windows import WindowEnergies
-from sightline.segments import Segment
+from sightline.data.arrays import ATTACK, IGNORED, Bools, Floats, Ints, Labels
+from sightline.data.segments import Segment
+from sightline.metrics.intervals import alarm_figures, no_tick, rank_figures
+from sightline.metrics.window_kl import WindowEnergies
 
 N_SHIFTS = 199
 # A figure is above its floor where at most this share of shifts reaches it.
@@ -87,7 +87,7 @@ def _relabelled(
     lengths: Ints,
 ) -> dict[str, float]:
     """Return the rank metrics of a relabelling; see `count_normal` for the arrays."""
-    from sightline.kernels.resampling import count_normal
+    from sightline._kernels.resampling import count_normal
 
     above, up_to = np.empty((2, len(places)))
     tied = np.empty(len(places), np.bool_)

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import numpy as np
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 
 # Up to so many values all orders are tried for the exact p.
 MOST_PERMUTED = 7

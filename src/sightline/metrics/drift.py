@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 
 # A mean drift this many times the median one, with a whitened residual this large
 # among normal steps, is the work of a few extreme points: the paper's dagger.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.checks import ATTACK, NORMAL, Bools, Ints, Labels
-from sightline.segments import Segment, run_bounds
+from sightline.data.arrays import ATTACK, NORMAL, Bools, Ints, Labels
+from sightline.data.segments import Segment, run_bounds
 
 DAY_S = 86_400.0
 # A rule that is in alarm more often than this while nothing happens over-alarms.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.checks import Bools, Floats
+from sightline.data.arrays import Bools, Floats
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import (
+from sightline.data.arrays import (
     Floats,
     Ints,
     check_is_attack,

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import NORMAL, Bools, Floats, Labels
+from sightline.data.arrays import NORMAL, Bools, Floats, Labels
+from sightline.data.segments import Attack
 from sightline.metrics.drift import Drift, is_sdr_usable
 from sightline.metrics.ranking import (
     AttackRanks,
@@ -16,8 +17,7 @@ from sightline.metrics.ranking import (
     rank_attacks,
     roc_auc_of_ranks,
 )
-from sightline.metrics.windows import RELIABLE_ROWS, WindowEnergies, plain_kl
-from sightline.segments import Attack
+from sightline.metrics.window_kl import RELIABLE_ROWS, WindowEnergies, plain_kl
 
 # An attack is compared with this many times its length of nearby normal steps,
 # and with at least this many.

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from sightline.metrics.segment import SegmentRow
-from sightline.report.clock import clock_kinds, started
+from sightline.report.array_encoding import packed, quantised
 from sightline.report.entries import Entry, attack_keys, is_found
-from sightline.report.packing import packed, quantised
-from sightline.report.wording import RUNGS, delay, number, share, span, verdict_of
+from sightline.report.formatting import RUNGS, delay, number, share, span, verdict_of
+from sightline.report.time_axis import clock_kinds, started
 
 # Signals drawn one below the other; more would not be looked at.
 MOST_SIGNALS = 5

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import Floats, Ints
-from sightline.report.clock import clock
+from sightline.data.arrays import Floats, Ints
+from sightline.report.array_encoding import packed_energy
 from sightline.report.entries import Entry, attack_keys
-from sightline.report.packing import packed_energy
+from sightline.report.time_axis import clock
 
 # Corners of a curve that a page draws; an eye sees no more.
 MOST_CORNERS = 500

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import Floats
-from sightline.evaluation import Evaluation
+from sightline.data.arrays import Floats
+from sightline.evaluation.result import Evaluation
 from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.segment import SegmentRow
-from sightline.report.wording import slug
+from sightline.report.formatting import slug
 from sightline.storage import Result
 
 # What the ladder calls the two alarm rules.

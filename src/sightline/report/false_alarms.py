@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import NORMAL, Ints
-from sightline.excerpts import OWN, P99
+from sightline.data.arrays import NORMAL, Ints
+from sightline.evaluation.chart_data import OWN, P99
 from sightline.metrics.probe import AlarmMetrics
-from sightline.report.clock import FIRST_DATE
 from sightline.report.entries import Entry
-from sightline.report.wording import number, share
+from sightline.report.formatting import number, share
+from sightline.report.time_axis import FIRST_DATE
 
 MOST_CHANNELS = 12
 # So many tags are named in the one sentence, unless fewer make up this share.

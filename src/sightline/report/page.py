@@ -8,17 +8,17 @@ from typing import Any
 
 import jinja2
 
-from sightline.evaluation import plain
+from sightline.evaluation.result import plain
 from sightline.report.attacks import attack_details, attack_rows
-from sightline.report.clock import clock_kinds
 from sightline.report.curves import energy_figure, roc_figure, windows_figure
 from sightline.report.entries import Entry
 from sightline.report.false_alarms import false_alarms
-from sightline.report.glance import glance, headline, paper_table
-from sightline.report.making import making
+from sightline.report.formatting import VERDICTS, on_testbed
+from sightline.report.overview import glance, headline, paper_table
+from sightline.report.provenance import making
 from sightline.report.side_by_side import agreement, matrix, transfer
 from sightline.report.stability import drift_figure, quantile_figure, spread_figure
-from sightline.report.wording import VERDICTS, on_testbed
+from sightline.report.time_axis import clock_kinds
 
 STYLES = ("page.css", "tables.css", "print.css")
 SCRIPTS = (

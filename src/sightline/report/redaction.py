@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.evaluation import Evaluation
+from sightline.evaluation.result import Evaluation
 from sightline.metrics.segment import SegmentRow
 from sightline.report.entries import stages_of
 from sightline.storage import Result

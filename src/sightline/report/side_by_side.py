@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.comparison import (
+from sightline.comparison.compare import (
     match_segments,
     ranking_transfer,
     seeded_figures,
@@ -14,7 +14,7 @@ from sightline.comparison import (
 )
 from sightline.metrics.correlation import rank_correlation
 from sightline.report.entries import Entry, attack_keys
-from sightline.report.wording import NOT_KNOWN, score, verdict_of
+from sightline.report.formatting import NOT_KNOWN, score, verdict_of
 
 FIGURES = {
     "roc_auc": "ROC-AUC",

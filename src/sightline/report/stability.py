@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import ATTACK, NORMAL, Floats
+from sightline.data.arrays import ATTACK, NORMAL, Floats
+from sightline.report.array_encoding import log_energy
 from sightline.report.entries import Entry
-from sightline.report.packing import log_energy
 
 BINS = 80
 # Quantiles drawn: few at the bulk, many towards the upper tail.

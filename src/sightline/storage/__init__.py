@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from sightline.data.stream import ResidualStream
 from sightline.errors import FileError
 from sightline.files import reading
+from sightline.storage.csv_tables import read_tables
 from sightline.storage.ipal import read_ipal, state_file
 from sightline.storage.npz import read_npz, write_npz
 from sightline.storage.parquet import read_parquet_folder, write_parquet_folder
@@ -19,8 +21,6 @@ from sightline.storage.results import (
     write_json,
     write_results,
 )
-from sightline.storage.tables import read_tables
-from sightline.stream import ResidualStream
 
 __all__ = [
     "Result",

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import Bools, Floats
+from sightline.data.arrays import Bools, Floats
+from sightline.data.segments import Attack
+from sightline.data.stream import ResidualStream
+from sightline.data.stream_input import attack_free_rows
 from sightline.errors import FileError, naming
 from sightline.files import brief
-from sightline.intake import attack_free_rows
-from sightline.segments import Attack
 from sightline.storage.paths import stream_name
-from sightline.stream import ResidualStream
 
 _SCORE_ONLY = (
     "Its scores are one number a row, not a residual of each channel: a low score is "

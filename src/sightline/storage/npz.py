@@ -14,11 +14,11 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.atomic import staged_file
+from sightline.data.row_tables import Rows
+from sightline.data.stream import ResidualStream
 from sightline.errors import FileError, StreamError, naming
-from sightline.files import brief
-from sightline.rows import Rows
-from sightline.storage.facts import (
+from sightline.files import brief, staged_file
+from sightline.storage.metadata import (
     attacks_from,
     attacks_to,
     known_from,
@@ -27,7 +27,6 @@ from sightline.storage.facts import (
     plain_json,
 )
 from sightline.storage.paths import stream_name
-from sightline.stream import ResidualStream
 
 _TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
 _SERIES = (

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.atomic import staged_folder
-from sightline.checks import Ints, Residuals
+from sightline.data.arrays import Ints, Residuals
+from sightline.data.row_tables import KeptRows, Rows
+from sightline.data.segments import breaks_kept, check_breaks
+from sightline.data.stream import ResidualStream
+from sightline.data.stream_input import attack_free_rows, check_same_channels
 from sightline.errors import FileError, StreamError, naming
-from sightline.files import brief
-from sightline.intake import attack_free_rows, check_same_channels
-from sightline.rows import KeptRows, Rows
-from sightline.segments import breaks_kept, check_breaks
-from sightline.storage.facts import (
+from sightline.files import brief, staged_folder
+from sightline.storage.metadata import (
     attacks_from,
     attacks_to,
     breaks_from,
@@ -31,7 +31,6 @@ from sightline.storage.facts import (
     plain_json,
 )
 from sightline.storage.paths import stream_name
-from sightline.stream import ResidualStream
 
 # Rows decoded at a time: 51 channels of float32 make 13 MB.
 CHUNK_ROWS = 65_536

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.atomic import is_staged, staged_file, staged_folder
-from sightline.checks import Floats, Ints
+from sightline.data.arrays import Floats, Ints
 from sightline.errors import FileError
-from sightline.evaluation import (
+from sightline.evaluation.result import (
     SCHEMA,
     Evaluation,
     Rank,
@@ -23,13 +22,13 @@ from sightline.evaluation import (
     StreamFacts,
     Traces,
 )
-from sightline.files import brief, reading
+from sightline.files import brief, is_staged, reading, staged_file, staged_folder
 from sightline.metrics.drift import Drift
 from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.quality import Compactness, Quality
 from sightline.metrics.segment import SegmentRow
-from sightline.metrics.windows import Windows
-from sightline.storage.facts import parse_json
+from sightline.metrics.window_kl import Windows
+from sightline.storage.metadata import parse_json
 from sightline.storage.npz import read_arrays
 
 # Train energy is kept as the lowest and highest of this many stretches.

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sightline.atomic import staged_folder
-from sightline.files import writing
+from sightline.files import staged_folder, writing
 from sightline.study.cell import Cell
 
 # Seconds between two looks at a lock that somebody else holds.

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sightline._version import __version__
-from sightline.evaluation import plain
+from sightline.evaluation.result import plain
 from sightline.storage.results import folder_name
 from sightline.study.plan import EvaluationChoice
 

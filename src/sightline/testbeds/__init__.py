@@ -3,24 +3,22 @@
 from pathlib import Path
 from typing import Any
 
+from sightline.data.downsampling import preset as preparation_of
+from sightline.data.downsampling import without_shared_time
 from sightline.errors import FileError, StreamError
-from sightline.testbeds.audit import Audit, audit_folder, audit_testbed
+from sightline.progress import Progress
 from sightline.testbeds.base import Testbed, TestbedCard
 from sightline.testbeds.batadal import Batadal
-from sightline.testbeds.folder import read_folder
 from sightline.testbeds.hai import Hai
-from sightline.testbeds.opening import Progress, Reader, open_parts
-from sightline.testbeds.preparation import preset as preparation_of
-from sightline.testbeds.preparation import without_shared_time
+from sightline.testbeds.open_release import Reader, open_parts
+from sightline.testbeds.own_plant.folder import read_folder
 from sightline.testbeds.skab import Skab
 from sightline.testbeds.swat import Swat
 from sightline.testbeds.wadi import Wadi
 
 __all__ = [
-    "Audit",
     "Testbed",
     "TestbedCard",
-    "inspect_testbed",
     "list_testbeds",
     "open_testbed",
 ]
@@ -82,7 +80,7 @@ def open_testbed(
     preset : {"raw", "gdn", "nsibf", "tranad", "geco"}
         A paper's convention for what follows; each part of it can be set by itself.
     trim_s, every, sampling, label_rule, across_breaks
-        See `sightline.testbeds.preparation.Preparation`.
+        See `sightline.data.downsampling.Preparation`.
     cut_leak : bool
         Leave rows out of train whose time stamps occur in test.
     strict : bool
@@ -106,7 +104,7 @@ def open_testbed(
         raise StreamError(
             f"`open_testbed` has no option {next(iter(simulation))!r} for {name}."
         )
-    found = None if is_simulated else _reader_of(name, root, release)
+    found = None if is_simulated else reader_of(name, root, release)
     if is_simulated:
         testbed = _simulated(progress, simulation)
     elif found is None:
@@ -147,36 +145,7 @@ def open_testbed(
     )
 
 
-def inspect_testbed(
-    name: str | Path,
-    root: str | Path | None = None,
-    *,
-    release: str | None = None,
-    cache: bool = True,
-    progress: Progress | None = None,
-) -> Audit:
-    """Look at the files of a testbed, or of one's own plant, before they are trusted.
-
-    Parameters
-    ----------
-    name, root, release, cache, progress
-        As for `open_testbed`.
-
-    Returns
-    -------
-    Audit
-        Files, findings, and whether all is right.
-    """
-    found = _reader_of(name, root, release)
-    if found is None:
-        return audit_folder(name)
-    reader, folder, edition = found
-    return audit_testbed(
-        reader, folder, release=edition, use_cache=cache, progress=progress
-    )
-
-
-def _reader_of(
+def reader_of(
     name: str | Path, root: str | Path | None, release: str | None
 ) -> tuple[Reader, str | Path, str | None] | None:
     """Return whose files to read, where, and which release; None for a plain folder."""

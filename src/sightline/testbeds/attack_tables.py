@@ -3,14 +3,14 @@
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 
 import numpy as np
 
-from sightline.checks import ATTACK, Bools, Floats, Labels
-from sightline.segments import Attack
+from sightline.data.arrays import ATTACK, Bools, Floats, Labels
+from sightline.data.segments import Attack
+from sightline.data.timestamps import seconds
 
 Span = tuple[float, float]
 
@@ -73,28 +73,6 @@ def _listed(row: dict[str, str]) -> ListedAttack:
 
 def _span(start: str | None, end: str | None) -> Span | None:
     return (seconds(start), seconds(end)) if start and end else None
-
-
-def seconds(stamp: str) -> float:
-    """Return an ISO time stamp as seconds since 1970 on the plant's own clock.
-
-    Examples
-    --------
-    >>> seconds("1970-01-02 00:00:01")
-    86401.0
-    """
-    return datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()
-
-
-def stamp(at: float) -> str:
-    """Return seconds as a readable time stamp, to the second.
-
-    Examples
-    --------
-    >>> stamp(86401.0)
-    '1970-01-02 00:00:01'
-    """
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def rows_within(time: Floats, span: Span) -> Bools:

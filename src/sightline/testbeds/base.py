@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sightline.recording import Recording
+from sightline.data.recording import Recording
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.checks import ATTACK, IGNORED, Floats, Labels
+from sightline.data.arrays import ATTACK, IGNORED, Floats, Labels
+from sightline.data.recording import Recording, Tag
+from sightline.data.segments import Attack
 from sightline.errors import FileError
-from sightline.recording import Recording, Tag
-from sightline.segments import Attack
 from sightline.testbeds.attack_tables import attack_table, attacks_at, labels_of
 from sightline.testbeds.base import Expected, TestbedCard
+from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
-from sightline.testbeds.opening import Assembled, ParsedPart, Part, stacked
-from sightline.testbeds.tables import ParsedFile, read_cells, seconds_of_text
+from sightline.testbeds.open_release import Assembled, ParsedPart, Part, stacked
 
 _TANKS = [f"L_T{k}" for k in range(1, 8)]
 _PUMPS = [f"{what}_PU{k}" for k in range(1, 12) for what in ("F", "S")]

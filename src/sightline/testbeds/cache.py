@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline.atomic import staged_file
 from sightline.errors import FileError
+from sightline.files import staged_file
+from sightline.testbeds.csv_reader import ParsedFile
 from sightline.testbeds.discovery import CACHE_FOLDER, SourceFile
-from sightline.testbeds.tables import ParsedFile
 
 # Raise it whenever a reader makes other numbers of the same bytes.
 READER_VERSION = 1

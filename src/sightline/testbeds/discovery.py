@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sightline.checks import require
+from sightline.data.arrays import require
 from sightline.errors import FileError, SightlineError
 from sightline.files import brief, reading
 

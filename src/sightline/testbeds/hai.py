@@ -10,10 +10,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from sightline.checks import ATTACK, Floats, Labels
+from sightline.data.arrays import ATTACK, Floats, Labels
+from sightline.data.downsampling import without_attacks
+from sightline.data.recording import Recording, Tag
+from sightline.data.segments import Attack, Segment, segments_of
 from sightline.errors import FileError
-from sightline.recording import Recording, Tag
-from sightline.segments import Attack, Segment, segments_of
 from sightline.testbeds.attack_tables import (
     ListedAttack,
     attack_table,
@@ -21,10 +22,9 @@ from sightline.testbeds.attack_tables import (
     labels_of,
 )
 from sightline.testbeds.base import Expected, TestbedCard
+from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import Layout, SourceFile, find_header, first_row
-from sightline.testbeds.opening import Assembled, ParsedPart, Part, stacked
-from sightline.testbeds.preparation import without_attacks
-from sightline.testbeds.tables import ParsedFile, read_cells, seconds_of_text
+from sightline.testbeds.open_release import Assembled, ParsedPart, Part, stacked
 
 _STEP_S = 1.0
 _TIME = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")

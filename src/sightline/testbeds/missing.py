@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.checks import Floats, Ints
+from sightline.data.arrays import Floats, Ints
 from sightline.testbeds.base import listed
 
 # How long a reading is taken to stand when no other follows it.

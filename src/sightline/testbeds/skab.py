@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.checks import ATTACK, Floats, Ints
+from sightline.data.arrays import ATTACK, Floats, Ints
+from sightline.data.recording import Recording, Tag
+from sightline.data.segments import Attack
 from sightline.errors import FileError
-from sightline.recording import Recording, Tag
-from sightline.segments import Attack
 from sightline.testbeds.base import Expected, TestbedCard
+from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header
-from sightline.testbeds.opening import Assembled, ParsedPart, Part
-from sightline.testbeds.tables import ParsedFile, read_cells, seconds_of_text
+from sightline.testbeds.open_release import Assembled, ParsedPart, Part
 
 CHANNELS = (
     "Accelerometer1RMS",

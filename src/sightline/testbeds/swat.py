@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import Labels
+from sightline.data.arrays import Labels
+from sightline.data.recording import Recording, Tag
+from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError
-from sightline.recording import Recording, Tag
-from sightline.segments import Attack, breaks_from_time
 from sightline.testbeds.attack_tables import (
     attack_table,
     attacks_at,
     labels_of,
 )
 from sightline.testbeds.base import Expected, TestbedCard
+from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
-from sightline.testbeds.opening import Assembled, ParsedPart, Part
-from sightline.testbeds.tables import ParsedFile, read_cells, seconds_of_text
+from sightline.testbeds.open_release import Assembled, ParsedPart, Part
 
 STAGES = {
     "P1": "FIT101 LIT101 MV101 P101 P102",

@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import ATTACK, IGNORED, NORMAL, Bools, Labels
+from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Labels
+from sightline.data.recording import Recording, Tag
+from sightline.data.segments import Attack, breaks_from_time
+from sightline.data.timestamps import seconds
 from sightline.errors import FileError
-from sightline.recording import Recording, Tag
-from sightline.segments import Attack, breaks_from_time
 from sightline.testbeds.attack_tables import (
     attack_table,
     attacks_at,
     labels_of,
     rows_within,
-    seconds,
 )
 from sightline.testbeds.base import Expected, TestbedCard, listed
+from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
 from sightline.testbeds.missing import hold
-from sightline.testbeds.opening import Assembled, ParsedPart, Part
-from sightline.testbeds.tables import ParsedFile, read_cells, seconds_of_text
+from sightline.testbeds.open_release import Assembled, ParsedPart, Part
 
 _LINES = range(101, 602, 100)  # the six consumer lines: 101, 201, ..., 601
 

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from sightline.checks import Floats, Ints
+from sightline.data.arrays import Floats, Ints
+from sightline.data.recording import Recording
 from sightline.detectors.base import (
     DetectorCard,
     Residuals,
@@ -23,7 +24,6 @@ from sightline.detectors.scaling import Scaling
 from sightline.detectors.windows import forecast_windows, held_out_block
 from sightline.errors import SightlineError, StreamError
 from sightline.files import brief
-from sightline.recording import Recording
 
 
 class Adapter(ABC):

@@ -6,14 +6,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import Residuals as Matrix
-from sightline.checks import check_residuals
+from sightline.data.arrays import Residuals as Matrix
+from sightline.data.arrays import check_residuals
+from sightline.data.recording import Recording, Tag
+from sightline.data.segments import Attack
 from sightline.detectors.adapters.adapter import check_expected
 from sightline.detectors.base import DetectorCard, Residuals, Split, unlabelled
 from sightline.detectors.scaling import fit_scaling
 from sightline.errors import StreamError
-from sightline.recording import Recording, Tag
-from sightline.segments import Attack
 
 
 class KnownExpectation:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import Floats, Ints
+from sightline.data.arrays import Floats, Ints
 from sightline.detectors.adapters.adapter import (
     Adapter,
     adapter_settings,

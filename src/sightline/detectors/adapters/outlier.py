@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sightline.checks import Floats, Ints, require
+from sightline.data.arrays import Floats, Ints, require
 from sightline.detectors.adapters.adapter import (
     Adapter,
     adapter_settings,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.detectors.geco.formulas import PRODUCT, SUM
 from sightline.detectors.geco.transitions import Transitions
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from sightline.detectors.base import Progress
 from sightline.detectors.geco.candidates import LEAST_LEFT
 from sightline.detectors.geco.formulas import PRODUCT, SUM
 from sightline.detectors.geco.inner_products import InnerProducts, Stretch
 from sightline.detectors.geco.product_blocks import Head, product_blocks, product_sums
 from sightline.detectors.geco.search_state import SearchState
 from sightline.detectors.geco.transitions import Transitions
+from sightline.progress import Progress, Step, StepKind
 
 # Candidates of a target and family that are kept, to be fitted exactly.
 KEPT = 24
@@ -67,18 +67,18 @@ class Ranking:
         blocks = product_blocks(len(self.inner.factors), self.max_inputs)
         if state.blocks_done == len(blocks) or not len(self.targets):
             return
-        progress("Searching formulas", state.blocks_done, len(blocks))
+        progress(Step(StepKind.SEARCHING, state.blocks_done, len(blocks), "formulas"))
         kept = self.inner.kept_stretches()
         for number in range(state.blocks_done, len(blocks)):
             self._file_products(blocks[number], kept or self.inner.stretches(), state)
             state.blocks_done = number + 1
             if keep is not None:
                 keep(state)
-            progress("Searching formulas", number + 1, len(blocks))
+            progress(Step(StepKind.SEARCHING, number + 1, len(blocks), "formulas"))
 
     def _file_sums(self, k: int) -> None:
         """File the sums of one target, its own lag projected out of everything."""
-        from sightline.kernels.formulas import search_sums
+        from sightline._kernels.formulas import search_sums
 
         m = len(self.targets)
         others = np.delete(np.arange(m), k)
@@ -118,7 +118,7 @@ class Ranking:
         self, heads: Sequence[Head], stretches: Iterable[Stretch], state: SearchState
     ) -> None:
         """File all products that begin with these channels."""
-        from sightline.kernels.formulas import search_products
+        from sightline._kernels.formulas import search_products
 
         made = product_sums(heads, self.inner, stretches)
         gram, other = self.inner.gram

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.checks import Bools, Floats, Ints
+from sightline.data.arrays import Bools, Floats, Ints
 from sightline.detectors.geco.formulas import Formula
 
 # Added to the slack of the CUSUM at run time, as published.
@@ -43,7 +43,7 @@ def cusum_of(
     cusum_factor: float,
 ) -> tuple[Floats, Bools]:
     """Return the CUSUM of each formula's residuals, and where it is above its level."""
-    from sightline.kernels.formulas import cusum_alarms
+    from sightline._kernels.formulas import cusum_alarms
 
     drifts = np.array([formula.drift for formula in formulas])
     levels = threshold_factor * np.array([formula.threshold for formula in formulas])

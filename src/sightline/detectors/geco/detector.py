@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sightline.checks import Bools, Floats, Ints, Labels
+from sightline.data.arrays import Bools, Floats, Ints, Labels
+from sightline.data.recording import Recording
 from sightline.detectors.base import (
     DetectorCard,
     LearnedDetector,
     Looked,
-    Progress,
     Residuals,
     Split,
     check_channels,
@@ -36,13 +36,13 @@ from sightline.detectors.geco.ipal_model import (
 from sightline.detectors.geco.search import find_formulas
 from sightline.detectors.geco.settings import GeCoSettings
 from sightline.detectors.geco.transitions import Transitions, rows_told
-from sightline.detectors.native.rules import NativeAlarms, native_rule
+from sightline.detectors.native_rules.rules import NativeAlarms, native_rule
 from sightline.detectors.preprocessing import Preprocessing, Scaled
 from sightline.detectors.saving import Arrays
 from sightline.detectors.scaling import Scaling, means_of
 from sightline.detectors.settings import Settings
 from sightline.errors import StreamError
-from sightline.recording import Recording
+from sightline.progress import Progress, Step, StepKind
 from sightline.testbeds.base import listed
 
 _NOT_FITTED = "GeCo has not learned anything yet: call `fit` first."
@@ -153,7 +153,7 @@ class GeCo(LearnedDetector):
         self, recording: Recording, settings: Any, progress: Progress
     ) -> Residuals:
         told = self._told(recording, settings)
-        progress("GeCo looks", 1, 1)
+        progress(Step(StepKind.RESIDUALS, 1, 1, "GeCo"))
         return Residuals(
             values=told.residuals,
             index=told.index,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.detectors.geco.candidates import LEAST_LEFT, Columns, Fitted
 
 

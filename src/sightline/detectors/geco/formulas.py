@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from sightline.checks import Floats, Ints
+from sightline.data.arrays import Floats, Ints
 from sightline.detectors.saving import Arrays
 
 Family = Literal["Sum", "Product"]
@@ -112,7 +112,7 @@ def observed_minus_expected(
     formulas: Sequence[Formula], channels: Sequence[str], values: Floats, rows: Ints
 ) -> Floats:
     """Return what each formula leaves of the given rows, each from the row before."""
-    from sightline.kernels.formulas import observed_minus_predicted
+    from sightline._kernels.formulas import observed_minus_predicted
 
     arrays = formula_arrays(formulas, channels)
     residuals = np.empty((len(rows), len(formulas)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.detectors.geco.transitions import Transitions
 
 # Prepared rows are kept in memory up to this many bytes, else made anew each time.

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sightline.atomic import staged_file
+from sightline.data.recording import Recording
 from sightline.detectors.geco.candidates import MOST_INPUTS
 from sightline.detectors.geco.formulas import FAMILIES, Formula, n_parameters
 from sightline.detectors.settings import is_number
 from sightline.errors import FileError, StreamError
-from sightline.files import brief, reading
-from sightline.recording import Recording
+from sightline.files import brief, reading, staged_file
 from sightline.testbeds.base import listed
 
 # Names in IPAL's files, and ours.

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.detectors.geco.candidates import Columns, Fitted, candidates
 from sightline.detectors.geco.formulas import PRODUCT
 from sightline.detectors.geco.transitions import Transitions

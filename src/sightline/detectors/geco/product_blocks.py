@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.detectors.geco.inner_products import InnerProducts, Stretch
 from sightline.detectors.geco.transitions import ROWS_AT_ONCE
 
@@ -60,7 +60,7 @@ def product_sums(
     heads: Sequence[Head], inner: InnerProducts, stretches: Iterable[Stretch]
 ) -> ProductSums:
     """Return the sums of all products that begin with these channels."""
-    from sightline.kernels.formulas import build_products
+    from sightline._kernels.formulas import build_products
 
     n_factors = len(inner.factors)
     counts = [n_factors - 1 - head[-1] for head in heads]

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sightline.checks import Floats
-from sightline.detectors.base import Progress, silent
+from sightline.data.arrays import Floats
 from sightline.detectors.geco.candidates import MOST_INPUTS, Columns, Fitted
 from sightline.detectors.geco.closed_form import Ranking
 from sightline.detectors.geco.exact_fit import fit_exactly
@@ -18,6 +17,7 @@ from sightline.detectors.geco.formulas import FAMILIES, SUM, Formula
 from sightline.detectors.geco.oracle import fits_by_optimiser
 from sightline.detectors.geco.search_state import SearchState
 from sightline.detectors.geco.transitions import Transitions
+from sightline.progress import Progress, Step, StepKind, silent
 
 # Errors nearer to each other than this share are a tie: the earlier candidate wins.
 _TIE = 1e-9
@@ -79,7 +79,7 @@ def find_formulas(
         state.formulas.append(measured(transitions, target, channels, *chosen))
         if keep is not None:
             keep(state)
-        progress("Fitting the best formulas", target + 1, n_channels)
+        progress(Step(StepKind.TRAINING, target + 1, n_channels, "the best formulas"))
     return state.formulas
 
 
@@ -133,7 +133,7 @@ def measured(
     parameters: Floats,
 ) -> Formula:
     """Return a fitted candidate as a formula: with error, drift and threshold."""
-    from sightline.kernels.formulas import cusum_peak
+    from sightline._kernels.formulas import cusum_peak
 
     columns = Columns(transitions, target)
     errors = columns.errors(columns.of(family, inputs), parameters)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.detectors.geco.formulas import Formula, formula_arrays, formulas_of
 from sightline.detectors.saving import Arrays
 

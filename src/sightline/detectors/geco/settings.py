@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sightline.data.downsampling import Sampling
 from sightline.detectors.geco.candidates import MOST_INPUTS
 from sightline.detectors.preprocessing import PreprocessingSettings
 from sightline.detectors.settings import (
@@ -15,7 +16,6 @@ from sightline.detectors.settings import (
     is_number,
 )
 from sightline.errors import StreamError
-from sightline.testbeds.preparation import Sampling
 
 _SEARCHES = ("closed form", "curve_fit")
 _PRECISIONS = ("float64", "float32")
@@ -50,7 +50,7 @@ class GeCoSettings(Settings):
     precision : {"float64", "float32"}
         Of the inner products of products while searching.
     every, sampling, across_breaks
-        Make one row of so many, and how: see `sightline.testbeds.preparation`.
+        Make one row of so many, and how: see `sightline.data.downsampling`.
     trim_s : float
         Seconds left out at the beginning of train, while the plant settles.
     missing : {"hold", "mean"}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.checks import Bools, Floats, Ints
+from sightline.data.arrays import Bools, Floats, Ints
 from sightline.errors import StreamError
 
 # Rows worked on at a time.

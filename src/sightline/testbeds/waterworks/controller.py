@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import njit
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.testbeds.waterworks.plant import (
     AIT201,
     AIT201_H,

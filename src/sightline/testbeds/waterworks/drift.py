@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.errors import StreamError
 from sightline.testbeds.waterworks.plant import (
     COLUMN,

@@ -25,11 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from sightline.atomic import staged_folder
-from sightline.checks import Floats, Labels, Residuals
+from sightline.data.arrays import Floats, Labels, Residuals
+from sightline.data.recording import Recording
 from sightline.errors import FileError
-from sightline.files import reading
-from sightline.recording import Recording
+from sightline.files import reading, staged_folder
 from sightline.testbeds.waterworks.picture import draw_simulation
 from sightline.testbeds.waterworks.plant import TAG_NAMES
 from sightline.testbeds.waterworks.scenario_files import scenario_to_csv

@@ -6,7 +6,7 @@ may begin anywhere, stop anywhere, and be done again: step t has the same number
 
 import numpy as np
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 
 BLOCK_STEPS = 3600
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.testbeds.waterworks.drift import Conditions
 from sightline.testbeds.waterworks.plant import (
     AREA_M2,

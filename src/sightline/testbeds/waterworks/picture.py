@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.segments import Attack
+from sightline.data.segments import Attack
 from sightline.testbeds.waterworks.plant import COLUMN, SETPOINTS
 from sightline.testbeds.waterworks.simulation import Simulation
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sightline.checks import Floats
-from sightline.recording import Tag
+from sightline.data.arrays import Floats
+from sightline.data.recording import Tag
 
 # A column, a tank, a place in an array: Python's integer or numpy's.
 Index = int | np.integer[Any]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.testbeds.waterworks.controller import control
 from sightline.testbeds.waterworks.drift import Conditions
 from sightline.testbeds.waterworks.physics import move, uf_resistance

@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.errors import StreamError
 from sightline.testbeds.waterworks.plant import (
     ACTUATORS,

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sightline.checks import Labels
+from sightline.data.arrays import Labels
+from sightline.data.recording import Recording
+from sightline.data.segments import Attack
 from sightline.errors import StreamError
-from sightline.recording import Recording
-from sightline.segments import Attack
+from sightline.progress import Progress, Step, StepKind
 from sightline.testbeds.waterworks.drift import Drift, conditions_of
 from sightline.testbeds.waterworks.plant import TAGS
 from sightline.testbeds.waterworks.scenario import Scenario
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from sightline.testbeds.waterworks.runner import Runner
 
 # What is being done, steps done, steps in all.
-Progress = Callable[[str, int, int], None]
 Rows = npt.NDArray[np.float32]
 
 # Train begins on Monday, 1 January 2024, at midnight.
@@ -235,7 +235,7 @@ def _told(
 ) -> Callable[[int], None] | None:
     if progress is None:
         return None
-    return lambda done: progress(doing, done, total)
+    return lambda done: progress(Step(StepKind.SIMULATING, done, total, doing))
 
 
 def _steps_of(days: float, name: str) -> int:

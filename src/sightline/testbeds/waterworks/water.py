@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sightline.checks import Floats
+from sightline.data.arrays import Floats
 from sightline.testbeds.waterworks.plant import HEIGHT_MM, TANK_NAMES
 from sightline.testbeds.waterworks.state import (
     INFLOW,

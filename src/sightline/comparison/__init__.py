@@ -1,0 +1,1 @@
+"""Detectors and testbeds side by side, from results alone."""

@@ -1,0 +1,1 @@
+"""Recordings and residual streams: what flows between producing and evaluating."""

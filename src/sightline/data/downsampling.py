@@ -1,0 +1,399 @@
+"""Trimming, gap filling and down-sampling, each a named option; papers' conventions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Ints, Labels
+from sightline.data.recording import Recording
+from sightline.data.segments import Attack, breaks_kept
+from sightline.data.timestamps import seconds
+from sightline.errors import StreamError
+
+Sampling = Literal["median", "stride", "first", "last", "by-role"]
+LabelRule = Literal["any", "majority", "first"]
+# Blocks put together at a time while medians are taken.
+_BLOCKS_AT_ONCE = 16_384
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What is done to recordings after they are read; by default nothing.
+
+    Parameters
+    ----------
+    trim_s : float
+        Seconds left out at the beginning of train, while the plant settles.
+    train_rows : int, optional
+        Keep only so many rows of train (after trimming).
+    test_until : str, optional
+        Last time stamp of test to keep.
+    fill_gap_s : float
+        Fill gaps up to so many seconds with the row before them.
+    every : int
+        Make one row of so many.
+    sampling : {"median", "stride", "first", "last", "by-role"}
+        How: the median of each block, every k-th row (also of a last block that is
+        not full), the first or last row of each full block; "by-role" takes medians of
+        sensors and the last value of everything else.
+    label_rule : {"any", "majority", "first"}
+        A block is an attack if any of its rows is, if more than half are, or if its
+        first row is.
+    across_breaks : bool
+        Count blocks through gaps, as some papers do; else blocks begin anew after one.
+    """
+
+    trim_s: float = 0.0
+    train_rows: int | None = None
+    test_until: str | None = None
+    fill_gap_s: float = 0.0
+    every: int = 1
+    sampling: Sampling = "median"
+    label_rule: LabelRule = "any"
+    across_breaks: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is not an option."""
+        if not isinstance(self.every, int) or self.every < 1:
+            raise StreamError(
+                f"`every` must be a whole number of rows, 1 or more; got {self.every}."
+            )
+        for name, value, choices in (
+            ("sampling", self.sampling, get_args(Sampling)),
+            ("label_rule", self.label_rule, get_args(LabelRule)),
+        ):
+            if value not in choices:
+                raise StreamError(
+                    f"`{name}` must be one of {', '.join(choices)}; got {value!r}."
+                )
+        for name in ("trim_s", "fill_gap_s"):
+            if not getattr(self, name) >= 0:
+                raise StreamError(
+                    f"`{name}` must be 0 or more seconds; got {getattr(self, name)}."
+                )
+
+    def of(self, **options: object) -> "Preparation":
+        """Return this with those options replaced that are not None."""
+        given = {name: value for name, value in options.items() if value is not None}
+        return replace(self, **given)  # type: ignore[arg-type]
+
+    def told(self) -> list[str]:
+        """Return a sentence for each thing that is done."""
+        texts = []
+        if self.fill_gap_s:
+            texts.append(
+                f"Gaps of up to {self.fill_gap_s:g} s were filled with the row before."
+            )
+        if self.trim_s:
+            texts.append(f"The first {self.trim_s:g} s of train were left out.")
+        if self.train_rows is not None:
+            texts.append(f"Only {self.train_rows:,} rows of train were kept.")
+        if self.test_until is not None:
+            texts.append(f"Test was cut after {self.test_until}.")
+        if self.every > 1:
+            through = "through gaps" if self.across_breaks else "anew after each gap"
+            texts.append(
+                f"One row was made of {self.every} ({self.sampling}; label: "
+                f"{self.label_rule}), counted {through}"
+                + ("." if self.sampling == "stride" else "; what was left over is out.")
+            )
+        return texts
+
+    def train(self, recording: Recording) -> Recording:
+        """Return a train recording as prepared."""
+        filled = fill_gaps(recording, self.fill_gap_s)
+        if self.trim_s and filled.time is not None:
+            kept = filled.time >= filled.time[0] + self.trim_s
+            # A time stamp far out of order must not cut from the middle.
+            if not kept.any():
+                raise StreamError(
+                    f"`trim_s` of {self.trim_s:g} s leaves no row of train: lower it."
+                )
+            filled = rows_of(filled, int(np.argmax(kept)), filled.n_steps)
+        if self.train_rows is not None:
+            filled = rows_of(filled, 0, min(self.train_rows, filled.n_steps))
+        return self._sampled(filled)
+
+    def test(self, recording: Recording) -> Recording:
+        """Return a test recording as prepared."""
+        filled = fill_gaps(recording, self.fill_gap_s)
+        if self.test_until is not None and filled.time is not None:
+            kept = filled.time <= seconds(self.test_until)
+            if not kept.any():
+                raise StreamError(
+                    f"`test_until` {self.test_until} leaves no row of test."
+                )
+            filled = rows_of(filled, 0, int(kept.sum()))
+        return self._sampled(filled)
+
+    def _sampled(self, recording: Recording) -> Recording:
+        return downsampled(
+            recording,
+            every=self.every,
+            sampling=self.sampling,
+            label_rule=self.label_rule,
+            across_breaks=self.across_breaks,
+        )
+
+
+RAW = Preparation()
+# By preset, then testbed; "" holds for every testbed. Sources: docs/testbeds.md.
+PRESETS: dict[str, dict[str, Preparation]] = {
+    "raw": {"": RAW},
+    "gdn": {
+        name: Preparation(trim_s=21_600, every=10, across_breaks=True)
+        for name in ("swat", "wadi")
+    },
+    "nsibf": {
+        "swat": Preparation(every=5, sampling="by-role"),
+        "wadi": Preparation(
+            every=5, sampling="by-role", test_until="2017-10-10 15:48:24"
+        ),
+    },
+    "tranad": {
+        "wadi": Preparation(
+            trim_s=996,
+            train_rows=200_000,
+            every=10,
+            sampling="stride",
+            label_rule="first",
+            across_breaks=True,
+        ),
+    },
+    "geco": {
+        "swat": Preparation(fill_gap_s=120),
+        "wadi": RAW,
+        "hai": RAW,
+        "batadal": RAW,
+    },
+}
+
+
+def preset(name: str, testbed: str) -> Preparation:
+    """Return a paper's convention for a testbed."""
+    if name not in PRESETS:
+        raise StreamError(
+            f"`preset` must be one of {', '.join(PRESETS)}; got {name!r}."
+        )
+    known = PRESETS[name]
+    if testbed not in known and "" not in known:
+        raise StreamError(
+            f"`preset` {name!r} says nothing about {testbed}: its authors published a "
+            f"convention for {' and '.join(known)} only. Take 'raw' and give every, "
+            "sampling, label_rule and trim_s as you need them."
+        )
+    return known.get(testbed, known.get("", RAW))
+
+
+def rows_of(recording: Recording, start: int, stop: int) -> Recording:
+    """Return rows [start, stop) of a recording, with the attacks that lie there."""
+    if start == 0 and stop == recording.n_steps:
+        return recording
+    rows = slice(start, stop)
+    labels, breaks = _known(recording)
+    inside = breaks[(breaks > start) & (breaks < stop)]
+    return replace(
+        recording,
+        values=recording.values[rows],
+        labels=labels[rows],
+        time=None if recording.time is None else recording.time[rows],
+        breaks=np.append(0, inside - start),
+        attacks=_moved(
+            recording.attacks,
+            lambda row: max(row - start, 0),
+            lambda row: min(row, stop) - start,
+        ),
+    )
+
+
+def without_shared_time(train: Recording, test: Recording) -> Recording:
+    """Return train without the rows whose time stamps occur in test."""
+    if train.time is None or test.time is None:
+        return train
+    return _kept(train, ~np.isin(train.time, test.time))
+
+
+def without_attacks(train: Recording) -> tuple[Recording, list[str]]:
+    """Return train without the rows labelled as attacks, and a sentence if any were."""
+    labels, _ = _known(train)
+    is_normal = labels == NORMAL
+    left_out = int((~is_normal).sum())
+    if not left_out:
+        return train, []
+    if not is_normal.any():
+        raise StreamError(
+            "All rows of train are labelled as attacks or ignored: nothing normal is "
+            "left to learn from."
+        )
+    return _kept(train, is_normal), [
+        f"{left_out:,} rows of train are labelled as attacks or ignored and were left "
+        "out of it."
+    ]
+
+
+def _kept(recording: Recording, is_kept: Bools) -> Recording:
+    """Return some rows of a recording without attacks; where some lack, it breaks."""
+    labels, breaks = _known(recording)
+    after = np.flatnonzero(~is_kept[:-1] & is_kept[1:]) + 1
+    return replace(
+        recording,
+        values=recording.values[is_kept],
+        labels=labels[is_kept],
+        time=None if recording.time is None else recording.time[is_kept],
+        breaks=breaks_kept(np.union1d(breaks, after), is_kept),
+        attacks=(),
+    )
+
+
+def fill_gaps(recording: Recording, longest_s: float) -> Recording:
+    """Return a recording with short gaps filled by the row before them."""
+    if not longest_s or recording.time is None or recording.step_s is None:
+        return recording
+    jumps = np.diff(recording.time)
+    lost = np.rint(jumps / recording.step_s).astype(np.int64) - 1
+    lost[(lost < 1) | (jumps - recording.step_s > longest_s)] = 0
+    if not lost.any():
+        return recording
+    repeat = np.append(lost + 1, 1)
+    place = np.concatenate([[0], np.cumsum(repeat)])
+    taken = np.repeat(np.arange(recording.n_steps), repeat)
+    since = np.arange(len(taken)) - place[taken]
+    labels, breaks = _known(recording)
+    open_still = breaks[(breaks == 0) | (lost[np.maximum(breaks, 1) - 1] == 0)]
+    return replace(
+        recording,
+        values=recording.values[taken],
+        labels=labels[taken],
+        time=recording.time[taken] + since * recording.step_s,
+        breaks=place[open_still],
+        attacks=_moved(
+            recording.attacks,
+            lambda row: int(place[row]),
+            lambda row: int(place[row - 1]) + 1,
+        ),
+    )
+
+
+def downsampled(
+    recording: Recording,
+    *,
+    every: int,
+    sampling: Sampling = "median",
+    label_rule: LabelRule = "any",
+    across_breaks: bool = False,
+) -> Recording:
+    """Return one row for each block of `every` rows; see `Preparation`."""
+    if every == 1:
+        return recording
+    labels, breaks = _known(recording)
+    starts, ends = sampled_blocks(
+        recording, every=every, sampling=sampling, across_breaks=across_breaks
+    )
+    begins = np.searchsorted(starts, breaks)
+    return replace(
+        recording,
+        values=_sampled(recording, starts, every, sampling),
+        labels=_labels(labels, starts, ends, label_rule),
+        time=None
+        if recording.time is None
+        else recording.time[starts + (every - 1 if sampling == "last" else 0)],
+        step_s=None if recording.step_s is None else recording.step_s * every,
+        breaks=begins[begins < len(starts)],
+        attacks=_moved(
+            recording.attacks,
+            lambda row: int(np.searchsorted(ends, row, side="right")),
+            lambda row: int(np.searchsorted(starts, row)),
+        ),
+    )
+
+
+def sampled_blocks(
+    recording: Recording, *, every: int, sampling: Sampling, across_breaks: bool
+) -> tuple[Ints, Ints]:
+    """Return the first row of each block that becomes one row, and one past its last.
+
+    Blocks that are not full are left out, unless every k-th row is taken.
+    """
+    _, breaks = _known(recording)
+    runs = np.zeros(1, np.int64) if across_breaks else breaks
+    starts, ends = _blocks(runs, recording.n_steps, every)
+    if sampling != "stride":
+        is_full = ends - starts == every
+        starts, ends = starts[is_full], ends[is_full]
+    if not len(starts):
+        raise StreamError(
+            f"`every` is {every} rows, but no continuous run is that long: lower it."
+        )
+    return starts, ends
+
+
+def _blocks(runs: Ints, n_rows: int, every: int) -> tuple[Ints, Ints]:
+    """Return the first row of each block, and one past its last."""
+    stops = np.append(runs[1:], n_rows)
+    starts = [
+        np.arange(start, stop, every) for start, stop in zip(runs, stops, strict=True)
+    ]
+    bound = np.repeat(stops, [len(s) for s in starts])
+    joined = np.concatenate(starts)
+    return joined, np.minimum(joined + every, bound)
+
+
+def _sampled(
+    recording: Recording, starts: Ints, every: int, sampling: Sampling
+) -> npt.NDArray[np.floating]:
+    values = recording.values
+    if sampling in ("stride", "first"):
+        return values[starts]
+    last = values[starts + every - 1]
+    if sampling == "last":
+        return last
+    columns = np.arange(values.shape[1])
+    if sampling == "by-role":
+        columns = np.flatnonzero([tag.role == "sensor" for tag in recording.tags])
+    for first in range(0, len(starts), _BLOCKS_AT_ONCE):
+        rows = slice(first, first + _BLOCKS_AT_ONCE)
+        blocks = values[starts[rows, None] + np.arange(every)][:, :, columns]
+        last[rows, columns] = np.median(blocks, axis=1)
+    return last
+
+
+def _labels(labels: Labels, starts: Ints, ends: Ints, rule: LabelRule) -> Labels:
+    if rule == "first":
+        return labels[starts]
+    attacked, ignored = (
+        counts[ends] - counts[starts]
+        for counts in (
+            np.concatenate([[0], np.cumsum(labels == code)])
+            for code in (ATTACK, IGNORED)
+        )
+    )
+    least = np.ones(len(starts)) if rule == "any" else (ends - starts) // 2 + 1
+    chosen = np.full(len(starts), NORMAL, np.int8)
+    chosen[attacked + ignored >= least] = IGNORED
+    chosen[attacked >= least] = ATTACK
+    return chosen
+
+
+def _moved(
+    attacks: tuple[Attack, ...],
+    start_of: Callable[[int], int],
+    stop_of: Callable[[int], int],
+) -> tuple[Attack, ...]:
+    """Return attacks by new row numbers; one of which no row is left is left out."""
+    moved = [(a, start_of(a.start), stop_of(a.stop)) for a in attacks]
+    return tuple(
+        replace(attack, start=start, stop=stop)
+        for attack, start, stop in moved
+        if start < stop
+    )
+
+
+def _known(recording: Recording) -> tuple[Labels, Ints]:
+    """Return labels and breaks, which a recording always has once it is made."""
+    labels, breaks = recording.labels, recording.breaks
+    assert labels is not None  # noqa: S101
+    assert breaks is not None  # noqa: S101
+    return labels, breaks

@@ -1,0 +1,131 @@
+"""A recording: what a plant measured in one run, with what is known about it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import (
+    Floats,
+    Ints,
+    Labels,
+    Residuals,
+    check_labels,
+    check_residuals,
+    check_same_length,
+    check_series,
+    check_unique,
+)
+from sightline.data.segments import Attack, breaks_from_time, check_breaks
+from sightline.errors import StreamError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tag:
+    """One channel of a plant: its name and its part in the process."""
+
+    name: str
+    role: str = "sensor"
+    stage: str | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recording:
+    """Measured values of one run, with labels, attacks and where it came from.
+
+    Parameters
+    ----------
+    values : array of shape (n_steps, n_channels)
+        float32 or float64, in the plant's units.
+    tags : sequence of Tag
+        One for each channel, in the order of the columns.
+    labels : array of shape (n_steps,), optional
+        1 attack, 0 normal, -1 ignore; all normal when not given.
+    time : array of shape (n_steps,), optional
+        Seconds; gaps in it become breaks unless `breaks` is given.
+    step_s : float, optional
+        Seconds a step; else the median step of `time`.
+    breaks : array of int, optional
+        First step of each continuous run; a window never crosses one.
+    attacks : sequence of Attack
+        What is known of each attack.
+    source : str
+        Where it came from: file names and revision.
+    """
+
+    values: Residuals
+    tags: tuple[Tag, ...]
+    labels: Labels | None = None
+    time: Floats | None = None
+    step_s: float | None = None
+    breaks: Ints | None = None
+    attacks: tuple[Attack, ...] = ()
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        """Check shapes and fill labels, breaks and the step."""
+        values = check_residuals(self.values, "values")
+        tags = tuple(self.tags)
+        if len(tags) != values.shape[1]:
+            raise StreamError(
+                f"`tags` must name every channel; got {len(tags)} tags for "
+                f"{values.shape[1]} channels."
+            )
+        check_unique([tag.name for tag in tags], "tags")
+        n_steps = len(values)
+        labels = (
+            np.zeros(n_steps, np.int8)
+            if self.labels is None
+            else check_labels(self.labels)
+        )
+        check_same_length(values=values, labels=labels)
+        time = None
+        if self.time is not None:
+            time = check_series(self.time, "time")
+            check_same_length(values=values, time=time)
+        filled = {
+            "values": values,
+            "tags": tags,
+            "labels": labels,
+            "time": time,
+            "step_s": step_from(self.step_s, time),
+            "breaks": resolve_breaks(self.breaks, time, "breaks", n_steps),
+            "attacks": tuple(self.attacks),
+        }
+        for field, value in filled.items():
+            object.__setattr__(self, field, value)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Names of the channels."""
+        return tuple(tag.name for tag in self.tags)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps."""
+        return len(self.values)
+
+
+def step_from(step_s: float | None, time: Floats | None) -> float | None:
+    """Return seconds a step: as given, else the median step of the time stamps."""
+    if step_s is not None:
+        if not (np.isfinite(step_s) and step_s > 0):
+            raise StreamError(f"`step_s` must be positive seconds; got {step_s}.")
+        return float(step_s)
+    if time is None or len(time) < 2:
+        return None
+    steps = np.diff(time)
+    forward = steps[steps > 0]
+    return float(np.median(forward)) if len(forward) else None
+
+
+def resolve_breaks(
+    breaks: npt.ArrayLike | None, time: Floats | None, name: str, n_rows: int
+) -> Ints:
+    """Return the first row of each continuous run: given, from time, or just row 0."""
+    if breaks is not None:
+        return check_breaks(breaks, name, n_rows)
+    if time is not None:
+        return breaks_from_time(time)
+    return np.zeros(1, np.int64)

@@ -1,0 +1,1 @@
+"""FuSAGNet (Han and Woo, 2022)."""

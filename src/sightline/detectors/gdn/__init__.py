@@ -1,0 +1,1 @@
+"""GDN (Deng and Hooi, 2021)."""

@@ -1,0 +1,1 @@
+"""NSIBF (Feng and Tian, 2021)."""

@@ -1,0 +1,1 @@
+"""TranAD (Tuli et al., 2022)."""

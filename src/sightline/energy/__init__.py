@@ -1,0 +1,1 @@
+"""The normal reference, and the normalised residual energy of every row."""

@@ -1,0 +1,243 @@
+"""Moments of residuals that add up, however the rows are cut.
+
+One pass over any blocks, or over the partitions of a cluster, gives the moments of the
+whole array; from them follow the reference and the mean energy of any part.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from sightline.data.arrays import Bools, Floats, Residuals
+from sightline.data.row_tables import (
+    BLOCK_ROWS,
+    Part,
+    Rows,
+    Tick,
+    map_parts,
+    no_tick,
+    refuse_nonfinite,
+)
+
+N_FOLDS = 5
+# Blocks whose sums share a pilot mean before they are merged with the rest.
+RUN_BLOCKS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What a set of rows leaves behind for a Gaussian reference; sets add up.
+
+    With y = x - mean: `second` = sum y y', `cubic` = sum |y|^2 y and `fourth` =
+    sum |y|^4. The last two are what Ledoit-Wolf shrinkage needs and what lets them
+    move to another mean. `rest` = sum y is what rounding leaves of the mean: 0 but for
+    the last digits, which matter where values lie far from 0. `first` is the first row;
+    `constant` tells which channels never leave it.
+    """
+
+    count: int
+    mean: Floats
+    rest: Floats
+    second: Floats
+    cubic: Floats
+    fourth: float
+    first: Floats
+    constant: Bools
+
+    def __add__(self, other: "Moments") -> "Moments":
+        """Merge by Chan's formula, which keeps its digits beside a huge burst."""
+        count = self.count + other.count
+        mean = self.mean + (other.mean - self.mean) * (other.count / count)
+        a, b = _moved(self, mean), _moved(other, mean)
+        return Moments(
+            count=count,
+            mean=mean,
+            rest=a.rest + b.rest,
+            second=a.second + b.second,
+            cubic=a.cubic + b.cubic,
+            fourth=a.fourth + b.fourth,
+            first=self.first,
+            constant=self.constant & other.constant & (self.first == other.first),
+        )
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance, divided by the number of rows."""
+        return self.second / self.count
+
+
+def _moved(about: Moments, mean: Floats) -> Moments:
+    """Return the sums about another mean."""
+    by = mean - about.mean
+    n, total, second, cubic = about.count, about.rest, about.second, about.cubic
+    trace, square = float(np.trace(second)), float(by @ by)
+    cross = np.outer(total, by)
+    return replace(
+        about,
+        mean=mean,
+        rest=total - n * by,
+        second=second - cross - cross.T + n * np.outer(by, by),
+        cubic=cubic
+        - 2 * second @ by
+        - trace * by
+        + 2 * float(total @ by) * by
+        + square * total
+        - n * square * by,
+        fourth=about.fourth
+        - 4 * float(by @ cubic)
+        + 4 * float(by @ second @ by)
+        + 2 * square * trace
+        - 4 * square * float(by @ total)
+        + n * square**2,
+    )
+
+
+class _Sums:
+    """Plain sums over a run of blocks, about the mean of the first block.
+
+    The first block is part of the run, so that however far the others lie from it,
+    the sums are at most `RUN_BLOCKS` times what is left of them about the true mean:
+    two digits, not all.
+    """
+
+    def __init__(self, n_channels: int) -> None:
+        self.centered = np.empty((BLOCK_ROWS, n_channels))
+        self.squares = np.empty(BLOCK_ROWS)
+        self.second = np.zeros((n_channels, n_channels))
+        self.total, self.cubic = np.zeros((2, n_channels))
+        self.count = 0
+
+    def add(self, block: Residuals) -> None:
+        """Take in one block; raises FloatingPointError where its squares overflow."""
+        from sightline._kernels.residuals import center_and_sum
+
+        if self.count == 0:
+            self.pilot = block.mean(axis=0, dtype=np.float64)
+            self.first, self.fourth = block[0].copy(), 0.0
+            self.still = np.arange(block.shape[1])
+            for sums in (self.second, self.total, self.cubic):
+                sums[...] = 0
+        y, squares = self.centered[: len(block)], self.squares[: len(block)]
+        center_and_sum(block, self.pilot, y, squares, self.total, self.cubic)
+        fourth = float(squares @ squares)
+        if not np.isfinite(fourth):
+            raise FloatingPointError
+        self.fourth += fourth
+        self.second += y.T @ y
+        if len(self.still):
+            same = (block[:, self.still] == self.first[self.still]).all(axis=0)
+            self.still = self.still[same]
+        self.count += len(block)
+
+    def take(self) -> Moments:
+        """Return the moments of the blocks so far, and begin anew."""
+        constant = np.zeros(len(self.total), np.bool_)
+        constant[self.still] = True
+        about_pilot = Moments(
+            count=self.count,
+            mean=self.pilot,
+            rest=self.total.copy(),
+            second=self.second.copy(),
+            cubic=self.cubic.copy(),
+            fourth=self.fourth,
+            first=self.first.astype(np.float64),
+            constant=constant,
+        )
+        mean = self.pilot + self.total / self.count
+        self.count = 0
+        return _moved(about_pilot, mean)
+
+
+def fold_moments(
+    rows: Rows,
+    *,
+    name: str = "train",
+    channels: Sequence[str] | None = None,
+    n_folds: int = N_FOLDS,
+    tick: Tick = no_tick,
+) -> list[Moments]:
+    """Return the moments of contiguous folds of the rows, in one pass."""
+    cuts = [rows.n_rows * k // n_folds for k in range(n_folds + 1)]
+    folds: dict[int, Moments] = {}
+    try:
+        # Run after run, whoever summed them, so that the last bit is always the same.
+        for runs in map_parts(rows, partial(_moments_of_runs, cuts=cuts), tick=tick):
+            for fold, run in runs:
+                folds[fold] = folds[fold] + run if fold in folds else run
+    except FloatingPointError:
+        named = channels or [str(j) for j in range(rows.n_channels)]
+        refuse_nonfinite(rows, name, named)
+    return list(folds.values())
+
+
+def _moments_of_runs(part: Part, *, cuts: Sequence[int]) -> list[tuple[int, Moments]]:
+    """Return the fold and the moments of each run of blocks."""
+    n_rows, first = part.rows.n_rows, part.first
+    inside = [cut - first for cut in cuts if 0 <= cut - first <= n_rows]
+    run_rows = RUN_BLOCKS * BLOCK_ROWS
+    ends = {*inside, *range(-first % run_rows, n_rows, run_rows), n_rows}
+    sums = _Sums(part.rows.n_channels)
+    runs = []
+    with np.errstate(all="ignore"):
+        for start, block in part.blocks(inside):
+            sums.add(block)
+            if start + len(block) in ends:
+                runs.append((bisect_right(cuts, first + start) - 1, sums.take()))
+    return runs
+
+
+def merged(moments: Sequence[Moments]) -> Moments:
+    """Return the moments of all of them together."""
+    whole = moments[0]
+    for part in moments[1:]:
+        whole = whole + part
+    return whole
+
+
+def moments_of(rows: Floats) -> Moments:
+    """Return the moments of rows that are in memory, at one go."""
+    mean = rows.mean(axis=0)
+    centered = rows - mean
+    squares = np.einsum("tj,tj->t", centered, centered)
+    return Moments(
+        count=len(rows),
+        mean=mean,
+        rest=centered.sum(axis=0),
+        second=centered.T @ centered,
+        cubic=squares @ centered,
+        fourth=float(squares @ squares),
+        first=rows[0].copy(),
+        constant=np.asarray((rows == rows[0]).all(axis=0)),
+    )
+
+
+class GrowingMoments:
+    """Moments of rows that arrive block by block."""
+
+    def __init__(self, n_channels: int) -> None:
+        self._sums = _Sums(n_channels)
+        self._blocks = 0
+        self._whole: Moments | None = None
+
+    def add(self, rows: Residuals) -> None:
+        """Take in some rows, however many."""
+        for start in range(0, len(rows), BLOCK_ROWS):
+            self._sums.add(rows[start : start + BLOCK_ROWS])
+            self._blocks += 1
+            if self._blocks % RUN_BLOCKS == 0:
+                self._take()
+
+    def _take(self) -> None:
+        part = self._sums.take()
+        self._whole = part if self._whole is None else self._whole + part
+
+    def value(self) -> Moments:
+        """Return the moments of all rows so far."""
+        if self._sums.count:
+            self._take()
+        if self._whole is None:
+            raise ValueError("no rows")
+        return self._whole

@@ -1,0 +1,303 @@
+"""The normal reference P0 = N(mu0, S0); only attack-free training residuals come in."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+
+from sightline.data.arrays import Floats
+from sightline.data.row_tables import (
+    BLOCK_ROWS,
+    Part,
+    Rows,
+    as_rows,
+    gather_rows,
+    map_parts,
+)
+from sightline.energy.moments import N_FOLDS, Moments, fold_moments, merged
+from sightline.errors import StreamError
+
+ESTIMATORS = (
+    "ledoit-wolf",
+    "ledoit-wolf-standardised",
+    "oas",
+    "empirical",
+    "minimum-covariance-determinant",
+)
+# The robust estimator draws at most this many evenly spaced rows.
+MCD_ROWS = 50_000
+# A pivot this small beside its own variance means that the covariance is singular.
+SINGULAR_PIVOT = 1e-13
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reference:
+    """Where residuals sit while nothing is wrong: N(mean, covariance)."""
+
+    mean: Floats
+    covariance: Floats
+    estimator: str
+    shrinkage: float | None
+    n_rows: int
+
+    @cached_property
+    def factor(self) -> Floats:
+        """Return the inverse of the lower Cholesky factor of the covariance."""
+        from scipy.linalg.lapack import dtrtri
+
+        return np.asarray(dtrtri(self._cholesky, lower=1)[0])
+
+    @cached_property
+    def whitening(self) -> Floats:
+        """Return the symmetric whitening S^(-1/2), to multiply rows from the right.
+
+        It is the Cholesky one turned by an orthogonal matrix, so that energies
+        stay exact where channels differ in scale by many decades. Rounding leaves it
+        not quite symmetric, so that which side it stands on matters.
+        """
+        u, _, vt = np.linalg.svd(self._cholesky)
+        return np.ascontiguousarray(((u @ vt) @ self.factor).T)
+
+    @cached_property
+    def precision(self) -> Floats:
+        """Inverse of the covariance."""
+        return np.asarray(self.factor.T @ self.factor)
+
+    @cached_property
+    def _cholesky(self) -> Floats:
+        try:
+            lower = np.asarray(np.linalg.cholesky(self.covariance), np.float64)
+        except np.linalg.LinAlgError:
+            lower = np.zeros_like(self.covariance)
+        pivots, variances = np.diag(lower) ** 2, np.diag(self.covariance)
+        if not (pivots > SINGULAR_PIVOT * variances).all():
+            raise StreamError(
+                f"The {self.estimator} covariance of the train residuals is singular: "
+                "give more train rows, or leave out channels that are constant or "
+                "copies of one another."
+            )
+        return lower
+
+    def checked(self) -> "Reference":
+        """Return the reference itself, or say that its covariance is singular."""
+        _ = self._cholesky
+        return self
+
+    def mean_energy(self, moments: Moments) -> float:
+        """Return the mean energy of rows of which only the moments are known."""
+        shift = moments.mean - self.mean
+        spread = moments.covariance + np.outer(shift, shift)
+        return 0.5 * float(np.sum(self.precision * spread))
+
+
+def fit_reference(
+    residuals: object,
+    *,
+    estimator: str = "ledoit-wolf",
+    moments: Moments | None = None,
+    channels: Sequence[str] | None = None,
+) -> Reference:
+    """Fit the normal reference on attack-free training residuals.
+
+    Parameters
+    ----------
+    residuals : array of shape (n, p), or Rows
+        Train residuals.
+    estimator : str
+        ``ledoit-wolf`` (the default, the paper's protocol); for sensitivity
+        analysis ``ledoit-wolf-standardised``, ``oas``, ``empirical`` or
+        ``minimum-covariance-determinant`` (on at most 50,000 evenly spaced rows).
+    moments : Moments, optional
+        Moments of the residuals, where they are known already.
+    channels : sequence of str, optional
+        Names for error messages.
+
+    Returns
+    -------
+    Reference
+        Mean and covariance, invertible.
+
+    Raises
+    ------
+    StreamError
+        Where the rows are not finite, never vary, or give a singular covariance.
+    """
+    if estimator not in ESTIMATORS:
+        raise StreamError(
+            f"`estimator` must be one of {', '.join(ESTIMATORS)}; got {estimator!r}."
+        )
+    rows = as_rows(residuals, "train")
+    if rows.n_rows < 2:
+        raise StreamError(f"`train` must have at least 2 rows; it has {rows.n_rows}.")
+    known = moments or merged(fold_moments(rows, channels=channels, n_folds=1))
+    if known.constant.all():
+        raise StreamError(
+            "`train` never changes: every channel is constant, so there is no normal "
+            "spread to measure against; check what the detector wrote."
+        )
+    if estimator == "ledoit-wolf-standardised":
+        scale = scale_of(known)
+        fitted = standardised_reference(known, scaled_fourth(rows, known.mean, scale))
+    elif estimator == "minimum-covariance-determinant":
+        fitted = _minimum_covariance_determinant(rows)
+    else:
+        fitted = _REFERENCE_OF[estimator](known)
+    return fitted.checked()
+
+
+def ledoit_wolf_shrinkage(moments: Moments) -> float:
+    """Return the Ledoit-Wolf shrinkage towards the scaled identity, in [0, 1].
+
+    Ledoit and Wolf (2004), doi:10.1016/S0047-259X(03)00096-4; the same value as
+    scikit-learn's ``ledoit_wolf``.
+    """
+    covariance = moments.covariance
+    p = len(covariance)
+    mu = float(np.trace(covariance)) / p
+    squared = float(np.sum(covariance**2))
+    if not np.isfinite(squared) or not np.isfinite(moments.fourth):
+        raise StreamError(
+            "`train` holds values so large that their fourth powers overflow; check "
+            "its scale."
+        )
+    delta = (squared - p * mu**2) / p
+    beta = (moments.fourth / moments.count - squared) / (p * moments.count)
+    beta = min(beta, delta)
+    return 0.0 if beta <= 0 else beta / delta
+
+
+def _ledoit_wolf(moments: Moments) -> Reference:
+    return _shrunk(moments, ledoit_wolf_shrinkage(moments), "ledoit-wolf")
+
+
+def _oas(moments: Moments) -> Reference:
+    covariance = moments.covariance
+    p, n = len(covariance), moments.count
+    if p == 1:
+        return _shrunk(moments, 0.0, "oas")
+    alpha = float(np.mean(covariance**2))
+    mu2 = (float(np.trace(covariance)) / p) ** 2
+    denominator = (n + 1) * (alpha - mu2 / p)
+    shrinkage = 1.0 if denominator == 0 else min((alpha + mu2) / denominator, 1.0)
+    return _shrunk(moments, shrinkage, "oas")
+
+
+def _shrunk(moments: Moments, shrinkage: float, estimator: str) -> Reference:
+    covariance = (1 - shrinkage) * moments.covariance
+    p = len(covariance)
+    target = shrinkage * float(np.trace(moments.covariance)) / p
+    covariance.flat[:: p + 1] += target
+    return Reference(
+        mean=moments.mean,
+        covariance=covariance,
+        estimator=estimator,
+        shrinkage=shrinkage,
+        n_rows=moments.count,
+    )
+
+
+def _empirical(moments: Moments) -> Reference:
+    return Reference(
+        mean=moments.mean,
+        covariance=moments.covariance,
+        estimator="empirical",
+        shrinkage=None,
+        n_rows=moments.count,
+    )
+
+
+_REFERENCE_OF: dict[str, Callable[[Moments], Reference]] = {
+    "ledoit-wolf": _ledoit_wolf,
+    "oas": _oas,
+    "empirical": _empirical,
+}
+
+
+def reference_of(moments: Moments, estimator: str = "ledoit-wolf") -> Reference:
+    """Return the reference of rows of which only the moments are known.
+
+    Estimators that need the rows themselves are replaced by Ledoit-Wolf.
+    """
+    return _REFERENCE_OF.get(estimator, _ledoit_wolf)(moments)
+
+
+def scale_of(moments: Moments) -> Floats:
+    """Return each channel's standard deviation; 1 where it is constant."""
+    scale = np.sqrt(np.diag(moments.covariance))
+    scale[moments.constant | (scale == 0)] = 1.0
+    return np.asarray(scale)
+
+
+def scaled_fourth(rows: Rows, mean: Floats, scale: Floats) -> float:
+    """Return the sum over rows of |(x - mean) / scale|^4."""
+    task = partial(_scaled_fourths, mean=mean, weights=scale**-2.0)
+    return sum(fourth for part in map_parts(rows, task) for fourth in part)
+
+
+def _scaled_fourths(part: Part, *, mean: Floats, weights: Floats) -> list[float]:
+    """Return the sum of each block."""
+    from sightline._kernels.residuals import center_and_weigh
+
+    buffer = np.empty((BLOCK_ROWS, part.rows.n_channels))
+    return [
+        center_and_weigh(block, mean, weights, buffer[: len(block)])
+        for _, block in part.blocks()
+    ]
+
+
+def standardised_reference(moments: Moments, fourth: float) -> Reference:
+    """Return Ledoit-Wolf on residuals in units of their own spread.
+
+    It does not depend on the units of the channels. `fourth` is `scaled_fourth`.
+    """
+    scale = scale_of(moments)
+    within = np.outer(scale, scale)
+    correlation = replace(moments, second=moments.second / within, fourth=fourth)
+    shrunk = _ledoit_wolf(correlation)
+    return replace(
+        shrunk,
+        covariance=shrunk.covariance * within,
+        estimator="ledoit-wolf-standardised",
+    )
+
+
+def _minimum_covariance_determinant(rows: Rows) -> Reference:
+    from sklearn.covariance import MinCovDet
+
+    n_drawn = min(rows.n_rows, MCD_ROWS)
+    drawn = (np.arange(n_drawn) * rows.n_rows) // n_drawn
+    fitted = MinCovDet(random_state=0).fit(gather_rows(rows, drawn))
+    return Reference(
+        mean=np.asarray(fitted.location_),
+        covariance=np.asarray(fitted.covariance_),
+        estimator="minimum-covariance-determinant",
+        shrinkage=None,
+        n_rows=n_drawn,
+    )
+
+
+def crossfit_excess(
+    folds: Sequence[Moments], train_energy: float, *, estimator: str = "ledoit-wolf"
+) -> float | None:
+    """Return how much energy a reference misses on train rows it did not see.
+
+    The median over contiguous folds of: mean energy of the fold under the reference
+    of the other folds, minus the mean train energy. With little or autocorrelated
+    train data this is well above 0 without any drift. None where folds are too small
+    or the estimator needs more than moments.
+    """
+    fit = _REFERENCE_OF.get(estimator)
+    if fit is None or len(folds) < N_FOLDS or min(fold.count for fold in folds) < 2:
+        return None
+    excess = []
+    for k, fold in enumerate(folds):
+        others = merged([*folds[:k], *folds[k + 1 :]])
+        if others.constant.all():
+            return None
+        try:
+            energy = fit(others).mean_energy(fold)
+        except StreamError:  # too few rows for an invertible covariance
+            return None
+        excess.append(energy - train_energy)
+    return float(np.median(excess))

@@ -1,0 +1,1 @@
+"""From a residual stream to everything that is measured on its energy."""

@@ -1,0 +1,1 @@
+"""Facts about a recording; they are the same for all detectors."""

@@ -1,0 +1,1 @@
+"""The findings of the paper, each tested on a study."""

@@ -1,0 +1,1 @@
+"""Figures for print: one style for reports and papers."""

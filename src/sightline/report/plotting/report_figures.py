@@ -1,0 +1,360 @@
+"""Figures for papers and slides: SVG and PNG, legible at column width."""
+
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightline.data.arrays import Floats
+from sightline.report.array_encoding import log_energy
+from sightline.report.curves import roc_corners
+from sightline.report.entries import Entry, unique
+from sightline.report.formatting import RUNGS, VERDICTS, short, slug, verdict_of
+from sightline.report.plotting.print_style import (
+    COLUMN,
+    DASHES,
+    FLOOR,
+    LINES,
+    MOST_LETTERS,
+    PAGE,
+    SOFT,
+    STYLE,
+    TAU,
+    TRAIN,
+    fitting,
+    inches,
+    is_ours,
+    level_handles,
+    log_scale,
+    new_figure,
+    plot_marks,
+    save,
+    verdict_handles,
+)
+from sightline.report.side_by_side import matrix
+from sightline.report.stability import LEVELS, NAMES, energies
+from sightline.report.time_axis import DATE, ROW, clock_kind, moments
+from sightline.storage.results import extreme_rows
+
+# More detectors than this go below.
+MOST_ACROSS = 4
+PART_LOOKS: dict[str, dict[str, Any]] = {
+    "train": {"color": TRAIN, "ls": ":"},
+    "normal": {"color": SOFT, "ls": "-"},
+    "attack": {"color": TAU, "ls": "--"},
+}
+
+
+def write_figures(entries: Sequence[Entry], folder: Path) -> list[Path]:
+    """Write every figure of every testbed; return what was written.
+
+    Figures of an earlier report that this one does not have are removed.
+    """
+    import matplotlib as mpl
+
+    written = []
+    testbeds = list(dict.fromkeys(entry.testbed for entry in entries))
+    taken: set[str] = set()
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        # A sign that the font does not have is drawn as a box; a reader of the figure
+        # sees that, and nobody else can mend it.
+        warnings.simplefilter("ignore", UserWarning)
+        for testbed in testbeds:
+            group = [entry for entry in entries if entry.testbed == testbed]
+            prefix = unique(slug(testbed), taken)
+            for name, draw in FIGURES.items():
+                figure = draw(group)
+                if figure is None:
+                    continue
+                stem = name if len(testbeds) == 1 else f"{prefix}-{name}"
+                written += save(figure, folder, stem)
+    _remove_stale(folder, written)
+    return written
+
+
+def _remove_stale(folder: Path, written: Sequence[Path]) -> None:
+    """Remove figures of earlier reports, and nothing that others put there."""
+    if not folder.is_dir():
+        return
+    stems = "|".join(FIGURES)
+    named = re.compile(rf"(?:[a-z0-9-]+-)?(?:{stems})\.(?:svg|png)")
+    for path in sorted(set(folder.iterdir()) - set(written)):
+        if named.fullmatch(path.name) and path.is_file() and is_ours(path):
+            path.unlink()
+
+
+def energy_through_time(entries: Sequence[Entry]) -> Any:
+    """Draw the energy of each detector, attacks shaded by verdict."""
+    figure = new_figure(PAGE, 0.55 + 0.95 * len(entries))
+    axes = figure.subplots(len(entries), 1, squeeze=False)[:, 0]
+    times, unit = _shared_time(entries)
+    first, last = min(at[0] for at in times), max(at[-1] for at in times)
+    wide = last - first or 1.0
+    for axis, entry, hours in zip(axes, entries, times, strict=True):
+        _energy_row(axis, entry, hours)
+        axis.set_title(short(entry.label), loc="left", pad=3)
+        # A mark at the end of the record needs room within the figure.
+        axis.set_xlim(first - 0.008 * wide, last + 0.008 * wide)
+        if axis is axes[-1]:
+            axis.set_xlabel(unit)
+        else:
+            axis.tick_params(labelbottom=False)
+    figure.supylabel("energy", fontsize=8)
+    figure.legend(
+        handles=[*level_handles(), *verdict_handles(entries)],
+        loc="outside lower center",
+        ncols=5,
+        frameon=False,
+    )
+    return figure
+
+
+def _energy_row(axis: Any, entry: Entry, hours: Any) -> None:
+    logs = log_energy(entry.traces["test_energy"])
+    rows = extreme_rows(logs, 1500)
+    # No line is drawn across a break.
+    breaks = np.asarray(entry.traces["test_breaks"])
+    run = np.searchsorted(breaks, rows, side="right")
+    cut = np.flatnonzero(np.diff(run)) + 1
+    axis.plot(
+        np.insert(hours[rows].astype(np.float64), cut, np.nan),
+        np.insert(10 ** logs[rows], cut, np.nan),
+        color=SOFT,
+        lw=0.5,
+    )
+    low = min(float(np.quantile(logs, 0.005)), float(np.log10(entry.train_mean or 1.0)))
+    high = float(logs.max())
+    wide = max(high - low, 0.1)
+    axis.set_yscale("log")
+    axis.set_ylim(10 ** (low - 0.1), 10 ** (high + 0.3 * wide))
+    log_scale(axis.yaxis, 10 ** np.array([low, high]), most=3)
+    _levels(axis, entry)
+    segments = entry.evaluation.segments
+    words = [verdict_of(segment.verdict).word for segment in segments]
+    for segment, word in zip(segments, words, strict=True):
+        ends = hours[segment.start], hours[segment.stop - 1]
+        axis.axvspan(*ends, color=VERDICTS[word].light, alpha=0.22, lw=0.6)
+    middles = [float(hours[(s.start + s.stop - 1) // 2]) for s in segments]
+    at = 10 ** (high + 0.15 * wide)
+    plot_marks(axis, middles, [at] * len(words), words)
+
+
+def _shared_time(entries: Sequence[Entry]) -> tuple[list[Floats], str]:
+    """Return when each row of each entry is, all from one origin, and the unit."""
+    kind = clock_kind(entries)
+    times = [moments(entry, kind) for entry in entries]
+    if kind == DATE:
+        first = min(at[0] for at in times)
+        times = [(at - first) / 3600 for at in times]
+    return times, "row" if kind == ROW else "hours from the start"
+
+
+def _levels(axis: Any, entry: Entry) -> None:
+    drift = entry.evaluation.drift
+    moved = drift.d_drift_robust if drift.mean_dominated else drift.d_drift
+    tau = entry.evaluation.probe.tau99
+    if tau is not None:
+        axis.axhline(tau, color=TAU, lw=0.8)
+    axis.axhline(entry.train_mean, color=TRAIN, lw=0.8, ls=":")
+    if entry.train_mean + moved > 0:
+        axis.axhline(entry.train_mean + moved, color=FLOOR, lw=0.8, ls="--")
+
+
+def roc(entries: Sequence[Entry]) -> Any:
+    """Draw the ROC curves, whole and where false alarms are few."""
+    known = [
+        (i, entry)
+        for i, entry in enumerate(entries)
+        if entry.evaluation.segments and len(entry.traces.get("roc_fpr", ())) > 1
+    ]
+    if not known:
+        return None
+    labels = [
+        f"{short(entry.label, MOST_LETTERS)} ({entry.evaluation.rank.roc_auc:.3f})"
+        for _, entry in known
+    ]
+    # A line and the space beside it take the rest.
+    widest = max(inches(label) for label in labels) + 0.55
+    n_columns = min(max(int(PAGE / widest), 1), 5)
+    figure = new_figure(PAGE, 2.85 + 0.15 * -(-len(known) // n_columns))
+    whole, low = figure.subplots(1, 2)
+    for (i, entry), label in zip(known, labels, strict=True):
+        fpr, tpr = entry.traces["roc_fpr"], entry.traces["roc_tpr"]
+        rows = roc_corners(fpr, 800)
+        look = {"color": LINES[i % len(LINES)], "ls": DASHES[i % len(DASHES)]}
+        for axis in (whole, low):
+            axis.plot(fpr[rows], tpr[rows], label=label, **look)
+    whole.set(xlim=(0, 1), title="every limit")
+    low.set(xlim=(0, 0.05), title="few false alarms (shaded: up to 1%)")
+    low.axvspan(0, 0.01, color=LINES[0], alpha=0.07, lw=0)
+    for axis in (whole, low):
+        axis.plot([0, 1], [0, 1], color="#999999", lw=0.7, ls=":")
+        axis.set(
+            ylim=(0, 1.01),
+            xlabel="normal rows in alarm",
+            ylabel="attack rows in alarm",
+        )
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    figure.legend(
+        handles=whole.lines[: len(known)],
+        loc="outside lower center",
+        ncols=n_columns,
+        frameon=False,
+    )
+    return figure
+
+
+def quantiles(entries: Sequence[Entry]) -> Any:
+    """Draw spreads of energy, and its quantiles against a chi-square."""
+    figure = new_figure(PAGE, 0.6 + 1.25 * len(entries))
+    axes = figure.subplots(len(entries), 2, squeeze=False)
+    for (spread, beside), entry in zip(axes, entries, strict=True):
+        known = {name: v for name, v in energies(entry).items() if len(v)}
+        _spread(spread, entry, known)
+        _beside_chi_square(beside, entry, known)
+        spread.set_title(short(entry.label), loc="left", pad=3)
+    axes[-1, 0].set_xlabel("energy / mean train energy")
+    axes[-1, 1].set_xlabel("chi-square quantile / p")
+    axes[0, 1].set_title("energy quantile / (p/2)", loc="left", pad=3)
+    handles, labels = axes[0, 1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def _spread(axis: Any, entry: Entry, known: dict[str, Any]) -> None:
+    logs = {k: log_energy(v / entry.train_mean) for k, v in known.items()}
+    pooled = np.concatenate([np.quantile(v, [0.001, 0.999]) for v in logs.values()])
+    edges = np.linspace(pooled.min(), max(pooled.max(), pooled.min() + 0.1), 71)
+    for name, values in logs.items():
+        counts, _ = np.histogram(values, edges)
+        at = 10 ** ((edges[1:] + edges[:-1]) / 2)
+        height = counts / max(int(counts.max()), 1)
+        axis.plot(at, height, drawstyle="steps-mid", **PART_LOOKS[name])
+    axis.set_xscale("log")
+    axis.set_yticks([])
+    log_scale(axis.xaxis, 10**edges, most=6)
+
+
+def _beside_chi_square(axis: Any, entry: Entry, known: dict[str, Any]) -> None:
+    from scipy.stats import chi2
+
+    p = entry.evaluation.stream.p
+    ideal = chi2.ppf(LEVELS, p) / p
+    for name, values in known.items():
+        found = np.maximum(np.quantile(values, LEVELS) / (p / 2), 1e-6)
+        axis.plot(ideal, found, label=NAMES[name], **PART_LOOKS[name])
+    axis.plot(ideal, ideal, color="black", lw=0.7, ls=(0, (4, 3)))
+    axis.set_yscale("log")
+    shown = np.concatenate([line.get_ydata() for line in axis.lines])
+    log_scale(axis.yaxis, shown, most=3)
+
+
+def attacks_by_detectors(entries: Sequence[Entry]) -> Any:
+    """Draw which attack is seen by whom."""
+    found = matrix(entries)
+    if found is None:
+        return None
+    rows = found["rows"]
+    detectors = [short(name) for name in found["detectors"]]
+    attacks = [short(row["id"]) for row in rows]
+    beside = 0.8 + max(inches(name) for name in attacks)
+    width = max(COLUMN, beside + 0.62 * len(detectors))
+    widest = max(inches(name) for name in detectors)
+    is_upright = widest > 0.9 * (width - beside) / len(detectors)
+    above = 1.1 + (widest if is_upright else 0)
+    figure = new_figure(width, above + 0.17 * len(rows))
+    axis = figure.subplots()
+    cells = [
+        (x, y, cell["verdict"])
+        for y, row in enumerate(rows)
+        for x, cell in enumerate(row["cells"])
+        if cell is not None
+    ]
+    at_x, at_y, words = zip(*cells, strict=True)
+    colours = [VERDICTS[word].light for word in words]
+    left = [x - 0.46 for x in at_x]
+    axis.barh(at_y, 0.92, left=left, height=0.88, color=colours, alpha=0.15)
+    plot_marks(axis, at_x, at_y, words)
+    axis.set_xlim(-0.5, len(detectors) - 0.5)
+    axis.set_ylim(len(rows) - 0.4, -0.6)
+    axis.set_xticks(range(len(detectors)), detectors, rotation=90 * is_upright)
+    axis.set_yticks(range(len(rows)), attacks)
+    axis.xaxis.tick_top()
+    axis.tick_params(length=0)
+    axis.set_ylabel("attack")
+    for side in ("left", "bottom", "top"):
+        axis.spines[side].set_visible(False)
+    figure.legend(
+        handles=verdict_handles(entries),
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        handletextpad=0.2,
+        columnspacing=1.0,
+    )
+    return figure
+
+
+def ladder_coverage(entries: Sequence[Entry]) -> Any:
+    """Draw how much of the attacks each repair would show."""
+    known = [e for e in entries if any(s.ladder for s in e.evaluation.segments)]
+    there = {r for e in known for s in e.evaluation.segments for r in s.ladder or {}}
+    # Being quiet is no coverage.
+    rungs = [name for name in RUNGS if name in there - {"quiet"}]
+    if not known:
+        return None
+    n_across = min(len(known), MOST_ACROSS)
+    n_down = -(-len(known) // n_across)
+    figure = new_figure(PAGE, 0.6 + n_down * (0.4 + 0.3 * len(rungs)))
+    axes = figure.subplots(n_down, n_across, sharey=True, squeeze=False)
+    for spare in axes.flat[len(known) :]:
+        spare.set_visible(False)
+    for axis, entry in zip(axes.flat, known, strict=False):
+        for y, rung in enumerate(rungs):
+            _rung(axis, entry, rung, y)
+        axis.set_xlim(-0.05, 1.05)
+        axis.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
+        axis.set_title(fitting(entry.label, 4.9 / n_across), pad=3)
+        axis.grid(axis="x", color="#e3e1dc", lw=0.5)
+        axis.set_axisbelow(True)
+        axis.tick_params(axis="y", length=0)
+    axes[0, 0].set_yticks(range(len(rungs)), [RUNGS[name] for name in rungs])
+    axes[0, 0].invert_yaxis()
+    told = "share of each attack beyond the limit (bar: calm hours)"
+    figure.suptitle(told, fontsize=8)
+    figure.legend(
+        handles=verdict_handles(known),
+        loc="outside lower center",
+        ncols=5,
+        frameon=False,
+    )
+    return figure
+
+
+def _rung(axis: Any, entry: Entry, rung: str, y: int) -> None:
+    """Mark every attack by its coverage under one repair, and calm hours by a bar."""
+    told = [
+        (s.ladder[rung], verdict_of(s.verdict).word)
+        for s in entry.evaluation.segments
+        if s.ladder and rung in s.ladder
+    ]
+    if not told:
+        return
+    covered = [float(step["coverage"]) for step, _ in told]
+    spread = [y + ((k * 7) % 9 - 4) * 0.07 for k in range(len(told))]
+    plot_marks(axis, covered, spread, [word for _, word in told], size=3)
+    calm = float(np.median([step["calm"] for step, _ in told]))
+    axis.plot([calm, calm], [y - 0.38, y + 0.38], color="black", lw=1)
+
+
+FIGURES: dict[str, Callable[[Sequence[Entry]], Any]] = {
+    "energy-through-time": energy_through_time,
+    "roc": roc,
+    "energy-quantiles": quantiles,
+    "attacks-by-detectors": attacks_by_detectors,
+    "ladder-coverage": ladder_coverage,
+}

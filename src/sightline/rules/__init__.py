@@ -1,0 +1,1 @@
+"""Alarm rules: from energy to alarms."""

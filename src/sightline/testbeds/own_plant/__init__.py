@@ -1,0 +1,1 @@
+"""A user's own plant: a folder with historian exports."""

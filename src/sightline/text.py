@@ -1,0 +1,106 @@
+"""Counts, shares, durations and lists of names in words: one of each."""
+
+from collections.abc import Sequence
+
+UNKNOWN = "\N{EN DASH}"
+
+
+def share(value: float | None, digits: int = 0) -> str:
+    """Return a share in per cent.
+
+    Examples
+    --------
+    >>> share(0.624), share(0.004), share(0.12345, 1), share(None) == UNKNOWN
+    ('62%', '<1%', '12.3%', True)
+    """
+    if value is None:
+        return UNKNOWN
+    if digits == 0 and 0 < value < 0.005:
+        return "<1%"
+    return f"{value:.{digits}%}"
+
+
+def number(value: float | None) -> str:
+    """Return a number of any size with three significant figures.
+
+    Examples
+    --------
+    >>> number(0.01234), number(1234.5), number(2.5e7)
+    ('0.0123', '1,234', '2.5\u00d710\u2077')
+    """
+    if value is None:
+        return UNKNOWN
+    size = abs(value)
+    if size >= 1e6 or 0 < size < 1e-3:
+        mantissa, power = f"{value:.1e}".split("e")
+        text = f"{mantissa}\u00d710{superscript(int(power))}"
+    elif size >= 1000:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.3g}"
+    return text.replace("-", "\u2212")
+
+
+def superscript(power: int) -> str:
+    """Return a whole number as an exponent."""
+    return str(power).translate(_SUPERSCRIPT)
+
+
+_SUPERSCRIPT = str.maketrans(
+    "-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
+)
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time span in the unit in which people say it.
+
+    Examples
+    --------
+    >>> duration(42), duration(600), duration(9000), duration(400_000)
+    ('42 s', '10 min', '2.5 h', '4.6 days')
+    >>> duration(0.4), duration(1.5)
+    ('0.4 s', '1.5 s')
+    """
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 10:
+        return f"{number(seconds)} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 172_800:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86_400:.1f} days"
+
+
+def row_span(rows: float | None, step_s: float | None) -> str:
+    """Return a number of rows, as a duration if the step is known."""
+    if rows is None:
+        return UNKNOWN
+    return f"{rows:,.0f} rows" if step_s is None else duration(rows * step_s)
+
+
+def plural(count: int, word: str) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "attack"), plural(1200, "attack")
+    ('1 attack', '1,200 attacks')
+    """
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def names(items: Sequence[object], most: int | None = None) -> str:
+    """Return names as a list in words; beyond `most` they are counted.
+
+    Examples
+    --------
+    >>> names(["LIT101"]), names(["a", "b", "c"]), names(["a", "b", "c"], most=2)
+    ('LIT101', 'a, b and c', 'a, b and 1 more')
+    """
+    words = [str(item) for item in items]
+    if most is not None and len(words) > most:
+        words = [*words[:most], f"{len(words) - most:,} more"]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)

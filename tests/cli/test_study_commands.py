@@ -1,0 +1,186 @@
+"""The commands run, study and demo, as a person types them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from study_plans import CELL, diary
+from typer.testing import CliRunner
+
+from sightline.cli.app import app
+from sightline.cli.study_tables import board_table, duration
+from sightline.study.cell import Outcome
+from sightline.study.status import Board
+from sightline.testbeds.waterworks import simulate, write_simulation
+
+HERE = Path(__file__).parent
+OWN = """
+import numpy as np
+from sightline import Residuals
+
+class Mine:
+    def fit(self, recording):
+        self.mean = recording.values.mean(axis=0)
+        return self
+
+    def residuals(self, recording):
+        return Residuals(
+            values=recording.values - self.mean,
+            index=np.arange(recording.n_steps),
+            channels=recording.channels,
+        )
+"""
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def plant(tmp_path_factory):
+    """A folder with one's own plant, and a detector of one's own beside it."""
+    folder = tmp_path_factory.mktemp("home")
+    write_simulation(simulate(days_train=0.1, days_test=0.1), folder / "my plant")
+    (folder / "mymodels.py").write_text(OWN)
+    return folder
+
+
+def test_ones_own_plant_and_detector_from_one_command(plant, monkeypatch):
+    monkeypatch.chdir(plant)
+    told = invoke(
+        *("run", "--testbed", "my plant", "--detectors", "mymodels:Mine,pca,geco"),
+        *("--out", "study"),
+    )
+    assert told.exit_code == 0, told.output
+    assert "ROC-AUC" in told.output
+    assert "At a glance" in told.output
+    assert "The report, for a browser: study/report.html" in told.output
+    for name in (
+        *("report.html", "methods.md", "findings.md", "tables/main.tex"),
+        *("my-plant-Mine-seed0/evaluation.json", "streams/my-plant-pca-seed0.npz"),
+        *("summary.csv", "comparison.json", "study.json"),
+    ):
+        assert (plant / "study" / name).is_file(), name
+    # Again, and nothing is left to do.
+    again = invoke(
+        *("run", "--testbed", "my plant", "--detectors", "mymodels:Mine,pca,geco"),
+        *("--out", "study"),
+    )
+    assert again.exit_code == 0
+    assert again.stdout == told.stdout
+    assert "my-plant-pca-seed0: done, took" in told.stderr
+    assert again.stderr == ""
+    compared = invoke("compare", "study")
+    assert compared.exit_code == 0, compared.output
+
+
+def test_a_failure_is_told_and_ends_with_1(plant, tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        f'[testbeds.mine]\ntestbed = "{plant}/my plant"\n'
+        "[detectors.mean]\n[detectors.bad]\ndetector = 'mean'\nevery = 99999\n"
+        "[evaluation]\nintervals = false\n"
+    )
+    told = invoke("study", plan, "--out", tmp_path / "out")
+    assert told.exit_code == 1
+    assert "mine-bad-seed0 failed: `every` is 99999 rows" in told.output
+    assert "tries again what failed" in told.output
+    assert (tmp_path / "out/mine-mean-seed0").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--detectors", "gdnn"], "did you mean 'gdn'"),
+        (["--detectors", ","], "--detectors names nothing"),
+        (["--detectors", "pca,pca"], "'pca' is named twice"),
+        (["--detectors", "pca", "--seeds", "one"], "--seeds takes whole numbers"),
+        (["--detectors", "pca", "--seeds", "1,1"], "different whole numbers"),
+        (["--detectors", "pca", "--preset", "best"], "preset must be one of"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(tmp_path, words, told):
+    result = invoke("run", "--testbed", "waterworks", *words, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert told in result.output
+    assert result.output.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_root_without_a_testbed_is_wrong_usage(tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text("[testbeds.swat]\n[detectors.pca]\n")
+    assert invoke("study", plan, "--root", "/data").exit_code == 2
+
+
+def test_a_stopped_study_says_how_to_go_on(tmp_path):
+    book = tmp_path / "diary"
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        "[testbeds.waterworks]\ndays_train = 0.1\ndays_test = 0.1\n"
+        f"[detectors.slow]\ndetector = 'study_plans:Slow'\ndiary = '{book}'\n"
+        "seconds = 300\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sightline", "study", plan, "--out", tmp_path / "out"],
+        env=os.environ | {"PYTHONPATH": str(HERE)},
+        stderr=subprocess.PIPE,
+    )
+    until = time.monotonic() + 90
+    while not diary(book):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said.decode() == "Stopped. The same command goes on where it was.\n"
+
+
+def shown(board, height):
+    from rich.console import Console
+
+    screen = Console(width=100, height=height, force_terminal=False)
+    with screen.capture() as caught:
+        screen.print(board_table(board, height))
+    return caught.get()
+
+
+def test_the_live_table_shows_each_cell_and_the_time_left():
+    now = [0.0]
+    cells = [type(CELL)(**{**vars(CELL), "seed": seed}) for seed in range(4)]
+    board = Board.of(cells, clock=lambda: now[0])
+    board.take(cells[0], ("Training GDN, epoch 1 of 30, loss 0.1", 0, 30))
+    board.take(cells[1], ("Scoring test", 0, 10))
+    now[0] = 60
+    board.take(cells[0], ("Training GDN, epoch 7 of 30, loss 0.1", 6, 30))
+    board.take(cells[1], Outcome(is_done=True))
+    board.take(cells[2], Outcome(is_done=False, reason="no"))
+    told = shown(board, 40)
+    assert "Training GDN, epoch 7 of 30" in told
+    assert "20%" in told
+    assert "4 min 00 s" in told
+    assert "took 1 min 00 s" in told
+    assert "waiting" in told
+    assert "1 of 4 cells done, 1 running, 1 failed" in told
+
+
+def test_of_very_many_cells_those_at_work_are_shown():
+    cells = [type(CELL)(**{**vars(CELL), "seed": seed}) for seed in range(99)]
+    board = Board.of(cells)
+    board.take(cells[98], ("Scoring test", 1, 10))
+    told = shown(board, 20)
+    assert "Scoring test" in told
+    assert told.count("\n") <= 20
+    assert "cells not shown" in told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(59.4, "59 s"), (60, "1 min 00 s"), (7500, "2 h 05 min")]
+)
+def test_durations_are_in_words(seconds, told):
+    assert duration(seconds) == told

@@ -1,0 +1,296 @@
+import json
+
+import numpy as np
+import pytest
+
+from sightline import ResidualStream, evaluate, read_results, write_results
+from sightline.comparison.compare import (
+    SeededFigure,
+    compare,
+    match_segments,
+    ranking_transfer,
+)
+from sightline.errors import FileError
+
+# Table "tab:main" of the paper: ROC-AUC, P_FULL and median D_FULL. The 0.530 printed
+# for two detectors on WADI is broken in the printed order, GDN above FuSAGNet.
+MAIN = {
+    "SWaT": {
+        "GeCo": (0.877, 0.906, 4.1e5),
+        "FuSAGNet": (0.831, 0.575, 1.3e5),
+        "NSIBF": (0.808, 0.511, 6.4e3),
+        "GDN": (0.788, 0.497, 3.6e6),
+        "TranAD": (0.750, 0.543, 7.5e4),
+    },
+    "WADI": {
+        "NSIBF": (0.796, 0.852, 5.3e3),
+        "GeCo": (0.624, 0.640, 1.9e4),
+        "TranAD": (0.611, 0.736, 9.6e10),
+        "GDN": (0.5301, 0.591, 7.4e10),
+        "FuSAGNet": (0.530, 0.601, 2.6e10),
+    },
+    "HAI": {
+        "TranAD": (0.917, 0.971, 4.0e4),
+        "FuSAGNet": (0.899, 0.955, 4.7e4),
+        "GDN": (0.890, 0.959, 1.4e5),
+        "GeCo": (0.868, 0.986, 1.6e5),
+        "NSIBF": (0.844, 0.878, 9.1e2),
+    },
+}
+# Table "tab:cross_dataset_rank" of the paper.
+CROSS = [
+    ("roc_auc", ("HAI", "SWaT"), -0.50, 0.391),
+    ("roc_auc", ("HAI", "WADI"), -0.70, 0.188),
+    ("roc_auc", ("SWaT", "WADI"), 0.10, 0.873),
+    ("median_d_full", ("HAI", "SWaT"), 0.90, 0.037),
+    ("median_d_full", ("HAI", "WADI"), 0.10, 0.873),
+    ("median_d_full", ("SWaT", "WADI"), 0.30, 0.624),
+    ("p_full", ("HAI", "SWaT"), 0.50, 0.391),
+    ("p_full", ("HAI", "WADI"), -0.20, 0.747),
+    ("p_full", ("SWaT", "WADI"), 0.10, 0.873),
+]
+
+
+def main_table():
+    return [
+        SeededFigure(
+            testbed=testbed,
+            detector=detector,
+            figure=figure,
+            n_seeds=1,
+            mean=value,
+            low=value,
+            high=value,
+        )
+        for testbed, rows in MAIN.items()
+        for detector, values in rows.items()
+        for figure, value in zip(
+            ("roc_auc", "p_full", "median_d_full"), values, strict=True
+        )
+    ]
+
+
+def test_the_papers_main_table_gives_its_table_of_ranking_transfer():
+    found = {
+        (t.figure, t.testbeds): t.correlation for t in ranking_transfer(main_table())
+    }
+    assert len(found) == len(CROSS)
+    for figure, testbeds, rho, p in CROSS:
+        correlation = found[figure, testbeds]
+        assert correlation.n == 5
+        assert round(correlation.rho, 2) == rho
+        assert round(correlation.p_value, 3) == p
+
+
+def test_transfer_is_over_the_shared_detectors():
+    rows = [r for r in main_table() if (r.testbed, r.detector) != ("HAI", "GDN")]
+    counts = {t.testbeds: t.correlation.n for t in ranking_transfer(rows)}
+    assert counts == {("HAI", "SWaT"): 4, ("HAI", "WADI"): 4, ("SWaT", "WADI"): 5}
+
+
+def test_segments_pair_one_to_one_by_greatest_overlap():
+    assert match_segments([(0, 10)], [(8, 20), (2, 9)]) == [(0, 1)]
+    assert match_segments([(0, 10), (10, 20)], [(5, 14)]) == [(0, 0)]
+    assert match_segments([(0, 5)], [(5, 9)]) == []
+
+
+def make(seed, *, lift=2.0, shift=0, detector="a", testbed="x", n=3000, drop=0):
+    """A stream of four attacks; `drop` leaves out its first rows, as windows do."""
+    rng = np.random.default_rng(7)
+    labels = np.zeros(n, int)
+    noise = rng.normal(size=(n, 3))
+    train = rng.normal(size=(1500, 3))
+    noise += 0.3 * np.random.default_rng(seed).normal(size=(n, 3))
+    for k, start in enumerate((400, 1000, 1700, 2400)):
+        labels[start : start + 40 + 20 * k] = 1
+        noise[start : start + 40 + 20 * k] += lift * (k + 1) / 2
+    return ResidualStream(
+        train,
+        noise[drop:],
+        labels[drop:],
+        test_time=np.arange(n)[drop:] * 10.0 + shift,
+        detector=detector,
+        testbed=testbed,
+        name=f"{detector}{testbed}{seed}",
+        meta={"seed": seed},
+    )
+
+
+@pytest.fixture
+def results(tmp_path):
+    streams = [
+        make(1, detector="sharp"),
+        make(2, detector="sharp"),
+        make(1, detector="dull", lift=0.5, drop=5),
+        make(1, detector="sharp", testbed="y"),
+        make(1, detector="dull", testbed="y", lift=0.4),
+        make(1, detector="wild", testbed="y", lift=0.1),
+    ]
+    write_results([evaluate(stream) for stream in streams], tmp_path)
+    return read_results([tmp_path])
+
+
+def test_seeds_are_averaged_and_their_range_kept(results):
+    compared = compare(results, n_replicates=20)
+    (row,) = [
+        f
+        for f in compared.figures
+        if (f.testbed, f.detector, f.figure) == ("x", "sharp", "roc_auc")
+    ]
+    values = [
+        r.evaluation.rank.roc_auc
+        for r in results
+        if (r.testbed, r.detector) == ("x", "sharp")
+    ]
+    assert row.n_seeds == 2
+    assert row.mean == pytest.approx(np.mean(values))
+    assert (row.low, row.high) == (min(values), max(values))
+
+
+def test_agreement_matches_attacks_in_time_though_rows_differ(results):
+    compared = compare(results, n_replicates=20)
+    (row,) = [a for a in compared.agreement if a.testbed == "x"]
+    assert set(row.detectors) == {"sharp", "dull"}
+    assert (row.n_matched, row.n_alone) == (4, (0, 0))
+    assert row.rho == pytest.approx(1.0)  # D_FULL grows with each attack for both
+
+
+def test_a_clear_difference_is_told_from_none(results):
+    compared = compare(results, n_replicates=200)
+    found = {
+        d.detectors: d
+        for d in compared.differences
+        if (d.testbed, d.figure) == ("x", "roc_auc")
+    }
+    ((detectors, row),) = found.items()
+    sign = 1 if detectors == ("sharp", "dull") else -1
+    assert sign * row.difference > 0.1
+    low, high = row.interval
+    assert low <= row.difference <= high
+    assert low * high > 0
+
+
+def test_a_detector_does_not_differ_from_itself(tmp_path):
+    write_results(
+        [
+            evaluate(make(1, detector="one")),
+            evaluate(make(1, detector="two")),
+        ],
+        tmp_path,
+    )
+    compared = compare(read_results([tmp_path]), n_replicates=50)
+    assert compared.differences
+    for row in compared.differences:
+        assert row.difference == 0
+        assert row.interval == (0, 0)
+
+
+def test_paired_intervals_are_narrower_than_unpaired_ones(tmp_path):
+    first, second = make(1, detector="one"), make(2, detector="two")
+    evaluations = [evaluate(first), evaluate(second)]
+    write_results(evaluations, tmp_path)
+    compared = compare(read_results([tmp_path]), n_replicates=300)
+    (row,) = [d for d in compared.differences if d.figure == "mean_segment_auc"]
+    widths = [np.diff(e.intervals["mean_segment_auc"])[0] for e in evaluations]
+    assert row.interval[1] - row.interval[0] < 0.5 * min(widths)
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (make(1, detector="two", shift=5), "time stamps are the same"),
+        (
+            make(1, detector="two").replace(labels=np.r_[1, np.zeros(2999, int)]),
+            "labels differ",
+        ),
+        (
+            make(1, detector="two", drop=9).replace(test_time=None),
+            "not both have time stamps",
+        ),
+    ],
+)
+def test_what_cannot_be_paired_is_said(tmp_path, other, why):
+    write_results([evaluate(make(1, detector="one")), evaluate(other)], tmp_path)
+    compared = compare(read_results([tmp_path]), n_replicates=20)
+    assert compared.differences == ()
+    (notice,) = compared.notices
+    assert why in notice
+
+
+def test_rankings_say_how_often_they_hold_over_seeds(results):
+    compared = compare(results, n_replicates=20)
+    found = {(r.testbed, r.figure): r for r in compared.rankings}
+    assert {figure for _, figure in found} == {"roc_auc", "pauc_1", "p_full", "f1"}
+    row = found["x", "roc_auc"]
+    assert row.order == ("sharp", "dull")
+    assert row.n_seeds == (2, 1)
+    assert (row.holds, row.above) == (1.0, (1.0,))
+
+
+def test_rows_that_not_all_have_are_told(results):
+    compared = compare(results, n_replicates=20)
+    (notice,) = [n for n in compared.notices if n.startswith("x:")]
+    assert "on the rows both have: 2,995 of up to 3,000 rows" in notice
+    assert {d.n_rows for d in compared.differences if d.testbed == "x"} == {2995}
+    assert {d.n_rows for d in compared.differences if d.testbed == "y"} == {3000}
+    assert not [n for n in compared.notices if n.startswith("y:")]
+
+
+def test_pairs_that_fail_for_one_reason_share_a_notice(tmp_path):
+    streams = [make(1, detector="one"), make(2, detector="one")]
+    streams += [make(s, detector="two", shift=5) for s in (1, 2)]
+    streams += [make(1, detector="three", shift=3)]
+    write_results([evaluate(s, intervals=False) for s in streams], tmp_path)
+    (notice,) = compare(read_results([tmp_path]), n_replicates=20).notices
+    assert notice.count(" and ") == 3
+    assert "fewer than half" in notice
+
+
+def test_a_comparison_is_json(results):
+    text = json.dumps(compare(results, n_replicates=20).to_dict(), allow_nan=False)
+    assert set(json.loads(text)) == {
+        "agreement",
+        "differences",
+        "figures",
+        "notices",
+        "rankings",
+        "transfer",
+        "verdicts",
+    }
+
+
+def test_a_folder_without_results_is_refused(tmp_path):
+    with pytest.raises(FileError, match="holds no evaluation"):
+        read_results([tmp_path])
+
+
+def test_verdicts_of_detectors_on_one_attack_are_laid_side_by_side(tmp_path):
+    rng = np.random.default_rng(0)
+    train, test = rng.normal(size=(3000, 60)), rng.normal(size=(6000, 60))
+    labels = np.zeros(6000, np.int8)
+    labels[3000:3100] = labels[5000:5100] = 1
+    test[3000:3100, 7] += 4.0  # one of sixty channels moves; the second attack has none
+    made = [
+        ResidualStream(
+            train[:, columns],
+            test[:, columns],
+            labels,
+            name=name,
+            detector=name,
+            testbed="plant",
+            space=space,
+        )
+        for name, space, columns in (
+            ("wide", "observation", slice(None)),
+            ("narrow", "sensor", slice(6, 9)),
+        )
+    ]
+    write_results([evaluate(stream, intervals=False) for stream in made], tmp_path)
+    compared = compare(read_results([tmp_path]), n_replicates=20)
+    first, second = compared.verdicts
+    assert first.verdicts == {"narrow": "detected", "wide": "diluted"}
+    assert (
+        first.reading == "visible in the sensor space, diluted in the observation space"
+    )
+    assert first.seen_by == ("narrow",)
+    assert second.reading == "missed by all"

@@ -1,0 +1,187 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from strategies import make_stream, streams
+
+from sightline import evaluate
+from sightline.evaluation.uncertainty import figures, with_uncertainty
+from sightline.metrics.intervals import block_length
+
+FIGURES = (
+    "roc_auc pauc_1 pauc_5 average_precision mean_segment_auc p_full median_d_full "
+    "d_drift d_drift_robust f1 precision recall hits"
+).split()
+DRIFTS = {"d_drift", "d_drift_robust"}
+# Short and unevenly spaced: few shifts move attacks onto attacks.
+STARTS = (30, 95, 210, 300, 470, 525, 660, 810, 930, 1125)
+MANY = [(start, start + 12) for start in STARTS]
+
+
+def test_every_figure_has_an_interval_about_it_and_a_floor():
+    evaluation = evaluate(make_stream(attacks=MANY, strength=2.0))
+    measured = figures(evaluation)
+    assert list(evaluation.intervals) == list(measured) == FIGURES
+    assert list(evaluation.floor) == [n for n in FIGURES if n not in DRIFTS]
+    for name, (low, high) in evaluation.intervals.items():
+        assert low <= measured[name] <= high, name
+        assert low < high or measured[name] == 1.0, name
+    for name, floor in evaluation.floor.items():
+        assert set(floor) == {"value", "above_floor"}, name
+        assert floor["value"] < measured[name], name
+        assert floor["above_floor"] is True, name
+
+
+def test_figures_are_the_evaluations_own():
+    evaluation = evaluate(make_stream(), intervals=False)
+    measured = figures(evaluation)
+    written = evaluation.to_dict()
+    for block in ("rank", "windows", "drift", "probe"):
+        for name in written[block].keys() & measured.keys():
+            assert measured.pop(name) == written[block][name], name
+    assert measured == {}
+
+
+def test_how_it_was_drawn_is_stated():
+    stream = make_stream(attacks=MANY)
+    evaluation = evaluate(stream, seed=7)
+    energy = evaluation.traces.test_energy[stream.labels == 0]
+    assert evaluation.bootstrap == {
+        "n": 500,
+        "block": block_length(np.log(energy)),
+        "seed": 7,
+        "few_events": False,
+        "shifts": 199,
+    }
+
+
+@pytest.mark.parametrize(("n_attacks", "few"), [(1, True), (9, True), (10, False)])
+def test_few_attacks_are_marked(n_attacks, few):
+    evaluation = evaluate(make_stream(attacks=MANY[:n_attacks]))
+    assert evaluation.stream.n_segments == n_attacks
+    assert evaluation.bootstrap["few_events"] is few
+
+
+def test_intervals_may_be_turned_off():
+    evaluation = evaluate(make_stream(), intervals=False)
+    written = evaluation.to_dict()
+    for block in ("intervals", "floor", "bootstrap"):
+        assert getattr(evaluation, block) is None
+        assert written[block] is None
+
+
+def test_turning_intervals_off_changes_nothing_else():
+    on, off = (evaluate(make_stream(), intervals=i).to_dict() for i in (True, False))
+    for block in ("intervals", "floor", "bootstrap", "notices"):
+        del on[block], off[block]
+    assert on == off
+
+
+def test_without_attacks_only_drift_has_intervals():
+    evaluation = evaluate(make_stream(attacks=[]))
+    known = {name for name, value in evaluation.intervals.items() if value is not None}
+    assert known == DRIFTS
+    assert list(evaluation.intervals) == FIGURES
+    assert set(evaluation.floor.values()) == {None}
+    for name in DRIFTS:
+        low, high = evaluation.intervals[name]
+        assert low < getattr(evaluation.drift, name) < high
+
+
+def test_one_attack_has_a_floor_but_no_interval():
+    evaluation = evaluate(make_stream(attacks=[(300, 340)], strength=3.0))
+    known = {name for name, value in evaluation.intervals.items() if value is not None}
+    assert known == DRIFTS | {"hits"}
+    assert evaluation.intervals["hits"] == pytest.approx((0.025, 1.0))
+    assert None not in evaluation.floor.values()
+
+
+def test_hits_have_an_exact_interval():
+    evaluation = evaluate(make_stream(attacks=MANY, strength=0.3))
+    hits, n = evaluation.probe.hits, len(MANY)
+    assert 0 < hits < n
+    exact = scipy.stats.binomtest(hits, n).proportion_ci(method="exact")
+    assert evaluation.intervals["hits"] == pytest.approx(
+        (n * exact.low, n * exact.high)
+    )
+
+
+def test_an_attack_without_matched_windows_has_no_window_interval():
+    evaluation = evaluate(make_stream(attacks=[(50, 500), (520, 1100)]))
+    assert evaluation.windows.p_full is None
+    assert (evaluation.intervals["p_full"], evaluation.floor["p_full"]) == (None, None)
+    assert evaluation.intervals["median_d_full"] is not None
+    assert evaluation.intervals["roc_auc"] is not None
+
+
+def test_a_rule_without_alarms_has_no_precision():
+    stream = make_stream(attacks=MANY, strength=0.0)
+    test = np.concatenate([*stream.test.chunks()]) * 0.1
+    evaluation = evaluate(stream.replace(test=test))
+    assert evaluation.probe.precision is None
+    assert evaluation.intervals["precision"] is None
+    assert evaluation.floor["precision"] is None
+    assert evaluation.intervals["recall"] == (0.0, 0.0)
+    assert evaluation.floor["recall"] == {"value": 0.0, "above_floor": False}
+
+
+def test_the_same_seed_gives_the_same_and_another_seed_does_not():
+    stream = make_stream(strength=1.0)
+    one, same, other = (evaluate(stream, seed=seed) for seed in (1, 1, 2))
+    assert one.to_dict() == same.to_dict()
+    for block in ("intervals", "floor"):
+        assert getattr(one, block) != getattr(other, block)
+    assert figures(one) == figures(other)
+
+
+def test_chance_is_not_above_its_floor_and_a_clear_stream_is():
+    rated = ("roc_auc", "average_precision", "mean_segment_auc", "p_full", "f1")
+    at_chance = evaluate(make_stream(3, attacks=MANY, strength=0.0)).floor
+    clear = evaluate(make_stream(3, attacks=MANY, strength=4.0)).floor
+    for name in rated:
+        assert at_chance[name]["above_floor"] is False, name
+        assert clear[name]["above_floor"] is True, name
+    for floor in (at_chance, clear):
+        assert floor["p_full"]["value"] == pytest.approx(0.5, abs=0.05)
+        assert floor["mean_segment_auc"]["value"] == pytest.approx(0.5, abs=0.1)
+    assert at_chance["roc_auc"]["value"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_more_attacks_narrow_the_interval():
+    def width(attacks):
+        low, high = evaluate(make_stream(attacks=attacks, strength=0.8)).intervals[
+            "mean_segment_auc"
+        ]
+        return high - low
+
+    assert width(MANY[:2]) > 2 * width(MANY)
+
+
+@settings(deadline=None, max_examples=25)
+@given(streams())
+def test_any_small_stream_gives_ordered_intervals_and_clean_json(stream):
+    evaluation = evaluate(stream)
+    written = evaluation.to_dict()
+    assert json.loads(json.dumps(written, allow_nan=False)) == written
+    assert list(evaluation.intervals) == FIGURES
+    measured = figures(evaluation)
+    for name, interval in evaluation.intervals.items():
+        if interval is None:
+            continue
+        low, high = interval
+        assert np.isfinite([low, high]).all(), name
+        assert low <= high, name
+        assert measured[name] is not None, name
+    for name, floor in evaluation.floor.items():
+        assert floor is None or np.isfinite(floor["value"]), name
+        # A chance figure is only given beside a figure.
+        assert floor is None or measured[name] is not None, name
+
+
+def test_without_traces_nothing_can_be_drawn():
+    evaluation = replace(evaluate(make_stream(), intervals=False), traces=None)
+    with pytest.raises(ValueError, match="must have its traces"):
+        with_uncertainty(evaluation, None, [], None, train_mean=1.0, seed=0)

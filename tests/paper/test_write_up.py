@@ -1,0 +1,291 @@
+import csv
+import json
+
+import numpy as np
+import pytest
+from matplotlib.text import Text
+from typer.testing import CliRunner
+
+from sightline import FileError, read_results, write_up
+from sightline.cli.app import app
+from sightline.comparison.compare import compare
+from sightline.paper import figures
+from sightline.paper.study import Study
+from sightline.report.plotting.paper_style import drawable, styled
+
+
+def many(make_result, n_detectors=9):
+    rng = np.random.default_rng(0)
+    names = ["gdn", "fusagnet", "tranad", "nsibf", "geco", "var", "pca", "mean"]
+    names = [*names, "a detector with a very long name"][:n_detectors]
+    return [
+        make_result(
+            testbed,
+            name,
+            seed=seed,
+            space="sensor" if name == "nsibf" else "observation",
+            d_full=rng.random(8),
+            roc_auc=rng.uniform(0.5, 0.9),
+            f1=rng.uniform(0, 0.8),
+            verdicts=["drift", "diluted", "threshold", "weak-evidence"],
+        )
+        for testbed in ("swat", "wadi-A1")
+        for name in names
+        for seed in (0, 1)
+    ]
+
+
+@pytest.fixture(scope="module")
+def written(make_result, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("up") / "study"
+    made = write_up(many(make_result, 3), folder, n_replicates=2)
+    return made, folder
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Drawing takes most of the time, and not every test is about it."""
+    monkeypatch.setattr("sightline.paper.draw_all", lambda *_, **__: ([], []))
+
+
+TABLES = (
+    "agreement",
+    "attack_cases",
+    "cross_testbed_ranking",
+    "detectors",
+    "main",
+    "main_beside_paper",
+    "rankings",
+    "supplementary",
+    "testbeds",
+)
+FIGURES = ("agreement", "mean_shift_identity", "roc_auc_against_f1")
+
+
+def test_all_is_written_and_told(written):
+    made, folder = written
+    expected = {f"tables/{t}.{kind}" for t in TABLES for kind in ("csv", "md", "tex")}
+    expected |= {f"figures/{f}.{kind}" for f in FIGURES for kind in ("svg", "png")}
+    expected |= {"figures/captions.md", "findings.md", "findings.json"}
+    expected |= {"methods.md", "references.bib", "comparison.json"}
+    there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    assert set(made.files) == there == expected
+    assert made.notices == ()
+    assert len(made.findings) == 7
+    assert json.loads((folder / "comparison.json").read_text())["rankings"]
+    assert not list(folder.parent.glob(".*"))
+
+
+def test_pictures_are_what_they_are_called(written):
+    _, folder = written
+    for name in FIGURES:
+        png = (folder / f"figures/{name}.png").read_bytes()
+        assert png.startswith(b"\x89PNG")
+        svg = (folder / f"figures/{name}.svg").read_text()
+        assert svg.startswith("<?xml")
+        assert "<dc:date>" not in svg
+
+
+def test_methods_say_how_it_was_made(written):
+    _, folder = written
+    told = (folder / "methods.md").read_text()
+    for words in ("2 runs (seeds 0 and 1) on SWaT", "ledoit-wolf", "p/2", "99th"):
+        assert words in told
+    cited = (folder / "references.bib").read_text()
+    for key in ("shi-what", "ledoit2004", "deng2021gdn", "mathur2016swat", "sightline"):
+        assert f"{{{key}" in cited
+    assert "wolsing2025geco" not in cited  # GeCo is not in this study
+
+
+def test_earlier_work_is_kept(written, make_result):
+    _, folder = written
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    one = [make_result("swat", "gdn")]
+    with pytest.raises(FileError, match="earlier write-up"):
+        write_up(one, folder, n_replicates=2)
+    assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
+
+
+def test_nothing_stays_of_a_write_up_that_is_replaced(
+    make_result, tmp_path, no_figures
+):
+    folder = tmp_path / "up"
+    write_up([make_result(bed, "a") for bed in "xy"], folder, n_replicates=2)
+    made = write_up([make_result("x", "a")], folder, overwrite=True, n_replicates=2)
+    assert not (folder / "tables/cross_testbed_ranking.csv").exists()
+    assert len([p for p in folder.rglob("*") if p.is_file()]) == len(made.files)
+
+
+def test_what_else_is_in_the_folder_is_left_alone(make_result, tmp_path, no_figures):
+    mine = [tmp_path / "thesis.tex", tmp_path / "tables" / "mine.tex"]
+    mine[1].parent.mkdir()
+    for path in mine:
+        path.write_text("mine")
+    for _ in range(2):
+        made = write_up(
+            [make_result("x", "a")], tmp_path, overwrite=True, n_replicates=2
+        )
+    assert {path.read_text() for path in mine} == {"mine"}
+    there = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert len(there) == len(made.files) + 2
+
+
+def test_nothing_half_written_stays(make_result, tmp_path, monkeypatch, no_figures):
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("sightline.paper._write", fail)
+    with pytest.raises(FileError, match="disk full"):
+        write_up([make_result("x", "a")], tmp_path / "up", n_replicates=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_results_are_refused(tmp_path):
+    with pytest.raises(FileError, match="no results"):
+        write_up([], tmp_path / "up")
+
+
+def test_one_detector_without_diagnosis(make_result, tmp_path):
+    made = write_up([make_result("x", "a")], tmp_path / "up", n_replicates=2)
+    told = " ".join(made.notices)
+    for name in ("attack_cases", "cross_testbed_ranking", "agreement", "rankings"):
+        assert f"Table {name} is left out" in told
+    assert "Figure agreement is left out" in told
+    assert (tmp_path / "up/tables/main.csv").exists()
+
+
+def test_no_attacks(make_result, attack_free, tmp_path):
+    results = [attack_free(make_result("x", name)) for name in "ab"]
+    made = write_up(results, tmp_path / "up", n_replicates=2)
+    assert "Figure roc_auc_against_f1 is left out: there are no attacks." in (
+        made.notices
+    )
+    with open(tmp_path / "up/tables/main.csv", newline="") as handle:
+        row = next(csv.DictReader(handle))
+    assert row["roc_auc"] == ""
+    assert float(row["compactness"]) > 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_odd_names_are_written_and_drawn(make_result, tmp_path):
+    odd = ["a|b&c_d$e^f", "x\ny", "名前", "\udc80z"]
+    results = [
+        make_result(testbed, name, verdicts=["drift", "weak-evidence"])
+        for testbed in ("p|l_a$n%t", "名")
+        for name in odd
+    ]
+    folder = tmp_path / "up"
+    write_up(results, folder, n_replicates=2)
+    with open(folder / "tables/main.csv", newline="", encoding="utf-8") as handle:
+        names = {row["detector"] for row in csv.DictReader(handle)}
+    assert names == {*odd[:3], "\\udc80z"}
+    assert r"a\textbar{}b\&c\_d\$e\textasciicircum{}f" in (
+        folder / "tables/main.tex"
+    ).read_text(encoding="utf-8")
+
+
+def test_results_that_are_no_seeds_are_told(make_result, tmp_path, no_figures):
+    twice = [make_result("x", "a"), make_result("x", "a")]
+    made = write_up(twice, tmp_path / "up", n_replicates=2)
+    assert any("same seed" in notice and "a on x" in notice for notice in made.notices)
+
+
+def drawn(results):
+    study, compared = Study(results), compare(results, n_replicates=2)
+    return (
+        figures.agreement(study, compared)[0],
+        figures.ranking_and_alarms(study)[0],
+        figures.mean_shift_identity(study)[0],
+    )
+
+
+def test_figures_are_legible_and_nothing_is_cut_off(make_result):
+    with styled():
+        for figure in drawn(many(make_result)):
+            figure.draw_without_rendering()
+            width, height = figure.get_size_inches()
+            assert figure.get_size_inches()[0] in (3.4, 7.0)
+            shown = [
+                t for t in figure.findobj(Text) if t.get_visible() and t.get_text()
+            ]
+            assert min(t.get_fontsize() for t in shown) >= 6.5
+            box = figure.get_tightbbox()
+            assert min(box.x0, box.y0) >= 0
+            assert box.x1 <= width
+            assert box.y1 <= height
+
+
+def test_numbers_fit_their_cells(make_result):
+    with styled():
+        figure = drawn(many(make_result))[0]
+        figure.draw_without_rendering()
+        panel = figure.axes[0]
+        across = panel.transData.transform([(0, 0), (1, 0)])
+        cell = across[1][0] - across[0][0]
+        assert max(t.get_window_extent().width for t in panel.texts) < 0.95 * cell
+
+
+def test_the_same_bytes_each_time(make_result):
+    results = many(make_result, 2)
+    study, compared = Study(results), compare(results, n_replicates=2)
+    first, second = (figures.draw_all(study, compared)[0] for _ in range(2))
+    assert [d.files for d in first] == [d.files for d in second]
+
+
+def test_the_identity_of_one_detector(make_result):
+    study = Study(many(make_result, 3))
+    with styled():
+        figure, _ = figures.mean_shift_identity(study, "gdn")
+    assert len(figure.axes) == 1
+    assert figures.mean_shift_identity(study, "nobody") is None
+
+
+def test_windows_that_cannot_be_drawn_are_counted(make_result):
+    one = make_result("x", "a")
+    one.traces["segment_excess"] = np.r_[-1.0, 0.0, np.arange(1.0, 7.0)]
+    with styled():
+        figure, _ = figures.mean_shift_identity(Study([one]))
+    (note,) = figure.axes[0].texts
+    assert note.get_text().startswith("2 of 8")
+
+
+def test_a_name_is_no_formula():
+    assert drawable("a$b$名\n") == r"a\$b\$??"
+
+
+def test_the_command(make_result, tmp_path, monkeypatch, no_figures):
+    results = many(make_result, 2)
+    monkeypatch.setattr("sightline.cli.app.read_results", lambda folders: results)
+    asked = ["compare", "r", "--write-up", str(tmp_path / "up")]
+    told = CliRunner().invoke(app, asked)
+    assert told.exit_code == 0, told.output
+    assert "How often does the ranking hold over seeds?" in told.stdout
+    assert (tmp_path / "up/findings.md").exists()
+    again = CliRunner().invoke(app, asked)
+    assert again.exit_code == 1
+    assert "--overwrite" in again.stderr
+
+
+def test_results_from_disk(tmp_path, no_figures):
+    from strategies import make_stream
+
+    from sightline import evaluate, write_results
+
+    streams = [
+        make_stream(
+            n_train=200,
+            n_test=300,
+            attacks=[(50, 60), (120, 140), (200, 210), (250, 255)],
+            strength=strength,
+            detector=name,
+            testbed="plant",
+            name=name,
+        )
+        for name, strength in (("sharp", 4.0), ("dull", 1.0))
+    ]
+    write_results([evaluate(stream) for stream in streams], tmp_path / "r")
+    made = write_up(read_results([tmp_path / "r"]), tmp_path / "up", n_replicates=2)
+    assert "tables/attack_cases.md" in made.files
+    with open(tmp_path / "up/tables/supplementary.csv", newline="") as handle:
+        row = next(csv.DictReader(handle))
+    assert float(row["f1_interval_low"]) <= float(row["f1"])
