@@ -1,13 +1,15 @@
+import ast
 import inspect
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import sightline
 
-HEAVY = (
+HEAVY = {
     "matplotlib",
     "numba",
     "pandas",
@@ -19,20 +21,37 @@ HEAVY = (
     "sklearn",
     "torch",
     "typer",
-)
+}
+MOST_MODULES = 25
 
 
 def test_the_list_of_public_names_is_sorted():
     assert sightline.__all__ == sorted(sightline.__all__)
 
 
-def test_every_public_name_is_listed_and_every_listed_name_is_there():
-    there = {
-        name
-        for name, value in vars(sightline).items()
-        if not name.startswith("_") and not inspect.ismodule(value)
+def test_every_public_name_is_listed_and_every_listed_name_exists():
+    lazy = {name for name in sightline._HOME_OF if not name.startswith("_")}
+    assert set(sightline.__all__) == lazy | {"__version__"}
+    assert all(hasattr(sightline, name) for name in sightline.__all__)
+    assert set(sightline.__all__) <= set(dir(sightline))
+
+
+def test_type_checkers_and_the_interpreter_take_each_name_from_the_same_module():
+    tree = ast.parse(Path(sightline.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    assert ast.unparse(block.test) == "TYPE_CHECKING"
+    typed = {
+        alias.name: line.module
+        for line in block.body
+        if isinstance(line, ast.ImportFrom)
+        for alias in line.names
     }
-    assert set(sightline.__all__) == there | {"__version__"}
+    assert typed == sightline._HOME_OF
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'evaluat'"):
+        _ = sightline.evaluat
 
 
 def test_no_public_name_hides_a_module():
@@ -50,9 +69,10 @@ def test_every_public_name_says_what_it_is(name):
 
 
 def test_every_error_is_a_sightline_error():
+    public = [getattr(sightline, name) for name in sightline.__all__]
     errors = [
         value
-        for value in vars(sightline).values()
+        for value in public
         if inspect.isclass(value)
         and issubclass(value, Exception)
         and not issubclass(value, Warning)
@@ -61,14 +81,32 @@ def test_every_error_is_a_sightline_error():
     assert all(issubclass(error, sightline.SightlineError) for error in errors)
 
 
-def test_importing_sightline_imports_none_of_the_heavy_libraries():
+def modules_loaded_by(statement):
     code = (
-        "import sys, sightline; print(' '.join({m.split('.')[0] for m in sys.modules}))"
+        f"import sys; before = set(sys.modules); {statement}; "
+        "print(' '.join(sorted(set(sys.modules) - before)))"
     )
-    ran = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    loaded = set(ran.stdout.split())
-    assert "numpy" in loaded
-    assert not loaded & set(HEAVY)
-    assert ran.stderr == ""
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("statement", ["import sightline", "import sightline.data"])
+def test_importing_sightline_loads_few_modules_and_of_third_parties_numpy_alone(
+    statement,
+):
+    loaded = modules_loaded_by(statement)
+    ours = [name for name in loaded if name.split(".")[0] == "sightline"]
+    assert 0 < len(ours) <= MOST_MODULES
+    others = {name.split(".")[0] for name in loaded} - {"sightline"}
+    assert others - set(sys.stdlib_module_names) <= {"numpy"}
+
+
+def test_a_stream_needs_none_of_the_heavy_libraries():
+    loaded = modules_loaded_by("import sightline; sightline.ResidualStream")
+    libraries = {name.split(".")[0] for name in loaded}
+    assert "numpy" in libraries
+    assert not libraries & HEAVY
+    assert sum(name.split(".")[0] == "sightline" for name in loaded) <= MOST_MODULES

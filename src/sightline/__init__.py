@@ -1,4 +1,15 @@
-"""Sightline: what an anomaly detector can see, before any alarm rule is chosen."""
+"""Sightline: what an anomaly detector can see, before any alarm rule is chosen.
+
+The public names are those of `__all__`. The path of most users::
+
+    stream = sightline.ResidualStream(train, test, labels)   # or read_stream(path)
+    evaluation = sightline.evaluate(stream)
+    sightline.write_results([evaluation], "result")
+    sightline.write_report("result", "report.html")
+
+Residuals of a detector of this package come from `open_testbed`, `make_detector` and
+`export_stream`; `run_study` does all of it for several detectors, testbeds and seeds.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -99,84 +110,42 @@ __all__ = [
     "write_up",
 ]
 
-# Where each public name lives; it is imported when it is first asked for, so that
-# `import sightline` takes a fraction of a second.
+# Where each public name lives. It is imported on first use, so that `import sightline`
+# loads none of the rooms.
 _HOMES = {
-    "sightline.cluster": ("on_cluster",),
-    "sightline.comparison.compare": (
-        "Comparison",
-        "compare",
-    ),
-    "sightline.data.recording": (
-        "Recording",
-        "Tag",
-    ),
-    "sightline.data.segments": (
-        "Attack",
-        "Segment",
-    ),
-    "sightline.data.stream": ("ResidualStream",),
-    "sightline.detectors": (
-        "Detector",
-        "Residuals",
-        "check_detector",
-        "list_detectors",
-        "load_detector",
-        "make_detector",
-    ),
-    "sightline.energy.energy": (
-        "contributions",
-        "energy_trace",
-    ),
-    "sightline.energy.reference": (
-        "Reference",
-        "fit_reference",
-    ),
-    "sightline.errors": (
-        "FileError",
-        "MissingExtraError",
-        "SightlineError",
-        "StreamError",
-        "TrainingError",
-        "UndefinedMetricWarning",
-    ),
-    "sightline.evaluation.pipeline": ("evaluate",),
-    "sightline.evaluation.result": ("Evaluation",),
-    "sightline.export": ("export_stream",),
-    "sightline.facts.audit": ("inspect_testbed",),
-    "sightline.paper": ("write_up",),
-    "sightline.progress": (
-        "Step",
-        "StepKind",
-        "progress_bar",
-    ),
-    "sightline.report": ("write_report",),
-    "sightline.rules.quantile": ("QuantileRule",),
-    "sightline.storage": (
-        "read_evaluation",
-        "read_results",
-        "read_stream",
-        "read_tables",
-        "write_results",
-        "write_stream",
-    ),
-    "sightline.study": (
-        "StudyPlan",
-        "plan_of",
-        "read_plan",
-        "run_study",
-    ),
-    "sightline.testbeds": (
-        "Testbed",
-        "list_testbeds",
-        "open_testbed",
-    ),
+    "cluster": "on_cluster",
+    "comparison.compare": "Comparison compare",
+    "data.recording": "Recording Tag",
+    "data.segments": "Attack Segment",
+    "data.stream": "ResidualStream",
+    "detectors": "Detector Residuals check_detector list_detectors load_detector "
+    "make_detector",
+    "energy.energy": "contributions energy_trace",
+    "energy.reference": "Reference fit_reference",
+    "errors": "FileError MissingExtraError SightlineError StreamError TrainingError "
+    "UndefinedMetricWarning",
+    "evaluation.pipeline": "evaluate",
+    "evaluation.result": "Evaluation",
+    "export": "export_stream",
+    "facts.audit": "inspect_testbed",
+    "paper": "write_up",
+    "progress": "Step StepKind progress_bar",
+    "report": "write_report",
+    "rules.quantile": "QuantileRule",
+    "storage": "read_evaluation read_results read_stream read_tables write_results "
+    "write_stream",
+    "study": "StudyPlan plan_of read_plan run_study",
+    "testbeds": "Testbed list_testbeds open_testbed",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {
+    name: f"sightline.{home}"
+    for home, names in _HOMES.items()
+    for name in names.split()
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its home."""
+    """Return a public name, imported from the module that defines it."""
     if name not in _HOME_OF:
         raise AttributeError(f"module 'sightline' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)
@@ -185,5 +154,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, for completion."""
+    """Return the public names too, for completion in a shell."""
     return sorted({*globals(), *__all__})
