@@ -1,6 +1,7 @@
 """Counts, shares, durations and lists of names in words: one of each."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 UNKNOWN = "\N{EN DASH}"
 
@@ -104,3 +105,20 @@ def names(items: Sequence[object], most: int | None = None) -> str:
     if most is not None and len(words) > most:
         words = [*words[:most], f"{len(words) - most:,} more"]
     return " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """Return the choice that a misspelt word is near to, else all choices.
+
+    Examples
+    --------
+    >>> did_you_mean("hold", ["hold_s", "step_s"])
+    "did you mean 'hold_s'?"
+    >>> did_you_mean("colour", ["hold_s", "step_s"])
+    'use hold_s or step_s.'
+    """
+    choices = [str(choice) for choice in choices]
+    near = difflib.get_close_matches(word, choices, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"use {names(choices).replace(' and ', ' or ')}."

@@ -21,7 +21,7 @@ from sightline.data.downsampling import (
     without_attacks,
     without_shared_time,
 )
-from sightline.data.timestamps import seconds
+from sightline.data.recording import seconds
 
 TAGS = (Tag(name="LIT101"), Tag(name="P101", role="actuator"))
 SAMPLINGS = ("median", "stride", "first", "last", "by-role")

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from sightline import Recording, StreamError, Tag
+from sightline.data.recording import Role
 
 TAGS = (Tag(name="LIT101"), Tag(name="P101", role="actuator"))
 VALUES = np.arange(10.0).reshape(5, 2)
@@ -53,3 +54,9 @@ def test_time_that_stands_still_has_no_step():
 def test_what_makes_no_recording_is_refused(change, sentence):
     with pytest.raises(StreamError, match=sentence):
         Recording(**({"values": VALUES, "tags": TAGS} | change))
+
+
+def test_a_role_is_one_of_a_few_words():
+    assert Tag(name="P101", role="actuator").role is Role.ACTUATOR
+    with pytest.raises(StreamError, match="did you mean 'sensor'"):
+        Tag(name="P101", role="senser")

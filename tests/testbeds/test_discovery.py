@@ -15,6 +15,7 @@ from testbed_files import (
 
 import sightline
 from sightline.errors import SightlineError, StreamError
+from sightline.progress import Step, StepKind
 from sightline.testbeds import READERS
 from sightline.testbeds.discovery import (
     SourceFile,
@@ -228,8 +229,11 @@ def test_without_the_excel_library_one_is_told_what_to_install(tmp_path, monkeyp
 
 def test_progress_is_told_for_each_file(tmp_path):
     told = []
-    opened("swat", swat(tmp_path), progress=lambda *what: told.append(what))
-    assert told == [("Reading Normal_v0", 0, 2), ("Reading Attack_v0", 1, 2)]
+    opened("swat", swat(tmp_path), progress=told.append)
+    assert told == [
+        Step(StepKind.READING, 0, 2, "Normal_v0"),
+        Step(StepKind.READING, 1, 2, "Attack_v0"),
+    ]
 
 
 def test_a_name_may_be_written_in_capitals(tmp_path):

@@ -717,6 +717,12 @@ def test_a_line_with_too_many_cells_is_refused(tmp_path):
     assert "line 2 has more cells" in refusal(plant(tmp_path / "mine", tags=tags))
 
 
+def test_a_misspelt_role_is_refused_with_the_nearest(tmp_path):
+    tags = f"tag,role\n{CHANNELS[0]},senser\n"
+    with pytest.raises(FileError, match="'senser' .* did you mean 'sensor'"):
+        open_testbed(plant(tmp_path / "mine", tags=tags))
+
+
 def test_roles_may_be_written_in_capitals(tmp_path):
     found = open_testbed(
         plant(tmp_path / "mine", tags=f"tag,role\n{CHANNELS[0]},Ignore\n")

@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Ints, Labels
-from sightline.data.recording import Recording
+from sightline.data.recording import Recording, Role, seconds
 from sightline.data.segments import Attack, breaks_kept
-from sightline.data.timestamps import seconds
 from sightline.errors import StreamError
 
 Sampling = Literal["median", "stride", "first", "last", "by-role"]
@@ -352,7 +351,7 @@ def _sampled(
         return last
     columns = np.arange(values.shape[1])
     if sampling == "by-role":
-        columns = np.flatnonzero([tag.role == "sensor" for tag in recording.tags])
+        columns = np.flatnonzero([tag.role is Role.SENSOR for tag in recording.tags])
     for first in range(0, len(starts), _BLOCKS_AT_ONCE):
         rows = slice(first, first + _BLOCKS_AT_ONCE)
         blocks = values[starts[rows, None] + np.arange(every)][:, :, columns]

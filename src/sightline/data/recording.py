@@ -1,6 +1,8 @@
 """A recording: what a plant measured in one run, with what is known about it."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -18,16 +20,67 @@ from sightline.data.arrays import (
 )
 from sightline.data.segments import Attack, breaks_from_time, check_breaks
 from sightline.errors import StreamError
+from sightline.text import did_you_mean
+
+
+class Role(StrEnum):
+    """What a channel is to the process; a value is what `tags.csv` says.
+
+    A member is a string and shows as one, so ``tag.role == "sensor"`` holds.
+    """
+
+    SENSOR = "sensor"
+    ACTUATOR = "actuator"
+    SETPOINT = "setpoint"
+    FEEDBACK = "feedback"
+    LIMIT = "limit"
+    SIGNAL = "signal"
+    OTHER = "other"
+
+    # Saved training runs are recognised by the text of their tags.
+    __repr__ = str.__repr__
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tag:
-    """One channel of a plant: its name and its part in the process."""
+    """One channel of a plant: its name and its part in the process.
+
+    Parameters
+    ----------
+    name : str
+        The plant's own name of the channel, such as ``"LIT101"``.
+    role : Role
+        Also as text, such as ``"actuator"``.
+    stage : str, optional
+        The part of the plant it belongs to.
+    unit : str, optional
+        The unit of its values.
+
+    Raises
+    ------
+    StreamError
+        If the role is unknown.
+
+    Examples
+    --------
+    >>> Tag(name="P101", role="actuator")
+    Tag(name='P101', role='actuator', stage=None, unit=None)
+    """
 
     name: str
-    role: str = "sensor"
+    role: Role = Role.SENSOR
     stage: str | None = None
     unit: str | None = None
+
+    def __post_init__(self) -> None:
+        """Take a role that is given as text."""
+        try:
+            object.__setattr__(self, "role", Role(self.role))
+        except ValueError:
+            raise StreamError(
+                f"tag {self.name!r}: role {self.role!r} is unknown; "
+                f"{did_you_mean(self.role, Role)}"
+            ) from None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,3 +182,25 @@ def resolve_breaks(
     if time is not None:
         return breaks_from_time(time)
     return np.zeros(1, np.int64)
+
+
+def seconds(stamp: str) -> float:
+    """Return an ISO time stamp as seconds since 1970 on the plant's own clock.
+
+    Examples
+    --------
+    >>> seconds("1970-01-02 00:00:01")
+    86401.0
+    """
+    return datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()
+
+
+def stamp(at: float) -> str:
+    """Return seconds since 1970 as a readable time stamp, to the second.
+
+    Examples
+    --------
+    >>> stamp(86401.0)
+    '1970-01-02 00:00:01'
+    """
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.downsampling import rows_of
-from sightline.data.recording import Recording, Tag
+from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import Attack
 from sightline.detectors.base import Detector, LearnedDetector, Residuals
 from sightline.errors import FileError, SightlineError
@@ -113,8 +113,8 @@ def made_up_recording(seed: int = 0) -> Recording:
         pump = np.where(phase < 0.5, 2.0, 1.0) if stage < 3 else np.ones(len(step))
         columns += [level, pump]
         tags += [
-            Tag(name=f"LIT{stage}01", role="sensor", stage=str(stage)),
-            Tag(name=f"P{stage}01", role="actuator", stage=str(stage)),
+            Tag(name=f"LIT{stage}01", role=Role.SENSOR, stage=str(stage)),
+            Tag(name=f"P{stage}01", role=Role.ACTUATOR, stage=str(stage)),
         ]
     return Recording(
         values=np.column_stack(columns), tags=tuple(tags), time=time, source="made up"

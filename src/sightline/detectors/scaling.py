@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats
+from sightline.data.filling import forward_fill
 
 # What is done to a channel that never changes in train, so that it has no range:
 # "unit": its one value is taken off; "ratio": divided by it (all-zero channels stay);
@@ -76,16 +77,9 @@ def fill_missing(
     n_missing = int(is_missing.sum())
     if not n_missing:
         return values, 0
-    filled = values.copy()
-    rows = np.arange(len(values))
-    run = breaks[np.searchsorted(breaks, rows, side="right") - 1]
-    for column in np.flatnonzero(is_missing.any(axis=0)):
-        missing = is_missing[:, column]
-        last = np.maximum.accumulate(np.where(missing, -1, rows))
-        is_held = last >= run
-        filled[:, column] = np.where(
-            is_held, values[np.maximum(last, 0), column], instead[column]
-        )
+    filled, _ = forward_fill(values, breaks, is_missing=is_missing)
+    without = ~np.isfinite(filled)
+    filled[without] = np.broadcast_to(instead, filled.shape)[without]
     return filled, n_missing
 
 

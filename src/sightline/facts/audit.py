@@ -8,9 +8,8 @@ from typing import Literal
 import numpy as np
 
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
-from sightline.data.recording import Recording, step_from
+from sightline.data.recording import Recording, stamp, step_from
 from sightline.data.segments import breaks_from_time, segments_of
-from sightline.data.timestamps import stamp
 from sightline.facts.leaks import shared_stretches
 from sightline.progress import Progress
 from sightline.testbeds import reader_of

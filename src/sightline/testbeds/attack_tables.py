@@ -9,8 +9,8 @@ from importlib.resources import files
 import numpy as np
 
 from sightline.data.arrays import ATTACK, Bools, Floats, Labels
+from sightline.data.recording import seconds
 from sightline.data.segments import Attack
-from sightline.data.timestamps import seconds
 
 Span = tuple[float, float]
 

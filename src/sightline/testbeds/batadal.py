@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.data.arrays import ATTACK, IGNORED, Floats, Labels
-from sightline.data.recording import Recording, Tag
+from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError
 from sightline.testbeds.attack_tables import attack_table, attacks_at, labels_of
@@ -22,7 +22,7 @@ _UNITS = {"L": "m", "F": "l/s", "P": "m", "S": None}
 TAGS = tuple(
     Tag(
         name=name,
-        role="actuator" if name.startswith("S_") else "sensor",
+        role=Role.ACTUATOR if name.startswith("S_") else Role.SENSOR,
         unit=_UNITS[name[0]],
     )
     for name in CHANNELS

@@ -12,7 +12,7 @@ import numpy as np
 
 from sightline.data.arrays import ATTACK, Floats, Labels
 from sightline.data.downsampling import without_attacks
-from sightline.data.recording import Recording, Tag
+from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import Attack, Segment, segments_of
 from sightline.errors import FileError
 from sightline.testbeds.attack_tables import (
@@ -82,7 +82,7 @@ def _count(text: str) -> int | None:
 def tags_of(release: str) -> tuple[Tag, ...]:
     """Return the tags of a release in the order of its files."""
     return tuple(
-        Tag(name=row["tag"], role=row["role"], stage=row["stage"])
+        Tag(name=row["tag"], role=Role(row["role"]), stage=row["stage"])
         for row in _facts("hai_tags.csv")
         if row["release"] == release
     )

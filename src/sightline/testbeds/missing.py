@@ -5,47 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
+from sightline.data.filling import forward_fill
 from sightline.testbeds.base import listed
 
 # How long a reading is taken to stand when no other follows it.
 HOLD_S = 60.0
-
-
-def held(
-    values: Floats, breaks: Ints, most_rows: float, *, clock: Floats | None = None
-) -> tuple[Floats, Ints]:
-    """Return values with nan replaced by the last number, at most so many rows on.
-
-    Rows are counted by `clock` where they are not evenly spaced in time. Nothing is
-    held across a break, and nothing is taken from later rows. Also returns how many
-    cells of each channel were held.
-
-    Examples
-    --------
-    >>> values = np.array([[np.nan], [1.0], [np.nan], [np.nan], [2.0]])
-    >>> filled, counts = held(values, np.array([0]), most_rows=1)
-    >>> filled.ravel(), counts
-    (array([nan,  1.,  1., nan,  2.]), array([1]))
-    """
-    counts = np.zeros(values.shape[1], np.int64)
-    is_missing = np.isnan(values)
-    holed = np.flatnonzero(is_missing.any(axis=0))
-    if not len(holed):
-        return values, counts
-    filled = values.copy()
-    rows = np.arange(len(values))
-    clock = rows.astype(np.float64) if clock is None else clock
-    run_start = breaks[np.searchsorted(breaks, rows, side="right") - 1]
-    for k in holed:
-        last_known = np.maximum.accumulate(np.where(is_missing[:, k], -1, rows))
-        is_held = (
-            is_missing[:, k]
-            & (last_known >= run_start)
-            & (clock - clock[last_known] <= most_rows + 1e-6)
-        )
-        filled[is_held, k] = values[last_known[is_held], k]
-        counts[k] = is_held.sum()
-    return filled, counts
 
 
 def hold(
@@ -60,7 +24,9 @@ def hold(
 ) -> tuple[Floats, list[str]]:
     """Return values held for up to `hold_s` seconds, and sentences on what was."""
     clock = None if time is None else time / step_s
-    filled, counts = held(values, breaks, hold_s / step_s, clock=clock)
+    filled, counts = forward_fill(
+        values, breaks, most_rows=hold_s / step_s, clock=clock
+    )
     told = []
     if counts.any():
         told.append(

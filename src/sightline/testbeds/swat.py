@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Labels
-from sightline.data.recording import Recording, Tag
+from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError
 from sightline.testbeds.attack_tables import (
@@ -32,7 +32,11 @@ STAGES = {
 }
 _IS_SENSOR = re.compile(r"(AIT|FIT|LIT|PIT|DPIT)\d")
 TAGS = tuple(
-    Tag(name=name, role="sensor" if _IS_SENSOR.match(name) else "actuator", stage=stage)
+    Tag(
+        name=name,
+        role=Role.SENSOR if _IS_SENSOR.match(name) else Role.ACTUATOR,
+        stage=stage,
+    )
     for stage, names in STAGES.items()
     for name in names.split()
 )

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Labels
-from sightline.data.recording import Recording, Tag
+from sightline.data.recording import Recording, Role, Tag, seconds
 from sightline.data.segments import Attack, breaks_from_time
-from sightline.data.timestamps import seconds
 from sightline.errors import FileError
 from sightline.testbeds.attack_tables import (
     attack_table,
@@ -72,13 +71,13 @@ _ACTUATORS = {
 _MEASURES = re.compile(r"AIT|FIT|LT_|PIT|FQ|FIC|LEAK|TOTAL|SPEED|PIC_003_(CO|PV)")
 
 
-def _role(name: str) -> str:
+def _role(name: str) -> Role:
     """Return sensor (67), actuator (26), or what never varies in normal data (30)."""
     if name in _ACTUATORS:
-        return "actuator"
+        return Role.ACTUATOR
     if _MEASURES.search(name) or name in _each("2_MCV_{}_CO"):
-        return "sensor"
-    return "setpoint" if name == "2_PIC_003_SP" else "other"
+        return Role.SENSOR
+    return Role.SETPOINT if name == "2_PIC_003_SP" else Role.OTHER
 
 
 def _stage(name: str) -> str:

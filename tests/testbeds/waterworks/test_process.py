@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sightline.progress import Step, StepKind
 from sightline.testbeds.waterworks import Drift, Scenario, Simulation, simulate
 from sightline.testbeds.waterworks.drift import conditions_of
 from sightline.testbeds.waterworks.plant import (
@@ -195,10 +196,10 @@ def test_progress_is_told_up_to_the_end():
         days_train=0.1,
         days_test=0.1,
         scenario=Scenario(),
-        progress=lambda *news: told.append(news),
+        progress=told.append,
     )
-    assert ("train", 8640, 8640) in told
-    assert told[-1] == ("test", 8640, 8640)
+    assert Step(StepKind.SIMULATING, 8640, 8640, "train") in told
+    assert told[-1] == Step(StepKind.SIMULATING, 8640, 8640, "test")
 
 
 def test_recordings_follow_one_another_in_time(quick):

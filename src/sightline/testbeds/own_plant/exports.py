@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints, Labels
-from sightline.data.timestamps import stamp
+from sightline.data.recording import stamp
 from sightline.errors import FileError
 from sightline.testbeds.base import listed
 from sightline.testbeds.missing import HOLD_S

@@ -11,9 +11,8 @@ import numpy as np
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Labels
 from sightline.data.downsampling import without_attacks
-from sightline.data.recording import Recording, Tag
+from sightline.data.recording import Recording, Role, Tag, stamp
 from sightline.data.segments import Attack
-from sightline.data.timestamps import stamp
 from sightline.errors import FileError, naming
 from sightline.files import reading
 from sightline.testbeds.attack_tables import rows_within
@@ -21,6 +20,7 @@ from sightline.testbeds.base import Testbed, listed
 from sightline.testbeds.own_plant.clock import check_zone, seconds_from
 from sightline.testbeds.own_plant.exports import PlantSettings, Readings
 from sightline.testbeds.own_plant.readings import in_order_of, read_readings
+from sightline.text import did_you_mean
 
 _SUFFIXES = (".parquet", ".csv")
 _IGNORE = "ignore"
@@ -185,7 +185,13 @@ def _told_tags(path: Path) -> dict[str, dict[str, str]]:
     for row in _rows(path, ["tag"]):
         if row["tag"] in told:
             raise FileError(f"{path}: names {row['tag']!r} twice: keep one line.")
-        told[row["tag"]] = row | {"role": row.get("role", "").lower()}
+        role = row.get("role", "").lower()
+        if role not in ("", _IGNORE, *Role):
+            raise FileError(
+                f"{path}: role {role!r} of tag {row['tag']!r} is unknown; "
+                f"{did_you_mean(role, [*Role, _IGNORE])}"
+            )
+        told[row["tag"]] = row | {"role": role}
     return told
 
 
@@ -208,7 +214,7 @@ def _tags(
     return tuple(
         Tag(
             name=name,
-            role=row.get("role") or "sensor",
+            role=Role(row.get("role") or Role.SENSOR),
             stage=row.get("stage") or None,
             unit=row.get("unit") or None,
         )

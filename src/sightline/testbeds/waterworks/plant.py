@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Floats
-from sightline.data.recording import Tag
+from sightline.data.recording import Role, Tag
 
 # A column, a tank, a place in an array: Python's integer or numpy's.
 Index = int | np.integer[Any]
@@ -90,8 +90,8 @@ def _tag(name: str) -> Tag:
     stage = f"P{name[-3]}"
     if name in INSTRUMENTS:
         unit = INSTRUMENTS[name].unit
-        return Tag(name=name, role="sensor", stage=stage, unit=unit)
-    return Tag(name=name, role="actuator", stage=stage, unit="state")
+        return Tag(name=name, role=Role.SENSOR, stage=stage, unit=unit)
+    return Tag(name=name, role=Role.ACTUATOR, stage=stage, unit="state")
 
 
 TAGS = tuple(_tag(name) for name in TAG_NAMES)

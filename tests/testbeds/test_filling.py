@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.testbeds.missing import HOLD_S, held, hold
+from sightline.data.filling import forward_fill
+from sightline.testbeds.missing import HOLD_S, hold
 
 NAN = np.nan
 CHANNELS = ("LIT101", "P101")
@@ -32,15 +33,26 @@ def column(*values):
     ],
 )
 def test_values_are_held_as_worked_by_hand(values, breaks, most_rows, expected, count):
-    filled, counts = held(column(*values), np.array(breaks), most_rows)
+    filled, counts = forward_fill(
+        column(*values), np.array(breaks), most_rows=most_rows
+    )
     np.testing.assert_array_equal(filled, column(*expected))
     assert counts.tolist() == [count]
 
 
 def test_the_given_values_are_left_as_they_are():
     values = column(1, NAN)
-    held(values, np.array([0]), 5)
+    forward_fill(values, np.array([0]), most_rows=5)
     assert np.isnan(values[1, 0])
+
+
+def test_what_is_missing_may_be_said():
+    values = column(1, np.inf, 3)
+    filled, counts = forward_fill(
+        values, np.array([0]), is_missing=~np.isfinite(values)
+    )
+    assert filled.ravel().tolist() == [1, 1, 3]
+    assert counts.tolist() == [1]
 
 
 @st.composite
@@ -59,7 +71,7 @@ def holed(draw):
 @given(holed())
 def test_a_held_value_is_the_last_of_its_tag_within_the_limit_and_the_run(drawn):
     values, breaks, most_rows = drawn
-    filled, _ = held(values, breaks, most_rows)
+    filled, _ = forward_fill(values, breaks, most_rows=most_rows)
     for (row, k), value in np.ndenumerate(filled):
         run = breaks[breaks <= row].max()
         earlier = [r for r in range(run, row + 1) if not np.isnan(values[r, k])]
@@ -73,7 +85,7 @@ def test_a_held_value_is_the_last_of_its_tag_within_the_limit_and_the_run(drawn)
 @given(holed())
 def test_what_was_read_stays_and_counts_are_the_cells_that_changed(drawn):
     values, breaks, most_rows = drawn
-    filled, counts = held(values, breaks, most_rows)
+    filled, counts = forward_fill(values, breaks, most_rows=most_rows)
     is_read = ~np.isnan(values)
     np.testing.assert_array_equal(filled[is_read], values[is_read])
     assert counts.tolist() == (np.isnan(values) & ~np.isnan(filled)).sum(0).tolist()
@@ -84,8 +96,8 @@ def test_what_was_read_stays_and_counts_are_the_cells_that_changed(drawn):
 def test_later_rows_change_nothing_before_them(drawn, cut):
     values, breaks, most_rows = drawn
     cut = min(cut + 1, len(values))
-    whole, _ = held(values, breaks, most_rows)
-    part, _ = held(values[:cut], breaks[breaks < cut], most_rows)
+    whole, _ = forward_fill(values, breaks, most_rows=most_rows)
+    part, _ = forward_fill(values[:cut], breaks[breaks < cut], most_rows=most_rows)
     np.testing.assert_array_equal(part, whole[:cut])
 
 
@@ -93,8 +105,8 @@ def test_later_rows_change_nothing_before_them(drawn, cut):
 @given(holed())
 def test_to_hold_twice_as_long_keeps_what_was_held(drawn):
     values, breaks, most_rows = drawn
-    short, _ = held(values, breaks, most_rows)
-    long, _ = held(values, breaks, 2 * most_rows + 1)
+    short, _ = forward_fill(values, breaks, most_rows=most_rows)
+    long, _ = forward_fill(values, breaks, most_rows=2 * most_rows + 1)
     is_known = ~np.isnan(short)
     np.testing.assert_array_equal(long[is_known], short[is_known])
 
