@@ -719,7 +719,7 @@ def test_a_line_with_too_many_cells_is_refused(tmp_path):
 
 def test_a_misspelt_role_is_refused_with_the_nearest(tmp_path):
     tags = f"tag,role\n{CHANNELS[0]},senser\n"
-    with pytest.raises(FileError, match="'senser' .* did you mean 'sensor'"):
+    with pytest.raises(FileError, match=r"'senser' .* did you mean 'sensor'"):
         open_testbed(plant(tmp_path / "mine", tags=tags))
 
 
