@@ -11,7 +11,7 @@ from sightline.cli.app import app
 from sightline.comparison.compare import compare
 from sightline.paper import figures
 from sightline.paper.study import Study
-from sightline.report.plotting.paper_style import drawable, styled
+from sightline.report.plotting.print_style import drawable, styled
 
 
 def many(make_result, n_detectors=9):

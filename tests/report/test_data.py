@@ -23,7 +23,7 @@ from sightline.report.curves import (
 )
 from sightline.report.entries import Entry, attack_keys, entries_of, found
 from sightline.report.false_alarms import after_attacks, false_alarms
-from sightline.report.formatting import VERDICTS, duration
+from sightline.report.formatting import VERDICTS
 from sightline.report.overview import first_check, glance, headline, paper_table
 from sightline.report.side_by_side import agreement, matrix, transfer
 from sightline.report.stability import drift_figure, quantile_figure, spread_figure
@@ -35,6 +35,7 @@ from sightline.report.time_axis import (
     started,
 )
 from sightline.storage.results import extreme_rows
+from sightline.text import duration
 
 
 def entry_of(entries, detector, testbed="works"):

@@ -4,12 +4,11 @@ import warnings
 from dataclasses import replace
 from itertools import pairwise
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from sightline.report.plotting.print_style import DASHES, LINES, STYLE
+from sightline.report.plotting.print_style import COLOURS, DASHES, styled
 from sightline.report.plotting.report_figures import FIGURES, write_figures
 
 SMALLEST = 7.0
@@ -40,7 +39,7 @@ def long_named(entries):
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("is_long", [False, True])
 def test_every_text_is_large_enough_and_stays_inside(works, name, is_long):
-    with mpl.rc_context(STYLE):
+    with styled():
         figure = FIGURES[name](long_named(works) if is_long else works)
         figure.draw_without_rendering()
         width, height = figure.bbox.width, figure.bbox.height
@@ -63,7 +62,7 @@ def test_every_text_is_large_enough_and_stays_inside(works, name, is_long):
 
 
 def test_names_of_detectors_do_not_run_into_each_other(works):
-    with mpl.rc_context(STYLE):
+    with styled():
         for entries in (works, long_named(works)):
             figure = FIGURES["attacks-by-detectors"](entries)
             figure.draw_without_rendering()
@@ -74,7 +73,7 @@ def test_names_of_detectors_do_not_run_into_each_other(works):
 
 
 def test_lines_are_told_apart_longer_than_colours_last():
-    assert np.gcd(len(LINES), len(DASHES)) == 1
+    assert np.gcd(len(COLOURS), len(DASHES)) == 1
 
 
 def test_panels_share_one_time_axis(works):
@@ -82,7 +81,7 @@ def test_panels_share_one_time_axis(works):
     time = first.traces["test_time"]
     late = replace(first.results[0], traces=first.traces | {"test_time": time + 3600})
     stepped = {k: v for k, v in first.traces.items() if k != "test_time"}
-    with mpl.rc_context(STYLE):
+    with styled():
         figure = FIGURES["energy-through-time"](
             [first, replace(first, results=(late,))]
         )

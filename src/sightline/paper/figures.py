@@ -10,7 +10,7 @@ import numpy as np
 from sightline.comparison.compare import Comparison
 from sightline.paper.cross_tables import Rho, agreement_of, by_space
 from sightline.paper.study import Pair, Spread, Study
-from sightline.report.plotting.paper_style import (
+from sightline.report.plotting.print_style import (
     ONE_COLUMN,
     TWO_COLUMNS,
     colour,

@@ -8,8 +8,9 @@ import numpy as np
 from sightline.metrics.segment import SegmentRow
 from sightline.report.array_encoding import packed, quantised
 from sightline.report.entries import Entry, attack_keys, is_found
-from sightline.report.formatting import RUNGS, delay, number, share, span, verdict_of
+from sightline.report.formatting import RUNGS, delay, verdict_of
 from sightline.report.time_axis import clock_kinds, started
+from sightline.text import number, row_span, share
 
 # Signals drawn one below the other; more would not be looked at.
 MOST_SIGNALS = 5
@@ -48,7 +49,7 @@ def _row(
         "start": segment.start,
         "started": started(entry, segment.start, kind),
         "rows": segment.length,
-        "lasted": span(segment.length, step),
+        "lasted": row_span(segment.length, step),
         "verdict": style.word,
         "symbol": style.symbol,
         "coverage": segment.coverage,

@@ -8,8 +8,8 @@ from sightline.data.arrays import NORMAL, Ints
 from sightline.evaluation.chart_data import OWN, P99
 from sightline.metrics.probe import AlarmMetrics
 from sightline.report.entries import Entry
-from sightline.report.formatting import number, share
 from sightline.report.time_axis import FIRST_DATE
+from sightline.text import number, share
 
 MOST_CHANNELS = 12
 # So many tags are named in the one sentence, unless fewer make up this share.

@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass
 
-NOT_KNOWN = "\N{EN DASH}"
+from sightline.text import UNKNOWN, row_span
+
 DAGGER = "\N{DAGGER}"
 
 
@@ -135,90 +136,14 @@ def verdict_of(word: str | None) -> VerdictStyle:
     return VERDICTS.get(word or "not-diagnosed", VERDICTS["not-diagnosed"])
 
 
-def share(value: float | None, digits: int = 0) -> str:
-    """Return a share in per cent.
-
-    Examples
-    --------
-    >>> share(0.624), share(0.004), share(None) == NOT_KNOWN
-    ('62%', '<1%', True)
-    """
-    if value is None:
-        return NOT_KNOWN
-    if digits == 0 and 0 < value < 0.005:
-        return "<1%"
-    return f"{value:.{digits}%}"
-
-
 def score(value: float | None) -> str:
     """Return a figure between 0 and 1 as papers print it."""
-    return NOT_KNOWN if value is None else f"{value:.3f}".replace("-", "\u2212")
-
-
-def number(value: float | None) -> str:
-    """Return a number of any size with three figures.
-
-    Examples
-    --------
-    >>> number(0.01234), number(1234.5), number(2.5e7)
-    ('0.0123', '1,234', '2.5\u00d710\u2077')
-    """
-    if value is None:
-        return NOT_KNOWN
-    size = abs(value)
-    if size >= 1e6 or 0 < size < 1e-3:
-        mantissa, power = f"{value:.1e}".split("e")
-        text = f"{mantissa}\u00d710{raised(int(power))}"
-    elif size >= 1000:
-        text = f"{value:,.0f}"
-    else:
-        text = f"{value:.3g}"
-    return text.replace("-", "\u2212")
-
-
-_RAISED = str.maketrans(
-    "-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
-)
-
-
-def raised(power: int) -> str:
-    """Return a whole number as an exponent."""
-    return str(power).translate(_RAISED)
-
-
-def duration(seconds: float | None) -> str:
-    """Return a time span in the unit one would say it in.
-
-    Examples
-    --------
-    >>> duration(42), duration(600), duration(9000), duration(400_000)
-    ('42 s', '10 min', '2.5 h', '4.6 days')
-    >>> duration(0.4), duration(1.5)
-    ('0.4 s', '1.5 s')
-    """
-    if seconds is None:
-        return NOT_KNOWN
-    if seconds < 10:
-        return f"{number(seconds)} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 172_800:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 86_400:.1f} days"
-
-
-def span(rows: float | None, step_s: float | None) -> str:
-    """Return a number of rows as time where the step is known."""
-    if rows is None:
-        return NOT_KNOWN
-    return f"{rows:,.0f} rows" if step_s is None else duration(rows * step_s)
+    return UNKNOWN if value is None else f"{value:.3f}".replace("-", "\u2212")
 
 
 def delay(rows: float | None, step_s: float | None) -> str:
     """Return how long after an attack's start something came."""
-    return "at once" if rows == 0 else span(rows, step_s)
+    return "at once" if rows == 0 else row_span(rows, step_s)
 
 
 def on_testbed(name: str) -> str:
@@ -249,7 +174,7 @@ def short(text: str, most: int = 40) -> str:
 def per_day(value: float | None) -> str:
     """Return a rate a day."""
     if value is None:
-        return NOT_KNOWN
+        return UNKNOWN
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 

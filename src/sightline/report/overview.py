@@ -20,16 +20,14 @@ from sightline.report.entries import (
 )
 from sightline.report.formatting import (
     DAGGER,
-    NOT_KNOWN,
     delay,
-    number,
     on_testbed,
     per_day,
     score,
-    share,
     verdict_of,
 )
 from sightline.storage import Result
+from sightline.text import UNKNOWN, number, share
 
 RULES = {OWN: "own rule", P99: "p99 rule"}
 # So many are named in a headline.
@@ -76,7 +74,7 @@ def _rule(entry: Entry, rule: str, alarms: AlarmMetrics) -> dict[str, Any]:
         "rule": RULES[rule],
         "found": k if n else None,
         "n_attacks": n,
-        "found_text": f"{k} of {n}" if n else NOT_KNOWN,
+        "found_text": f"{k} of {n}" if n else UNKNOWN,
         "interval": f"{share(low / n)} to {share(high / n)}" if n else "",
         "share": k / n if n else 0.0,
         "low": low / n if n else 0.0,

@@ -5,7 +5,7 @@ from typing import Any
 
 from sightline._version import __version__
 from sightline.report.entries import Entry
-from sightline.report.formatting import duration, share
+from sightline.text import duration, share
 
 CITATION = (
     "P. Shi, J. Xiang, X. Zhang, C. Fu. What the Detector Can See: Evaluating CPS "

@@ -14,7 +14,8 @@ from sightline.comparison.compare import (
 )
 from sightline.metrics.correlation import rank_correlation
 from sightline.report.entries import Entry, attack_keys
-from sightline.report.formatting import NOT_KNOWN, score, verdict_of
+from sightline.report.formatting import score, verdict_of
+from sightline.text import UNKNOWN
 
 FIGURES = {
     "roc_auc": "ROC-AUC",
@@ -107,7 +108,7 @@ def transfer(entries: Sequence[Entry]) -> list[dict[str, Any]]:
             "figure": FIGURES[row.figure],
             "testbeds": list(row.testbeds),
             "n": row.correlation.n,
-            "rho": NOT_KNOWN
+            "rho": UNKNOWN
             if row.correlation.rho is None
             else f"{row.correlation.rho:+.2f}".replace("-", "\u2212"),
             "p": _probability(row.correlation.p_value),

@@ -1,65 +1,100 @@
-"""What figures for print share: sizes, signs, scales, and how they are saved."""
+"""The style of all figures for print: sizes, colours, fonts, and reproducible files.
 
-from collections.abc import Sequence
+The report's figures and the paper's figures share it. Text is stored as outlines and
+files hold no date, so the same results give the same bytes on every machine.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sightline.data.arrays import Floats
 from sightline.files import staged_file
-from sightline.report.entries import Entry
-from sightline.report.formatting import VERDICTS, raised, short, verdict_of
+from sightline.report.formatting import VERDICTS, short, verdict_of
+from sightline.text import superscript
 
-# A column of a two-column paper, and both of them, in inches.
-COLUMN, PAGE = 3.4, 7.0
-# No name is drawn with more letters than these.
-MOST_LETTERS = 40
-# Pixels an inch of the PNG files.
-DOTS = 220
-# Who made a file, as the file tells.
-MAKER = "Sightline"
-STYLE: Any = {
-    "font.size": 8.0,
-    "axes.titlesize": 8.5,
-    "axes.labelsize": 8.0,
-    "xtick.labelsize": 7.0,
-    "ytick.labelsize": 7.0,
-    "legend.fontsize": 7.0,
-    "font.family": "DejaVu Sans",
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from sightline.report.entries import Entry
+
+# Width of one column of a two-column paper, and of both, in inches.
+ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
+# Longer names are shortened in the middle.
+MAX_LETTERS = 40
+PNG_DPI = 300
+FONT = "DejaVu Sans"
+# Stored in each file, so that `is_ours` recognises it.
+CREATOR = "Sightline"
+_STYLE: Any = {
+    "font.family": [FONT],
+    "font.size": 7.5,
+    "axes.labelsize": 7.5,
+    "axes.titlesize": 8.0,
+    "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.linewidth": 0.6,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
-    "lines.linewidth": 1.2,
-    # Names are text, not formulas, whatever signs they hold.
-    "text.parse_math": False,
-    "svg.hashsalt": "sightline",
+    "legend.fontsize": 7.0,
+    "legend.frameon": False,
+    "lines.linewidth": 1.0,
     "svg.fonttype": "path",
+    "svg.hashsalt": "sightline",
+    "text.usetex": False,
+    "mathtext.fontset": "dejavusans",
 }
-LINES = ("#332288", "#117733", "#b5479b", "#c4533f", "#2a9d8f", "#8a8420", "#882255")
-# One fewer than colours, so that both come round together only after 42 lines.
+# Distinguishable with any colour vision. The page uses the same colours.
+COLOURS = ("#332288", "#117733", "#b5479b", "#c4533f", "#2a9d8f", "#8a8420", "#882255")
+# Coprime with the number of colours: a pair recurs only after 42 lines.
 DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
 TAU, TRAIN, FLOOR, SOFT = "#b3261e", "#1d6fa5", "#8a6100", "#565d68"
-# What matplotlib calls the signs of the verdicts.
-MARKS = {
-    "detected": "o",
-    "threshold": "^",
-    "sequential": "s",
-    "drift": ">",
-    "diluted": "D",
-    "quiet": "v",
-    "undecided": "*",
-    "weak-evidence": "o",
-    "not-in-telemetry": "x",
-    "not-diagnosed": ".",
+# Matplotlib's name of each plotly marker that the table of verdicts uses.
+_MARKERS = {
+    "circle": "o",
+    "circle-open": "o",
+    "circle-dot": ".",
+    "triangle-up": "^",
+    "triangle-down-open": "v",
+    "triangle-se": ">",
+    "hash-open": "s",
+    "diamond": "D",
+    "star": "*",
+    "x-thin": "x",
 }
-HOLLOW = ("weak-evidence", "quiet", "sequential")
 
 
-def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure that needs no screen."""
+@contextmanager
+def styled() -> Iterator[None]:
+    """Apply the print style, independent of the user's matplotlib settings."""
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield
+
+
+def colour(k: int) -> str:
+    """Return the k-th colour; after the last one they repeat."""
+    return COLOURS[k % len(COLOURS)]
+
+
+def marker(k: int) -> str:
+    """Return the k-th marker; after the last one they repeat."""
+    return MARKERS[k % len(MARKERS)]
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """Return an empty figure of a size in inches that needs no screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -68,55 +103,93 @@ def new_figure(width: float, height: float) -> Any:
     return figure
 
 
-def save(figure: Any, folder: Path, stem: str) -> list[Path]:
-    """Write a figure as SVG and PNG, the same bytes each time."""
-    # Laid out once, and not anew for each file.
+def rendered(figure: "Figure") -> dict[str, bytes]:
+    """Return a figure as SVG and PNG by file ending; both share one layout."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    FigureCanvasAgg(figure)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    paths = []
-    for ending, facts in (
-        ("svg", {"Date": None, "Creator": MAKER}),
-        ("png", {"Software": MAKER}),
+    files = {}
+    for kind, metadata in (
+        ("svg", {"Date": None, "Creator": CREATOR}),
+        ("png", {"Software": CREATOR}),
     ):
-        path = folder / f"{stem}.{ending}"
-        with staged_file(path) as partial:
-            figure.savefig(partial, format=ending, dpi=DOTS, metadata=facts)
-        paths.append(path)
+        file = io.BytesIO()
+        figure.savefig(file, format=kind, dpi=PNG_DPI, metadata=metadata)
+        files[kind] = file.getvalue()
+    return files
+
+
+def save(figure: "Figure", folder: Path, stem: str) -> list[Path]:
+    """Write a figure as SVG and PNG and return the two paths."""
+    paths = []
+    for kind, content in rendered(figure).items():
+        paths.append(folder / f"{stem}.{kind}")
+        with staged_file(paths[-1]) as partial:
+            partial.write_bytes(content)
     return paths
 
 
 def is_ours(path: Path) -> bool:
-    """Tell whether a file is a figure that `save` wrote."""
+    """Return whether a file is a figure that `save` wrote."""
     with path.open("rb") as file:
-        return MAKER.encode() in file.read(4096)
+        return CREATOR.encode() in file.read(4096)
+
+
+def drawable(text: str) -> str:
+    r"""Return text with "?" for characters the font lacks, and no formula in it.
+
+    Examples
+    --------
+    >>> drawable("tank$1")
+    'tank\\$1'
+    """
+    known = _characters()
+    drawn = "".join(c if ord(c) in known and c.isprintable() else "?" for c in text)
+    return drawn.replace("$", r"\$")
+
+
+@cache
+def _characters() -> frozenset[int]:
+    """Return the code points that the font has."""
+    from matplotlib import font_manager
+
+    path = font_manager.findfont(FONT)
+    return frozenset(font_manager.get_font(path).get_charmap())
+
+
+def label(name: str, letters: int = MAX_LETTERS) -> str:
+    """Return a name as a figure shows it: drawable, and shortened in the middle."""
+    return drawable(short(name, letters))
 
 
 def inches(text: str, size: float = 7.0) -> float:
-    """Return how wide a text is drawn."""
+    """Return the width of a text in inches at a font size in points."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
     if not text.strip():
         return 0.0
-    font = FontProperties(family=STYLE["font.family"])
-    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().x1) / 72
+    path = TextPath((0, 0), text, size=size, prop=FontProperties(family=FONT))
+    return float(path.get_extents().x1) / 72
 
 
-def fitting(text: str, width: float, size: float = 8.5) -> str:
-    """Return a name, shortened until it is no wider than so many inches."""
-    most = MOST_LETTERS
-    while most > 5 and inches(short(text, most), size) > width:
-        most -= 1
-    return short(text, most)
+def fitting(name: str, width: float, size: float = 8.0) -> str:
+    """Return a name, shortened until it is at most `width` inches wide."""
+    letters = MAX_LETTERS
+    while letters > 5 and inches(label(name, letters), size) > width:
+        letters -= 1
+    return label(name, letters)
 
 
 def mark(word: str, size: float = 4) -> dict[str, Any]:
-    """Return how a verdict is marked: colour, sign, and filled or not."""
-    colour = VERDICTS[word].light
+    """Return the keywords of `Axes.plot` that mark a verdict: colour, shape, fill."""
+    style = VERDICTS[word]
     return {
-        "marker": MARKS[word],
-        "color": colour,
-        "markerfacecolor": "white" if word in HOLLOW else colour,
+        "marker": _MARKERS[style.marker],
+        "color": style.light,
+        "markerfacecolor": "white" if style.marker.endswith("-open") else style.light,
         "linestyle": "none",
         "markersize": size,
         "markeredgewidth": 0.9,
@@ -126,45 +199,45 @@ def mark(word: str, size: float = 4) -> dict[str, Any]:
 def plot_marks(
     axis: Any, x: Sequence[float], y: Sequence[float], words: Sequence[str], **size: Any
 ) -> None:
-    """Mark points by their verdicts, all of one verdict at once."""
+    """Mark points by their verdicts, all points of one verdict in one call."""
     for word in dict.fromkeys(words):
         picked = [k for k, one in enumerate(words) if one == word]
         at_x, at_y = [x[k] for k in picked], [y[k] for k in picked]
-        # A mark at the edge is drawn whole.
+        # A mark at the edge of the axes is drawn in full.
         axis.plot(at_x, at_y, clip_on=False, **mark(word, **size))
 
 
-def verdict_handles(entries: Sequence[Entry]) -> list[Any]:
-    """Return a legend's handles for the verdicts that occur."""
+def verdict_handles(entries: "Sequence[Entry]") -> list[Any]:
+    """Return legend handles of the verdicts that occur in the results."""
     from matplotlib.lines import Line2D
 
-    there = {verdict_of(s.verdict).word for e in entries for s in e.evaluation.segments}
+    words = {verdict_of(s.verdict).word for e in entries for s in e.evaluation.segments}
     return [
-        Line2D([], [], label=word, **mark(word)) for word in VERDICTS if word in there
+        Line2D([], [], label=word, **mark(word)) for word in VERDICTS if word in words
     ]
 
 
 def level_handles() -> list[Any]:
-    """Return a legend's handles for the levels of energy."""
+    """Return legend handles of the three energy levels."""
     from matplotlib.lines import Line2D
 
     looks = (
-        (TAU, "-", "tau99"),
+        (TAU, "-", "alarm limit (tau99)"),
         (TRAIN, ":", "train level"),
         (FLOOR, "--", "drift floor"),
     )
     return [
-        Line2D([], [], color=colour, lw=0.8, ls=dash, label=label)
-        for colour, dash, label in looks
+        Line2D([], [], color=colour, lw=0.8, ls=dash, label=text)
+        for colour, dash, text in looks
     ]
 
 
 def log_scale(axis: Any, values: Floats, *, most: int = 4) -> None:
-    """Give an axis (``ax.xaxis`` or ``ax.yaxis``) decades that are few and readable."""
+    """Give an axis (``ax.xaxis`` or ``ax.yaxis``) at most `most` decades as ticks."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
-    known = values[values > 0]
-    low, high = np.log10(known.min()), np.log10(known.max())
+    positive = values[values > 0]
+    low, high = np.log10(positive.min()), np.log10(positive.max())
     step = max(1, int(np.ceil((high - low) / most)))
     powers = np.arange(np.ceil(low), np.floor(high) + 1, step)
     axis.set_major_locator(FixedLocator([float(10.0**power) for power in powers]))
@@ -173,7 +246,7 @@ def log_scale(axis: Any, values: Floats, *, most: int = 4) -> None:
 
 
 def power_of_ten(value: float) -> str:
-    """Return a power of ten as one writes it by hand.
+    """Return a power of ten as people write it by hand.
 
     Examples
     --------
@@ -181,4 +254,4 @@ def power_of_ten(value: float) -> str:
     ('0.1', '10', '10\u2076')
     """
     power = round(np.log10(value))
-    return f"{10.0**power:g}" if -2 <= power <= 2 else f"10{raised(power)}"
+    return f"{10.0**power:g}" if -2 <= power <= 2 else f"10{superscript(power)}"

@@ -1,10 +1,9 @@
-"""Figures for papers and slides: SVG and PNG, legible at column width."""
+"""Figures of the report for papers and slides: SVG and PNG, legible at column width."""
 
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,56 +11,48 @@ from sightline.data.arrays import Floats
 from sightline.report.array_encoding import log_energy
 from sightline.report.curves import roc_corners
 from sightline.report.entries import Entry, unique
-from sightline.report.formatting import RUNGS, VERDICTS, short, slug, verdict_of
-from sightline.report.plotting.print_style import (
-    COLUMN,
-    DASHES,
-    FLOOR,
-    LINES,
-    MOST_LETTERS,
-    PAGE,
-    SOFT,
-    STYLE,
-    TAU,
-    TRAIN,
-    fitting,
-    inches,
-    is_ours,
-    level_handles,
-    log_scale,
-    new_figure,
-    plot_marks,
-    save,
-    verdict_handles,
-)
+from sightline.report.formatting import RUNGS, VERDICTS, slug, verdict_of
+from sightline.report.plotting import print_style as style
 from sightline.report.side_by_side import matrix
 from sightline.report.stability import LEVELS, NAMES, energies
 from sightline.report.time_axis import DATE, ROW, clock_kind, moments
 from sightline.storage.results import extreme_rows
 
-# More detectors than this go below.
-MOST_ACROSS = 4
-PART_LOOKS: dict[str, dict[str, Any]] = {
-    "train": {"color": TRAIN, "ls": ":"},
-    "normal": {"color": SOFT, "ls": "-"},
-    "attack": {"color": TAU, "ls": "--"},
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Panels in a row of the ladder's figure.
+MAX_ACROSS = 4
+_PARTS = {
+    "train": {"color": style.TRAIN, "ls": ":"},
+    "normal": {"color": style.SOFT, "ls": "-"},
+    "attack": {"color": style.TAU, "ls": "--"},
 }
 
 
 def write_figures(entries: Sequence[Entry], folder: Path) -> list[Path]:
-    """Write every figure of every testbed; return what was written.
+    """Write every figure of every testbed and return the paths.
 
-    Figures of an earlier report that this one does not have are removed.
+    Figures of an earlier report that this report does not have are removed; other
+    files in the folder stay.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        The detectors, in the order in which they are drawn.
+    folder : Path
+        Gets ``<figure>.svg`` and ``.png``, with the testbed's name in front if there
+        are several testbeds.
+
+    Returns
+    -------
+    list of Path
+        The files written. A figure that has nothing to show is not written.
     """
-    import matplotlib as mpl
-
     written = []
     testbeds = list(dict.fromkeys(entry.testbed for entry in entries))
     taken: set[str] = set()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
-        # A sign that the font does not have is drawn as a box; a reader of the figure
-        # sees that, and nobody else can mend it.
-        warnings.simplefilter("ignore", UserWarning)
+    with style.styled():
         for testbed in testbeds:
             group = [entry for entry in entries if entry.testbed == testbed]
             prefix = unique(slug(testbed), taken)
@@ -70,32 +61,32 @@ def write_figures(entries: Sequence[Entry], folder: Path) -> list[Path]:
                 if figure is None:
                     continue
                 stem = name if len(testbeds) == 1 else f"{prefix}-{name}"
-                written += save(figure, folder, stem)
+                written += style.save(figure, folder, stem)
     _remove_stale(folder, written)
     return written
 
 
 def _remove_stale(folder: Path, written: Sequence[Path]) -> None:
-    """Remove figures of earlier reports, and nothing that others put there."""
+    """Remove figures of earlier reports, recognised by name and content."""
     if not folder.is_dir():
         return
     stems = "|".join(FIGURES)
     named = re.compile(rf"(?:[a-z0-9-]+-)?(?:{stems})\.(?:svg|png)")
     for path in sorted(set(folder.iterdir()) - set(written)):
-        if named.fullmatch(path.name) and path.is_file() and is_ours(path):
+        if named.fullmatch(path.name) and path.is_file() and style.is_ours(path):
             path.unlink()
 
 
-def energy_through_time(entries: Sequence[Entry]) -> Any:
+def energy_through_time(entries: Sequence[Entry]) -> "Figure | None":
     """Draw the energy of each detector, attacks shaded by verdict."""
-    figure = new_figure(PAGE, 0.55 + 0.95 * len(entries))
+    figure = style.new_figure(style.TWO_COLUMNS, 0.55 + 0.95 * len(entries))
     axes = figure.subplots(len(entries), 1, squeeze=False)[:, 0]
     times, unit = _shared_time(entries)
     first, last = min(at[0] for at in times), max(at[-1] for at in times)
     wide = last - first or 1.0
     for axis, entry, hours in zip(axes, entries, times, strict=True):
         _energy_row(axis, entry, hours)
-        axis.set_title(short(entry.label), loc="left", pad=3)
+        axis.set_title(style.label(entry.label), loc="left", pad=3)
         # A mark at the end of the record needs room within the figure.
         axis.set_xlim(first - 0.008 * wide, last + 0.008 * wide)
         if axis is axes[-1]:
@@ -104,10 +95,9 @@ def energy_through_time(entries: Sequence[Entry]) -> Any:
             axis.tick_params(labelbottom=False)
     figure.supylabel("energy", fontsize=8)
     figure.legend(
-        handles=[*level_handles(), *verdict_handles(entries)],
+        handles=[*style.level_handles(), *style.verdict_handles(entries)],
         loc="outside lower center",
         ncols=5,
-        frameon=False,
     )
     return figure
 
@@ -122,7 +112,7 @@ def _energy_row(axis: Any, entry: Entry, hours: Any) -> None:
     axis.plot(
         np.insert(hours[rows].astype(np.float64), cut, np.nan),
         np.insert(10 ** logs[rows], cut, np.nan),
-        color=SOFT,
+        color=style.SOFT,
         lw=0.5,
     )
     low = min(float(np.quantile(logs, 0.005)), float(np.log10(entry.train_mean or 1.0)))
@@ -130,7 +120,7 @@ def _energy_row(axis: Any, entry: Entry, hours: Any) -> None:
     wide = max(high - low, 0.1)
     axis.set_yscale("log")
     axis.set_ylim(10 ** (low - 0.1), 10 ** (high + 0.3 * wide))
-    log_scale(axis.yaxis, 10 ** np.array([low, high]), most=3)
+    style.log_scale(axis.yaxis, 10 ** np.array([low, high]), most=3)
     _levels(axis, entry)
     segments = entry.evaluation.segments
     words = [verdict_of(segment.verdict).word for segment in segments]
@@ -139,7 +129,7 @@ def _energy_row(axis: Any, entry: Entry, hours: Any) -> None:
         axis.axvspan(*ends, color=VERDICTS[word].light, alpha=0.22, lw=0.6)
     middles = [float(hours[(s.start + s.stop - 1) // 2]) for s in segments]
     at = 10 ** (high + 0.15 * wide)
-    plot_marks(axis, middles, [at] * len(words), words)
+    style.plot_marks(axis, middles, [at] * len(words), words)
 
 
 def _shared_time(entries: Sequence[Entry]) -> tuple[list[Floats], str]:
@@ -157,13 +147,13 @@ def _levels(axis: Any, entry: Entry) -> None:
     moved = drift.d_drift_robust if drift.mean_dominated else drift.d_drift
     tau = entry.evaluation.probe.tau99
     if tau is not None:
-        axis.axhline(tau, color=TAU, lw=0.8)
-    axis.axhline(entry.train_mean, color=TRAIN, lw=0.8, ls=":")
+        axis.axhline(tau, color=style.TAU, lw=0.8)
+    axis.axhline(entry.train_mean, color=style.TRAIN, lw=0.8, ls=":")
     if entry.train_mean + moved > 0:
-        axis.axhline(entry.train_mean + moved, color=FLOOR, lw=0.8, ls="--")
+        axis.axhline(entry.train_mean + moved, color=style.FLOOR, lw=0.8, ls="--")
 
 
-def roc(entries: Sequence[Entry]) -> Any:
+def roc(entries: Sequence[Entry]) -> "Figure | None":
     """Draw the ROC curves, whole and where false alarms are few."""
     known = [
         (i, entry)
@@ -173,23 +163,25 @@ def roc(entries: Sequence[Entry]) -> Any:
     if not known:
         return None
     labels = [
-        f"{short(entry.label, MOST_LETTERS)} ({entry.evaluation.rank.roc_auc:.3f})"
+        f"{style.label(entry.label)} ({entry.evaluation.rank.roc_auc:.3f})"
         for _, entry in known
     ]
     # A line and the space beside it take the rest.
-    widest = max(inches(label) for label in labels) + 0.55
-    n_columns = min(max(int(PAGE / widest), 1), 5)
-    figure = new_figure(PAGE, 2.85 + 0.15 * -(-len(known) // n_columns))
+    widest = max(style.inches(label) for label in labels) + 0.55
+    n_columns = min(max(int(style.TWO_COLUMNS / widest), 1), 5)
+    figure = style.new_figure(
+        style.TWO_COLUMNS, 2.85 + 0.15 * -(-len(known) // n_columns)
+    )
     whole, low = figure.subplots(1, 2)
     for (i, entry), label in zip(known, labels, strict=True):
         fpr, tpr = entry.traces["roc_fpr"], entry.traces["roc_tpr"]
         rows = roc_corners(fpr, 800)
-        look = {"color": LINES[i % len(LINES)], "ls": DASHES[i % len(DASHES)]}
+        look = {"color": style.colour(i), "ls": style.DASHES[i % len(style.DASHES)]}
         for axis in (whole, low):
             axis.plot(fpr[rows], tpr[rows], label=label, **look)
     whole.set(xlim=(0, 1), title="every limit")
     low.set(xlim=(0, 0.05), title="few false alarms (shaded: up to 1%)")
-    low.axvspan(0, 0.01, color=LINES[0], alpha=0.07, lw=0)
+    low.axvspan(0, 0.01, color=style.COLOURS[0], alpha=0.07, lw=0)
     for axis in (whole, low):
         axis.plot([0, 1], [0, 1], color="#999999", lw=0.7, ls=":")
         axis.set(
@@ -203,25 +195,24 @@ def roc(entries: Sequence[Entry]) -> Any:
         handles=whole.lines[: len(known)],
         loc="outside lower center",
         ncols=n_columns,
-        frameon=False,
     )
     return figure
 
 
-def quantiles(entries: Sequence[Entry]) -> Any:
+def quantiles(entries: Sequence[Entry]) -> "Figure | None":
     """Draw spreads of energy, and its quantiles against a chi-square."""
-    figure = new_figure(PAGE, 0.6 + 1.25 * len(entries))
+    figure = style.new_figure(style.TWO_COLUMNS, 0.6 + 1.25 * len(entries))
     axes = figure.subplots(len(entries), 2, squeeze=False)
     for (spread, beside), entry in zip(axes, entries, strict=True):
         known = {name: v for name, v in energies(entry).items() if len(v)}
         _spread(spread, entry, known)
         _beside_chi_square(beside, entry, known)
-        spread.set_title(short(entry.label), loc="left", pad=3)
+        spread.set_title(style.label(entry.label), loc="left", pad=3)
     axes[-1, 0].set_xlabel("energy / mean train energy")
     axes[-1, 1].set_xlabel("chi-square quantile / p")
     axes[0, 1].set_title("energy quantile / (p/2)", loc="left", pad=3)
     handles, labels = axes[0, 1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
 
 
@@ -233,10 +224,10 @@ def _spread(axis: Any, entry: Entry, known: dict[str, Any]) -> None:
         counts, _ = np.histogram(values, edges)
         at = 10 ** ((edges[1:] + edges[:-1]) / 2)
         height = counts / max(int(counts.max()), 1)
-        axis.plot(at, height, drawstyle="steps-mid", **PART_LOOKS[name])
+        axis.plot(at, height, drawstyle="steps-mid", **_PARTS[name])
     axis.set_xscale("log")
     axis.set_yticks([])
-    log_scale(axis.xaxis, 10**edges, most=6)
+    style.log_scale(axis.xaxis, 10**edges, most=6)
 
 
 def _beside_chi_square(axis: Any, entry: Entry, known: dict[str, Any]) -> None:
@@ -246,27 +237,27 @@ def _beside_chi_square(axis: Any, entry: Entry, known: dict[str, Any]) -> None:
     ideal = chi2.ppf(LEVELS, p) / p
     for name, values in known.items():
         found = np.maximum(np.quantile(values, LEVELS) / (p / 2), 1e-6)
-        axis.plot(ideal, found, label=NAMES[name], **PART_LOOKS[name])
+        axis.plot(ideal, found, label=NAMES[name], **_PARTS[name])
     axis.plot(ideal, ideal, color="black", lw=0.7, ls=(0, (4, 3)))
     axis.set_yscale("log")
     shown = np.concatenate([line.get_ydata() for line in axis.lines])
-    log_scale(axis.yaxis, shown, most=3)
+    style.log_scale(axis.yaxis, shown, most=3)
 
 
-def attacks_by_detectors(entries: Sequence[Entry]) -> Any:
-    """Draw which attack is seen by whom."""
+def attacks_by_detectors(entries: Sequence[Entry]) -> "Figure | None":
+    """Draw the verdict of each attack by each detector."""
     found = matrix(entries)
     if found is None:
         return None
     rows = found["rows"]
-    detectors = [short(name) for name in found["detectors"]]
-    attacks = [short(row["id"]) for row in rows]
-    beside = 0.8 + max(inches(name) for name in attacks)
-    width = max(COLUMN, beside + 0.62 * len(detectors))
-    widest = max(inches(name) for name in detectors)
+    detectors = [style.label(name) for name in found["detectors"]]
+    attacks = [style.label(row["id"]) for row in rows]
+    beside = 0.8 + max(style.inches(name) for name in attacks)
+    width = max(style.ONE_COLUMN, beside + 0.62 * len(detectors))
+    widest = max(style.inches(name) for name in detectors)
     is_upright = widest > 0.9 * (width - beside) / len(detectors)
     above = 1.1 + (widest if is_upright else 0)
-    figure = new_figure(width, above + 0.17 * len(rows))
+    figure = style.new_figure(width, above + 0.17 * len(rows))
     axis = figure.subplots()
     cells = [
         (x, y, cell["verdict"])
@@ -278,7 +269,7 @@ def attacks_by_detectors(entries: Sequence[Entry]) -> Any:
     colours = [VERDICTS[word].light for word in words]
     left = [x - 0.46 for x in at_x]
     axis.barh(at_y, 0.92, left=left, height=0.88, color=colours, alpha=0.15)
-    plot_marks(axis, at_x, at_y, words)
+    style.plot_marks(axis, at_x, at_y, words)
     axis.set_xlim(-0.5, len(detectors) - 0.5)
     axis.set_ylim(len(rows) - 0.4, -0.6)
     axis.set_xticks(range(len(detectors)), detectors, rotation=90 * is_upright)
@@ -289,27 +280,28 @@ def attacks_by_detectors(entries: Sequence[Entry]) -> Any:
     for side in ("left", "bottom", "top"):
         axis.spines[side].set_visible(False)
     figure.legend(
-        handles=verdict_handles(entries),
+        handles=style.verdict_handles(entries),
         loc="outside lower center",
         ncols=3,
-        frameon=False,
         handletextpad=0.2,
         columnspacing=1.0,
     )
     return figure
 
 
-def ladder_coverage(entries: Sequence[Entry]) -> Any:
-    """Draw how much of the attacks each repair would show."""
+def ladder_coverage(entries: Sequence[Entry]) -> "Figure | None":
+    """Draw the coverage of the attacks under each rung of the ladder."""
     known = [e for e in entries if any(s.ladder for s in e.evaluation.segments)]
     there = {r for e in known for s in e.evaluation.segments for r in s.ladder or {}}
     # Being quiet is no coverage.
     rungs = [name for name in RUNGS if name in there - {"quiet"}]
     if not known:
         return None
-    n_across = min(len(known), MOST_ACROSS)
+    n_across = min(len(known), MAX_ACROSS)
     n_down = -(-len(known) // n_across)
-    figure = new_figure(PAGE, 0.6 + n_down * (0.4 + 0.3 * len(rungs)))
+    figure = style.new_figure(
+        style.TWO_COLUMNS, 0.6 + n_down * (0.4 + 0.3 * len(rungs))
+    )
     axes = figure.subplots(n_down, n_across, sharey=True, squeeze=False)
     for spare in axes.flat[len(known) :]:
         spare.set_visible(False)
@@ -318,7 +310,7 @@ def ladder_coverage(entries: Sequence[Entry]) -> Any:
             _rung(axis, entry, rung, y)
         axis.set_xlim(-0.05, 1.05)
         axis.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
-        axis.set_title(fitting(entry.label, 4.9 / n_across), pad=3)
+        axis.set_title(style.fitting(entry.label, 4.9 / n_across), pad=3)
         axis.grid(axis="x", color="#e3e1dc", lw=0.5)
         axis.set_axisbelow(True)
         axis.tick_params(axis="y", length=0)
@@ -327,10 +319,9 @@ def ladder_coverage(entries: Sequence[Entry]) -> Any:
     told = "share of each attack beyond the limit (bar: calm hours)"
     figure.suptitle(told, fontsize=8)
     figure.legend(
-        handles=verdict_handles(known),
+        handles=style.verdict_handles(known),
         loc="outside lower center",
         ncols=5,
-        frameon=False,
     )
     return figure
 
@@ -346,12 +337,12 @@ def _rung(axis: Any, entry: Entry, rung: str, y: int) -> None:
         return
     covered = [float(step["coverage"]) for step, _ in told]
     spread = [y + ((k * 7) % 9 - 4) * 0.07 for k in range(len(told))]
-    plot_marks(axis, covered, spread, [word for _, word in told], size=3)
+    style.plot_marks(axis, covered, spread, [word for _, word in told], size=3)
     calm = float(np.median([step["calm"] for step, _ in told]))
     axis.plot([calm, calm], [y - 0.38, y + 0.38], color="black", lw=1)
 
 
-FIGURES: dict[str, Callable[[Sequence[Entry]], Any]] = {
+FIGURES: dict[str, Callable[[Sequence[Entry]], "Figure | None"]] = {
     "energy-through-time": energy_through_time,
     "roc": roc,
     "energy-quantiles": quantiles,
