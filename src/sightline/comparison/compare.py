@@ -1,29 +1,35 @@
-"""Detectors and testbeds side by side, from results on disk alone."""
+"""Detectors and testbeds compared, from results on disk alone."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, count, product
-from typing import Any
+from itertools import combinations, count
 
 import numpy as np
 
+from sightline.comparison.agreement import Agreement, agreements
 from sightline.comparison.paired_bootstrap import Difference, Pairing
+from sightline.comparison.runs import Attack, Figure, TestbedRuns, group_runs
 from sightline.comparison.seed_rankings import RANKED_FIGURES, Ranking, rank_detectors
 from sightline.evaluation.result import plain
 from sightline.evaluation.uncertainty import figures
 from sightline.metrics.correlation import RankCorrelation, rank_correlation
 from sightline.metrics.intervals import N_REPLICATES
-from sightline.progress import Progress, Step, StepKind
+from sightline.progress import Progress, Step, StepKind, silent
 from sightline.storage import Result
 
-# Detector-level figures whose ranking is followed from testbed to testbed.
-TRANSFER_FIGURES = ("roc_auc", "median_d_full", "p_full")
+# Figures whose ranking of detectors is compared between testbeds.
+TRANSFER_FIGURES = (Figure.ROC_AUC, Figure.MEDIAN_D_FULL, Figure.P_FULL)
+SEEN_BY_ALL = "seen by all"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeededFigure:
-    """A figure of one detector on one testbed, over its seeds."""
+    """A figure of one detector on one testbed, over its seeds.
+
+    `n_seeds` counts the seeds that have the figure; `mean`, `low` and `high` are None
+    if none has it.
+    """
 
     testbed: str
     detector: str
@@ -35,24 +41,12 @@ class SeededFigure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agreement:
-    """Whether two detectors find the same attacks of a testbed strong.
-
-    Spearman's rho of D_FULL over the attacks both have, the mean over pairs of seeds;
-    `n_matched` attacks in common, and how many each has alone.
-    """
-
-    testbed: str
-    detectors: tuple[str, str]
-    rho: float | None
-    rho_range: tuple[float, float] | None
-    n_matched: int
-    n_alone: tuple[int, int]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """Whether the ranking of detectors on one testbed holds on another."""
+    """Whether the ranking of detectors on one testbed holds on another.
+
+    `correlation` is Spearman's, of the means over seeds of the detectors that both
+    testbeds have.
+    """
 
     figure: str
     testbeds: tuple[str, str]
@@ -61,11 +55,19 @@ class Transfer:
 
 @dataclass(frozen=True, kw_only=True)
 class SideBySide:
-    """One attack of a testbed, and what became of it with each detector.
+    """One attack of a testbed, and its verdict from each detector that has it.
 
-    `verdicts` and `spaces` are by detector, of its first seed; `seen_by` are those that
-    detect it. `reading` is the paper's: evidence in one residual space that another,
-    pooled over more channels, does not show.
+    Parameters
+    ----------
+    testbed, attack : str
+        Names; the attack's is that of `sightline.comparison.runs.Attack`.
+    verdicts, spaces : dict
+        By detector, of its first seed: the verdict, and the residual space.
+    seen_by : tuple of str
+        The detectors that detect the attack.
+    reading : str
+        The paper's interpretation: evidence in one residual space that another, pooled
+        over more channels, does not show.
     """
 
     testbed: str
@@ -78,7 +80,25 @@ class SideBySide:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Everything that can be said across results."""
+    """The result of `compare`.
+
+    Parameters
+    ----------
+    figures : tuple of SeededFigure
+        Each figure of each detector on each testbed, over seeds.
+    rankings : tuple of Ranking
+        The order of detectors on a testbed, and how often it holds over seeds.
+    agreement : tuple of Agreement
+        For each two detectors of a testbed.
+    transfer : tuple of Transfer
+        For each two testbeds.
+    differences : tuple of Difference
+        For each two detectors of a testbed, with paired intervals.
+    verdicts : tuple of SideBySide
+        For each attack of a testbed with two or more detectors.
+    notices : tuple of str
+        What could not be compared, and why.
+    """
 
     figures: tuple[SeededFigure, ...]
     rankings: tuple[Ranking, ...]
@@ -88,10 +108,9 @@ class Comparison:
     verdicts: tuple[SideBySide, ...]
     notices: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        as_json: dict[str, Any] = plain(asdict(self))
-        return as_json
+        return {name: plain(value) for name, value in asdict(self).items()}
 
 
 def compare(
@@ -106,242 +125,149 @@ def compare(
     Parameters
     ----------
     results : sequence of Result
-        As `read_results` gives them; several of one detector on one testbed are its
-        seeds.
-    n_replicates, seed : int
-        Of the paired bootstrap.
+        As `read_results` returns them. Several results of one detector on one testbed
+        are its seeds; results with different guards are different detectors.
+    n_replicates : int
+        Draws of the paired bootstrap.
+    seed : int
+        Seed of the paired bootstrap: the same seed gives the same intervals.
     progress : callable, optional
-        Told what is being done, and how many of how many draws are done.
+        Called with a `Step` after each draw.
+
+    Returns
+    -------
+    Comparison
+        Its parts are empty where there is nothing to compare, and `notices` lists the
+        detectors that could not be compared row by row.
     """
     done = count(1)
+    progress = progress or silent
 
     def tick() -> None:
-        if progress is not None:
-            progress(Step(StepKind.COMPARING, next(done), len(results) * n_replicates))
+        progress(Step(StepKind.COMPARING, next(done), len(results) * n_replicates))
 
-    seeded = seeded_figures(results)
-    by_testbed: dict[str, list[Result]] = defaultdict(list)
-    for result in results:
-        by_testbed[result.testbed].append(result)
-    rankings: list[Ranking] = []
-    agreement: list[Agreement] = []
+    studied = group_runs(results)
     differences: list[Difference] = []
-    verdicts: list[SideBySide] = []
     notices: list[str] = []
-    for testbed, here in by_testbed.items():
-        detectors = _by_detector(here)
-        rankings += _rankings(testbed, detectors)
-        verdicts += _side_by_side(testbed, detectors)
-        agreement += _agreements(testbed, detectors)
-        pairing = Pairing(here, n_replicates=n_replicates, seed=seed, tick=tick)
-        for first, second in combinations(detectors.values(), 2):
+    for runs in studied:
+        pairing = Pairing(runs.results, n_replicates=n_replicates, seed=seed, tick=tick)
+        for first, second in combinations(runs.detectors, 2):
             differences += pairing.differences(first, second)
-        notices += pairing.notices(testbed)
+        notices += pairing.notices(runs.testbed)
+    seeded = seeded_figures(studied)
     return Comparison(
         figures=tuple(seeded),
-        rankings=tuple(rankings),
-        agreement=tuple(agreement),
+        rankings=tuple(row for runs in studied for row in _rankings(runs)),
+        agreement=tuple(row for runs in studied for row in agreements(runs)),
         transfer=tuple(ranking_transfer(seeded)),
         differences=tuple(differences),
-        verdicts=tuple(verdicts),
+        verdicts=tuple(row for runs in studied for row in _side_by_side(runs)),
         notices=tuple(notices),
     )
 
 
-def seeded_figures(results: Sequence[Result]) -> list[SeededFigure]:
-    """Return the mean and the range over seeds of every figure."""
-    grouped: dict[tuple[str, str], list[Result]] = defaultdict(list)
-    for result in results:
-        grouped[result.testbed, result.detector].append(result)
-    found = []
-    for (testbed, detector), seeds in grouped.items():
-        measured = [figures(result.evaluation) for result in seeds]
-        for name in measured[0]:
-            values = [m[name] for m in measured]
-            known = np.array([v for v in values if v is not None], dtype=np.float64)
-            found.append(
+def seeded_figures(studied: Sequence[TestbedRuns]) -> list[SeededFigure]:
+    """Return the mean and the range over seeds of every figure with an interval."""
+    rows = []
+    for runs in (runs for testbed in studied for runs in testbed.detectors):
+        for name in figures(runs.evaluation):
+            spread = runs.spread(Figure(name))
+            rows.append(
                 SeededFigure(
-                    testbed=testbed,
-                    detector=detector,
+                    testbed=runs.testbed,
+                    detector=runs.label,
                     figure=name,
-                    n_seeds=len(known),
-                    mean=float(known.mean()) if len(known) else None,
-                    low=float(known.min()) if len(known) else None,
-                    high=float(known.max()) if len(known) else None,
+                    n_seeds=0 if spread is None else spread.n,
+                    mean=None if spread is None else spread.mean,
+                    low=None if spread is None else spread.low,
+                    high=None if spread is None else spread.high,
                 )
             )
-    return found
+    return rows
 
 
 def ranking_transfer(seeded: Sequence[SeededFigure]) -> list[Transfer]:
-    """Return how each figure's ranking of the shared detectors carries over."""
+    """Return how each figure's ranking of the shared detectors transfers.
+
+    Parameters
+    ----------
+    seeded : sequence of SeededFigure
+        As `seeded_figures` returns them.
+
+    Returns
+    -------
+    list of Transfer
+        One for each of `TRANSFER_FIGURES` and each two testbeds, in alphabetical order.
+    """
     means: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for row in seeded:
         if row.mean is not None:
             means[row.figure, row.testbed][row.detector] = row.mean
-    testbeds = sorted({row.testbed for row in seeded})
-    return [
-        Transfer(
-            figure=figure,
-            testbeds=(a, b),
-            correlation=_over_shared(means[figure, a], means[figure, b]),
-        )
-        for figure in TRANSFER_FIGURES
-        for a, b in combinations(testbeds, 2)
-    ]
-
-
-def _over_shared(a: dict[str, float], b: dict[str, float]) -> RankCorrelation:
-    shared = sorted(set(a) & set(b))
-    return rank_correlation(
-        np.array([a[name] for name in shared]), np.array([b[name] for name in shared])
-    )
-
-
-def _by_detector(results: Sequence[Result]) -> dict[str, list[Result]]:
-    by_detector: dict[str, list[Result]] = defaultdict(list)
-    for result in results:
-        by_detector[result.detector].append(result)
-    return by_detector
-
-
-def _rankings(testbed: str, detectors: dict[str, list[Result]]) -> list[Ranking]:
-    measured = {
-        name: [figures(result.evaluation) for result in seeds]
-        for name, seeds in detectors.items()
-    }
-    found = []
-    for figure in RANKED_FIGURES:
-        values = {
-            name: [value for m in seeds if (value := m[figure]) is not None]
-            for name, seeds in measured.items()
-        }
-        ranking = rank_detectors(testbed, figure, values)
-        if ranking is not None:
-            found.append(ranking)
-    return found
-
-
-def _agreements(testbed: str, detectors: dict[str, list[Result]]) -> list[Agreement]:
-    found = []
-    for (name_a, seeds_a), (name_b, seeds_b) in combinations(detectors.items(), 2):
-        pairs = [
-            (a, b, match_segments(spans_of(a), spans_of(b)))
-            for a, b in product(seeds_a, seeds_b)
-        ]
-        rhos = [
-            rank_correlation(
-                a.traces["segment_d_full"][[i for i, _ in matched]],
-                b.traces["segment_d_full"][[j for _, j in matched]],
-            ).rho
-            for a, b, matched in pairs
-        ]
-        known = [rho for rho in rhos if rho is not None]
-        a, b, matched = pairs[0]
-        found.append(
-            Agreement(
-                testbed=testbed,
-                detectors=(name_a, name_b),
-                rho=float(np.mean(known)) if known else None,
-                rho_range=(min(known), max(known)) if known else None,
-                n_matched=len(matched),
-                n_alone=(
-                    len(a.evaluation.segments) - len(matched),
-                    len(b.evaluation.segments) - len(matched),
-                ),
+    transfers = []
+    for figure in TRANSFER_FIGURES:
+        for testbeds in combinations(sorted({row.testbed for row in seeded}), 2):
+            a, b = (means[figure, testbed] for testbed in testbeds)
+            shared = sorted(set(a) & set(b))
+            correlation = rank_correlation(
+                np.array([a[name] for name in shared]),
+                np.array([b[name] for name in shared]),
             )
+            transfers.append(
+                Transfer(
+                    figure=figure.value, testbeds=testbeds, correlation=correlation
+                )
+            )
+    return transfers
+
+
+def _rankings(runs: TestbedRuns) -> list[Ranking]:
+    """Return the rankings of a testbed's detectors, by figure."""
+    rankings = (
+        rank_detectors(
+            runs.testbed,
+            figure.value,
+            {one.label: one.values(figure) for one in runs.detectors},
         )
-    return found
+        for figure in RANKED_FIGURES
+    )
+    return [ranking for ranking in rankings if ranking is not None]
 
 
-def _side_by_side(testbed: str, detectors: dict[str, list[Result]]) -> list[SideBySide]:
-    """Lay the verdicts of several detectors on the same attacks side by side."""
-    firsts = {name: seeds[0] for name, seeds in detectors.items()}
-    if len(firsts) < 2:
+def _side_by_side(runs: TestbedRuns) -> list[SideBySide]:
+    """Return the verdicts of several detectors on the same attacks."""
+    if len(runs.detectors) < 2:
         return []
-    base_name, base = next(iter(firsts.items()))
-    spans = spans_of(base)
-    places = {base_name: {i: i for i in range(len(spans))}}
-    for name, result in firsts.items():
-        if name != base_name:
-            places[name] = dict(match_segments(spans, spans_of(result)))
-    found = []
-    for i, segment in enumerate(base.evaluation.segments):
-        verdicts = {
-            name: str(result.evaluation.segments[places[name][i]].verdict)
-            for name, result in firsts.items()
-            if i in places[name]
-            and result.evaluation.segments[places[name][i]].verdict is not None
-        }
-        if verdicts:
-            found.append(_one_attack(testbed, segment.id, verdicts, firsts))
-    return found
+    rows = (_verdicts_on(runs, attack) for attack in runs.attacks)
+    return [row for row in rows if row.verdicts]
 
 
-def _one_attack(
-    testbed: str, attack: str, verdicts: dict[str, str], results: dict[str, Result]
-) -> SideBySide:
-    spaces = {name: results[name].evaluation.stream.space for name in verdicts}
+def _verdicts_on(runs: TestbedRuns, attack: Attack) -> SideBySide:
+    verdicts = {
+        label: str(segment.verdict)
+        for label, segment in attack.segments.items()
+        if segment.verdict is not None
+    }
+    spaces = {name: runs[name].evaluation.stream.space for name in verdicts}
     seen_by = tuple(name for name, word in verdicts.items() if word == "detected")
     diluted = [name for name, word in verdicts.items() if word == "diluted"]
+
+    def space(name: str) -> str:
+        known = spaces[name]
+        return f"the residuals of {name}" if known is None else f"the {known} space"
+
     if len(seen_by) == len(verdicts):
-        reading = "seen by all"
+        reading = SEEN_BY_ALL
     elif not seen_by:
         reading = "missed by all"
     elif diluted:
-        reading = (
-            f"visible in {_space(seen_by[0], spaces)}, diluted in "
-            f"{_space(diluted[0], spaces)}"
-        )
+        reading = f"visible in {space(seen_by[0])}, diluted in {space(diluted[0])}"
     else:
         reading = f"seen by {', '.join(seen_by)}"
     return SideBySide(
-        testbed=testbed,
-        attack=attack,
+        testbed=runs.testbed,
+        attack=attack.id,
         verdicts=verdicts,
         spaces=spaces,
         seen_by=seen_by,
         reading=reading,
     )
-
-
-def _space(name: str, spaces: dict[str, str | None]) -> str:
-    space = spaces[name]
-    return f"the residuals of {name}" if space is None else f"the {space} space"
-
-
-def spans_of(result: Result) -> list[tuple[float, float]]:
-    """Return when each attack begins and ends: in time where known, else in rows."""
-    rows = [(s.start, s.stop) for s in result.evaluation.segments]
-    time = result.traces.get("test_time")
-    if time is None:
-        return [(float(start), float(stop)) for start, stop in rows]
-    step = result.evaluation.stream.step_s or 0.0
-    return [(float(time[start]), float(time[stop - 1]) + step) for start, stop in rows]
-
-
-def match_segments(
-    first: Sequence[tuple[float, float]], second: Sequence[tuple[float, float]]
-) -> list[tuple[int, int]]:
-    """Pair the spans that overlap most, one to one; in the order of the first.
-
-    Examples
-    --------
-    >>> match_segments([(0, 10), (20, 30)], [(1, 9), (9, 12), (28, 40)])
-    [(0, 0), (1, 2)]
-    """
-    overlaps = [
-        (min(a[1], b[1]) - max(a[0], b[0]), i, j)
-        for i, a in enumerate(first)
-        for j, b in enumerate(second)
-        if min(a[1], b[1]) > max(a[0], b[0])
-    ]
-    taken_i: set[int] = set()
-    taken_j: set[int] = set()
-    pairs = []
-    for _, i, j in sorted(overlaps, key=lambda o: (-o[0], o[1], o[2])):
-        if i not in taken_i and j not in taken_j:
-            taken_i.add(i)
-            taken_j.add(j)
-            pairs.append((i, j))
-    return sorted(pairs)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sightline.comparison.runs import DetectorRuns, Figure
 from sightline.data.arrays import ATTACK, Bools, Floats, Ints
 from sightline.data.segments import Segment, breaks_kept, segments_of
 from sightline.metrics.intervals import (
@@ -21,13 +22,13 @@ from sightline.storage import Result
 
 # Figures whose difference between two detectors gets a paired interval.
 PAIRED_FIGURES = (
-    "roc_auc",
-    "pauc_1",
-    "average_precision",
-    "mean_segment_auc",
-    "p_full",
-    "f1",
-    "recall",
+    Figure.ROC_AUC,
+    Figure.PAUC_1,
+    Figure.AVERAGE_PRECISION,
+    Figure.MEAN_SEGMENT_AUC,
+    Figure.P_FULL,
+    Figure.F1,
+    Figure.RECALL,
 )
 
 
@@ -74,7 +75,7 @@ class Pairing:
         self._unpaired: dict[str, dict[str, None]] = {}
 
     def differences(
-        self, first: Sequence[Result], second: Sequence[Result]
+        self, first: DetectorRuns, second: DetectorRuns
     ) -> list[Difference]:
         """Return the differences between two detectors, given their seeds.
 
@@ -82,10 +83,10 @@ class Pairing:
         What could not be paired, and why, is for `notices` to say.
         """
         pairs = []
-        for a, b in product(first, second):
+        for a, b in product(first.results, second.results):
             pair = self._pair(a, b)
             if isinstance(pair, str):
-                names = f"{a.detector} and {b.detector}"
+                names = f"{first.label} and {second.label}"
                 self._unpaired.setdefault(pair, {}).setdefault(names)
             else:
                 pairs.append(pair)
@@ -107,9 +108,9 @@ class Pairing:
             if np.isfinite(difference):
                 found.append(
                     Difference(
-                        testbed=first[0].testbed,
-                        detectors=(first[0].detector, second[0].detector),
-                        figure=name,
+                        testbed=first.testbed,
+                        detectors=(first.label, second.label),
+                        figure=name.value,
                         difference=difference,
                         interval=percentile_interval(
                             "difference", difference, drawn, n_attacks

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from sightline.comparison.runs import Figure
 from sightline.data.arrays import Floats
 
 # Figures by which detectors are ranked on each testbed.
-RANKED_FIGURES = ("roc_auc", "pauc_1", "p_full", "f1")
+RANKED_FIGURES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.F1)
 
 
 @dataclass(frozen=True, kw_only=True)

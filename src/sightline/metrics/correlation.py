@@ -9,6 +9,8 @@ from sightline.data.arrays import Floats
 
 # Up to so many values all orders are tried for the exact p.
 MOST_PERMUTED = 7
+# Fewer pairs have no rank correlation worth a number.
+FEWEST_RANKED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,7 @@ def rank_correlation(first: Floats, second: Floats) -> RankCorrelation:
     n = len(first)
     ranks = [_mean_ranks(series) - (n + 1) / 2 for series in (first, second)]
     norm = float(np.sqrt((ranks[0] @ ranks[0]) * (ranks[1] @ ranks[1])))
-    if n < 3 or norm == 0:
+    if n < FEWEST_RANKED or norm == 0:
         return RankCorrelation(n=n, rho=None, p_value=None, p_exact=None)
     rho = float(np.clip(ranks[0] @ ranks[1] / norm, -1, 1))
     return RankCorrelation(

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sightline.comparison.compare import match_segments, spans_of
+from sightline.comparison.runs import group_runs
 from sightline.detectors import list_detectors
 from sightline.detectors.base import DetectorCard
 from sightline.evaluation.result import Evaluation
@@ -166,14 +166,9 @@ class Study:
         most of them, in each detector's first seed.
         """
         if testbed not in self._attacks:
-            pairs = self.on(testbed)
-            base = max(pairs, key=lambda pair: len(pair.first.segments))
-            spans = spans_of(base.seeds[0])
-            places: list[dict[str, int]] = [{} for _ in spans]
-            for pair in pairs:
-                for i, j in match_segments(spans, spans_of(pair.seeds[0])):
-                    places[i][pair.detector] = j
-            self._attacks[testbed] = places
+            results = [r for pair in self.on(testbed) for r in pair.seeds]
+            (runs,) = group_runs(results)
+            self._attacks[testbed] = [dict(attack.places) for attack in runs.attacks]
         return self._attacks[testbed]
 
     def rows(self, testbed: str) -> list[dict[str, SegmentRow]]:

@@ -1,27 +1,20 @@
 """Detectors side by side: who sees which attack, who agrees, what carries over."""
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
-import numpy as np
-
-from sightline.comparison.compare import (
-    match_segments,
-    ranking_transfer,
-    seeded_figures,
-    spans_of,
-)
-from sightline.metrics.correlation import rank_correlation
+from sightline.comparison.agreement import agreements
+from sightline.comparison.compare import ranking_transfer, seeded_figures
+from sightline.comparison.runs import Figure, TestbedRuns, group_runs
 from sightline.report.entries import Entry, attack_keys
 from sightline.report.formatting import score, verdict_of
 from sightline.text import UNKNOWN
 
-FIGURES = {
-    "roc_auc": "ROC-AUC",
-    "median_d_full": "median D_FULL",
-    "p_full": "P_FULL",
-}
+
+def _runs(entries: Sequence[Entry]) -> TestbedRuns:
+    """Return the runs of one testbed, with its detectors in the order of entries."""
+    (runs,) = group_runs([result for entry in entries for result in entry.results])
+    return runs
 
 
 def matrix(entries: Sequence[Entry]) -> dict[str, Any] | None:
@@ -29,21 +22,16 @@ def matrix(entries: Sequence[Entry]) -> dict[str, Any] | None:
     there = [entry for entry in entries if entry.evaluation.segments]
     if not there:
         return None
-    base = max(there, key=lambda entry: len(entry.evaluation.segments))
-    spans = spans_of(base.results[0])
-    placed = {
-        entry.key: dict(match_segments(spans, spans_of(entry.results[0])))
-        for entry in there
-    }
     keys = {entry.key: attack_keys(entry) for entry in there}
     rows = []
-    for i, segment in enumerate(base.evaluation.segments):
-        cells = [_cell(entry, placed[entry.key].get(i), keys) for entry in there]
+    for attack in _runs(there).attacks:
+        cells = [_cell(entry, attack.places.get(entry.label), keys) for entry in there]
         n_seen = sum(c is not None and c["verdict"] == "detected" for c in cells)
+        targets = next(iter(attack.segments.values())).targets
         rows.append(
             {
-                "id": segment.id,
-                "targets": list(segment.targets or ()),
+                "id": attack.id,
+                "targets": list(targets or ()),
                 "cells": cells,
                 "n_seen": n_seen,
             }
@@ -71,33 +59,22 @@ def _cell(
 
 
 def agreement(entries: Sequence[Entry]) -> dict[str, Any] | None:
-    """Return Spearman's rho of D_FULL over shared attacks, detector by detector.
-
-    Of the first seed of each.
-    """
+    """Return Spearman's rho of D_FULL over shared attacks, detector by detector."""
     there = [entry for entry in entries if entry.evaluation.segments]
     if len(there) < 2:
         return None
+    labels = [entry.label for entry in there]
     n = len(there)
     rho: list[list[float | None]] = [[None] * n for _ in range(n)]
     shared = [[0] * n for _ in range(n)]
     for a in range(n):
         rho[a][a] = 1.0
         shared[a][a] = len(there[a].evaluation.segments)
-    for a, b in combinations(range(n), 2):
-        first, second = there[a].results[0], there[b].results[0]
-        pairs = match_segments(spans_of(first), spans_of(second))
-        left, right = (
-            np.asarray(result.traces["segment_d_full"])[[pair[k] for pair in pairs]]
-            for k, result in enumerate((first, second))
-        )
-        rho[a][b] = rho[b][a] = rank_correlation(left, right).rho
-        shared[a][b] = shared[b][a] = len(pairs)
-    return {
-        "detectors": [entry.label for entry in there],
-        "rho": rho,
-        "shared": shared,
-    }
+    for row in agreements(_runs(there)):
+        a, b = (labels.index(label) for label in row.detectors)
+        rho[a][b] = rho[b][a] = row.rho
+        shared[a][b] = shared[b][a] = row.n_matched
+    return {"detectors": labels, "rho": rho, "shared": shared}
 
 
 def transfer(entries: Sequence[Entry]) -> list[dict[str, Any]]:
@@ -105,7 +82,7 @@ def transfer(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     results = [result for entry in entries for result in entry.results]
     return [
         {
-            "figure": FIGURES[row.figure],
+            "figure": Figure(row.figure).label,
             "testbeds": list(row.testbeds),
             "n": row.correlation.n,
             "rho": UNKNOWN
@@ -114,7 +91,7 @@ def transfer(entries: Sequence[Entry]) -> list[dict[str, Any]]:
             "p": _probability(row.correlation.p_value),
             "p_exact": _probability(row.correlation.p_exact),
         }
-        for row in ranking_transfer(seeded_figures(results))
+        for row in ranking_transfer(seeded_figures(group_runs(results)))
         if row.correlation.n >= 2
     ]
 

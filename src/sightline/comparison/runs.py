@@ -1,0 +1,373 @@
+"""The results of a study: testbed x detector x seeds, with attacks matched.
+
+This is the only grouping of results. The report, the terminal, the tables, the findings
+and `compare` all start from `group_runs`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from sightline.data.arrays import Floats, Ints
+from sightline.evaluation.result import Evaluation
+from sightline.metrics.segment import SegmentRow
+from sightline.storage import Result
+
+Span = tuple[float, float]
+
+
+class FigureStyle(StrEnum):
+    """How the values of a figure are best written."""
+
+    SCORE = "score"  # between 0 and 1: a fixed number of decimals
+    SIZE = "size"  # of any magnitude: two digits and a power of ten
+    COUNT = "count"  # a whole number, or a mean of whole numbers
+    STATISTIC = "statistic"  # around 1 to 1,000: three digits
+
+
+class Figure(StrEnum):
+    """The figures of a detector on a testbed; the value is the name in results.
+
+    Attributes
+    ----------
+    block : str
+        The part of an `Evaluation` that holds the figure.
+    label : str
+        What people read above a column.
+    style : FigureStyle
+        How values are written.
+
+    Examples
+    --------
+    >>> Figure("f1").block, Figure.F1.label, Figure.F1 == "f1"
+    ('probe', 'F1@p99', True)
+    """
+
+    block: str
+    label: str
+    style: FigureStyle
+
+    def __new__(
+        cls,
+        name: str,
+        block: str = "",
+        label: str = "",
+        style: FigureStyle = FigureStyle.SCORE,
+    ) -> "Figure":
+        """Make a member whose value is the name alone."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.block, member.label, member.style = block, label, style
+        return member
+
+    ROC_AUC = "roc_auc", "rank", "ROC-AUC"
+    PAUC_1 = "pauc_1", "rank", "pAUC@1%"
+    PAUC_5 = "pauc_5", "rank", "pAUC@5%"
+    AVERAGE_PRECISION = "average_precision", "rank", "AP"
+    MEAN_SEGMENT_AUC = "mean_segment_auc", "rank", "mean segment AUC"
+    P_FULL = "p_full", "windows", "P_FULL"
+    MEDIAN_D_FULL = "median_d_full", "windows", "median D_FULL", FigureStyle.SIZE
+    D_DRIFT = "d_drift", "drift", "D_drift", FigureStyle.SIZE
+    D_DRIFT_ROBUST = "d_drift_robust", "drift", "D_drift (rob.)", FigureStyle.SIZE
+    F1 = "f1", "probe", "F1@p99"
+    PRECISION = "precision", "probe", "Prec."
+    RECALL = "recall", "probe", "Rec."
+    HITS = "hits", "probe", "Hits", FigureStyle.COUNT
+    FALSE_POSITIVE_SEGMENTS = (
+        "false_positive_segments",
+        "probe",
+        "FP-seg",
+        FigureStyle.COUNT,
+    )
+    COMPACTNESS = "compactness", "compactness", "p_eff/p"
+    P_EFF = "p_eff", "compactness", "p_eff", FigureStyle.STATISTIC
+    MAX_Z = "max_z", "quality", "max-z", FigureStyle.STATISTIC
+    EXCESS_KURTOSIS = "excess_kurtosis", "quality", "kurt.", FigureStyle.STATISTIC
+
+    def of(self, evaluation: Evaluation) -> float | None:
+        """Return the value in an evaluation; None where it is undefined."""
+        value = getattr(getattr(evaluation, self.block), self.value)
+        return None if value is None or not isfinite(value) else float(value)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure over seeds: mean, lowest and highest value, and the number of values."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class DetectorRuns:
+    """One detector on one testbed, with all its seeds.
+
+    Parameters
+    ----------
+    testbed, detector : str
+        Names as the results give them.
+    guard : int
+        Rows ignored after each attack. Results with different guards measure different
+        rows, so they are not seeds of one another.
+    results : tuple of Result
+        One for each seed, sorted by the name of the folder.
+    """
+
+    testbed: str
+    detector: str
+    guard: int
+    results: tuple[Result, ...]
+
+    @property
+    def label(self) -> str:
+        """The name, unique on a testbed: the detector, with the guard if not 0."""
+        return f"{self.detector} (guard {self.guard})" if self.guard else self.detector
+
+    @property
+    def first(self) -> Result:
+        """The first seed, which represents all where one result is described."""
+        return self.results[0]
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The evaluation of the first seed."""
+        return self.first.evaluation
+
+    @property
+    def traces(self) -> dict[str, Any]:
+        """The chart data of the first seed."""
+        return self.first.traces
+
+    @property
+    def is_mean_dominated(self) -> bool:
+        """Whether extreme points dominate the mean drift of any seed."""
+        return any(bool(r.evaluation.drift.mean_dominated) for r in self.results)
+
+    def values(self, figure: Figure) -> list[float]:
+        """Return a figure of each seed that has it, in the order of the seeds."""
+        values = (figure.of(result.evaluation) for result in self.results)
+        return [value for value in values if value is not None]
+
+    def spread(self, figure: Figure) -> Spread | None:
+        """Return a figure over seeds; None where no seed has it."""
+        values = self.values(figure)
+        if not values:
+            return None
+        low, high = min(values), max(values)
+        # Rounding may put the mean of equal values outside their range.
+        mean = float(np.clip(np.mean(values), low, high))
+        return Spread(mean, low, high, len(values))
+
+    def mean(self, figure: Figure) -> float | None:
+        """Return the mean of a figure over seeds; None where no seed has it."""
+        spread = self.spread(figure)
+        return None if spread is None else spread.mean
+
+
+@dataclass(frozen=True, eq=False)
+class Attack:
+    """One attack of a testbed, matched across detectors.
+
+    Parameters
+    ----------
+    id : str
+        As the detector with most attacks numbers it. An attack that this detector does
+        not have keeps its own id, with its detector added where the id is taken.
+    span : tuple of float
+        Begin and end: in seconds if all results of the testbed have time stamps, else
+        in rows.
+    places : mapping of str to int
+        By label, for each detector that has the attack: its index among the segments of
+        the first seed.
+    segments : mapping of str to SegmentRow
+        The segments themselves, by label.
+    """
+
+    id: str
+    span: Span
+    places: Mapping[str, int]
+    segments: Mapping[str, SegmentRow]
+
+
+@dataclass(frozen=True, eq=False)
+class TestbedRuns:
+    """All detectors of one testbed, and its attacks matched across them.
+
+    Parameters
+    ----------
+    testbed : str
+        Name of the testbed.
+    detectors : tuple of DetectorRuns
+        In the order in which the results were given.
+    """
+
+    testbed: str
+    detectors: tuple[DetectorRuns, ...]
+    __test__ = False
+
+    def __getitem__(self, label: str) -> DetectorRuns:
+        """Return the runs of a detector by its label."""
+        return self._by_label[label]
+
+    def __contains__(self, label: object) -> bool:
+        """Return whether a detector was run on the testbed."""
+        return label in self._by_label
+
+    @cached_property
+    def _by_label(self) -> dict[str, DetectorRuns]:
+        return {runs.label: runs for runs in self.detectors}
+
+    @cached_property
+    def results(self) -> tuple[Result, ...]:
+        """All results of the testbed: detector by detector, seed by seed."""
+        return tuple(result for runs in self.detectors for result in runs.results)
+
+    @cached_property
+    def attacks(self) -> tuple[Attack, ...]:
+        """Every attack that any detector's first seed has, in time order.
+
+        Attacks are matched with those of the detector that has most of them; what only
+        other detectors have is added.
+        """
+        spans: list[Span] = []
+        ids: dict[str, None] = {}
+        places: list[dict[str, int]] = []
+        # `sorted` is stable: of detectors with equally many attacks the first counts.
+        for runs in sorted(
+            self.detectors, key=lambda runs: -len(runs.evaluation.segments)
+        ):
+            own = spans_of(runs.first, in_time=self._in_time)
+            matched = {j: i for i, j in match_spans(spans, own)}
+            for j, span in enumerate(own):
+                if j not in matched:
+                    matched[j] = len(spans)
+                    spans.append(span)
+                    places.append({})
+                    name = runs.evaluation.segments[j].id
+                    ids[f"{name} of {runs.label}" if name in ids else name] = None
+                places[matched[j]][runs.label] = j
+        attacks = [
+            Attack(id, span, place, self._segments(place))
+            for id, span, place in zip(ids, spans, places, strict=True)
+        ]
+        return tuple(sorted(attacks, key=lambda attack: attack.span))
+
+    def places(self, result: Result) -> Ints:
+        """Return the index of each attack among the segments of any seed.
+
+        Parameters
+        ----------
+        result : Result
+            One of the results of this testbed.
+
+        Returns
+        -------
+        array of int, shape (n_attacks,)
+            In the order of `attacks`; -1 where the result does not have the attack.
+        """
+        places = np.full(len(self.attacks), -1)
+        spans = spans_of(result, in_time=self._in_time)
+        for i, j in match_spans([attack.span for attack in self.attacks], spans):
+            places[i] = j
+        return places
+
+    @cached_property
+    def _in_time(self) -> bool:
+        return all(
+            result.traces.get("test_time") is not None for result in self.results
+        )
+
+    def _segments(self, places: Mapping[str, int]) -> dict[str, SegmentRow]:
+        """Return the segments at these places, in the order of the detectors."""
+        return {
+            runs.label: runs.evaluation.segments[places[runs.label]]
+            for runs in self.detectors
+            if runs.label in places
+        }
+
+
+def group_runs(results: Sequence[Result]) -> tuple[TestbedRuns, ...]:
+    """Group results by testbed and detector; several of one detector are its seeds.
+
+    Parameters
+    ----------
+    results : sequence of Result
+        As `read_results` returns them, in any order.
+
+    Returns
+    -------
+    tuple of TestbedRuns
+        Testbeds, and the detectors of each, in the order of their first result. Seeds
+        are sorted by the name of their folder.
+    """
+    grouped: dict[str, dict[tuple[str, int], list[Result]]] = {}
+    for result in results:
+        key = (result.detector, result.evaluation.guard)
+        grouped.setdefault(result.testbed, {}).setdefault(key, []).append(result)
+    return tuple(
+        TestbedRuns(
+            testbed,
+            tuple(
+                DetectorRuns(
+                    testbed,
+                    detector,
+                    guard,
+                    tuple(sorted(seeds, key=lambda result: result.folder.name)),
+                )
+                for (detector, guard), seeds in detectors.items()
+            ),
+        )
+        for testbed, detectors in grouped.items()
+    )
+
+
+def spans_of(result: Result, *, in_time: bool) -> list[Span]:
+    """Return begin and end of each attack of a result, in seconds or in rows."""
+    rows = [(s.start, s.stop) for s in result.evaluation.segments]
+    if not in_time:
+        return [(float(start), float(stop)) for start, stop in rows]
+    time: Floats = result.traces["test_time"]
+    step = result.evaluation.stream.step_s or 0.0
+    return [(float(time[start]), float(time[stop - 1]) + step) for start, stop in rows]
+
+
+def match_spans(first: Sequence[Span], second: Sequence[Span]) -> list[tuple[int, int]]:
+    """Pair spans that overlap, one to one, those with the largest overlap first.
+
+    Parameters
+    ----------
+    first, second : sequence of (begin, end)
+        Half-open spans in the same unit.
+
+    Returns
+    -------
+    list of (int, int)
+        Indices into `first` and `second`, sorted. Spans without a partner are left out.
+
+    Examples
+    --------
+    >>> match_spans([(0, 10), (20, 30)], [(1, 9), (9, 12), (28, 40)])
+    [(0, 0), (1, 2)]
+    """
+    pairs: dict[int, int] = {}
+    for _, i, j in sorted(_overlaps(first, second), key=lambda o: (-o[0], o[1], o[2])):
+        if i not in pairs and j not in pairs.values():
+            pairs[i] = j
+    return sorted(pairs.items())
+
+
+def _overlaps(
+    first: Sequence[Span], second: Sequence[Span]
+) -> Iterator[tuple[float, int, int]]:
+    for i, a in enumerate(first):
+        for j, b in enumerate(second):
+            overlap = min(a[1], b[1]) - max(a[0], b[0])
+            if overlap > 0:
+                yield overlap, i, j
