@@ -13,7 +13,6 @@ from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, 
 from sightline.data.recording import Recording, Tag
 from sightline.data.segments import Attack
 from sightline.data.stream import ResidualStream
-from sightline.data.stream_input import some_of
 from sightline.detectors.base import (
     Detector,
     LearnedDetector,
@@ -25,6 +24,7 @@ from sightline.detectors.native_rules.rules import RULES, NativeAlarms, native_r
 from sightline.detectors.scaling import Matrix, fill_missing, means_of
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind, silent
+from sightline.text import names
 
 NO_RULE = "none"
 _T = TypeVar("_T")
@@ -87,7 +87,9 @@ def export_stream(
     if left_out := int((is_usable & ~is_normal).sum()):
         notices.append(f"train: {left_out:,} rows not labelled normal were left out.")
     if lost:
-        notices.append(f"test: no residual belongs to a step of {some_of(lost)}.")
+        notices.append(
+            f"test: no residual belongs to a step of {names(lost, 6, quoted=True)}."
+        )
     called, rows = _called(detector), learned.index[is_trained]
     known: dict[str, Any] = {}
     meta = _meta(detector, tested, test.tags)
@@ -345,5 +347,9 @@ def _check_same(train: Sequence[str], test: Sequence[str], whose: str) -> None:
         differ = sorted(set(train) ^ set(test))
         raise StreamError(
             f"{whose} of train and test must have the same channels in the same order; "
-            + (f"only one has {some_of(differ)}." if differ else "the order differs.")
+            + (
+                f"only one has {names(differ, 6, quoted=True)}."
+                if differ
+                else "the order differs."
+            )
         )

@@ -1,4 +1,8 @@
-"""Counts, shares, durations and lists of names in words: one of each."""
+"""Numbers, shares, durations, counts and lists of names as people read them.
+
+Every text of the command line, the report and the messages uses these functions, so
+that one quantity looks the same everywhere. An unknown value (None) is an en dash.
+"""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -8,6 +12,13 @@ UNKNOWN = "\N{EN DASH}"
 
 def share(value: float | None, digits: int = 0) -> str:
     """Return a share in per cent.
+
+    Parameters
+    ----------
+    value : float or None
+        The share, 0 to 1.
+    digits : int
+        Decimals. Without decimals a positive share below 0.5% is ``<1%``, not 0%.
 
     Examples
     --------
@@ -22,7 +33,10 @@ def share(value: float | None, digits: int = 0) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number of any size with three significant figures.
+    """Return a number of any size with about three significant figures.
+
+    From 1,000 it is a whole number with thousands separators; from a million, and
+    below a thousandth, a power of ten. The minus is a minus sign, not a hyphen.
 
     Examples
     --------
@@ -43,7 +57,7 @@ def number(value: float | None) -> str:
 
 
 def superscript(power: int) -> str:
-    """Return a whole number as an exponent."""
+    """Return a whole number in superscript digits."""
     return str(power).translate(_SUPERSCRIPT)
 
 
@@ -53,7 +67,7 @@ _SUPERSCRIPT = str.maketrans(
 
 
 def duration(seconds: float | None) -> str:
-    """Return a time span in the unit in which people say it.
+    """Return a time span in seconds, minutes, hours or days, whichever fits its size.
 
     Examples
     --------
@@ -76,14 +90,20 @@ def duration(seconds: float | None) -> str:
 
 
 def row_span(rows: float | None, step_s: float | None) -> str:
-    """Return a number of rows, as a duration if the step is known."""
+    """Return a number of rows as a duration, or as a count if the step is unknown.
+
+    Examples
+    --------
+    >>> row_span(60, 10.0), row_span(60, None)
+    ('10 min', '60 rows')
+    """
     if rows is None:
         return UNKNOWN
     return f"{rows:,.0f} rows" if step_s is None else duration(rows * step_s)
 
 
 def plural(count: int, word: str) -> str:
-    """Return a count with its noun.
+    """Return a count with its noun, which takes an s unless the count is one.
 
     Examples
     --------
@@ -93,15 +113,28 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
 
 
-def names(items: Sequence[object], most: int | None = None) -> str:
-    """Return names as a list in words; beyond `most` they are counted.
+def names(
+    items: Sequence[object], most: int | None = None, *, quoted: bool = False
+) -> str:
+    """Return names as a list in words.
+
+    Parameters
+    ----------
+    items : sequence
+        The names; an empty sequence gives an empty text.
+    most : int, optional
+        How many names to list at most; the others are counted.
+    quoted : bool
+        Whether to put each name in quotation marks, as in error messages.
 
     Examples
     --------
     >>> names(["LIT101"]), names(["a", "b", "c"]), names(["a", "b", "c"], most=2)
     ('LIT101', 'a, b and c', 'a, b and 1 more')
+    >>> print(names(["label", "time"], quoted=True))
+    'label' and 'time'
     """
-    words = [str(item) for item in items]
+    words = [repr(str(item)) if quoted else str(item) for item in items]
     if most is not None and len(words) > most:
         words = [*words[:most], f"{len(words) - most:,} more"]
     return " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)

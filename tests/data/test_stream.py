@@ -405,3 +405,27 @@ def test_replacing_labels_takes_back_the_notice_that_there_are_none():
 def test_replacing_time_finds_its_breaks():
     stream = ResidualStream(TRAIN, TEST, LABELS)
     assert stream.replace(test_time=[0, 1, 2, 30, 31]).test_breaks.tolist() == [0, 3]
+
+
+def test_replacing_facts_checks_no_rows_again(monkeypatch):
+    stream = ResidualStream(TRAIN, TEST, LABELS, test_time=[0, 1, 2, 30, 31])
+
+    def refuse(*arguments):
+        raise AssertionError("the labels were checked again")
+
+    monkeypatch.setattr("sightline.data.stream_input.check_labels", refuse)
+    changed = stream.replace(step_s=10, name="other", meta={"seed": 1}, notices=["a"])
+    assert (changed.step_s, changed.name, changed.notices) == (10.0, "other", ("a",))
+    assert changed.meta == {"seed": 1}
+    assert changed.labels is stream.labels
+    assert (stream.step_s, stream.name) == (1.0, "stream")
+    assert changed.replace(step_s=None).step_s == 1.0
+    with pytest.raises(StreamError, match="`step_s` must be positive seconds"):
+        stream.replace(step_s=-1)
+    with pytest.raises(AssertionError, match="checked again"):
+        stream.replace(labels=LABELS)
+
+
+def test_an_unknown_field_cannot_be_replaced():
+    with pytest.raises(TypeError, match="nonsense"):
+        ResidualStream(TRAIN, TEST).replace(nonsense=1)

@@ -1,10 +1,13 @@
-"""Input checks, in one voice: what is wrong, where, what to do.
+"""Checks of input arrays, and the array types of this package.
 
-Public functions call these once at the door; everything behind the door trusts
-its input. Row numbers in messages count from 0, as numpy does.
+Public functions check their input once with these functions; private functions trust
+it. A `check_x` function returns the cleaned input or raises `StreamError`, whose
+message says what is wrong, where, and what to do. Row numbers in messages count from
+0, as in numpy.
 """
 
 import importlib
+from collections import Counter
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -18,14 +21,30 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int8]
-# Residuals keep the precision they came in; sums are made in float64.
+# Residuals keep the precision in which they are given; sums are made in float64.
 Residuals = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
+# The codes of labels.
 ATTACK, NORMAL, IGNORED = 1, 0, -1
 
 
 def require(module: str, *, extra: str, caller: str) -> ModuleType:
-    """Import an optional dependency, or say which extra brings it."""
+    """Import and return an optional dependency.
+
+    Parameters
+    ----------
+    module : str
+        The module to import, such as ``"torch"``.
+    extra : str
+        The extra of this package that installs it, such as ``"detectors"``.
+    caller : str
+        What needs the module; the subject of the error message.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not installed. The message gives the pip command.
+    """
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -36,7 +55,7 @@ def require(module: str, *, extra: str, caller: str) -> ModuleType:
 
 
 def as_rectangle(values: object, name: str) -> npt.NDArray[Any]:
-    """Return values as a numpy array of any type, refusing ragged lists."""
+    """Return values as a numpy array of any type; raise if rows differ in length."""
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -46,7 +65,7 @@ def as_rectangle(values: object, name: str) -> npt.NDArray[Any]:
 
 
 def as_array(values: object, name: str) -> npt.NDArray[Any]:
-    """Return values as a numpy array, refusing ragged lists and Python objects."""
+    """Return values as a numpy array; raise for ragged lists and Python objects."""
     array = as_rectangle(values, name)
     if array.dtype == object:
         raise StreamError(
@@ -57,9 +76,23 @@ def as_array(values: object, name: str) -> npt.NDArray[Any]:
 
 
 def check_residuals(values: object, name: str) -> Residuals:
-    """Return a C-ordered (rows, channels) float32 or float64 array.
+    """Return a C-ordered array of shape (rows, channels), float32 or float64.
 
-    Finiteness is checked where the values are read anyway, row by row.
+    Arrays of these two types are not copied if they are C-ordered; other real numbers
+    become float64. That values are finite is not checked here but where the rows are
+    read, because they may not fit into memory.
+
+    Parameters
+    ----------
+    values : array-like of shape (rows, channels)
+        Real numbers, at least one channel.
+    name : str
+        The parameter's name, for the message.
+
+    Raises
+    ------
+    StreamError
+        If the shape or the type is another one.
     """
     array = as_array(values, name)
     if array.ndim != 2:
@@ -75,18 +108,32 @@ def check_residuals(values: object, name: str) -> Residuals:
             "to float first."
         )
     if array.dtype not in (np.float32, np.float64):
-        with np.errstate(all="ignore"):  # an infinity is told where rows are read
+        with np.errstate(all="ignore"):  # infinities are reported where rows are read
             array = array.astype(np.float64)
     return np.ascontiguousarray(array)
 
 
 def check_series(values: object, name: str) -> Floats:
-    """Return a finite one-dimensional float64 array."""
+    """Return a finite float64 array of shape (rows,).
+
+    Parameters
+    ----------
+    values : array-like of shape (rows,)
+        Real numbers or booleans, all finite.
+    name : str
+        The parameter's name, for the message.
+
+    Raises
+    ------
+    StreamError
+        If the shape or the type is another one, or a value is not finite; the message
+        names the first such row.
+    """
     array = as_array(values, name)
     if array.ndim != 1:
         raise StreamError(
             f"`{name}` must have shape (rows,); got shape {array.shape}: "
-            "flatten it with `.ravel()` if it is one value a row."
+            "flatten it with `.ravel()` if it has one value for each row."
         )
     if array.dtype.kind not in "iufb":
         raise StreamError(f"`{name}` must hold real numbers; got type {array.dtype}.")
@@ -105,6 +152,7 @@ def check_series(values: object, name: str) -> Floats:
 def _check_codes(
     values: object, name: str, codes: tuple[int, ...], floats: bool
 ) -> Labels:
+    """Return int8 codes of shape (rows,); raise if a value is not among `codes`."""
     array = as_rectangle(values, name)
     if array.ndim != 1:
         raise StreamError(
@@ -133,32 +181,41 @@ def _check_codes(
 
 
 def check_labels(values: object, name: str = "labels") -> Labels:
-    """Return int8 labels: 1 attack, 0 normal, -1 ignore. Float 1.0 counts as 1."""
+    """Return labels as int8: 1 attack, 0 normal, -1 ignored.
+
+    Integers, booleans and whole floats (1.0) are accepted; any other value raises
+    `StreamError` with its first row.
+
+    Examples
+    --------
+    >>> check_labels([0.0, 1.0, -1.0]).tolist()
+    [0, 1, -1]
+    """
     return _check_codes(values, name, (NORMAL, ATTACK, IGNORED), floats=True)
 
 
 def check_alarms(values: object, name: str = "alarms") -> Labels:
-    """Return int8 alarms: 1 in alarm, 0 not."""
+    """Return alarms as int8: 1 in alarm, 0 not in alarm; otherwise as labels."""
     return _check_codes(values, name, (0, 1), floats=True)
 
 
 def check_is_attack(values: object, name: str = "is_attack") -> Bools:
-    """Return a boolean array; floats are refused, for they are likely scores."""
+    """Return a boolean array from 0 and 1 or booleans.
+
+    Floats are refused because they are probably scores: two swapped arguments.
+    """
     return _check_codes(values, name, (NORMAL, ATTACK), floats=False).astype(np.bool_)
 
 
 def check_same_length(**arrays: npt.NDArray[Any]) -> None:
-    """Refuse arrays of different lengths, naming each."""
-    lengths = {name: len(array) for name, array in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        told = ", ".join(f"`{name}` has {n}" for name, n in lengths.items())
-        raise StreamError(f"Arrays must have the same number of rows; {told}.")
+    """Raise `StreamError` if arrays, given by name, differ in length."""
+    if len({len(array) for array in arrays.values()}) > 1:
+        lengths = ", ".join(f"`{name}` has {len(a)}" for name, a in arrays.items())
+        raise StreamError(f"Arrays must have the same number of rows; {lengths}.")
 
 
 def check_unique(names: Sequence[str], what: str) -> None:
-    """Refuse a name that occurs twice."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise StreamError(f"`{what}` must be unique; {name!r} occurs twice.")
-        seen.add(name)
+    """Raise `StreamError` if a name occurs twice in the parameter `what`."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise StreamError(f"`{what}` must be unique; {twice[0]!r} occurs twice.")

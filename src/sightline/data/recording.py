@@ -1,11 +1,10 @@
-"""A recording: what a plant measured in one run, with what is known about it."""
+"""A recording: what a plant measured in one run, with its labels and attacks."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 
 from sightline.data.arrays import (
     Floats,
@@ -18,7 +17,7 @@ from sightline.data.arrays import (
     check_series,
     check_unique,
 )
-from sightline.data.segments import Attack, breaks_from_time, check_breaks
+from sightline.data.segments import Attack, resolve_breaks
 from sightline.errors import StreamError
 from sightline.text import did_you_mean
 
@@ -85,7 +84,7 @@ class Tag:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording:
-    """Measured values of one run, with labels, attacks and where it came from.
+    """Measured values of one run, with labels, attacks and origin.
 
     Parameters
     ----------
@@ -94,17 +93,32 @@ class Recording:
     tags : sequence of Tag
         One for each channel, in the order of the columns.
     labels : array of shape (n_steps,), optional
-        1 attack, 0 normal, -1 ignore; all normal when not given.
+        1 attack, 0 normal, -1 ignored. Not given: all normal.
     time : array of shape (n_steps,), optional
-        Seconds; gaps in it become breaks unless `breaks` is given.
+        Time stamps in seconds; gaps in them become breaks unless `breaks` is given.
     step_s : float, optional
-        Seconds a step; else the median step of `time`.
+        Seconds per step. Not given: the median step of `time`, or None without `time`.
     breaks : array of int, optional
-        First step of each continuous run; a window never crosses one.
+        First step of each continuous run; no window of a detector crosses one.
     attacks : sequence of Attack
-        What is known of each attack.
+        Names, targets and notes of the attacks.
     source : str
-        Where it came from: file names and revision.
+        Origin of the values: file names and revision.
+
+    Raises
+    ------
+    StreamError
+        If shapes do not fit together, a tag occurs twice, or a value is not allowed.
+
+    Examples
+    --------
+    >>> recording = Recording(
+    ...     values=[[1.0, 0.0], [1.1, 0.0], [0.9, 1.0]],
+    ...     tags=[Tag(name="LIT101", unit="mm"), Tag(name="P101", role="actuator")],
+    ...     time=[0.0, 1.0, 60.0],
+    ... )
+    >>> recording.channels, recording.n_steps, recording.breaks.tolist()
+    (('LIT101', 'P101'), 3, [0, 2])
     """
 
     values: Residuals
@@ -117,7 +131,7 @@ class Recording:
     source: str = ""
 
     def __post_init__(self) -> None:
-        """Check shapes and fill labels, breaks and the step."""
+        """Check all fields, and derive labels, breaks and the step if not given."""
         values = check_residuals(self.values, "values")
         tags = tuple(self.tags)
         if len(tags) != values.shape[1]:
@@ -127,31 +141,26 @@ class Recording:
             )
         check_unique([tag.name for tag in tags], "tags")
         n_steps = len(values)
-        labels = (
-            np.zeros(n_steps, np.int8)
-            if self.labels is None
-            else check_labels(self.labels)
-        )
+        labels = np.zeros(n_steps, np.int8)
+        if self.labels is not None:
+            labels = check_labels(self.labels)
         check_same_length(values=values, labels=labels)
-        time = None
-        if self.time is not None:
-            time = check_series(self.time, "time")
+        time = None if self.time is None else check_series(self.time, "time")
+        if time is not None:
             check_same_length(values=values, time=time)
-        filled = {
-            "values": values,
-            "tags": tags,
-            "labels": labels,
-            "time": time,
-            "step_s": step_from(self.step_s, time),
-            "breaks": resolve_breaks(self.breaks, time, "breaks", n_steps),
-            "attacks": tuple(self.attacks),
-        }
-        for field, value in filled.items():
-            object.__setattr__(self, field, value)
+        self.__dict__.update(
+            values=values,
+            tags=tags,
+            labels=labels,
+            time=time,
+            step_s=step_from(self.step_s, time),
+            breaks=resolve_breaks(self.breaks, time, "breaks", n_steps),
+            attacks=tuple(self.attacks),
+        )
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Names of the channels."""
+        """Names of the channels, in the order of the columns."""
         return tuple(tag.name for tag in self.tags)
 
     @property
@@ -161,7 +170,20 @@ class Recording:
 
 
 def step_from(step_s: float | None, time: Floats | None) -> float | None:
-    """Return seconds a step: as given, else the median step of the time stamps."""
+    """Return seconds per step: as given, else the median step of the time stamps.
+
+    Parameters
+    ----------
+    step_s : float, optional
+        Positive seconds.
+    time : array of shape (n_steps,), optional
+        Time stamps in seconds. Steps back and repeated stamps do not count.
+
+    Returns
+    -------
+    float or None
+        None if there are no two rising time stamps.
+    """
     if step_s is not None:
         if not (np.isfinite(step_s) and step_s > 0):
             raise StreamError(f"`step_s` must be positive seconds; got {step_s}.")
@@ -171,17 +193,6 @@ def step_from(step_s: float | None, time: Floats | None) -> float | None:
     steps = np.diff(time)
     forward = steps[steps > 0]
     return float(np.median(forward)) if len(forward) else None
-
-
-def resolve_breaks(
-    breaks: npt.ArrayLike | None, time: Floats | None, name: str, n_rows: int
-) -> Ints:
-    """Return the first row of each continuous run: given, from time, or just row 0."""
-    if breaks is not None:
-        return check_breaks(breaks, name, n_rows)
-    if time is not None:
-        return breaks_from_time(time)
-    return np.zeros(1, np.int64)
 
 
 def seconds(stamp: str) -> float:

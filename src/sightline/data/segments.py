@@ -1,6 +1,6 @@
-"""Runs of rows: what is one attack, one alarm, one continuous stretch.
+"""Segments: runs of rows that are one attack, one alarm or one continuous run.
 
-A segment is half-open, [start, stop), and never crosses a break: the first row
+A segment is half-open, [start, stop). It never crosses a break, which is the first row
 of a continuous run of the recording.
 """
 
@@ -27,13 +27,29 @@ GAP_FACTOR = 1.5
 
 @dataclass(frozen=True, order=True)
 class Segment:
-    """Rows [start, stop)."""
+    """Rows [start, stop), sorted by start.
+
+    Parameters
+    ----------
+    start, stop : int
+        First row, and one past the last; 0 <= start < stop.
+
+    Raises
+    ------
+    StreamError
+        If the run is empty or begins before row 0.
+
+    Examples
+    --------
+    >>> Segment(10, 25).length, Segment(10, 25).overlap(Segment(20, 40))
+    (15, 5)
+    """
 
     start: int
     stop: int
 
     def __post_init__(self) -> None:
-        """Refuse an empty or negative run."""
+        """Raise `StreamError` for an empty or negative run."""
         if not 0 <= self.start < self.stop:
             raise StreamError(
                 f"A segment needs 0 <= start < stop; got [{self.start}, {self.stop})."
@@ -46,17 +62,31 @@ class Segment:
 
     @property
     def rows(self) -> slice:
-        """The rows, for indexing an array."""
+        """The rows as a slice, to index an array."""
         return slice(self.start, self.stop)
 
     def overlap(self, other: "Segment") -> int:
-        """Return the number of rows both have."""
+        """Return the number of rows that both segments have."""
         return max(0, min(self.stop, other.stop) - max(self.start, other.start))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """What is known of one attack besides its label: who, where, what."""
+    """Identity, target and description of one attack.
+
+    Parameters
+    ----------
+    id : str
+        The testbed's own number or name.
+    start, stop : int
+        Rows [start, stop) of the test recording.
+    name : str, optional
+        A short title.
+    targets : tuple of str
+        The attacked channels.
+    note : str, optional
+        A description.
+    """
 
     id: str
     start: int
@@ -72,7 +102,14 @@ class Attack:
 
 
 def segments_of(mask: Bools, breaks: Ints | None = None) -> list[Segment]:
-    """Return the maximal runs of True, cut at breaks.
+    """Return the maximal runs of True, cut at breaks, in order.
+
+    Parameters
+    ----------
+    mask : bool array of shape (rows,)
+        Which rows belong to a segment.
+    breaks : int array, optional
+        First row of each continuous run.
 
     Examples
     --------
@@ -89,7 +126,7 @@ def segments_of(mask: Bools, breaks: Ints | None = None) -> list[Segment]:
 
 
 def run_bounds(mask: Bools, breaks: Ints | None = None) -> tuple[Ints, Ints]:
-    """Return first rows and one-past-last rows of the runs `segments_of` names."""
+    """Return `start` and `stop` of the segments of `segments_of` as two arrays."""
     if len(mask) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     begins = np.empty(len(mask), np.bool_)
@@ -99,15 +136,27 @@ def run_bounds(mask: Bools, breaks: Ints | None = None) -> tuple[Ints, Ints]:
         begins[breaks] = True
     starts = np.flatnonzero(begins)
     stops = np.append(starts[1:], len(mask))
-    held = mask[starts]
-    return starts[held], stops[held]
+    is_segment = mask[starts]
+    return starts[is_segment], stops[is_segment]
 
 
 def breaks_from_time(time: Floats, step_s: float | None = None) -> Ints:
-    """Return the first row of each continuous run, from time stamps in seconds.
+    """Return the first row of each continuous run.
 
-    A new run begins where time jumps by more than 1.5 steps, or goes back. A step is
-    the median one, where it is not given.
+    A run begins at row 0, wherever time advances by more than `GAP_FACTOR` steps, and
+    wherever it goes back.
+
+    Parameters
+    ----------
+    time : array of shape (rows,)
+        Time stamps in seconds.
+    step_s : float, optional
+        Seconds per step. Not given: the median of the positive steps.
+
+    Examples
+    --------
+    >>> breaks_from_time(np.array([0.0, 1.0, 2.0, 60.0, 61.0])).tolist()
+    [0, 3]
     """
     if len(time) < 2:
         return np.zeros(min(len(time), 1), np.int64)
@@ -120,7 +169,13 @@ def breaks_from_time(time: Floats, step_s: float | None = None) -> Ints:
 
 
 def check_breaks(values: npt.ArrayLike, name: str, n_rows: int) -> Ints:
-    """Return sorted first rows of continuous runs, row 0 among them."""
+    """Return the first rows of continuous runs, sorted, unique and with row 0.
+
+    Raises
+    ------
+    StreamError
+        If `values` is no list of row numbers, or one lies outside the `n_rows` rows.
+    """
     rows = as_rectangle(values, name)
     if rows.ndim != 1 or rows.dtype.kind not in ("iu" if rows.size else "iuf"):
         raise StreamError(
@@ -135,8 +190,25 @@ def check_breaks(values: npt.ArrayLike, name: str, n_rows: int) -> Ints:
     return np.unique(np.append(rows, 0)).astype(np.int64)
 
 
+def resolve_breaks(
+    breaks: npt.ArrayLike | None, time: Floats | None, name: str, n_rows: int
+) -> Ints:
+    """Return the first row of each continuous run: given, from time, or row 0 alone."""
+    if breaks is not None:
+        return check_breaks(breaks, name, n_rows)
+    return np.zeros(1, np.int64) if time is None else breaks_from_time(time)
+
+
 def breaks_kept(breaks: Ints, keep: Bools) -> Ints:
-    """Return where each run begins once rows are left out; empty runs vanish."""
+    """Return the first row of each run among the rows where `keep` is true.
+
+    A run of which no row is kept vanishes.
+
+    Examples
+    --------
+    >>> breaks_kept(np.array([0, 2, 4]), np.array([1, 1, 0, 1, 1, 1], dtype=bool))
+    array([0, 2, 3])
+    """
     new_row = np.concatenate([[0], np.cumsum(keep)])
     starts = new_row[breaks]
     return np.unique(starts[starts < new_row[-1]])
@@ -145,9 +217,20 @@ def breaks_kept(breaks: Ints, keep: Bools) -> Ints:
 def with_guard(
     labels: Labels, attacks: Sequence[Segment], breaks: Ints, guard: int
 ) -> Labels:
-    """Turn up to `guard` normal rows after each attack into ignored ones.
+    """Return labels in which up to `guard` normal rows after each attack are ignored.
 
-    The guard ends at a break: what follows one is another stretch of time.
+    The guard ends at a break, after which another stretch of time begins.
+
+    Parameters
+    ----------
+    labels : int8 array of shape (rows,)
+        1 attack, 0 normal, -1 ignored; not changed.
+    attacks : sequence of Segment
+        The attacks.
+    breaks : int array
+        First row of each continuous run.
+    guard : int
+        Rows, 0 or more.
     """
     if guard < 0:
         raise StreamError(f"`guard` must be 0 or more rows; got {guard}.")
@@ -165,35 +248,45 @@ def with_guard(
 def name_segments(
     segments: Sequence[Segment], attacks: Sequence[Attack]
 ) -> list[Attack]:
-    """Give each labelled run the identity of the attacks it overlaps.
+    """Return each labelled run with the identity of the attacks that it overlaps.
 
-    Two attacks that touch make one run, ids joined with ``+``. Runs nobody named
-    are numbered; a name used twice (one attack cut by a break) gets a part number.
+    The ids of several attacks in one run are joined with ``+``. A run that no attack
+    overlaps is numbered (``unlisted-3`` if other attacks are listed). If an id occurs
+    twice, because a break cuts an attack, the second gets a part number: ``7/2``.
+
+    Parameters
+    ----------
+    segments : sequence of Segment
+        The labelled runs.
+    attacks : sequence of Attack
+        The listed attacks.
+
+    Returns
+    -------
+    list of Attack
+        One for each run, with the run's rows; ids are unique.
     """
     named: list[Attack] = []
-    taken: set[str] = set()
+    ids: set[str] = set()
     for number, segment in enumerate(segments, start=1):
-        here = [a for a in attacks if segment.overlap(a.segment)]
-        # A bare number could be another attack's id, so say that nobody listed it.
-        unnamed = f"unlisted-{number}" if attacks else str(number)
-        id_ = "+".join(a.id for a in here) or unnamed
+        overlapping = [a for a in attacks if segment.overlap(a.segment)]
+        # A bare number could be the id of another attack.
+        unlisted = f"unlisted-{number}" if attacks else str(number)
+        id_ = "+".join(a.id for a in overlapping) or unlisted
         part, whole_id = 1, id_
-        while id_ in taken:
+        while id_ in ids:
             part += 1
             id_ = f"{whole_id}/{part}"
-        taken.add(id_)
+        ids.add(id_)
+        targets = dict.fromkeys(t for a in overlapping for t in a.targets)
         named.append(
             Attack(
                 id=id_,
                 start=segment.start,
                 stop=segment.stop,
-                name=_joined([a.name for a in here]),
-                targets=tuple(dict.fromkeys(t for a in here for t in a.targets)),
-                note=_joined([a.note for a in here]),
+                name="; ".join(a.name for a in overlapping if a.name) or None,
+                targets=tuple(targets),
+                note="; ".join(a.note for a in overlapping if a.note) or None,
             )
         )
     return named
-
-
-def _joined(texts: Sequence[str | None]) -> str | None:
-    return "; ".join(text for text in texts if text) or None

@@ -1,27 +1,25 @@
-"""The residual stream: the one thing the evaluation reads.
+"""The residual stream: the one value that the evaluation reads.
 
-Left of it nobody knows metrics; right of it nobody knows models.
+The code that makes a stream (testbeds, detectors) knows no metric; the code that reads
+it (energy to report) knows no model.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import (
     ATTACK,
-    NORMAL,
     Floats,
     Ints,
     Labels,
     check_alarms,
-    check_labels,
     check_series,
 )
-from sightline.data.frames import column_of, columns_of, matrix_of
-from sightline.data.recording import resolve_breaks, step_from
+from sightline.data.recording import step_from
 from sightline.data.row_tables import Rows
 from sightline.data.segments import (
     Attack,
@@ -32,29 +30,34 @@ from sightline.data.segments import (
 )
 from sightline.data.stream_input import (
     attack_free_rows,
-    check_against_test,
     check_attacks,
     check_calibration,
-    check_channels,
-    check_same_channels,
+    check_clock,
+    check_per_row,
+    check_tables,
     check_telemetry,
-    check_time,
-    check_train_and_test,
-    many_breaks,
-    rows_of,
-    some_of,
-    unmatched_attacks,
+    check_test_labels,
+    column_of,
+    columns_of,
+    input_notices,
+    matrix_of,
+    table_channels,
 )
-from sightline.errors import StreamError
+from sightline.text import plural
 
 NO_LABELS = "No labels were given: every test row is taken as attack-free."
-# What the sentences about attacks and breaks are made from.
-_TOLD_FROM = {"labels", "segments", "test", "test_time", "test_breaks"}
+# Changing one of these changes the notices about attacks and breaks.
+_NOTICED = {"labels", "segments", "test", "test_time", "test_breaks"}
+# Changing these alone needs no check of the rows.
+_FACTS = {"space", "name", "detector", "testbed", "step_s", "meta", "notices"}
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class ResidualStream:
-    """Residuals of one detector on one testbed: all that evaluation needs to know.
+    """Residuals of one detector on one testbed: the input of an evaluation.
+
+    All arguments are checked once, when the stream is made; it cannot be changed
+    afterwards. That residuals are finite is checked when they are read.
 
     Parameters
     ----------
@@ -65,31 +68,37 @@ class ResidualStream:
     labels : array of shape (n_test,), optional
         1 attack, 0 normal, -1 ignore. Not given: every test row counts as normal.
     calibration : array, frame or Rows of shape (n, p), optional
-        Attack-free residuals the detector was not trained on.
+        Attack-free residuals on which the detector was not trained.
     alarms, score : array of shape (n_test,), optional
-        The detector's own alarms (0/1) and its own score.
+        The detector's own alarms (0 or 1) and its own score.
     channels : sequence of str, optional
-        Names of the p channels; frames bring their own.
+        Names of the p channels. Not given: the columns of a frame, else numbers.
     train_time, test_time : array, optional
-        Time stamps: seconds, datetime64 or ISO text.
+        Time stamps of the rows: seconds, datetime64 or ISO text.
     train_breaks, test_breaks : array of int, optional
-        First row of each continuous run; else found from the time stamps.
+        First row of each continuous run. Not given: derived from the time stamps.
     segments : sequence of Attack
         Names, targets and notes of attacks; matched to labelled runs by overlap.
     telemetry_train, telemetry_test : array or Rows, optional
-        The plant's own measurements, row by row with `train` and `test`.
+        The plant's measurements in the rows of `train` and `test`; both or neither.
     telemetry_channels : sequence of str, optional
-        Their names.
+        Names of the telemetry's channels.
     space : str, optional
-        Residual space: observation, sensor, invariant, or your own word.
+        Residual space: observation, sensor, invariant, or another word.
     name, detector, testbed : str, optional
-        What to call the stream, and who made it on what.
+        Names of the stream, of the detector that made it, and of the testbed.
     step_s : float, optional
-        Seconds a row; else the median step of `test_time`.
+        Seconds per row. Not given: the median step of `test_time`.
     meta : mapping
-        Anything else worth keeping: seed, configuration, versions.
+        Further facts to keep with the stream: seed, configuration, versions.
     notices : sequence of str
-        Sentences about the input that a reader should see.
+        Sentences about the input that the results will show.
+
+    Raises
+    ------
+    StreamError
+        If the arguments do not fit together; the message says which, where, and what
+        to do.
 
     Examples
     --------
@@ -120,7 +129,6 @@ class ResidualStream:
     step_s: float | None
     meta: Mapping[str, Any]
     notices: tuple[str, ...]
-    _derived: ClassVar[frozenset[str]]
 
     def __init__(
         self,
@@ -148,60 +156,38 @@ class ResidualStream:
         meta: Mapping[str, Any] | None = None,
         notices: Sequence[str] = (),
     ) -> None:
-        told = list(notices)
-        train_rows, test_rows = rows_of(train, "train"), rows_of(test, "test")
-        named = check_channels(channels, train, train_rows, "channels")
-        check_train_and_test(train_rows, test_rows, named, test)
-        if labels is None:
-            labels = np.zeros(test_rows.n_rows, np.int8)
-            told.append("No labels were given: every test row is taken as attack-free.")
-        n_test = test_rows.n_rows
-        train_seconds = check_time(train_time, "train_time", train_rows.n_rows)
-        test_seconds = check_time(test_time, "test_time", n_test)
-        stream_fields = {
+        train_rows, test_rows, channels = check_tables(train, test, channels)
+        n_train, n_test = train_rows.n_rows, test_rows.n_rows
+        train_seconds, train_runs = check_clock(
+            train_time, train_breaks, "train", n_train
+        )
+        test_seconds, test_runs = check_clock(test_time, test_breaks, "test", n_test)
+        telemetry = check_telemetry(
+            telemetry_train, telemetry_test, telemetry_channels, n_train, n_test
+        )
+        texts = {"space": space, "name": name, "detector": detector, "testbed": testbed}
+        values = {
             "train": train_rows,
             "test": test_rows,
-            "labels": check_against_test(check_labels(labels), "labels", n_test),
-            "calibration": check_calibration(calibration, named),
-            "alarms": None
-            if alarms is None
-            else check_against_test(check_alarms(alarms), "alarms", n_test),
-            "score": None
-            if score is None
-            else check_against_test(check_series(score, "score"), "score", n_test),
-            "channels": named,
+            "labels": check_test_labels(labels, n_test),
+            "calibration": check_calibration(calibration, channels),
+            "alarms": check_per_row(alarms, "alarms", n_test, check_alarms),
+            "score": check_per_row(score, "score", n_test, check_series),
+            "channels": channels,
             "train_time": train_seconds,
             "test_time": test_seconds,
-            "train_breaks": resolve_breaks(
-                train_breaks, train_seconds, "train_breaks", train_rows.n_rows
-            ),
-            "test_breaks": resolve_breaks(
-                test_breaks, test_seconds, "test_breaks", n_test
-            ),
+            "train_breaks": train_runs,
+            "test_breaks": test_runs,
             "segments": check_attacks(segments, n_test),
-            **check_telemetry(
-                telemetry_train, telemetry_test, telemetry_channels, train_rows, n_test
-            ),
-            "space": space,
-            "name": name,
-            "detector": detector,
-            "testbed": testbed,
             "step_s": step_from(step_s, test_seconds),
             "meta": dict(meta or {}),
         }
-        if not (stream_fields["labels"] == NORMAL).any():
-            raise StreamError(
-                "`labels` must mark some test rows as normal (0); none is, and -1 "
-                "means ignore: if your file says 1 for normal and -1 for attack, "
-                "map it to 0 and 1."
-            )
-        for field, value in stream_fields.items():
-            object.__setattr__(self, field, value)
-        derived = unmatched_attacks(self.segments, self.labels)
-        if test_breaks is None:
-            derived += many_breaks(self.test_breaks, n_test)
-        object.__setattr__(self, "notices", tuple(dict.fromkeys([*told, *derived])))
-        object.__setattr__(self, "_derived", frozenset(derived))
+        self.__dict__.update(values | texts | telemetry)
+        unlabelled = [NO_LABELS] if labels is None else []
+        breaks = self.test_breaks if test_breaks is None else None
+        derived = input_notices(self.segments, self.labels, breaks)
+        unique = dict.fromkeys([*notices, *unlabelled, *derived])
+        self.__dict__["notices"] = tuple(unique)
 
     @classmethod
     def from_tables(
@@ -213,34 +199,42 @@ class ResidualStream:
         time: str | None = None,
         **known: Any,
     ) -> "ResidualStream":
-        """Make a stream of two pandas or polars frames, one column a channel.
+        """Return a stream made from two pandas or polars frames, one column a channel.
 
         Parameters
         ----------
         train, test : frame
             The same channels by name; `test` may order them differently.
         label : str, optional
-            Column of `test` with 1 attack, 0 normal, -1 ignore. In `train`, where
-            it occurs, no row may be an attack, and rows to be ignored are left out.
+            Column of `test` with 1 attack, 0 normal, -1 ignored. If `train` has it
+            too, no row of `train` may be an attack, and ignored rows are left out.
         time : str, optional
-            Column with time stamps; in `train` it may be missing.
+            Column of `test` with time stamps; `train` may lack it.
         **known
             Any further argument of `ResidualStream`.
+
+        Raises
+        ------
+        StreamError
+            If a named column is missing, the channels differ, or a column does not
+            hold numbers.
+
+        Examples
+        --------
+        >>> import polars
+        >>> train = polars.DataFrame({"LIT101": [0.1, -0.2, 0.0]})
+        >>> test = polars.DataFrame({"LIT101": [0.1, 5.0], "attack": [0, 1]})
+        >>> ResidualStream.from_tables(train, test, label="attack")
+        ResidualStream 'stream': 1 channel, 3 train rows, 2 test rows, 1 attack
         """
-        from_train = columns_of(train, "train")
-        from_test = columns_of(test, "test")
-        for column, option in ((label, "label"), (time, "time")):
-            if column is not None and column not in from_test:
-                raise StreamError(
-                    f"`test` has no column {column!r} to take the {option} from; it "
-                    f"has {some_of(from_test)}."
-                )
-        channels = [c for c in from_train if c not in (label, time)]
-        check_same_channels(channels, [c for c in from_test if c not in (label, time)])
+        train_columns = columns_of(train, "train")
+        channels = table_channels(
+            train_columns, columns_of(test, "test"), label=label, time=time
+        )
         train_values = matrix_of(train, channels, "train")
-        if time is not None and time in from_train:
+        if time is not None and time in train_columns:
             known["train_time"] = column_of(train, time)
-        if label is not None and label in from_train:
+        if label is not None and label in train_columns:
             keep = attack_free_rows(column_of(train, label), "train")
             if known.get("train_breaks") is not None:
                 breaks = check_breaks(known["train_breaks"], "train_breaks", len(keep))
@@ -258,22 +252,42 @@ class ResidualStream:
         )
 
     def replace(self, **changes: Any) -> "ResidualStream":
-        """Return a copy with some fields changed, checked anew.
+        """Return a copy with some fields changed.
 
-        New time stamps bring their own breaks and step, unless those are given too.
+        Parameters
+        ----------
+        **changes
+            Arguments of `ResidualStream`. If only facts change (name, detector,
+            testbed, space, step, meta, notices), nothing else is checked again; else
+            the whole stream is. New time stamps give new breaks and a new step,
+            unless these are given too.
+
+        Raises
+        ------
+        StreamError
+            If the changed stream is not valid.
         """
-        now = {field.name: getattr(self, field.name) for field in fields(self)}
-        stale = self._derived if _TOLD_FROM & set(changes) else frozenset()
-        if "labels" in changes:
-            stale |= {NO_LABELS}
-        now["notices"] = [told for told in self.notices if told not in stale]
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if set(changes) <= _FACTS:
+            copy = object.__new__(ResidualStream)
+            copy.__dict__.update(values | changes)
+            copy.__dict__.update(
+                step_s=step_from(copy.step_s, self.test_time),
+                meta=dict(copy.meta or {}),
+                notices=tuple(dict.fromkeys(copy.notices)),
+            )
+            return copy
+        stale = {NO_LABELS} if "labels" in changes else set()
+        if _NOTICED & set(changes):
+            stale |= {*input_notices(self.segments, self.labels, self.test_breaks)}
+        values["notices"] = [line for line in self.notices if line not in stale]
         if "train_time" in changes:
-            now["train_breaks"] = None
+            values["train_breaks"] = None
         if "test_time" in changes:
-            now["test_breaks"] = None
+            values["test_breaks"] = None
             if changes["test_time"] is not None:
-                now["step_s"] = None
-        return ResidualStream(**(now | changes))
+                values["step_s"] = None
+        return ResidualStream(**(values | changes))
 
     @property
     def p(self) -> int:
@@ -281,19 +295,22 @@ class ResidualStream:
         return len(self.channels)
 
     def attack_segments(self) -> list[Attack]:
-        """Return the labelled attack runs of the test rows, with what is known."""
+        """Return the labelled attack runs of the test rows, with their identities.
+
+        Returns
+        -------
+        list of Attack
+            In order, cut at breaks; named by the `segments` that they overlap, else
+            numbered.
+        """
         runs = segments_of(self.labels == ATTACK, self.test_breaks)
         return name_segments(runs, self.segments)
 
     def __repr__(self) -> str:
-        """Say what it is in one line."""
-        n_attacks = len(self.attack_segments())
+        """Return the name and the size in one line."""
         return (
-            f"ResidualStream {self.name!r}: {_count(self.p, 'channel')}, "
-            f"{_count(self.train.n_rows, 'train row')}, "
-            f"{_count(self.test.n_rows, 'test row')}, {_count(n_attacks, 'attack')}"
+            f"ResidualStream {self.name!r}: {plural(self.p, 'channel')}, "
+            f"{plural(self.train.n_rows, 'train row')}, "
+            f"{plural(self.test.n_rows, 'test row')}, "
+            f"{plural(len(self.attack_segments()), 'attack')}"
         )
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")

@@ -1,7 +1,13 @@
-"""What callers give for a stream, turned into what a stream holds, or refused."""
+"""Checks of what a caller gives for a stream: arrays, frames, time stamps, attacks.
+
+Each `check_x` function returns what a `ResidualStream` holds, or raises `StreamError`.
+
+A frame is an object with `columns` and `to_numpy`; neither pandas nor polars is
+imported.
+"""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,93 +16,145 @@ import numpy.typing as npt
 from sightline.data.arrays import (
     ATTACK,
     IGNORED,
+    NORMAL,
     Bools,
     Floats,
     Ints,
     Labels,
+    Residuals,
+    as_array,
     as_rectangle,
     check_labels,
+    check_residuals,
     check_series,
     check_unique,
 )
-from sightline.data.frames import columns_of, is_frame, matrix_of
 from sightline.data.row_tables import ArrayRows, Rows, as_rows
-from sightline.data.segments import Attack, Segment
+from sightline.data.segments import Attack, Segment, resolve_breaks
 from sightline.errors import StreamError
+from sightline.text import names
 
-# More continuous runs than this, and than one in so many rows, look like jitter.
+# More continuous runs than this, and more than one in this many rows, look like jitter.
 MANY_BREAKS = 100
+# How many names a message lists.
+MOST_NAMES = 6
+_TELEMETRY = ("telemetry_train", "telemetry_test")
 
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 
-def attack_free_rows(labels: npt.ArrayLike, name: str) -> Bools:
-    """Return which train rows to keep; refuse any that is labelled an attack."""
-    codes = check_labels(labels, f"{name} label")
-    attacked = np.flatnonzero(codes == ATTACK)
-    if len(attacked):
+# Frames
+
+
+def is_frame(values: object) -> bool:
+    """Return whether values are a pandas or polars frame."""
+    return hasattr(values, "columns") and hasattr(values, "to_numpy")
+
+
+def columns_of(frame: Any, name: str) -> list[str]:
+    """Return the names of a frame's columns as text; raise if one occurs twice."""
+    if not is_frame(frame):
         raise StreamError(
-            f"`{name}` must be attack-free, for the normal reference is fitted on it; "
-            f"row {attacked[0]} is the first of {len(attacked)} labelled attack: "
-            "leave them out."
+            f"`{name}` must be a pandas or polars frame; got {type(frame).__name__}."
         )
-    return np.asarray(codes != IGNORED)
+    columns = [str(column) for column in frame.columns]
+    check_unique(columns, f"{name} columns")
+    return columns
+
+
+def column_of(frame: Any, column: str) -> npt.NDArray[Any]:
+    """Return the column whose name, as text, is `column`."""
+    by_text = {str(name): name for name in frame.columns}
+    return np.asarray(frame[by_text[column]].to_numpy())
+
+
+def matrix_of(frame: Any, channels: Sequence[str], name: str) -> Residuals:
+    """Return the number columns `channels` of a frame, in that order.
+
+    The array has shape (rows, channels). It is float32 if every column fits into
+    float32, else float64; a missing value becomes nan.
+    """
+    if not channels:
+        raise StreamError(f"`{name}` must have at least one channel; it has none.")
+    arrays = []
+    for channel in channels:
+        column = as_array(column_of(frame, channel), channel)
+        if column.dtype.kind not in "iuf":
+            raise StreamError(
+                f"`{name}` column {channel!r} must hold numbers; got type "
+                f"{column.dtype}: if it is the label or the time, name it as such."
+            )
+        arrays.append(column)
+    dtype = np.result_type(np.float32, *(array.dtype for array in arrays))
+    return check_residuals(np.stack(arrays, axis=1).astype(dtype, copy=False), name)
+
+
+def table_channels(
+    train: Sequence[str],
+    test: Sequence[str],
+    *,
+    label: str | None,
+    time: str | None,
+) -> list[str]:
+    """Return the channels of two tables with these columns, in the order of train.
+
+    Parameters
+    ----------
+    train, test : sequence of str
+        The columns of the two tables.
+    label, time : str, optional
+        The columns of `test` that are no channels.
+
+    Raises
+    ------
+    StreamError
+        If `test` lacks one of these two, or the other columns differ.
+    """
+    for column, option in ((label, "label"), (time, "time")):
+        if column is not None and column not in test:
+            raise StreamError(
+                f"`test` has no column {column!r} to take the {option} from; it "
+                f"has {names(test, MOST_NAMES, quoted=True)}."
+            )
+    channels = [column for column in train if column not in (label, time)]
+    check_same_channels(channels, [c for c in test if c not in (label, time)])
+    return channels
+
+
+# Channels and rows
 
 
 def check_same_channels(
     train: Sequence[str], other: Sequence[str], name: str = "test"
 ) -> None:
-    """Refuse tables whose columns differ, naming the difference."""
+    """Raise `StreamError` if two tables have different columns, naming these."""
     only_train = [c for c in train if c not in set(other)]
     only_other = [c for c in other if c not in set(train)]
     if only_train or only_other:
+        listed = [
+            names(columns, MOST_NAMES, quoted=True) or "none"
+            for columns in (only_train, only_other)
+        ]
         raise StreamError(
             f"`train` and `{name}` must have the same channels; "
-            f"only in train: {some_of(only_train) or 'none'}; "
-            f"only in {name}: {some_of(only_other) or 'none'} "
+            f"only in train: {listed[0]}; only in {name}: {listed[1]} "
             "(name the label and time columns if these are they)."
         )
 
 
-def seconds_of(values: npt.ArrayLike, name: str) -> Floats:
-    """Return time stamps as float64 seconds; dates count from 1970-01-01.
-
-    Text is read as ISO; a zone in it is honoured, and without one none is assumed.
-    """
-    array = as_rectangle(values, name)
-    if array.ndim != 1:
+def check_order(frame: object, channels: Sequence[str], name: str) -> None:
+    """Raise `StreamError` if a frame's columns are not `channels` in that order."""
+    columns = columns_of(frame, name)
+    if columns != list(channels):
+        check_same_channels(channels, columns, name)
         raise StreamError(
-            f"`{name}` must have one value a row; got shape {array.shape}."
+            f"`train` and `{name}` must have their channels in the same order; "
+            f"reorder the columns of `{name}`."
         )
-    if array.dtype.kind in "USO":
-        array = dates_of(array, name)
-    if array.dtype.kind == "M":
-        if np.isnat(array).any():
-            raise StreamError(
-                f"`{name}` must be complete; row {int(np.argmax(np.isnat(array)))} "
-                "has no time."
-            )
-        return array.astype("datetime64[us]").astype(np.int64) / 1e6
-    return check_series(array, name)
-
-
-def dates_of(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Return text, or Python dates, as datetime64."""
-    try:
-        with warnings.catch_warnings():
-            # numpy turns "...Z" and "...+08:00" into UTC, as we want, but not silently.
-            warnings.simplefilter("ignore")
-            text = np.array([str(stamp) for stamp in array.ravel()])
-            return text.reshape(array.shape).astype("datetime64[us]")
-    except ValueError as error:
-        raise StreamError(
-            f"`{name}` must be seconds, dates, or ISO text such as "
-            f"2015-12-28T10:00:00; {error}."
-        ) from error
 
 
 def rows_of(values: object, name: str) -> Rows:
-    """Return an array, a frame or rows as rows."""
+    """Return an array, a frame or `Rows` as `Rows`."""
     if is_frame(values):
         return ArrayRows(matrix_of(values, columns_of(values, name), name))
     return as_rows(values, name)
@@ -105,62 +163,51 @@ def rows_of(values: object, name: str) -> Rows:
 def check_channels(
     channels: Sequence[str] | None, frame: object, rows: Rows, name: str
 ) -> tuple[str, ...]:
-    """Return the names of the channels: given, of the frame, or made up."""
+    """Return the channels' names: as given, else the frame's columns, else numbers."""
     if channels is None and is_frame(frame):
         channels = columns_of(frame, name)
     if channels is None:
         return tuple(f"channel_{j}" for j in range(rows.n_channels))
-    named = tuple(str(channel) for channel in channels)
-    if len(named) != rows.n_channels:
+    channels = tuple(str(channel) for channel in channels)
+    if len(channels) != rows.n_channels:
         raise StreamError(
-            f"`{name}` must name every channel; got {len(named)} names for "
+            f"`{name}` must name every channel; got {len(channels)} names for "
             f"{rows.n_channels} channels."
         )
-    check_unique(named, name)
-    return named
+    check_unique(channels, name)
+    return channels
 
 
-def check_train_and_test(
-    train: Rows, test: Rows, channels: tuple[str, ...], test_given: object
-) -> None:
-    """Refuse tables that do not fit together or are too short."""
-    if train.n_channels == 0:
+def check_tables(
+    train: object, test: object, channels: Sequence[str] | None
+) -> tuple[Rows, Rows, tuple[str, ...]]:
+    """Return train rows, test rows and the names of their channels.
+
+    Raises
+    ------
+    StreamError
+        If the two differ in their channels, or `train` has fewer than 2 rows (a
+        reference needs 2), or `test` has none.
+    """
+    train_rows, test_rows = rows_of(train, "train"), rows_of(test, "test")
+    channels = check_channels(channels, train, train_rows, "channels")
+    if train_rows.n_channels == 0:
         raise StreamError("`train` must have at least one channel; it has none.")
-    if train.n_channels != test.n_channels:
+    if train_rows.n_channels != test_rows.n_channels:
         raise StreamError(
             f"`train` and `test` must have the same channels; train has "
-            f"{train.n_channels}, test has {test.n_channels}."
+            f"{train_rows.n_channels}, test has {test_rows.n_channels}."
         )
-    if is_frame(test_given):
-        check_order(test_given, channels, "test")
-    if train.n_rows < 2:
+    if is_frame(test):
+        check_order(test, channels, "test")
+    if train_rows.n_rows < 2:
         raise StreamError(
             f"`train` must have at least 2 rows to fit a reference; it has "
-            f"{train.n_rows}."
+            f"{train_rows.n_rows}."
         )
-    if test.n_rows < 1:
+    if test_rows.n_rows < 1:
         raise StreamError("`test` must have at least 1 row; it is empty.")
-
-
-def check_order(frame: object, channels: tuple[str, ...], name: str) -> None:
-    """Refuse a frame whose columns are not the channels in their order."""
-    columns = columns_of(frame, name)
-    if tuple(columns) != channels:
-        check_same_channels(channels, columns, name)
-        raise StreamError(
-            f"`train` and `{name}` must have their channels in the same order; "
-            f"reorder the columns of `{name}`."
-        )
-
-
-def check_against_test(array: _Array, name: str, n_test: int) -> _Array:
-    """Refuse an array without one value for each test row."""
-    if len(array) != n_test:
-        raise StreamError(
-            f"`{name}` must have one value for each test row; got {len(array)} for "
-            f"{n_test} rows."
-        )
-    return array
+    return train_rows, test_rows, channels
 
 
 def check_calibration(values: object, channels: tuple[str, ...]) -> Rows | None:
@@ -180,20 +227,171 @@ def check_calibration(values: object, channels: tuple[str, ...]) -> Rows | None:
     return rows
 
 
-def check_time(values: npt.ArrayLike | None, name: str, n_rows: int) -> Floats | None:
-    """Return time stamps in seconds, one a row."""
+def check_telemetry(
+    train: object,
+    test: object,
+    channels: Sequence[str] | None,
+    n_train: int,
+    n_test: int,
+) -> dict[str, object]:
+    """Return the three telemetry fields of a stream.
+
+    The two tables are None, and there are no channels, if neither is given.
+
+    Raises
+    ------
+    StreamError
+        If one of the two is missing, has other rows than its residuals, or other
+        channels than the first.
+    """
+    if (train is None) != (test is None):
+        raise StreamError(
+            "`telemetry_train` and `telemetry_test` must be given together."
+        )
+    if train is None:
+        return dict.fromkeys(_TELEMETRY) | {"telemetry_channels": ()}
+    tables = []
+    given = zip(_TELEMETRY, (train, test), (n_train, n_test), strict=True)
+    for name, values, n_rows in given:
+        rows = rows_of(values, name)
+        if rows.n_rows != n_rows:
+            raise StreamError(
+                f"`{name}` must have the rows of its residuals; got {rows.n_rows} for "
+                f"{n_rows}."
+            )
+        tables.append(rows)
+    if is_frame(train) and is_frame(test):
+        check_order(test, columns_of(train, "telemetry_train"), "telemetry_test")
+    if tables[0].n_channels != tables[1].n_channels:
+        raise StreamError(
+            "`telemetry_train` and `telemetry_test` must have the same channels; got "
+            f"{tables[0].n_channels} and {tables[1].n_channels}."
+        )
+    return dict(zip(_TELEMETRY, tables, strict=True)) | {
+        "telemetry_channels": check_channels(
+            channels or None, train, tables[0], "telemetry_channels"
+        )
+    }
+
+
+# One value for each row
+
+
+def check_per_row(
+    values: object, name: str, n_test: int, check: Callable[[object, str], _Array]
+) -> _Array | None:
+    """Return checked values, one for each test row; None if none are given."""
     if values is None:
         return None
-    seconds = seconds_of(values, name)
-    if len(seconds) != n_rows:
+    array = check(values, name)
+    if len(array) != n_test:
         raise StreamError(
-            f"`{name}` must have one value a row; got {len(seconds)} for {n_rows} rows."
+            f"`{name}` must have one value for each test row; got {len(array)} for "
+            f"{n_test} rows."
         )
-    return seconds
+    return array
+
+
+def check_test_labels(labels: npt.ArrayLike | None, n_test: int) -> Labels:
+    """Return the labels of the test rows; all normal if none are given."""
+    codes = check_per_row(labels, "labels", n_test, check_labels)
+    if codes is None:
+        return np.zeros(n_test, np.int8)
+    if not (codes == NORMAL).any():
+        raise StreamError(
+            "`labels` must mark some test rows as normal (0); none is, and -1 "
+            "means ignore: if your file says 1 for normal and -1 for attack, "
+            "map it to 0 and 1."
+        )
+    return codes
+
+
+def attack_free_rows(labels: npt.ArrayLike, name: str) -> Bools:
+    """Return which train rows are used: all but the ignored ones.
+
+    Raises
+    ------
+    StreamError
+        If a row is labelled as an attack: the normal reference is fitted on train.
+    """
+    codes = check_labels(labels, f"{name} label")
+    attacked = np.flatnonzero(codes == ATTACK)
+    if len(attacked):
+        raise StreamError(
+            f"`{name}` must be attack-free, for the normal reference is fitted on it; "
+            f"row {attacked[0]} is the first of {len(attacked)} labelled attack: "
+            "leave them out."
+        )
+    return np.asarray(codes != IGNORED)
+
+
+# Time
+
+
+def seconds_of(values: npt.ArrayLike, name: str) -> Floats:
+    """Return time stamps as float64 seconds of shape (rows,).
+
+    Numbers are taken as seconds. Dates count from 1970-01-01. Text is read as ISO; a
+    time zone in it is used, and without one none is assumed.
+
+    Examples
+    --------
+    >>> seconds_of(["1970-01-01T00:01:00", "1970-01-01T01:00:30+01:00"], "time")
+    array([60., 30.])
+    """
+    array = as_rectangle(values, name)
+    if array.ndim != 1:
+        raise StreamError(
+            f"`{name}` must have one value a row; got shape {array.shape}."
+        )
+    if array.dtype.kind in "USO":
+        array = dates_of(array, name)
+    if array.dtype.kind == "M":
+        if np.isnat(array).any():
+            raise StreamError(
+                f"`{name}` must be complete; row {int(np.argmax(np.isnat(array)))} "
+                "has no time."
+            )
+        return array.astype("datetime64[us]").astype(np.int64) / 1e6
+    return check_series(array, name)
+
+
+def dates_of(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Return ISO text, or Python dates, as datetime64 in microseconds."""
+    try:
+        with warnings.catch_warnings():
+            # numpy converts "...Z" and "...+08:00" to UTC, as needed, but warns.
+            warnings.simplefilter("ignore")
+            text = np.array([str(stamp) for stamp in array.ravel()])
+            return text.reshape(array.shape).astype("datetime64[us]")
+    except ValueError as error:
+        raise StreamError(
+            f"`{name}` must be seconds, dates, or ISO text such as "
+            f"2015-12-28T10:00:00; {error}."
+        ) from error
+
+
+def check_clock(
+    time: npt.ArrayLike | None, breaks: npt.ArrayLike | None, split: str, n_rows: int
+) -> tuple[Floats | None, Ints]:
+    """Return the time stamps of a split in seconds, and where its runs begin.
+
+    `breaks` are as given, else from the time stamps, else row 0 alone.
+    """
+    seconds = None if time is None else seconds_of(time, f"{split}_time")
+    if seconds is not None and len(seconds) != n_rows:
+        raise StreamError(
+            f"`{split}_time` must have one value a row; got {len(seconds)} for "
+            f"{n_rows} rows."
+        )
+    return seconds, resolve_breaks(breaks, seconds, f"{split}_breaks", n_rows)
+
+
+# Attacks, and notices about the input
 
 
 def check_attacks(attacks: Sequence[Attack], n_test: int) -> tuple[Attack, ...]:
-    """Refuse attacks that do not lie within the test rows."""
+    """Return the attacks; raise if one does not lie within the test rows."""
     for attack in attacks:
         Segment(attack.start, attack.stop)
         if attack.stop > n_test:
@@ -204,72 +402,20 @@ def check_attacks(attacks: Sequence[Attack], n_test: int) -> tuple[Attack, ...]:
     return tuple(attacks)
 
 
-def unmatched_attacks(attacks: Sequence[Attack], labels: Labels) -> list[str]:
-    """Tell of named attacks that no label marks."""
+def input_notices(
+    attacks: Sequence[Attack], labels: Labels, breaks: Ints | None
+) -> list[str]:
+    """Return sentences about attacks without a label and, if derived, many breaks."""
+    notices = []
     missing = [a.id for a in attacks if not (labels[a.segment.rows] == ATTACK).any()]
-    if not missing:
-        return []
-    return [f"Named attacks without a labelled test row: {some_of(missing)}."]
-
-
-def many_breaks(breaks: Ints, n_test: int) -> list[str]:
-    """Tell where time stamps cut the test rows suspiciously often."""
-    if len(breaks) <= max(MANY_BREAKS, n_test // MANY_BREAKS):
-        return []
-    return [
-        f"The time stamps cut the {n_test:,} test rows into {len(breaks):,} runs, and "
-        "no attack or alarm reaches over a cut: if that is jitter and not gaps, give "
-        "test_breaks=[0]."
-    ]
-
-
-def check_telemetry(
-    train: object,
-    test: object,
-    channels: Sequence[str] | None,
-    train_rows: Rows,
-    n_test: int,
-) -> dict[str, Any]:
-    """Return the telemetry fields of a stream, or refuse what does not fit."""
-    if (train is None) != (test is None):
-        raise StreamError(
-            "`telemetry_train` and `telemetry_test` must be given together."
+    if missing:
+        listed = names(missing, MOST_NAMES, quoted=True)
+        notices.append(f"Named attacks without a labelled test row: {listed}.")
+    most_breaks = max(MANY_BREAKS, len(labels) // MANY_BREAKS)
+    if breaks is not None and len(breaks) > most_breaks:
+        notices.append(
+            f"The time stamps cut the {len(labels):,} test rows into {len(breaks):,} "
+            "runs, and no attack or alarm reaches over a cut: if that is jitter and "
+            "not gaps, give test_breaks=[0]."
         )
-    if train is None:
-        return {
-            "telemetry_train": None,
-            "telemetry_test": None,
-            "telemetry_channels": (),
-        }
-    from_train = rows_of(train, "telemetry_train")
-    from_test = rows_of(test, "telemetry_test")
-    wanted = (
-        (from_train, "telemetry_train", train_rows.n_rows),
-        (from_test, "telemetry_test", n_test),
-    )
-    for rows, name, n_rows in wanted:
-        if rows.n_rows != n_rows:
-            raise StreamError(
-                f"`{name}` must have the rows of its residuals; got {rows.n_rows} for "
-                f"{n_rows}."
-            )
-    if is_frame(train) and is_frame(test):
-        check_order(test, tuple(columns_of(train, "telemetry_train")), "telemetry_test")
-    if from_train.n_channels != from_test.n_channels:
-        raise StreamError(
-            "`telemetry_train` and `telemetry_test` must have the same channels; got "
-            f"{from_train.n_channels} and {from_test.n_channels}."
-        )
-    return {
-        "telemetry_train": from_train,
-        "telemetry_test": from_test,
-        "telemetry_channels": check_channels(
-            channels or None, train, from_train, "telemetry_channels"
-        ),
-    }
-
-
-def some_of(names: Sequence[str], most: int = 6) -> str:
-    """Return the first few names, and how many more there are."""
-    shown = ", ".join(repr(n) for n in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+    return notices

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from sightline.data.stream_input import some_of
 from sightline.evaluation.result import Evaluation
 from sightline.evaluation.uncertainty import figures
+from sightline.text import names
 
 _IN_WORDS = {
     "roc_auc": "ROC-AUC",
@@ -79,15 +79,15 @@ def _about_channels(evaluation: Evaluation) -> Iterator[str]:
     if quality.one_sided_channels:
         yield (
             f"Never negative, so probably absolute errors or scores: "
-            f"{some_of(quality.one_sided_channels)}. Energy counts a low value as odd "
-            "too; give signed residuals if you can."
+            f"{names(quality.one_sided_channels, 6, quoted=True)}. Energy counts a low "
+            "value as odd too; give signed residuals if you can."
         )
         if rank.raw_roc_auc is not None:
             yield f"Ranked by the raw value instead, ROC-AUC is {rank.raw_roc_auc:.1%}."
     if quality.scale_blind_channels:
         yield (
             f"Spread so little beside the others that they hardly count: "
-            f"{some_of(quality.scale_blind_channels)}."
+            f"{names(quality.scale_blind_channels, 6, quoted=True)}."
         )
         if evaluation.reference.standardised_roc_auc is not None:
             yield (
@@ -95,7 +95,7 @@ def _about_channels(evaluation: Evaluation) -> Iterator[str]:
                 f"{evaluation.reference.standardised_roc_auc:.1%}."
             )
     if quality.constant_channels:
-        yield f"Constant in train: {some_of(quality.constant_channels)}."
+        yield f"Constant in train: {names(quality.constant_channels, 6, quoted=True)}."
 
 
 def _about_attacks(evaluation: Evaluation) -> Iterator[str]:

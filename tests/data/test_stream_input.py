@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from sightline import StreamError
-from sightline.data.frames import column_of, columns_of, is_frame, matrix_of
+from sightline.data.stream_input import column_of, columns_of, is_frame, matrix_of
 
 both_libraries = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 
