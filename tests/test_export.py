@@ -196,7 +196,7 @@ def test_rows_made_of_three_steps():
         ("A1", 0, 1),
         ("A2", 2, 3),
     ]
-    assert "'A3', 'A4'" in stream.notices[0]
+    assert "'A3' and 'A4'" in stream.notices[0]
     assert stream.step_s == 15
     assert stream.test_time is None
     assert stream.name == "Blocks-mill"
