@@ -5,7 +5,6 @@ import pytest
 
 from sightline import ResidualStream, evaluate, read_results, write_results
 from sightline.comparison.compare import SeededFigure, compare, ranking_transfer
-from sightline.comparison.runs import match_spans
 from sightline.errors import FileError
 
 # Table "tab:main" of the paper: ROC-AUC, P_FULL and median D_FULL. The 0.530 printed
@@ -82,12 +81,6 @@ def test_transfer_is_over_the_shared_detectors():
     rows = [r for r in main_table() if (r.testbed, r.detector) != ("HAI", "GDN")]
     counts = {t.testbeds: t.correlation.n for t in ranking_transfer(rows)}
     assert counts == {("HAI", "SWaT"): 4, ("HAI", "WADI"): 4, ("SWaT", "WADI"): 5}
-
-
-def test_segments_pair_one_to_one_by_greatest_overlap():
-    assert match_spans([(0, 10)], [(8, 20), (2, 9)]) == [(0, 1)]
-    assert match_spans([(0, 10), (10, 20)], [(5, 14)]) == [(0, 0)]
-    assert match_spans([(0, 5)], [(5, 9)]) == []
 
 
 def make(seed, *, lift=2.0, shift=0, detector="a", testbed="x", n=3000, drop=0):

@@ -1,0 +1,125 @@
+"""The one grouping of results, its matched attacks, and the one agreement."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from strategies import make_stream
+
+from sightline import compare, evaluate
+from sightline.comparison.agreement import agreements, why_undefined
+from sightline.comparison.runs import Figure, group_runs, match_spans
+from sightline.paper.cross_tables import agreement_table
+from sightline.paper.study import Study
+from sightline.report.entries import entries_of
+from sightline.report.side_by_side import agreement
+from sightline.storage import Result
+
+ATTACKS = [(50, 60), (120, 140), (200, 210), (250, 255)]
+
+
+@cache
+def evaluated(detector, attacks, seed):
+    stream = make_stream(
+        n_train=200,
+        n_test=300,
+        attacks=attacks,
+        strength=1.0,
+        seed=seed,
+        detector=detector,
+        testbed="plant",
+        name=f"{detector}-{seed}",
+    )
+    return evaluate(stream, intervals=False)
+
+
+def result(detector, attacks=ATTACKS, seed=0, guard=0):
+    evaluation = replace(evaluated(detector, tuple(attacks), seed), guard=guard)
+    traces = {k: v for k, v in vars(evaluation.traces).items() if v is not None}
+    return Result(Path(f"{detector}-{seed}"), evaluation, traces)
+
+
+def one_testbed(*results):
+    (runs,) = group_runs(results)
+    return runs
+
+
+def test_results_are_grouped_by_testbed_detector_and_guard():
+    runs = one_testbed(
+        result("b", seed=2), result("a"), result("b", seed=1), result("b", guard=5)
+    )
+    assert [one.label for one in runs.detectors] == ["b", "a", "b (guard 5)"]
+    assert [r.folder.name for r in runs["b"].results] == ["b-1", "b-2"]
+    assert "c" not in runs
+
+
+def test_a_figure_over_seeds():
+    runs = one_testbed(*(result("a", seed=seed) for seed in range(3)))["a"]
+    values = runs.values(Figure.ROC_AUC)
+    spread = runs.spread(Figure.ROC_AUC)
+    assert values == [r.evaluation.rank.roc_auc for r in runs.results]
+    assert (spread.low, spread.high, spread.n) == (min(values), max(values), 3)
+    assert spread.mean == pytest.approx(sum(values) / 3)
+
+
+@pytest.mark.parametrize("figure", Figure)
+def test_every_figure_is_a_field_of_an_evaluation(figure):
+    evaluation = result("a").evaluation
+    assert figure.of(evaluation) == getattr(getattr(evaluation, figure.block), figure)
+
+
+def test_every_attack_of_any_detector_is_matched():
+    first, second = ATTACKS[:2], [(55, 62), (160, 170), (200, 210)]
+    runs = one_testbed(result("a", first), result("b", second))
+    assert [(x.span[0], dict(x.places)) for x in runs.attacks] == [
+        (55, {"b": 0, "a": 0}),
+        (120, {"a": 1}),
+        (160, {"b": 1}),
+        (200, {"b": 2}),
+    ]
+    # Both call another attack "2".
+    assert [x.id for x in runs.attacks] == ["1", "2 of a", "2", "3"]
+    assert runs.places(runs["a"].first).tolist() == [0, 1, -1, -1]
+    assert list(runs.attacks[0].segments) == ["a", "b"]
+
+
+def test_compare_shows_attacks_that_the_first_detector_does_not_have():
+    results = [result("a", ATTACKS[:2]), result("b", ATTACKS)]
+    found = {
+        r.attack: set(r.verdicts) for r in compare(results, n_replicates=2).verdicts
+    }
+    assert found == {"1": {"a", "b"}, "2": {"a", "b"}, "3": {"b"}, "4": {"b"}}
+
+
+def test_agreement_of_a_pair_is_one_number_on_page_and_in_tables():
+    results = [result(name, seed=seed) for name in "ab" for seed in range(3)]
+    compared = compare(results, n_replicates=2)
+    (row,) = compared.agreement
+    low, high = row.rho_range
+    assert (
+        low < row.rho < high
+    )  # seeds differ, so the first seeds alone differ from all
+    assert agreement(entries_of(results))["rho"][0][1] == row.rho
+    cells = agreement_table(Study(results), compared).groups[0].rows[0]
+    assert row.rho in [cell.values[0] for cell in cells[1:]]
+
+
+@pytest.mark.parametrize(
+    ("results", "why"),
+    [
+        ([result("a")], "at least two detectors on one testbed"),
+        (
+            [result("a"), result("b", ATTACKS[:2])],
+            "at least 3 attacks; no two detectors share more than 2",
+        ),
+    ],
+)
+def test_why_there_is_no_agreement(results, why):
+    assert why in why_undefined(agreements(one_testbed(*results)))
+
+
+def test_spans_pair_one_to_one_by_greatest_overlap():
+    assert match_spans([(0, 10)], [(8, 20), (2, 9)]) == [(0, 1)]
+    assert match_spans([(0, 10), (10, 20)], [(5, 14)]) == [(0, 0)]
+    assert match_spans([(0, 5)], [(5, 9)]) == []
