@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from sightline import ResidualStream, evaluate, read_stream, write_stream
-from sightline.judgement.calm import Rung
-from sightline.judgement.judge import VERDICTS
-from sightline.judgement.ladder import CAUSES, _verdict
+from sightline.judgement.ladder import _verdict, causes
+from sightline.judgement.verdicts import VERDICTS, RungOutcome
 from sightline.storage.parquet import write_parquet_folder
 
 RUNGS = ["detected", "recalibrate", "rereference", "refocus", "accumulate", "quiet"]
@@ -154,10 +153,10 @@ def test_every_rung_is_computed_whatever_the_verdict(verdict):
 def test_contributing_causes_are_the_rungs_that_show_it(verdict):
     (row,) = evaluated(verdict).segments
     visible = [
-        c for name, c in CAUSES.items() if row.ladder.get(name, {}).get("visible")
+        c for name, c in causes().items() if row.ladder.get(name, {}).get("visible")
     ]
     assert list(row.contributing) == visible
-    if verdict in CAUSES.values():
+    if verdict in causes().values():
         assert verdict in row.contributing
 
 
@@ -270,7 +269,7 @@ def rungs_with(**coverages):
     unseen = {"telemetry": 0.0} if "telemetry" in coverages else {}
     names = dict.fromkeys(RUNGS, 0.0) | unseen | coverages
     return {
-        name: Rung(coverage=value, calm=0.0, limit=0.0, visible=value > 0)
+        name: RungOutcome(coverage=value, calm=0.0, limit=0.0, visible=value > 0)
         for name, value in names.items()
     }
 

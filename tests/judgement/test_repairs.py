@@ -5,9 +5,9 @@ import pytest
 
 from sightline import Attack, energy_trace, fit_reference
 from sightline.data.row_tables import ArrayRows
-from sightline.judgement.calm import Rung
-from sightline.judgement.ladder import CAUSES, Climbed, gather_evidence
+from sightline.judgement.ladder import Climbed, causes, gather_evidence
 from sightline.judgement.repairs import alarms_per_day, measure_repairs
+from sightline.judgement.verdicts import RungOutcome, Verdict
 from sightline.metrics.probe import judge_alarms
 
 ATTACKS = [Attack(id=f"A{k}", start=s, stop=s + 50) for k, s in enumerate((500, 900))]
@@ -38,24 +38,24 @@ def climbed_by(*names):
     """Return an attack that these rungs show."""
     by = {"accumulate": ("cumulative sum",)}
     return Climbed(
-        verdict="weak-evidence",
+        verdict=Verdict.WEAK_EVIDENCE,
         rungs={
-            n: Rung(
+            n: RungOutcome(
                 coverage=1.0, calm=0.0, limit=0.0, visible=n in names, by=by.get(n, ())
             )
-            for n in ("own-rule", "detected", *CAUSES)
+            for n in ("own-rule", "detected", *causes())
         },
         refocus_space=1,
     )
 
 
-UNDECIDED = Climbed(verdict="undecided")
+UNDECIDED = Climbed(verdict=Verdict.UNDECIDED)
 
 
 def test_recall_counts_what_is_detected_and_what_is_gained():
     climbed = [climbed_by("detected", "refocus"), climbed_by("refocus")]
     made = measure_repairs(make_evidence(), climbed, ATTACKS, step_s=60.0)
-    assert set(made) == set(CAUSES)
+    assert set(made) == set(causes())
     assert (made["refocus"].recall_before, made["refocus"].recall_after) == (0.5, 1.0)
     assert made["refocus"].segments_gained == ("A1",)
     assert made["refocus"].by == ("b",)

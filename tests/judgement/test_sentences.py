@@ -4,16 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.judgement.calm import Rung
-from sightline.judgement.judge import VERDICTS
 from sightline.judgement.ladder import Climbed
-from sightline.judgement.repairs import Repair
 from sightline.judgement.sentences import advice_of, sentence_of
+from sightline.judgement.verdicts import VERDICTS, Repair, RungOutcome, Verdict
 
 
 def make_climbed(verdict, *, telemetry=False, by=("LIT301",), **known):
     def rung(share, *by):
-        return Rung(coverage=share, calm=0.01, limit=0.05, visible=True, by=by)
+        return RungOutcome(coverage=share, calm=0.01, limit=0.05, visible=True, by=by)
 
     rungs = {
         "detected": rung(0.12),
@@ -26,7 +24,7 @@ def make_climbed(verdict, *, telemetry=False, by=("LIT301",), **known):
     if telemetry or verdict == "not-in-telemetry":
         rungs["telemetry"] = rung(0.45, "FIT101 (change)")
     return Climbed(
-        verdict=verdict, rungs={} if verdict == "undecided" else rungs, **known
+        verdict=Verdict(verdict), rungs={} if verdict == "undecided" else rungs, **known
     )
 
 
@@ -80,8 +78,8 @@ def test_other_causes_are_named_unless_detected():
 
 def test_what_ones_own_rule_finds_is_not_told_as_unseen():
     climbed = make_climbed("weak-evidence")
-    found = Rung(coverage=0.9, calm=0.0, limit=0.1, visible=True, by=())
-    missed = Rung(coverage=0.0, calm=0.0, limit=0.1, visible=False, by=())
+    found = RungOutcome(coverage=0.9, calm=0.0, limit=0.1, visible=True, by=())
+    missed = RungOutcome(coverage=0.0, calm=0.0, limit=0.1, visible=False, by=())
     for own, is_said in ((found, True), (missed, False)):
         rungs = {**climbed.rungs, "own-rule": own}
         text = sentence_of(replace(climbed, rungs=rungs), n_channels=51)

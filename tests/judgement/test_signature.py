@@ -2,8 +2,8 @@
 
 import pytest
 
-from sightline.judgement.judge import VERDICTS
 from sightline.judgement.paper_signature import agrees, signature_of
+from sightline.judgement.verdicts import VERDICTS, Reading, Signature
 from sightline.metrics.segment import SegmentRow
 
 
@@ -54,13 +54,13 @@ def make_row(**known):
 def test_what_the_table_reads(figures, reading):
     row = make_row(**figures)
     signature = signature_of(row)
-    assert signature == {
-        "reading": reading,
-        "auc": row.auc,
-        "coverage": row.coverage,
-        "sdr": row.sdr,
-        "d_eff": row.d_eff,
-    }
+    assert signature == Signature(
+        reading=Reading(reading),
+        auc=row.auc,
+        coverage=row.coverage,
+        sdr=row.sdr,
+        d_eff=row.d_eff,
+    )
 
 
 SAME = {
@@ -75,6 +75,6 @@ SAME = {
 @pytest.mark.parametrize("reading", [*SAME, "unclear"])
 def test_agreement_is_true_false_or_unknown(reading, verdict):
     if reading == "unclear" or verdict == "undecided":
-        assert agrees(reading, verdict) is None
+        assert agrees(Reading(reading), verdict) is None
     else:
-        assert agrees(reading, verdict) is (verdict in SAME[reading])
+        assert agrees(Reading(reading), verdict) is (verdict in SAME[reading])

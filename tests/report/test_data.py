@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report.plant import PLAIN, QUOTED, SPANS
 
+from sightline.judgement.verdicts import VERDICTS, info_of
 from sightline.metrics.intervals import count_interval
 from sightline.report.array_encoding import LEVELS, log_energy, packed_energy, quantised
 from sightline.report.attacks import attack_details, attack_rows
@@ -23,7 +24,6 @@ from sightline.report.curves import (
 )
 from sightline.report.entries import Entry, attack_keys, entries_of, found
 from sightline.report.false_alarms import after_attacks, false_alarms
-from sightline.report.formatting import VERDICTS
 from sightline.report.overview import first_check, glance, headline, paper_table
 from sightline.report.side_by_side import agreement, matrix, transfer
 from sightline.report.stability import drift_figure, quantile_figure, spread_figure
@@ -384,7 +384,7 @@ def test_the_matrix_has_a_verdict_for_every_attack_and_detector(entries):
         for entry, cell in zip(works, row["cells"], strict=True):
             verdict = entry.evaluation.segments[i].verdict or "not-diagnosed"
             assert cell["verdict"] == verdict
-            assert cell["symbol"] == VERDICTS[verdict].symbol
+            assert cell["symbol"] == info_of(verdict).symbol
     assert matrix([]) is None
 
 
@@ -400,7 +400,7 @@ def test_detectors_agree_with_themselves_and_rankings_may_carry_over(entries):
 
 
 def test_every_verdict_has_a_sign_and_a_colour_of_its_own():
-    styles = [style for word, style in VERDICTS.items() if word != "not-diagnosed"]
+    styles = list(VERDICTS.values())
     assert len({style.symbol for style in styles}) == len(styles)
     assert len({style.light for style in styles}) == len(styles)
     assert len({style.marker for style in styles}) == len(styles)

@@ -10,12 +10,12 @@ from sightline.judgement.calm import (
     BUDGET,
     CalmWindows,
     Counts,
-    Rung,
     coverage,
     coverages,
     judged,
     running_count,
 )
+from sightline.judgement.verdicts import RungOutcome
 
 SPANS = (30, 300)
 # A sum of log energy adds what exceeds the usual by so many standard deviations.
@@ -32,7 +32,9 @@ class Accumulated:
     is_above: tuple[Bools, ...]
     is_low: Bools
 
-    def judged(self, segment: Segment, windows: CalmWindows, near: CalmWindows) -> Rung:
+    def judged(
+        self, segment: Segment, windows: CalmWindows, near: CalmWindows
+    ) -> RungOutcome:
         """Return the best way against the best of each calm window.
 
         What has accumulated before an attack, where normal operation drifts, is not

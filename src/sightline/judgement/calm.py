@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.segments import Segment
+from sightline.judgement.verdicts import RungOutcome
 from sightline.metrics.window_kl import matched_starts
 
 Counts = npt.NDArray[np.int32]
@@ -76,22 +77,7 @@ def coverages(counts: Counts, windows: CalmWindows) -> Floats:
     return np.asarray((counts[windows.stops] - counts[windows.starts]) / windows.length)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rung:
-    """What one repair makes of one attack.
-
-    `coverage` is the share of the attack above the limit, `calm` the median of calm
-    windows, `limit` what only one in twenty of them exceeds.
-    """
-
-    coverage: float
-    calm: float
-    limit: float
-    visible: bool
-    by: tuple[str, ...] = ()
-
-
-def judged(own: float, calm: Floats, *, by: tuple[str, ...] = ()) -> Rung:
+def judged(own: float, calm: Floats, *, by: tuple[str, ...] = ()) -> RungOutcome:
     """Compare an attack's coverage with that of calm windows.
 
     Examples
@@ -104,4 +90,4 @@ def judged(own: float, calm: Floats, *, by: tuple[str, ...] = ()) -> Rung:
     usual, rare = float(np.median(calm)), float(np.quantile(calm, RARE))
     # Coverages are shares of whole rows; a rounding error must not decide.
     visible = own >= usual + CONTRAST - 1e-9 and own > rare
-    return Rung(coverage=own, calm=usual, limit=rare, visible=visible, by=by)
+    return RungOutcome(coverage=own, calm=usual, limit=rare, visible=visible, by=by)

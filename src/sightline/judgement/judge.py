@@ -31,19 +31,8 @@ from sightline.judgement.paper_signature import agrees, signature_of
 from sightline.judgement.repairs import alarms_per_day, as_plain, measure_repairs
 from sightline.judgement.sentences import advice_of, sentence_of
 from sightline.judgement.telemetry import TelemetryEvidence, gather_telemetry
+from sightline.judgement.verdicts import VERDICTS, Verdict
 from sightline.metrics.segment import SegmentRow
-
-VERDICTS = (
-    "detected",
-    "threshold",
-    "sequential",
-    "drift",
-    "diluted",
-    "quiet",
-    "undecided",
-    "weak-evidence",
-    "not-in-telemetry",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +125,7 @@ def diagnose(
             for k, row in enumerate(rows)
         ),
         repairs=as_plain(repairs),
-        verdict_counts={word: counts[word] for word in VERDICTS},
+        verdict_counts={str(word): counts[word] for word in VERDICTS},
         advice=advice_of(repairs),
         false_cause_rate=falsely.rate,
         n_calm_windows=falsely.n_windows,
@@ -195,7 +184,7 @@ def _told(
     one = climbed[k]
     also: list[str] = []
     more_alarms = None
-    if one.verdict == "diluted" and one.refocus_space is not None:
+    if one.verdict is Verdict.DILUTED and one.refocus_space is not None:
         also, more_alarms = _bought(
             one.refocus_space, k, climbed, attacks, evidence, stream
         )
@@ -206,8 +195,8 @@ def _told(
         ladder={name: asdict(rung) for name, rung in one.rungs.items()},
         refocus_channels=one.refocus_channels,
         contributing=one.contributing,
-        signature=signature,
-        signature_agrees=agrees(signature["reading"], one.verdict),
+        signature=asdict(signature),
+        signature_agrees=agrees(signature.reading, one.verdict),
         sentence=sentence_of(
             one, n_channels=stream.p, also=also, more_alarms=more_alarms
         ),
@@ -229,7 +218,7 @@ def _bought(
         attack.id
         for i, (attack, one) in enumerate(zip(attacks, climbed, strict=True))
         if i != k
-        and one.verdict != "detected"
+        and one.verdict is not Verdict.DETECTED
         and _is_shown(counts, attack.segment, evidence.windows[attack.segment.length])
     ]
     probe = evidence.energy > evidence.train_limit

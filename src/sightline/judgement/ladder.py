@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from sightline.judgement.calm import (
     BUDGET,
     CalmWindows,
     Counts,
-    Rung,
     calm_windows,
     coverage,
     coverages,
@@ -36,6 +36,7 @@ from sightline.judgement.subspaces import (
     upper_quantiles,
 )
 from sightline.judgement.telemetry import TelemetryEvidence
+from sightline.judgement.verdicts import RungName, RungOutcome, Verdict
 
 # The cheapest of the first three repairs that gets nearly all there is to get.
 NEARLY_ALL = 0.8
@@ -43,22 +44,96 @@ NEARLY_ALL = 0.8
 QUIET_SHARE = 0.6
 # So many calm windows stand for all when the ladder is tried on them.
 MOST_CALM = 60
-CAUSES = {
-    "recalibrate": "threshold",
-    "rereference": "drift",
-    "refocus": "diluted",
-    "accumulate": "sequential",
-    "quiet": "quiet",
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rung:
+    """One row of the ladder: a way to look at an attack.
+
+    Parameters
+    ----------
+    name : str
+        Its name in files.
+    label : str
+        Its name for people.
+    proves : Verdict, optional
+        The cause of an attack that this rung shows and the p99 rule does not.
+    repair : str, optional
+        What to do, in words; None where the rung is no repair.
+    is_coverage : bool
+        Whether its figures are shares of an attack's rows, and not of its energy.
+    """
+
+    name: str
+    label: str
+    proves: Verdict | None = None
+    repair: str | None = None
+    is_coverage: bool = True
+
+
+LADDER: Final[dict[str, Rung]] = {
+    rung.name: rung
+    for rung in (
+        Rung(
+            name=RungName.OWN_RULE,
+            label="Your own rule, as it runs today",
+            repair="the p99 rule beside your own",
+        ),
+        Rung(name=RungName.DETECTED, label="The p99 limit from training"),
+        Rung(
+            name=RungName.RECALIBRATE,
+            label="Limit set on attack-free test time",
+            proves=Verdict.THRESHOLD,
+            repair="a limit set on attack-free test time",
+        ),
+        Rung(
+            name=RungName.REREFERENCE,
+            label="Reference fitted on attack-free test time",
+            proves=Verdict.DRIFT,
+            repair="a reference refitted on attack-free test time",
+        ),
+        Rung(
+            name=RungName.REFOCUS,
+            label="A smaller space separately",
+            proves=Verdict.DILUTED,
+            repair="scoring smaller spaces by themselves",
+        ),
+        Rung(
+            name=RungName.ACCUMULATE,
+            label="Accumulated over time",
+            proves=Verdict.SEQUENTIAL,
+            repair="accumulating energy over time",
+        ),
+        Rung(
+            name=RungName.QUIET,
+            label="Alarm on too little movement",
+            proves=Verdict.QUIET,
+            repair="an alarm on too little movement as well",
+            is_coverage=False,
+        ),
+        Rung(name=RungName.TELEMETRY, label="The telemetry itself"),
+    )
 }
+
+
+def causes() -> dict[str, Verdict]:
+    """Return the verdict that each rung proves, in the order of the ladder.
+
+    Examples
+    --------
+    >>> list(causes().items())[0]
+    (<RungName.RECALIBRATE: 'recalibrate'>, <Verdict.THRESHOLD: 'threshold'>)
+    """
+    return {r.name: r.proves for r in LADDER.values() if r.proves is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Climbed:
     """One attack on the ladder: the verdict and what each rung makes of it."""
 
-    verdict: str
-    rungs: Mapping[str, Rung] = field(default_factory=dict)
-    contributing: tuple[str, ...] = ()
+    verdict: Verdict
+    rungs: Mapping[str, RungOutcome] = field(default_factory=dict)
+    contributing: tuple[Verdict, ...] = ()
     refocus_channels: tuple[str, ...] = ()
     refocus_space: int | None = None
     n_windows: int = 0
@@ -132,16 +207,16 @@ def gather_evidence(
     # What accumulated before an attack is not its own, nor what it leaves behind.
     resets[[attack.start for attack in attacks]] = True
     resets[[attack.stop for attack in attacks if attack.stop < len(labels)]] = True
-    counts = {
-        "detected": running_count(energy > train_limit),
-        "recalibrate": running_count(
+    counts: dict[str, Counts] = {
+        RungName.DETECTED: running_count(energy > train_limit),
+        RungName.RECALIBRATE: running_count(
             energy > np.quantile(energy[is_normal], 1 - BUDGET)
         ),
     }
     if refitted is not None:
-        counts["rereference"] = running_count(refitted.energy > refitted.limit)
+        counts[RungName.REREFERENCE] = running_count(refitted.energy > refitted.limit)
     if alarms is not None:
-        counts["own-rule"] = running_count(alarms)
+        counts[RungName.OWN_RULE] = running_count(alarms)
     return Evidence(
         test=test,
         labels=labels,
@@ -198,7 +273,7 @@ def false_cause_rate(evidence: Evidence, attacks: Sequence[Segment]) -> FalseCau
     ][:MOST_CALM]
     local = _local_rungs(evidence, [segment for segment, _ in calm], 1)
     blamed = sum(
-        _climb_one(evidence, segment, near, windows).verdict in CAUSES.values()
+        _climb_one(evidence, segment, near, windows).verdict in causes().values()
         for (segment, windows), near in zip(calm, local, strict=True)
     )
     return FalseCauses(n_windows=len(calm), rate=blamed / len(calm))
@@ -206,7 +281,7 @@ def false_cause_rate(evidence: Evidence, attacks: Sequence[Segment]) -> FalseCau
 
 def _local_rungs(
     evidence: Evidence, attacks: Sequence[Segment], times: int
-) -> list[Rung | None]:
+) -> list[RungOutcome | None]:
     """Refit near each attack; all rows needed are read in one pass."""
     normal_rows = np.flatnonzero(evidence.is_normal)
     p = evidence.test.n_channels
@@ -238,34 +313,38 @@ def _spaced(attack: Segment) -> Ints:
 def _climb_one(
     evidence: Evidence,
     attack: Segment,
-    local: Rung | None,
+    local: RungOutcome | None,
     windows: CalmWindows | None,
 ) -> Climbed:
     if windows is None:
-        return Climbed(verdict="undecided")
+        return Climbed(verdict=Verdict.UNDECIDED)
     near = windows.nearest(attack, evidence.clock)
     counts = evidence.counts
-    rungs: dict[str, Rung] = {}
-    if "own-rule" in counts:
-        rungs["own-rule"] = _judged(counts["own-rule"], attack, near)
-    rungs["detected"] = _judged(counts["detected"], attack, near)
-    rungs["recalibrate"] = _judged(counts["recalibrate"], attack, windows)
-    rungs["rereference"] = _best(
+    rungs: dict[str, RungOutcome] = {}
+    if RungName.OWN_RULE in counts:
+        rungs[RungName.OWN_RULE] = _judged(counts[RungName.OWN_RULE], attack, near)
+    rungs[RungName.DETECTED] = _judged(counts[RungName.DETECTED], attack, near)
+    rungs[RungName.RECALIBRATE] = _judged(counts[RungName.RECALIBRATE], attack, windows)
+    rungs[RungName.REREFERENCE] = _best(
         local,
         None
         if evidence.refitted is None
-        else judge_refit(evidence.refitted, attack, windows, counts["rereference"]),
+        else judge_refit(
+            evidence.refitted, attack, windows, counts[RungName.REREFERENCE]
+        ),
     )
-    rungs["refocus"], space = evidence.exceedances.judged(attack, windows)
-    rungs["accumulate"] = evidence.accumulated.judged(attack, windows, near)
-    rungs["quiet"] = _quiet(evidence, attack, near)
+    rungs[RungName.REFOCUS], space = evidence.exceedances.judged(attack, windows)
+    rungs[RungName.ACCUMULATE] = evidence.accumulated.judged(attack, windows, near)
+    rungs[RungName.QUIET] = _quiet(evidence, attack, near)
     if evidence.telemetry is not None:
-        rungs["telemetry"] = evidence.telemetry.judged(attack, windows)
+        rungs[RungName.TELEMETRY] = evidence.telemetry.judged(attack, windows)
     family = evidence.exceedances.family
     return Climbed(
         verdict=_verdict(rungs),
         rungs=rungs,
-        contributing=tuple(CAUSES[name] for name in CAUSES if rungs[name].visible),
+        contributing=tuple(
+            verdict for name, verdict in causes().items() if rungs[name].visible
+        ),
         refocus_channels=tuple(family.channels[j] for j in family.members(space)),
         refocus_space=space,
         n_windows=len(windows.starts),
@@ -273,14 +352,14 @@ def _climb_one(
     )
 
 
-def _judged(counts: Counts, attack: Segment, windows: CalmWindows) -> Rung:
+def _judged(counts: Counts, attack: Segment, windows: CalmWindows) -> RungOutcome:
     return judged(coverage(counts, attack), coverages(counts, windows))
 
 
-_NO_RUNG = Rung(coverage=0.0, calm=0.0, limit=0.0, visible=False)
+_NO_RUNG = RungOutcome(coverage=0.0, calm=0.0, limit=0.0, visible=False)
 
 
-def _best(*rungs: Rung | None) -> Rung:
+def _best(*rungs: RungOutcome | None) -> RungOutcome:
     """Return the better of two ways to make the same repair."""
     there = [rung for rung in rungs if rung is not None]
     if not there:
@@ -288,7 +367,7 @@ def _best(*rungs: Rung | None) -> Rung:
     return max(there, key=lambda rung: (rung.visible, rung.coverage))
 
 
-def _quiet(evidence: Evidence, attack: Segment, near: CalmWindows) -> Rung:
+def _quiet(evidence: Evidence, attack: Segment, near: CalmWindows) -> RungOutcome:
     """Tell whether an attack has less energy than ever nearby."""
     traces = [evidence.energy]
     if evidence.refitted is not None:
@@ -306,20 +385,21 @@ def _quiet(evidence: Evidence, attack: Segment, near: CalmWindows) -> Rung:
         share = own / usual if usual > 0 else 1.0
         shares.append((is_quiet, share, lowest / usual if usual > 0 else 1.0))
     is_quiet, share, lowest_share = min(shares, key=lambda s: (not s[0], s[1]))
-    return Rung(coverage=share, calm=1.0, limit=lowest_share, visible=is_quiet)
+    return RungOutcome(coverage=share, calm=1.0, limit=lowest_share, visible=is_quiet)
 
 
-def _verdict(rungs: Mapping[str, Rung]) -> str:
-    if rungs["detected"].visible:
-        return "detected"
-    first_three = ("recalibrate", "rereference", "refocus")
+def _verdict(rungs: Mapping[str, RungOutcome]) -> Verdict:
+    if rungs[RungName.DETECTED].visible:
+        return Verdict.DETECTED
+    cause_of = causes()
+    first_three = (RungName.RECALIBRATE, RungName.REREFERENCE, RungName.REFOCUS)
     best = max((rungs[n].coverage for n in first_three if rungs[n].visible), default=0)
     for name in first_three:
         if rungs[name].visible and rungs[name].coverage >= NEARLY_ALL * best:
-            return CAUSES[name]
-    for name in ("accumulate", "quiet"):
+            return cause_of[name]
+    for name in (RungName.ACCUMULATE, RungName.QUIET):
         if rungs[name].visible:
-            return CAUSES[name]
-    if "telemetry" in rungs and not rungs["telemetry"].visible:
-        return "not-in-telemetry"
-    return "weak-evidence"
+            return cause_of[name]
+    if RungName.TELEMETRY in rungs and not rungs[RungName.TELEMETRY].visible:
+        return Verdict.NOT_IN_TELEMETRY
+    return Verdict.WEAK_EVIDENCE

@@ -1,7 +1,6 @@
 """The paper's reading of a missed alarm from four figures (its attack explanations)."""
 
-from typing import Any
-
+from sightline.judgement.verdicts import Reading, Signature, Verdict
 from sightline.metrics.segment import SegmentRow
 
 # Covered by at least this much, the p99 rule sees an attack.
@@ -9,48 +8,54 @@ SEEN = 0.30
 # Near chance, and clearly above it.
 NEAR_CHANCE, CLEARLY_ABOVE = 0.6, 0.7
 _SAME_AS = {
-    "detected": ("detected",),
-    "threshold": ("threshold", "sequential"),
-    "drift": ("drift",),
-    "no-evidence": ("weak-evidence", "not-in-telemetry", "quiet"),
+    Reading.DETECTED: (Verdict.DETECTED,),
+    Reading.THRESHOLD: (Verdict.THRESHOLD, Verdict.SEQUENTIAL),
+    Reading.DRIFT: (Verdict.DRIFT,),
+    Reading.NO_EVIDENCE: (
+        Verdict.WEAK_EVIDENCE,
+        Verdict.NOT_IN_TELEMETRY,
+        Verdict.QUIET,
+    ),
 }
 
 
-def signature_of(row: SegmentRow) -> dict[str, Any]:
+def signature_of(row: SegmentRow) -> Signature:
     """Return the figures and what the paper's table reads from them.
 
     The table's second pattern, evidence in a smaller space, shows only between
     detectors; see `compare`.
     """
-    return {
-        "reading": _reading(row),
-        "auc": row.auc,
-        "coverage": row.coverage,
-        "sdr": row.sdr,
-        "d_eff": row.d_eff,
-    }
+    return Signature(
+        reading=_reading(row),
+        auc=row.auc,
+        coverage=row.coverage,
+        sdr=row.sdr,
+        d_eff=row.d_eff,
+    )
 
 
-def _reading(row: SegmentRow) -> str:
+def _reading(row: SegmentRow) -> Reading:
     if row.coverage >= SEEN:
-        return "detected"
+        return Reading.DETECTED
     if row.sdr_usable and row.d_atk > 0 and row.d_eff < 0 and row.auc < CLEARLY_ABOVE:
-        return "drift"
+        return Reading.DRIFT
     if row.auc >= CLEARLY_ABOVE:
-        return "threshold"
+        return Reading.THRESHOLD
     if row.auc <= NEAR_CHANCE and row.d_eff <= 0:
-        return "no-evidence"
-    return "unclear"
+        return Reading.NO_EVIDENCE
+    return Reading.UNCLEAR
 
 
-def agrees(reading: str, verdict: str) -> bool | None:
-    """Tell whether signature and ladder say the same; None where one says nothing.
+def agrees(reading: Reading, verdict: Verdict) -> bool | None:
+    """Tell whether signature and ladder agree; None where one of them is silent.
 
     Examples
     --------
-    >>> agrees("threshold", "threshold"), agrees("drift", "diluted")
-    (True, False)
+    >>> agrees(Reading.THRESHOLD, Verdict.THRESHOLD)
+    True
+    >>> agrees(Reading.DRIFT, Verdict.DILUTED)
+    False
     """
-    if reading == "unclear" or verdict == "undecided":
+    if reading is Reading.UNCLEAR or verdict is Verdict.UNDECIDED:
         return None
     return verdict in _SAME_AS[reading]

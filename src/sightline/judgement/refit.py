@@ -16,12 +16,12 @@ from sightline.judgement.calm import (
     BUDGET,
     CalmWindows,
     Counts,
-    Rung,
     calm_windows,
     coverages,
     judged,
     running_count,
 )
+from sightline.judgement.verdicts import RungOutcome
 
 N_BLOCKS = 20
 LOCAL_FOLDS = 5
@@ -109,7 +109,7 @@ def _crossed(both: tuple[Floats, Floats], fold: Labels) -> Refitted:
 
 def judge_refit(
     refitted: Refitted, segment: Segment, windows: CalmWindows, counts: Counts
-) -> Rung:
+) -> RungOutcome:
     """Return an attack under the refitted references: the smaller of its coverages."""
     own = min(
         float(np.mean(energy[segment.rows] > refitted.limit))
@@ -153,7 +153,7 @@ def judge_local(
     segment: Segment,
     breaks: Ints,
     clock: Ints,
-) -> Rung | None:
+) -> RungOutcome | None:
     """Return an attack under references refitted on the rows around it.
 
     `values` are the residuals of `rows`, `attack` those of the attack.

@@ -1,7 +1,7 @@
 """What each repair would buy over all attacks, and what it would cost."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,32 +9,9 @@ import numpy as np
 from sightline.data.arrays import IGNORED, Bools
 from sightline.data.segments import Attack
 from sightline.judgement.calm import BUDGET
-from sightline.judgement.ladder import CAUSES, Climbed, Evidence
+from sightline.judgement.ladder import Climbed, Evidence, causes
+from sightline.judgement.verdicts import Repair, RungName
 from sightline.metrics.probe import DAY_S, count_false_positive_segments
-
-IN_WORDS = {
-    "own-rule": "the p99 rule beside your own",
-    "recalibrate": "a limit set on calm test hours",
-    "rereference": "a reference refitted on calm test hours",
-    "refocus": "scoring smaller spaces by themselves",
-    "accumulate": "accumulating energy over time",
-    "quiet": "an alarm on too little movement as well",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Repair:
-    """Attacks found and false alarms a day, before and after one repair.
-
-    After means: before, or by this repair. `by` names what was used.
-    """
-
-    recall_before: float
-    recall_after: float
-    segments_gained: tuple[str, ...]
-    false_alarms_per_day_before: float | None
-    false_alarms_per_day_after: float | None
-    by: tuple[str, ...] = ()
 
 
 def measure_repairs(
@@ -48,20 +25,20 @@ def measure_repairs(
     """Return each repair by what it buys: most attacks first, then fewest alarms."""
     probe = evidence.energy > evidence.train_limit
     made: dict[str, Repair] = {}
-    for name in CAUSES:
+    for name in causes():
         gained = [
             k
             for k, one in enumerate(climbed)
             if one.rungs
             and one.rungs[name].visible
-            and not one.rungs["detected"].visible
+            and not one.rungs[RungName.DETECTED].visible
         ]
         alarms, by = _alarms(evidence, [climbed[k] for k in gained], name)
         made[name] = _repair(
             evidence,
             climbed,
             attacks,
-            "detected",
+            RungName.DETECTED,
             gained,
             probe,
             None if alarms is None else probe | alarms,
@@ -75,21 +52,21 @@ def measure_repairs(
         k
         for k, one in enumerate(climbed)
         if one.rungs
-        and one.rungs["detected"].visible
-        and not one.rungs["own-rule"].visible
+        and one.rungs[RungName.DETECTED].visible
+        and not one.rungs[RungName.OWN_RULE].visible
     ]
     own = _repair(
         evidence,
         climbed,
         attacks,
-        "own-rule",
+        RungName.OWN_RULE,
         gained,
         own_alarms,
         own_alarms | probe,
         (),
         step_s,
     )
-    return {"own-rule": own} | ordered
+    return {RungName.OWN_RULE: own} | ordered
 
 
 def _rank(repair: Repair) -> tuple[int, float]:
@@ -148,23 +125,23 @@ def _alarms(
     nothing = np.zeros(len(energy), np.bool_)
     if not gained:
         return nothing, ()
-    if name == "recalibrate":
+    if name == RungName.RECALIBRATE:
         limit = np.quantile(energy[evidence.is_normal], 1 - BUDGET)
         return energy > limit, ()
-    if name == "rereference":
+    if name == RungName.REREFERENCE:
         refitted = evidence.refitted
         where = tuple(sorted({one.rungs[name].by[0] for one in gained}))
         if refitted is None or "around it" in where:
             # A reference that follows the plant has no alarms of one trace to count.
             return None, where
         return refitted.energy > refitted.limit, where
-    if name == "refocus":
+    if name == RungName.REFOCUS:
         spaces = sorted({one.refocus_space or 0 for one in gained})
         above = [evidence.exceedances.above(space) for space in spaces]
         family = evidence.exceedances.family
         return np.any(above, axis=0), tuple(family.name(s) for s in spaces)
     ways = evidence.accumulated
-    if name == "accumulate":
+    if name == RungName.ACCUMULATE:
         used = sorted({one.rungs[name].by[0] for one in gained})
         above = [ways.is_above[ways.names.index(way)] for way in used]
         return np.any(above, axis=0), tuple(used)

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from sightline.judgement.calm import Rung
-from sightline.judgement.ladder import Climbed
-from sightline.judgement.repairs import IN_WORDS, Repair
+from sightline.judgement.ladder import LADDER, Climbed
+from sightline.judgement.verdicts import Repair, RungName, RungOutcome, Verdict
 
 # More names than this are counted, not listed.
 _MOST_NAMES = 4
@@ -22,7 +21,7 @@ def sentence_of(
     `also` are other attacks that the same smaller space shows, `more_alarms` what it
     adds to false alarms a day.
     """
-    if climbed.verdict == "undecided":
+    if climbed.verdict is Verdict.UNDECIDED:
         return (
             "Cannot be judged: there are fewer than 20 attack-free stretches of its "
             "length, or of 20 rows, to compare it with; record more calm hours."
@@ -31,12 +30,12 @@ def sentence_of(
     told = _TOLD[climbed.verdict]
     text = told(rungs, climbed, n_channels)
     own = rungs.get("own-rule")
-    if own is not None and own.visible and climbed.verdict != "detected":
+    if own is not None and own.visible and climbed.verdict is not Verdict.DETECTED:
         text = f"Your own rule finds it; what follows is of the p99 rule. {text}"
-    if climbed.verdict == "diluted":
+    if climbed.verdict is Verdict.DILUTED:
         text += _what_else(also, more_alarms)
     others = [word for word in climbed.contributing if word != climbed.verdict]
-    if others and climbed.verdict != "detected":
+    if others and climbed.verdict is not Verdict.DETECTED:
         text += f" Also shown by the repair for: {', '.join(others)}."
     return text
 
@@ -45,14 +44,14 @@ def _share(value: float) -> str:
     return f"{value:.0%}"
 
 
-def _hindsight(rung: Rung, limit: str) -> str:
+def _hindsight(rung: RungOutcome, limit: str) -> str:
     return (
         f"in hindsight {_share(rung.coverage)} of this attack lies beyond {limit}; "
         f"calm hours {_share(rung.calm)}"
     )
 
 
-def _beside_calm(rung: Rung) -> str:
+def _beside_calm(rung: RungOutcome) -> str:
     """Return why a rung does not stand out: the attack, and calm hours beside it."""
     return (
         f"{_share(rung.coverage)}; calm hours near it {_share(rung.calm)}, one in "
@@ -60,16 +59,20 @@ def _beside_calm(rung: Rung) -> str:
     )
 
 
-def _detected(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
-    rung = rungs["detected"]
+def _detected(
+    rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int
+) -> str:
+    rung = rungs[RungName.DETECTED]
     return (
         f"Detected: {_share(rung.coverage)} of this attack is above the limit that 1% "
         f"of training exceeds; calm hours near it {_share(rung.calm)}."
     )
 
 
-def _threshold(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
-    rung, seen = rungs["recalibrate"], rungs["detected"]
+def _threshold(
+    rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int
+) -> str:
+    rung, seen = rungs["recalibrate"], rungs[RungName.DETECTED]
     return (
         f"Missed by its limit: the energy stands out ({_hindsight(rung, _CALM_LIMIT)}) "
         "but not beside calm hours by the limit from training "
@@ -78,8 +81,8 @@ def _threshold(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> 
     )
 
 
-def _drift(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
-    rung, seen = rungs["rereference"], rungs["detected"]
+def _drift(rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int) -> str:
+    rung, seen = rungs["rereference"], rungs[RungName.DETECTED]
     where = "around it" if rung.by == ("around it",) else "of the whole record"
     return (
         "Missed by drift: with the normal reference fitted anew on calm hours "
@@ -89,7 +92,9 @@ def _drift(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
     )
 
 
-def _diluted(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
+def _diluted(
+    rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int
+) -> str:
     rung, pooled = rungs["refocus"], rungs["recalibrate"]
     space = rung.by[0]
     if space.startswith("largest "):
@@ -120,7 +125,9 @@ def _what_else(also: Sequence[str], more_alarms: float | None) -> str:
     return f" {text[0].upper()}{text[1:]}." if also else f" It would come {text}."
 
 
-def _sequential(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
+def _sequential(
+    rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int
+) -> str:
     rung, pooled = rungs["accumulate"], rungs["recalibrate"]
     return (
         "Missed point by point: single points do not stand out "
@@ -130,12 +137,12 @@ def _sequential(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) ->
     )
 
 
-def _way(rung: Rung) -> str:
+def _way(rung: RungOutcome) -> str:
     way = rung.by[0]
     return f"an {way} rows" if way.startswith("average") else f"a {way}"
 
 
-def _quiet(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
+def _quiet(rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int) -> str:
     rung = rungs["quiet"]
     return (
         f"Missed for being quiet: it has {_share(rung.coverage)} of the usual energy "
@@ -145,7 +152,7 @@ def _quiet(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
     )
 
 
-def _weak(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
+def _weak(rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int) -> str:
     best = max(
         (rungs[name] for name in ("recalibrate", "rereference", "refocus")),
         key=lambda rung: rung.coverage - rung.calm,
@@ -167,7 +174,9 @@ def _weak(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
     )
 
 
-def _nothing(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> str:
+def _nothing(
+    rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int
+) -> str:
     moved = rungs["telemetry"]
     return (
         "Not seen, and nothing to see: no repair shows it, and the measured telemetry "
@@ -179,14 +188,14 @@ def _nothing(rungs: Mapping[str, Rung], climbed: Climbed, n_channels: int) -> st
 
 _CALM_LIMIT = "a 1% limit set on calm hours"
 _TOLD = {
-    "detected": _detected,
-    "threshold": _threshold,
-    "drift": _drift,
-    "diluted": _diluted,
-    "sequential": _sequential,
-    "quiet": _quiet,
-    "weak-evidence": _weak,
-    "not-in-telemetry": _nothing,
+    Verdict.DETECTED: _detected,
+    Verdict.THRESHOLD: _threshold,
+    Verdict.DRIFT: _drift,
+    Verdict.DILUTED: _diluted,
+    Verdict.SEQUENTIAL: _sequential,
+    Verdict.QUIET: _quiet,
+    Verdict.WEAK_EVIDENCE: _weak,
+    Verdict.NOT_IN_TELEMETRY: _nothing,
 }
 
 
@@ -215,7 +224,7 @@ def advice_of(repairs: Mapping[str, Repair]) -> str:
         used += " beside the p99 rule"
         known = f" (your own rule finds {_share(own)})"
     return (
-        f"Check first whether {IN_WORDS[name]}{used} would serve: in hindsight it "
+        f"Check first whether {LADDER[name].repair}{used} would serve: in hindsight it "
         f"shows attack{_plural(best.segments_gained)} {_names(best.segments_gained)} "
         f"as well, {_share(best.recall_after)} of all instead of "
         f"{_share(best.recall_before)}{known}{cost}."

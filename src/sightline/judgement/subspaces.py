@@ -19,7 +19,8 @@ from sightline.data.row_tables import (
 )
 from sightline.data.segments import Segment
 from sightline.energy.reference import Reference
-from sightline.judgement.calm import BUDGET, CalmWindows, Rung, judged
+from sightline.judgement.calm import BUDGET, CalmWindows, judged
+from sightline.judgement.verdicts import RungOutcome
 
 # The largest channels of a row are summed up to this many.
 MOST_LARGEST = 5
@@ -184,7 +185,7 @@ class Exceedances:
         n_rows = (stops - starts)[:, None]
         return np.asarray((self.counts[last] - self.counts[first]) / n_rows)
 
-    def judged(self, segment: Segment, windows: CalmWindows) -> tuple[Rung, int]:
+    def judged(self, segment: Segment, windows: CalmWindows) -> tuple[RungOutcome, int]:
         """Return the best space of an attack against the best of each calm window.
 
         Searching pays for itself: a window may pick its own best space too.

@@ -31,13 +31,14 @@ from sightline.data.row_tables import (
 from sightline.data.segments import Segment
 from sightline.energy.reference import fit_reference
 from sightline.errors import StreamError
-from sightline.judgement.calm import CalmWindows, Rung
+from sightline.judgement.calm import CalmWindows
 from sightline.judgement.subspaces import (
     Exceedances,
     Family,
     count_above,
     upper_quantiles,
 )
+from sightline.judgement.verdicts import RungOutcome
 
 # The ridge of the one-step model, in units of each channel's own variance.
 RIDGE = 1e-3
@@ -264,7 +265,7 @@ class TelemetryEvidence:
 
     exceedances: Exceedances
 
-    def judged(self, segment: Segment, windows: CalmWindows) -> Rung:
+    def judged(self, segment: Segment, windows: CalmWindows) -> RungOutcome:
         """Return the best view of an attack against the best of each calm window."""
         return self.exceedances.judged(segment, windows)[0]
 

@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from sightline.judgement.ladder import LADDER
+from sightline.judgement.verdicts import info_of
 from sightline.metrics.segment import SegmentRow
 from sightline.report.array_encoding import packed, quantised
 from sightline.report.entries import Entry, attack_keys, is_found
-from sightline.report.formatting import RUNGS, delay, verdict_of
+from sightline.report.formatting import delay
 from sightline.report.time_axis import clock_kinds, started
 from sightline.text import number, row_span, share
 
@@ -33,7 +35,7 @@ def _row(
     entry: Entry, i: int, segment: SegmentRow, key: str, kind: str
 ) -> dict[str, Any]:
     step = entry.evaluation.stream.step_s
-    style = verdict_of(segment.verdict)
+    style = info_of(segment.verdict)
     first = segment.first_alarm
     return {
         "key": key,
@@ -93,14 +95,14 @@ def ladder_bars(segment: SegmentRow) -> list[dict[str, Any]]:
     return [
         {
             "rung": name,
-            "label": label,
+            "label": rung.label,
             "coverage": ladder[name]["coverage"],
             "calm": ladder[name]["calm"],
             "limit": ladder[name]["limit"],
             "visible": bool(ladder[name]["visible"]),
             "by": ", ".join(ladder[name].get("by") or ()),
         }
-        for name, label in RUNGS.items()
+        for name, rung in LADDER.items()
         if name in ladder
     ]
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from sightline.evaluation.result import Evaluation
+from sightline.judgement.verdicts import info_of
 from sightline.metrics.intervals import count_interval
 from sightline.metrics.probe import AlarmMetrics
 from sightline.report.entries import (
@@ -24,7 +25,6 @@ from sightline.report.formatting import (
     on_testbed,
     per_day,
     score,
-    verdict_of,
 )
 from sightline.storage import Result
 from sightline.text import UNKNOWN, number, share
@@ -118,7 +118,7 @@ def _verdicts(evaluation: Evaluation) -> list[dict[str, Any]]:
     return [
         {
             "word": word,
-            "symbol": verdict_of(word).symbol,
+            "symbol": info_of(word).symbol,
             "count": count,
             "width": 100 * count / total,
         }

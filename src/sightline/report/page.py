@@ -2,18 +2,18 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
 
 import jinja2
 
 from sightline.evaluation.result import plain
+from sightline.judgement.verdicts import all_infos
 from sightline.report.attacks import attack_details, attack_rows
 from sightline.report.curves import energy_figure, roc_figure, windows_figure
 from sightline.report.entries import Entry
 from sightline.report.false_alarms import false_alarms
-from sightline.report.formatting import VERDICTS, on_testbed
+from sightline.report.formatting import on_testbed
 from sightline.report.overview import glance, headline, paper_table
 from sightline.report.provenance import making
 from sightline.report.side_by_side import agreement, matrix, transfer
@@ -39,7 +39,7 @@ def page_data(entries: Sequence[Entry]) -> dict[str, Any]:
     kinds = clock_kinds(entries)
     data: dict[str, Any] = plain(
         {
-            "verdicts": {word: asdict(style) for word, style in VERDICTS.items()},
+            "verdicts": {info.word: info.page_fields() for info in all_infos()},
             "entries": [
                 energy_figure(entry, kinds[entry.testbed])
                 | {
@@ -73,9 +73,11 @@ def page_words(entries: Sequence[Entry], *, redact: bool) -> dict[str, Any]:
         "paper": paper_table(entries),
         "attacks": rows,
         "stages": sorted({stage for row in rows for stage in row["stages"]}),
-        "verdicts": [asdict(v) for v in VERDICTS.values()],
+        "verdicts": [info.page_fields() for info in all_infos()],
         "verdicts_there": [
-            word for word in VERDICTS if any(r["verdict"] == word for r in rows)
+            info.word
+            for info in all_infos()
+            if any(r["verdict"] == info.word for r in rows)
         ],
         "matrices": {t: matrix(group) for t, group in by_testbed.items()},
         "agreements": {t: agreement(group) for t, group in by_testbed.items()},

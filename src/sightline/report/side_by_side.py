@@ -6,8 +6,9 @@ from typing import Any
 from sightline.comparison.agreement import agreements
 from sightline.comparison.compare import ranking_transfer, seeded_figures
 from sightline.comparison.runs import Figure, TestbedRuns, group_runs
+from sightline.judgement.verdicts import info_of
 from sightline.report.entries import Entry, attack_keys
-from sightline.report.formatting import score, verdict_of
+from sightline.report.formatting import score
 from sightline.text import UNKNOWN
 
 
@@ -49,7 +50,7 @@ def _cell(
 ) -> dict[str, Any] | None:
     if j is None:
         return None
-    style = verdict_of(entry.evaluation.segments[j].verdict)
+    style = info_of(entry.evaluation.segments[j].verdict)
     return {
         "verdict": style.word,
         "symbol": style.symbol,

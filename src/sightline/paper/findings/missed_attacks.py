@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sightline.comparison.compare import Comparison
-from sightline.judgement.ladder import CAUSES
+from sightline.judgement.ladder import causes
 from sightline.metrics.segment import SegmentRow
 from sightline.paper.findings.outcome import CANNOT, FAILS, HOLDS, Tried, binomial_tail
 from sightline.paper.markup import listed_in_words
@@ -186,6 +186,6 @@ def _fixes_of(study: Study, testbed: str, missed: list[Missed]) -> Tried:
 
 def _is_proven(pair: Pair, row: SegmentRow) -> bool:
     """Tell whether the repair of its cause gains this attack."""
-    rung = next((rung for rung, cause in CAUSES.items() if cause == row.verdict), "")
+    rung = next((rung for rung, cause in causes().items() if cause == row.verdict), "")
     repair = (pair.first.repairs or {}).get(rung)
     return repair is not None and row.id in repair["segments_gained"]

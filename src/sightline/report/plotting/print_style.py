@@ -15,7 +15,8 @@ import numpy as np
 
 from sightline.data.arrays import Floats
 from sightline.files import staged_file
-from sightline.report.formatting import VERDICTS, short, verdict_of
+from sightline.judgement.verdicts import all_infos, info_of
+from sightline.report.formatting import short
 from sightline.text import superscript
 
 if TYPE_CHECKING:
@@ -57,19 +58,6 @@ COLOURS = ("#332288", "#117733", "#b5479b", "#c4533f", "#2a9d8f", "#8a8420", "#8
 DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
 TAU, TRAIN, FLOOR, SOFT = "#b3261e", "#1d6fa5", "#8a6100", "#565d68"
-# Matplotlib's name of each plotly marker that the table of verdicts uses.
-_MARKERS = {
-    "circle": "o",
-    "circle-open": "o",
-    "circle-dot": ".",
-    "triangle-up": "^",
-    "triangle-down-open": "v",
-    "triangle-se": ">",
-    "hash-open": "s",
-    "diamond": "D",
-    "star": "*",
-    "x-thin": "x",
-}
 
 
 @contextmanager
@@ -185,11 +173,11 @@ def fitting(name: str, width: float, size: float = 8.0) -> str:
 
 def mark(word: str, size: float = 4) -> dict[str, Any]:
     """Return the keywords of `Axes.plot` that mark a verdict: colour, shape, fill."""
-    style = VERDICTS[word]
+    info = info_of(word)
     return {
-        "marker": _MARKERS[style.marker],
-        "color": style.light,
-        "markerfacecolor": "white" if style.marker.endswith("-open") else style.light,
+        "marker": info.print_marker,
+        "color": info.light,
+        "markerfacecolor": "white" if info.is_hollow else info.light,
         "linestyle": "none",
         "markersize": size,
         "markeredgewidth": 0.9,
@@ -211,9 +199,11 @@ def verdict_handles(entries: "Sequence[Entry]") -> list[Any]:
     """Return legend handles of the verdicts that occur in the results."""
     from matplotlib.lines import Line2D
 
-    words = {verdict_of(s.verdict).word for e in entries for s in e.evaluation.segments}
+    words = {info_of(s.verdict).word for e in entries for s in e.evaluation.segments}
     return [
-        Line2D([], [], label=word, **mark(word)) for word in VERDICTS if word in words
+        Line2D([], [], label=info.word, **mark(info.word))
+        for info in all_infos()
+        if info.word in words
     ]
 
 

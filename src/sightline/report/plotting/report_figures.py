@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.data.arrays import Floats
+from sightline.judgement.ladder import LADDER
+from sightline.judgement.verdicts import info_of
 from sightline.report.array_encoding import log_energy
 from sightline.report.curves import roc_corners
 from sightline.report.entries import Entry, unique
-from sightline.report.formatting import RUNGS, VERDICTS, slug, verdict_of
+from sightline.report.formatting import slug
 from sightline.report.plotting import print_style as style
 from sightline.report.side_by_side import matrix
 from sightline.report.stability import LEVELS, NAMES, energies
@@ -123,10 +125,10 @@ def _energy_row(axis: Any, entry: Entry, hours: Any) -> None:
     style.log_scale(axis.yaxis, 10 ** np.array([low, high]), most=3)
     _levels(axis, entry)
     segments = entry.evaluation.segments
-    words = [verdict_of(segment.verdict).word for segment in segments]
+    words = [info_of(segment.verdict).word for segment in segments]
     for segment, word in zip(segments, words, strict=True):
         ends = hours[segment.start], hours[segment.stop - 1]
-        axis.axvspan(*ends, color=VERDICTS[word].light, alpha=0.22, lw=0.6)
+        axis.axvspan(*ends, color=info_of(word).light, alpha=0.22, lw=0.6)
     middles = [float(hours[(s.start + s.stop - 1) // 2]) for s in segments]
     at = 10 ** (high + 0.15 * wide)
     style.plot_marks(axis, middles, [at] * len(words), words)
@@ -266,7 +268,7 @@ def attacks_by_detectors(entries: Sequence[Entry]) -> "Figure | None":
         if cell is not None
     ]
     at_x, at_y, words = zip(*cells, strict=True)
-    colours = [VERDICTS[word].light for word in words]
+    colours = [info_of(word).light for word in words]
     left = [x - 0.46 for x in at_x]
     axis.barh(at_y, 0.92, left=left, height=0.88, color=colours, alpha=0.15)
     style.plot_marks(axis, at_x, at_y, words)
@@ -293,8 +295,7 @@ def ladder_coverage(entries: Sequence[Entry]) -> "Figure | None":
     """Draw the coverage of the attacks under each rung of the ladder."""
     known = [e for e in entries if any(s.ladder for s in e.evaluation.segments)]
     there = {r for e in known for s in e.evaluation.segments for r in s.ladder or {}}
-    # Being quiet is no coverage.
-    rungs = [name for name in RUNGS if name in there - {"quiet"}]
+    rungs = [r.name for r in LADDER.values() if r.is_coverage and r.name in there]
     if not known:
         return None
     n_across = min(len(known), MAX_ACROSS)
@@ -314,7 +315,7 @@ def ladder_coverage(entries: Sequence[Entry]) -> "Figure | None":
         axis.grid(axis="x", color="#e3e1dc", lw=0.5)
         axis.set_axisbelow(True)
         axis.tick_params(axis="y", length=0)
-    axes[0, 0].set_yticks(range(len(rungs)), [RUNGS[name] for name in rungs])
+    axes[0, 0].set_yticks(range(len(rungs)), [LADDER[name].label for name in rungs])
     axes[0, 0].invert_yaxis()
     told = "share of each attack beyond the limit (bar: calm hours)"
     figure.suptitle(told, fontsize=8)
@@ -329,7 +330,7 @@ def ladder_coverage(entries: Sequence[Entry]) -> "Figure | None":
 def _rung(axis: Any, entry: Entry, rung: str, y: int) -> None:
     """Mark every attack by its coverage under one repair, and calm hours by a bar."""
     told = [
-        (s.ladder[rung], verdict_of(s.verdict).word)
+        (s.ladder[rung], info_of(s.verdict).word)
         for s in entry.evaluation.segments
         if s.ladder and rung in s.ladder
     ]
