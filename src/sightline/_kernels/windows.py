@@ -14,12 +14,12 @@ from sightline.data.arrays import Floats, Ints
 SUB_ROWS = 32
 # Beyond this spread of eigenvalues the smallest have no digits left.
 ABSORBED = 1e10
-_RELAXED = {"reassoc", "contract", "nsz"}
-# Only what is called from outside is cached. A part found compiled already would not
-# be merged into its caller, whose last digits would then depend on who ran before.
+# Only what is called from outside is cached. No relaxed arithmetic here: the compiler
+# would then order sums in one way in a fresh process and in another when it loads the
+# kernel from its cache, and the last digits would differ between first and second run.
 
 
-@njit(fastmath=_RELAXED)
+@njit
 def merge_moments(
     count: float,
     mean: Floats,
@@ -47,7 +47,7 @@ def merge_moments(
     return total
 
 
-@njit(fastmath=_RELAXED)
+@njit
 def _cell(
     rows: Floats,
     first: int,

@@ -1,0 +1,147 @@
+"""Do figures stay equal to the last bit from one version of Sightline to the next?
+
+    python bench/same_figures.py evaluate OUT [STREAM ...]   with either version
+    python bench/same_figures.py compare OLD NEW             with the newer one
+
+``evaluate`` makes ten synthetic streams (and reads others, as ``*.npz``), evaluates
+them and writes the results. ``compare`` reads both folders and lists every figure and
+every trace that differs; texts and versions may differ. Exit code 1 if any does.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sightline
+
+# What is worded, and who made it: not figures.
+TEXTS = {"sentence", "advice", "notices", "provenance", "schema"}
+
+
+def synthetic_streams() -> Iterator[tuple[sightline.ResidualStream, dict[str, Any]]]:
+    """Yield ten streams that between them hold all that a stream may hold."""
+    for seed in range(10):
+        rng = np.random.default_rng([15, seed])
+        p = (1, 3, 8, 8, 24, 8, 5, 8, 12, 51)[seed]
+        n_train, n_test = 6000 + 500 * seed, 5000 + 700 * seed
+        mixing = np.eye(p) + 0.3 * rng.normal(size=(p, p))
+        train = rng.normal(size=(n_train, p)) @ mixing
+        test = rng.normal(size=(n_test, p)) @ mixing
+        labels = np.zeros(n_test, int)
+        if seed in (2, 5, 8):  # drift
+            test += np.linspace(0, 1.5, n_test)[:, None] * mixing[0]
+        attacks = []
+        for k, start in enumerate(range(400, n_test - 400, 700)):
+            stop = start + (30, 60, 120, 200)[k % 4]
+            if seed == 6:  # no attack at all
+                continue
+            labels[start:stop] = 1
+            kind = (k + seed) % 6
+            if kind == 0:
+                test[start:stop] += 2.5
+            elif kind == 1:
+                test[start:stop, 0] += 4.0
+            elif kind == 2:
+                test[start:stop] *= 0.2
+            elif kind == 3:
+                test[start:stop, -1] += np.linspace(0, 3, stop - start)
+            elif kind == 4:
+                test[start:stop, p // 2] = test[start, p // 2]
+            attacks.append(
+                sightline.Attack(id=f"A{k}", start=start, stop=stop, targets=("C0",))
+            )
+        labels[100:120] = -1
+        known: dict[str, Any] = {
+            "channels": [f"C{j}" for j in range(p)],
+            "name": f"synthetic{seed}",
+            "detector": f"made-{seed}",
+            "testbed": "made",
+            "step_s": None if seed == 3 else 10.0,
+        }
+        if attacks:
+            known["segments"] = attacks
+        if seed in (1, 4, 7):
+            score = np.abs(test).max(axis=1)
+            known |= {"score": score, "alarms": (score > 3.5).astype(int)}
+        if seed in (2, 9):
+            known["calibration"] = rng.normal(size=(900, p)) @ mixing
+        if seed in (4, 9):
+            halves = {"one": known["channels"][: p // 2], "two": known["channels"][3:]}
+            known["meta"] = {"groups": halves}
+            known |= {
+                "telemetry_train": np.cumsum(train[:, :4], axis=0) % 50,
+                "telemetry_test": np.cumsum(test[:, :4], axis=0) % 50,
+                "telemetry_channels": [f"T{j}" for j in range(4)],
+            }
+        if seed == 5:
+            known["test_breaks"] = [0, 1000, 3333]
+        options = {"guard": 20} if seed == 7 else {}
+        yield sightline.ResidualStream(train, test, labels, **known), options
+
+
+def evaluate_all(out: Path, streams: list[Path]) -> None:
+    """Evaluate the synthetic streams and those given, and write the results."""
+    for stream, options in synthetic_streams():
+        sightline.write_results([sightline.evaluate(stream, **options)], out)
+    for path in streams:
+        sightline.write_results([sightline.evaluate(sightline.read_stream(path))], out)
+
+
+def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
+    """Yield where two JSON values differ, apart from texts; new keys do not count."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key, value in old.items():
+            if key in TEXTS:
+                continue
+            if key not in new:
+                yield f"{place}.{key}: is gone"
+            else:
+                yield from differences(value, new[key], f"{place}.{key}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for k, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from differences(one, other, f"{place}[{k}]")
+    elif old != new:
+        yield f"{place}: {str(old)[:60]} -> {str(new)[:60]}"
+
+
+def compare_all(old: Path, new: Path) -> int:
+    """Print every difference between two folders of results; return how many."""
+    import json
+
+    count = 0
+    folders = sorted(path.parent.name for path in old.glob("*/evaluation.json"))
+    for name in folders:
+        one, other = (
+            json.loads((root / name / "evaluation.json").read_text())
+            for root in (old, new)
+        )
+        found = list(differences(one, other))
+        with (
+            np.load(old / name / "traces.npz") as before,
+            np.load(new / name / "traces.npz") as after,
+        ):
+            found += [
+                f"traces.{key}"
+                for key in before.files
+                if key not in after.files
+                or not np.array_equal(
+                    before[key], after[key], equal_nan=before[key].dtype.kind == "f"
+                )
+            ]
+        count += len(found)
+        print(f"{name}: {len(found)} differences")
+        for line in found[:20]:
+            print(f"  {line}")
+    print(f"{count} differences in {len(folders)} results")
+    return count
+
+
+if __name__ == "__main__":
+    command, first, *rest = sys.argv[1:]
+    if command == "evaluate":
+        evaluate_all(Path(first), [Path(path) for path in rest])
+    else:
+        sys.exit(min(compare_all(Path(first), Path(rest[0])), 1))
