@@ -35,6 +35,7 @@ from sightline.data.row_tables import (
     ArrayRows,
     KeptRows,
     PartedRows,
+    Parts,
     bounds_on_grid,
     gather_rows,
     map_parts,
@@ -370,7 +371,7 @@ class HereAndNow:
 
 def parted(values: np.ndarray, places: list[int]) -> PartedRows:
     bounds = bounds_on_grid(np.array([0, *sorted(places), len(values)]), BLOCK_ROWS)
-    return PartedRows(ArrayRows(values), bounds, BLOCK_ROWS, HereAndNow())
+    return PartedRows(ArrayRows(values), Parts(bounds, BLOCK_ROWS, HereAndNow()))
 
 
 places = st.lists(st.integers(0, 6000), max_size=5)

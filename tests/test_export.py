@@ -346,7 +346,7 @@ def test_channels_that_differ_are_refused():
 
 def test_recordings_that_differ_bring_no_telemetry():
     test = replace(recording(10), tags=(*TAGS[:3], Tag(name="OTHER")))
-    with pytest.raises(StreamError, match="'CLOCK', 'OTHER'"):
+    with pytest.raises(StreamError, match="'CLOCK' and 'OTHER'"):
         export_stream(
             Given([rows_at(range(10))] * 2), recording(10), test, telemetry=True
         )

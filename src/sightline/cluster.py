@@ -23,6 +23,7 @@ from sightline.data.row_tables import (
     BLOCK_ROWS,
     KeptRows,
     PartedRows,
+    Parts,
     Rows,
     bounds_on_grid,
 )
@@ -109,7 +110,7 @@ def _parted(rows: Rows, runner: "ClusterRunner") -> Rows:
         return KeptRows(_parted(rows.rows, runner), rows.keep)
     if not isinstance(rows, ParquetRows):
         raise TypeError(rows)
-    return PartedRows(rows, _bounds(rows.group_starts), GRID_ROWS, runner)
+    return PartedRows(rows, Parts(_bounds(rows.group_starts), GRID_ROWS, runner))
 
 
 def _bounds(group_starts: Ints) -> Ints:

@@ -222,7 +222,7 @@ REFUSALS = {
     ),
     "other columns in test": (
         put_part("test/part-0.parquet", {"LIT101": [1.0], "new": [2.0]}),
-        ["only in train: 'FIT101', 'P101'", "only in test: 'new'"],
+        ["only in train: 'FIT101' and 'P101'", "only in test: 'new'"],
     ),
     "text in a column": (
         put_part("test/part-0.parquet", {name: ["x"] * 3 for name in CHANNELS}),

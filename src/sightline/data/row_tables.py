@@ -1,14 +1,14 @@
 """Tables of residuals, in memory or on disk, read in blocks on one fixed grid.
 
-The grid does not depend on the pieces in which rows arrive, so that an array in
-memory and a folder of Parquet parts give the same numbers to the last bit.
+The grid does not depend on the pieces in which rows arrive: an array in memory and a
+folder of Parquet files give the same numbers to the last bit.
 
-A pass over rows is a task that is carried out once on the whole table, or, where the
-table lies in parts that others read, once on each of them (`map_parts`).
+A pass over the rows is a task. It runs once on the whole table or, if the table is
+divided into parts that workers read, once on each part (`map_parts`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
@@ -19,21 +19,25 @@ import numpy.typing as npt
 from sightline.data.arrays import Bools, Floats, Ints, Residuals, check_residuals
 from sightline.errors import StreamError
 
-# Two such blocks of 51 float64 channels fit a core's L2 cache.
+# Two such blocks of 51 float64 channels fit into a core's L2 cache.
 BLOCK_ROWS = 1024
 
 T = TypeVar("T")
 S = TypeVar("S", bound=np.generic)
+# Called with the number of rows that are done.
 Tick = Callable[[int], None]
 
 
 def no_tick(rows: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress: the default where no callback is given."""
+
+
+# Tables
 
 
 @runtime_checkable
 class Rows(Protocol):
-    """A table of residuals that can be read from the top as often as wanted."""
+    """A table of residuals that can be read from the top any number of times."""
 
     @property
     def n_rows(self) -> int:
@@ -44,15 +48,22 @@ class Rows(Protocol):
         """Number of columns."""
 
     def chunks(self) -> Iterator[Residuals]:
-        """Yield the rows in order, in C-ordered pieces of any size."""
+        """Yield the rows in order, in C-ordered arrays of any number of rows."""
 
     def where(self, row: int) -> str:
-        """Say in words where a row is to be found."""
+        """Return the place of a row in words, for messages."""
+
+
+class CutRows(Rows, Protocol):
+    """Rows of which a range can be read alone."""
+
+    def between(self, first: int, stop: int) -> Rows:
+        """Return the rows [first, stop)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayRows:
-    """Rows that are in memory."""
+    """Rows in memory: an array of shape (rows, channels)."""
 
     values: Residuals
 
@@ -67,65 +78,87 @@ class ArrayRows:
         return int(self.values.shape[1])
 
     def chunks(self) -> Iterator[Residuals]:
-        """Yield the one array there is."""
+        """Yield the whole array."""
         yield self.values
 
     def between(self, first: int, stop: int) -> "ArrayRows":
-        """Return the rows from `first` up to `stop`."""
+        """Return the rows [first, stop)."""
         return ArrayRows(self.values[first:stop])
 
     def where(self, row: int) -> str:
-        """Say in words where a row is to be found."""
+        """Return the place of a row in words."""
         return f"row {row}"
 
 
-class CutRows(Rows, Protocol):
-    """Rows of which some can be had by themselves."""
+def as_rows(values: object, name: str) -> Rows:
+    """Return an array as `ArrayRows`; `Rows` are returned as they are."""
+    if isinstance(values, Rows):
+        return values
+    return ArrayRows(check_residuals(values, name))
 
-    def between(self, first: int, stop: int) -> Rows:
-        """Return the rows from `first` up to `stop`."""
+
+# Tables in parts
 
 
 class Runner(Protocol):
-    """Somebody who carries out calls elsewhere, several at a time."""
+    """Something that makes calls elsewhere, several at a time."""
 
     def run(
         self, calls: Iterator[Callable[[], T]], done: Callable[[int], None]
     ) -> Iterator[T]:
-        """Yield what the calls return, in order; tell `done` the number of each.
+        """Yield what the calls return, in order; call `done` with each one's number.
 
-        Calls are drawn a few at a time, as others are done.
+        Calls are drawn a few at a time, as earlier ones finish.
         """
 
 
-class InParts(CutRows, Protocol):
-    """Rows in parts that a runner's workers read: part k is rows [b[k], b[k + 1]).
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """How a table is divided among the workers of a runner.
 
-    All bounds b but the last are multiples of `grid`, itself one of `BLOCK_ROWS`, so
-    that a part is read in the same blocks as the whole.
+    Part k is rows [bounds[k], bounds[k + 1]). All bounds but the last are multiples of
+    `grid`, itself a multiple of `BLOCK_ROWS`, so that a part is read in the same
+    blocks as the whole table.
     """
 
-    @property
-    def runner(self) -> Runner | None:
-        """Who carries out tasks; None where the rows are read here."""
+    bounds: Ints
+    grid: int
+    runner: Runner
+
+
+def parts_of(rows: Rows) -> Parts | None:
+    """Return how rows are divided; None if they are read in this process."""
+    return getattr(rows, "parts", None)
+
+
+def bounds_on_grid(places: Ints, grid: int) -> Ints:
+    """Return bounds of parts: `places` rounded up to the grid, from 0 to the last."""
+    end = places[-1]
+    bounds = np.unique(np.minimum(-(-places // grid) * grid, end))
+    return bounds if len(bounds) > 1 else np.array([0, end])
+
+
+class OverRows:
+    """Base of a table that is computed from another, and divided as that one is."""
+
+    rows: Rows
 
     @property
-    def grid(self) -> int:
-        """What bounds are multiples of."""
+    def parts(self) -> Parts | None:
+        """How the table is divided; None if it is read in this process."""
+        return parts_of(self.rows)
 
-    @property
-    def bounds(self) -> Ints:
-        """Where parts begin and end."""
+    def where(self, row: int) -> str:
+        """Return the place of a row in words."""
+        return self.rows.where(row)
 
 
 @dataclass(frozen=True, eq=False)
 class PartedRows:
-    """Rows that are read in parts by a runner's workers, each its own."""
+    """Rows of which the workers of a runner read one part each."""
 
     rows: CutRows
-    bounds: Ints
-    grid: int
-    runner: Runner
+    parts: Parts
 
     @property
     def n_rows(self) -> int:
@@ -138,35 +171,73 @@ class PartedRows:
         return self.rows.n_channels
 
     def chunks(self) -> Iterator[Residuals]:
-        """Yield the rows in order, read here."""
+        """Yield the rows in order, read in this process."""
         return self.rows.chunks()
 
     def between(self, first: int, stop: int) -> Rows:
-        """Return the rows from `first` up to `stop`, for whoever reads them."""
+        """Return the rows [first, stop), to be read by a worker."""
         return self.rows.between(first, stop)
 
     def where(self, row: int) -> str:
-        """Say in words where a row is to be found."""
+        """Return the place of a row in words."""
         return self.rows.where(row)
 
 
-def bounds_on_grid(places: Ints, grid: int) -> Ints:
-    """Return bounds of parts that begin at or next after some places, 0 to the end."""
-    end = places[-1]
-    bounds = np.unique(np.minimum(-(-places // grid) * grid, end))
-    return bounds if len(bounds) > 1 else np.array([0, end])
+@dataclass(frozen=True, eq=False)
+class KeptRows(OverRows):
+    """The rows of another table where `keep` is true."""
+
+    rows: Rows
+    keep: Bools
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows where `keep` is true."""
+        return int(self.keep.sum())
+
+    @property
+    def n_channels(self) -> int:
+        """Number of columns."""
+        return self.rows.n_channels
+
+    def chunks(self) -> Iterator[Residuals]:
+        """Yield the kept rows of each chunk."""
+        start = 0
+        for chunk in self.rows.chunks():
+            yield chunk[self.keep[start : start + len(chunk)]]
+            start += len(chunk)
+
+    @property
+    def parts(self) -> Parts | None:
+        """How the kept rows are divided; bounds count kept rows."""
+        parts = parts_of(self.rows)
+        if parts is None:
+            return None
+        n_before = np.concatenate([[0], np.cumsum(self.keep)])
+        return replace(parts, bounds=bounds_on_grid(n_before[parts.bounds], parts.grid))
+
+    def between(self, first: int, stop: int) -> "KeptRows":
+        """Return the kept rows [first, stop)."""
+        numbers = self._row_numbers[first:stop]
+        begin, end = (int(numbers[0]), int(numbers[-1]) + 1) if len(numbers) else (0, 0)
+        rows = cast(CutRows, self.rows).between(begin, end)
+        return KeptRows(rows, self.keep[begin:end])
+
+    def where(self, row: int) -> str:
+        """Return the place of a kept row in the other table in words."""
+        return self.rows.where(int(self._row_numbers[row]))
+
+    @cached_property
+    def _row_numbers(self) -> Ints:
+        return np.flatnonzero(self.keep)
 
 
-def in_parts(rows: Rows) -> InParts | None:
-    """Return rows that somebody else reads in parts; None where they are read here."""
-    if getattr(rows, "runner", None) is None:
-        return None
-    return cast(InParts, rows)
+# Tasks
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some rows of a table by themselves, of which row `first` is their first."""
+    """Rows of a table, beginning with its row `first`, as a task gets them."""
 
     rows: Rows
     first: int = 0
@@ -180,175 +251,128 @@ class Part:
 
 
 def map_parts(
-    rows: Rows,
-    task: Callable[..., T],
-    *beside: Any,
-    tick: Tick = no_tick,
+    rows: Rows, task: Callable[..., T], *beside: Any, tick: Tick = no_tick
 ) -> Iterator[T]:
-    """Carry out a task on the table, or on each of its parts; yield what it returns.
+    """Run a task on the table, or on each of its parts; yield what it returns.
 
     Parameters
     ----------
     rows : Rows
         The table.
     task : callable
-        Called with a `Part` and what lies beside its rows. It may run elsewhere: it
-        must be picklable, and change nothing.
+        Called with a `Part` and the part's share of each argument in `beside`. It may
+        run in another process: it must be picklable and change nothing.
     *beside
-        Arrays of one entry a row, or whatever can be cut by ``between(first, stop)``.
+        Arrays with one entry for each row, or objects with ``between(first, stop)``.
     tick : callable
-        Told the number of rows done.
+        Called with the number of rows that are done.
+
+    Yields
+    ------
+    object
+        What the task returns, in the order of the parts; one value if the table is
+        not divided.
     """
-    parted = in_parts(rows)
-    if parted is None:
+    parts = parts_of(rows)
+    if parts is None:
         yield task(Part(rows, 0, tick), *beside)
         return
-    if parted.runner is None:
-        raise ValueError("rows in parts without a runner")
-    bounds = list(pairwise(parted.bounds.tolist()))
+    bounds = list(pairwise(parts.bounds.tolist()))
 
     def done(k: int) -> None:
         tick(bounds[k][1] - bounds[k][0])
 
     calls = (
-        partial(
-            task,
-            Part(parted.between(first, stop), first),
-            *(_cut(series, first, stop) for series in beside),
-        )
-        for first, stop in bounds
+        partial(task, *_share(rows, first, stop, beside)) for first, stop in bounds
     )
-    yield from parted.runner.run(calls, done)
+    yield from parts.runner.run(calls, done)
 
 
-def _cut(series: Any, first: int, stop: int) -> Any:
-    between = getattr(series, "between", None)
-    return series[first:stop] if between is None else between(first, stop)
+def _share(rows: Rows, first: int, stop: int, beside: Sequence[Any]) -> list[Any]:
+    """Return the part [first, stop) of rows and of each argument beside them."""
+    shares = [
+        series.between(first, stop)
+        if hasattr(series, "between")
+        else series[first:stop]
+        for series in beside
+    ]
+    return [Part(cast(CutRows, rows).between(first, stop), first), *shares]
 
 
 @dataclass(frozen=True, eq=False)
 class Carried(Generic[T]):
-    """What is known at the first row of each part; of a part by itself, at row 0."""
+    """The state at the first row of each part, by row number."""
 
     states: Mapping[int, T]
 
     @property
     def state(self) -> T:
-        """Return what is known at the very first row."""
+        """The state at row 0."""
         return self.states[0]
 
     def between(self, first: int, stop: int) -> "Carried[T]":
-        """Return what is known at the first row of a part."""
+        """Return the state at the first row of the part that begins at `first`."""
         return Carried({0: self.states[first]})
 
 
 def carry_over(
     rows: Rows, task: Callable[..., T], state: T, *beside: Any
 ) -> Carried[T]:
-    """Hand a state from part to part; return that at the first row of each.
+    """Return the state at the first row of each part, carried from part to part.
 
-    For what can only be known in order: `task` is called with a `Part`, the state at
-    its first row, and what lies beside its rows. Where rows are not in parts, nothing
-    is read.
+    For what can only be computed in order. If the table is not divided, nothing is
+    read.
+
+    Parameters
+    ----------
+    rows : Rows
+        The table.
+    task : callable
+        Called with a `Part`, the state at its first row, and the part's share of
+        `beside`; returns the state after its last row.
+    state : object
+        The state at row 0.
+    *beside
+        As for `map_parts`.
     """
-    parted = in_parts(rows)
-    states = {0: state}
-    if parted is None or parted.runner is None:
-        return Carried(states)
-    for first, stop in pairwise(parted.bounds[:-1].tolist()):
-        part = Part(parted.between(first, stop), first)
-        cut = [_cut(series, first, stop) for series in beside]
-        call = partial(task, part, states[first], *cut)
-        states[stop] = next(parted.runner.run(iter([call]), no_tick))
+    parts, states = parts_of(rows), {0: state}
+    if parts is not None:
+        for first, stop in pairwise(parts.bounds[:-1].tolist()):
+            part, *shares = _share(rows, first, stop, beside)
+            call = partial(task, part, states[first], *shares)
+            states[stop] = next(parts.runner.run(iter([call]), no_tick))
     return Carried(states)
 
 
 def joined(pieces: Sequence[npt.NDArray[S]]) -> npt.NDArray[S]:
-    """Return arrays one after the other; a lone one as it is."""
+    """Return arrays one after the other; a single one is not copied."""
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-
-
-class OverRows:
-    """What stands on another table, and is in parts where that is."""
-
-    rows: Rows
-
-    @property
-    def runner(self) -> Runner | None:
-        """Who carries out tasks; None where the rows are read here."""
-        parted = in_parts(self.rows)
-        return None if parted is None else parted.runner
-
-    @property
-    def grid(self) -> int:
-        """What bounds are multiples of."""
-        return cast(InParts, self.rows).grid
-
-    @property
-    def bounds(self) -> Ints:
-        """Where parts begin and end."""
-        return cast(InParts, self.rows).bounds
-
-
-@dataclass(frozen=True, eq=False)
-class KeptRows(OverRows):
-    """The rows of another table where `keep` is true."""
-
-    rows: Rows
-    keep: Bools
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows kept."""
-        return int(self.keep.sum())
-
-    @property
-    def n_channels(self) -> int:
-        """Number of columns."""
-        return self.rows.n_channels
-
-    def chunks(self) -> Iterator[Residuals]:
-        """Yield what is kept of each piece."""
-        start = 0
-        for chunk in self.rows.chunks():
-            yield chunk[self.keep[start : start + len(chunk)]]
-            start += len(chunk)
-
-    @property
-    def bounds(self) -> Ints:
-        """Where parts begin and end, in rows kept."""
-        before = np.concatenate([[0], np.cumsum(self.keep)])
-        return bounds_on_grid(before[super().bounds], self.grid)
-
-    def between(self, first: int, stop: int) -> "KeptRows":
-        """Return the kept rows from `first` up to `stop`."""
-        of = self._kept[first:stop]
-        begin, end = (int(of[0]), int(of[-1]) + 1) if len(of) else (0, 0)
-        within = cast(CutRows, self.rows).between(begin, end)
-        return KeptRows(within, self.keep[begin:end])
-
-    def where(self, row: int) -> str:
-        """Say in words where a row is to be found."""
-        return self.rows.where(int(self._kept[row]))
-
-    @cached_property
-    def _kept(self) -> Ints:
-        return np.flatnonzero(self.keep)
-
-
-def as_rows(values: object, name: str) -> Rows:
-    """Return an array as rows; what is rows already stays as it is."""
-    if isinstance(values, Rows):
-        return values
-    return ArrayRows(check_residuals(values, name))
 
 
 def read_on_grid(
     rows: Rows, cuts: Sequence[int] = ()
 ) -> Iterator[tuple[int, Residuals]]:
-    """Yield (first row, block) on a grid of `BLOCK_ROWS` rows, cut also at `cuts`.
+    """Yield (first row, block) on the grid of `BLOCK_ROWS` rows.
 
-    The grid does not depend on the pieces in which the rows arrive.
+    The grid does not depend on the chunks in which the rows arrive.
+
+    Parameters
+    ----------
+    rows : Rows
+        The table.
+    cuts : sequence of int
+        Further rows at which a block begins.
+
+    Raises
+    ------
+    StreamError
+        If more or fewer rows arrive than `rows.n_rows`.
+
+    Examples
+    --------
+    >>> rows = ArrayRows(np.zeros((1500, 2)))
+    >>> [(start, len(block)) for start, block in read_on_grid(rows, [10])]
+    [(0, 10), (10, 1014), (1024, 476)]
     """
     edges = np.unique(
         np.concatenate(
@@ -385,7 +409,10 @@ def read_on_grid(
 
 
 def gather_rows(rows: Rows, wanted: Ints) -> Floats:
-    """Return the wanted rows (sorted row numbers) as one float64 array."""
+    """Return the rows with the sorted numbers `wanted` as one float64 array.
+
+    The array has shape (len(wanted), channels).
+    """
     taken, filled = np.empty((len(wanted), rows.n_channels)), 0
     for piece in map_parts(rows, _gather, RowNumbers(wanted)):
         if len(piece) == len(wanted):
@@ -397,17 +424,18 @@ def gather_rows(rows: Rows, wanted: Ints) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class RowNumbers:
-    """Sorted row numbers; of a part, those in it, counted from its first row."""
+    """Sorted row numbers; those of a part count from the part's first row."""
 
     rows: Ints
 
     def between(self, first: int, stop: int) -> "RowNumbers":
-        """Return the numbers from `first` up to `stop`."""
+        """Return the numbers in [first, stop), counted from `first`."""
         low, high = np.searchsorted(self.rows, [first, stop])
         return RowNumbers(self.rows[low:high] - first)
 
 
 def _gather(part: Part, wanted: RowNumbers) -> Floats:
+    """Return the wanted rows of a part; if none is wanted, nothing is read."""
     taken = np.empty((len(wanted.rows), part.rows.n_channels))
     if not len(wanted.rows):
         return taken
@@ -418,7 +446,17 @@ def _gather(part: Part, wanted: RowNumbers) -> Floats:
 
 
 def finite_rows(rows: Rows) -> tuple[Bools, int, tuple[int, int] | None]:
-    """Return which rows are finite, how many values are not, and the first of them."""
+    """Return where residuals are not finite.
+
+    Returns
+    -------
+    keep : bool array of shape (rows,)
+        Which rows are finite in all channels.
+    n_bad : int
+        How many values are not finite.
+    first : tuple of (row, column), or None
+        The first of these values.
+    """
     parts = list(map_parts(rows, _finite))
     firsts = [first for _, _, first in parts if first is not None]
     return (
@@ -429,6 +467,7 @@ def finite_rows(rows: Rows) -> tuple[Bools, int, tuple[int, int] | None]:
 
 
 def _finite(part: Part) -> tuple[Bools, int, tuple[int, int] | None]:
+    """Return the result of `finite_rows` for a part."""
     keep = np.ones(part.rows.n_rows, np.bool_)
     n_bad, first = 0, None
     for start, block in part.blocks():
@@ -444,7 +483,11 @@ def _finite(part: Part) -> tuple[Bools, int, tuple[int, int] | None]:
 
 
 def refuse_nonfinite(rows: Rows, name: str, channels: Sequence[str]) -> None:
-    """Say where the first non-finite residual is; else that values are too large."""
+    """Raise `StreamError` for rows whose sums are not finite.
+
+    The message names the first residual that is not finite. If all are, they are too
+    large to be squared.
+    """
     keep, n_bad, first = finite_rows(rows)
     if first is not None:
         row, column = first
