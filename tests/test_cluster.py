@@ -182,8 +182,8 @@ def test_every_figure_is_the_same_on_a_cluster(case, cluster, tmp_path):
     make, options = STREAMS[case]
     stream = read_stream(written(make(), tmp_path / "stream"))
     with on_cluster(stream, cluster.address) as shared:
-        assert len(shared.train.bounds) > 3
-        assert len(shared.test.bounds) > 3
+        assert len(shared.train.parts.bounds) > 3
+        assert len(shared.test.parts.bounds) > 3
         found = evaluate(shared, **options)
     assert_equal_figures(found, evaluate(stream, **options))
 
@@ -195,7 +195,7 @@ def test_ignored_train_rows_are_left_out_on_a_cluster_too(cluster, tmp_path):
     stream = read_stream(folder)
     assert isinstance(stream.train, KeptRows)
     with on_cluster(stream, cluster.address) as shared:
-        assert len(shared.train.bounds) > 3
+        assert len(shared.train.parts.bounds) > 3
         found = evaluate(shared, intervals=False)
     assert_equal_figures(found, evaluate(stream, intervals=False))
 
@@ -213,7 +213,7 @@ def test_parts_of_their_usual_size_give_the_same_bits(cluster, tmp_path):
     )
     stream = read_stream(tmp_path / "stream")
     with on_cluster(stream, cluster.address) as shared:
-        assert shared.train.bounds.tolist() == [0, 163_840, 300_000]
+        assert shared.train.parts.bounds.tolist() == [0, 163_840, 300_000]
         found = evaluate(shared, intervals=False, diagnosis=False)
     wanted = evaluate(stream, intervals=False, diagnosis=False)
     np.testing.assert_array_equal(found.traces.test_energy, wanted.traces.test_energy)
