@@ -23,12 +23,12 @@ from sightline import (
     Attack,
     Evaluation,
     ResidualStream,
-    blockwise,
     evaluate,
     on_cluster,
     read_stream,
     write_stream,
 )
+from sightline import cluster as cluster_module
 from sightline.cli.app import app
 from sightline.data.row_tables import (
     BLOCK_ROWS,
@@ -57,8 +57,8 @@ def cluster():
 @pytest.fixture
 def small_parts(monkeypatch):
     """Let parts begin with any block, so that small streams have several."""
-    monkeypatch.setattr(blockwise, "GRID_ROWS", BLOCK_ROWS)
-    monkeypatch.setattr(blockwise, "LEAST_ROWS", 1)
+    monkeypatch.setattr(cluster_module, "GRID_ROWS", BLOCK_ROWS)
+    monkeypatch.setattr(cluster_module, "LEAST_ROWS", 1)
 
 
 def drawn(p=P, *, attacked=True, seed=0, **known):
@@ -222,16 +222,16 @@ def test_parts_of_their_usual_size_give_the_same_bits(cluster, tmp_path):
 @pytest.mark.usefixtures("small_parts")
 def test_progress_counts_the_rows_of_parts_as_they_are_done(cluster, tmp_path):
     stream = read_stream(written(drawn(), tmp_path / "stream"))
-    told = []
+    steps = []
     with on_cluster(stream, cluster.address) as shared:
         evaluate(
             shared,
             intervals=False,
             diagnosis=False,
-            progress=lambda *step: told.append(step),
+            progress=steps.append,
         )
-    assert len(told) > 10
-    assert told[-1][1:] == (2 * N_TRAIN + N_TEST,) * 2
+    assert len(steps) > 10
+    assert steps[-1].done == steps[-1].total == 2 * N_TRAIN + N_TEST
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
@@ -283,7 +283,7 @@ def test_the_parts_of_a_worker_that_dies_are_done_by_another(tmp_path):
 
 
 def test_nobody_at_the_address(monkeypatch, tmp_path):
-    monkeypatch.setattr(blockwise, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(cluster_module, "PATIENCE_S", 0.5)
     stream = read_stream(written(drawn(), tmp_path / "stream"))
     address = "tcp://127.0.0.1:9"
     started = time.monotonic()
@@ -295,7 +295,7 @@ def test_nobody_at_the_address(monkeypatch, tmp_path):
 def test_nobody_works_there(monkeypatch, tmp_path):
     stream = read_stream(written(drawn(), tmp_path / "stream"))
     with local_cluster(n_workers=0) as cluster:
-        monkeypatch.setattr(blockwise, "PATIENCE_S", 1)
+        monkeypatch.setattr(cluster_module, "PATIENCE_S", 1)
         with (
             refused("no workers", "dask worker"),
             on_cluster(stream, cluster.address),
@@ -318,12 +318,15 @@ class ToldBy:
     [
         ((None, None), ("has no sightline", "install")),
         (("0.0.1", None), ("has sightline 0.0.1", "install")),
-        ((blockwise.__version__, "/data/x"), ("/data/x", "does not see", "same path")),
+        (
+            (cluster_module.__version__, "/data/x"),
+            ("/data/x", "does not see", "same path"),
+        ),
     ],
 )
 def test_workers_that_lack_something_are_refused_at_once(answer, words):
     with refused("tcp://w:1", *words):
-        blockwise.check_workers(ToldBy(answer), "tcp://s:1", [])
+        cluster_module.check_workers(ToldBy(answer), "tcp://s:1", [])
 
 
 def test_what_is_no_parquet_folder_is_refused():

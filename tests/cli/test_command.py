@@ -25,14 +25,17 @@ from samples import (
 from typer.testing import CliRunner
 
 import sightline
-from sightline import cli, read_evaluation, write_stream
+from sightline import read_evaluation, storage, write_stream
+from sightline.cli.app import app
+from sightline.data import stream_input
+from sightline.evaluation import pipeline
 
 WRITTEN = {"evaluation.json", "segments.csv", "traces.npz"}
 
 
 def run(*arguments, **options):
     options.setdefault("catch_exceptions", True)
-    return CliRunner().invoke(cli.app, [str(a) for a in arguments], **options)
+    return CliRunner().invoke(app, [str(a) for a in arguments], **options)
 
 
 def evaluate(*arguments, out, **options):
@@ -163,6 +166,20 @@ def test_seconds_a_row_may_be_said(tmp_path, out):
     refused(evaluate(tmp_path / "bare.npz", "--step", "-1", out=out / "c"), "`step_s`")
 
 
+def test_rows_are_checked_once_although_the_step_is_set(tmp_path, out, monkeypatch):
+    np.savez(tmp_path / "bare.npz", **arrays_of(bare_stream()))
+    checked = []
+
+    def counting(values, name, *rest, real=stream_input.rows_of):
+        checked.append(name)
+        return real(values, name, *rest)
+
+    monkeypatch.setattr(stream_input, "rows_of", counting)
+    succeeded(evaluate(tmp_path / "bare.npz", "--step", 60, out=out))
+    assert checked == ["train", "test"]
+    assert read_evaluation(out / "bare").stream.step_s == 60
+
+
 def test_an_unknown_array_is_told_and_is_no_error(tmp_path, out):
     path = tmp_path / "more.npz"
     np.savez(path, weights=np.ones(3), **arrays_of(bare_stream()))
@@ -278,8 +295,8 @@ def never(*args, **kwargs):
 def test_earlier_results_are_kept_and_that_is_found_first(stream, out, monkeypatch):
     succeeded(evaluate(stream, out=out))
     before = contents(out)
-    monkeypatch.setattr(cli, "evaluate", never)
-    monkeypatch.setattr(cli, "read_stream", never)
+    monkeypatch.setattr(pipeline, "evaluate", never)
+    monkeypatch.setattr(storage, "read_stream", never)
     refused(evaluate(stream, out=out), str(out / "sample"), "kept", "--overwrite")
     assert contents(out) == before
 
@@ -330,7 +347,7 @@ def test_a_damaged_evaluation_in_the_folder_is_named_first(
     (out / "earlier").mkdir(parents=True)
     (out / "earlier" / "evaluation.json").write_text(DAMAGED[case])
     before = contents(out)
-    monkeypatch.setattr(cli, "evaluate", never)
+    monkeypatch.setattr(pipeline, "evaluate", never)
     refused(evaluate(stream, out=out), str(out / "earlier" / "evaluation.json"))
     assert contents(out) == before
 
@@ -596,7 +613,7 @@ def test_debug_shows_where_an_error_came_from(tmp_path, out):
 
 
 def test_a_bug_is_not_dressed_up_as_bad_input(stream, out, monkeypatch):
-    monkeypatch.setattr(cli, "evaluate", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr(pipeline, "evaluate", lambda *args, **kwargs: 1 / 0)
     result = evaluate(stream, out=out)
     assert isinstance(result.exception, ZeroDivisionError)
     assert not out.exists()
@@ -635,6 +652,26 @@ def test_wrong_usage_exits_with_2(arguments, tmp_path, monkeypatch):
 
 def test_the_version_is_told():
     assert succeeded(run("--version")).stdout == f"sightline {sightline.__version__}\n"
+
+
+def test_help_loads_no_room_of_the_evaluation():
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from sightline.cli.app import app\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        "print(*sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
+    loaded = done.stdout.split()
+    ours = {name for name in loaded if name.split(".")[0] == "sightline"}
+    rooms = {name.split(".")[1] for name in ours if "." in name}
+    assert rooms == {"_version", "cli", "errors", "progress", "text"}
+    assert len(ours) <= 15
+    heavy = {"numpy", "scipy", "polars", "pyarrow", "torch", "msgspec", "distributed"}
+    assert not heavy & set(loaded)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["evaluate", "--help"]])

@@ -11,7 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sightline.cli import detectors as detector_commands
-from sightline.cli.detector_tables import card_table, detectors_table
+from sightline.cli.detectors import card_table, detectors_table
 from sightline.detectors import detector_type, list_detectors
 from sightline.detectors.base import DetectorCard, LearnedDetector
 from sightline.detectors.settings import Settings
@@ -24,7 +24,7 @@ PIP = 'pip install "sightline[detectors]"'
 @pytest.fixture
 def app():
     made = typer.Typer()
-    made.command("detectors")(detector_commands.list_command)
+    made.command("detectors")(detector_commands.detectors_command)
     return made
 
 

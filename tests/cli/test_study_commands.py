@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 
 from sightline.cli.app import app
 from sightline.cli.study_tables import board_table, duration
+from sightline.progress import Step, StepKind
 from sightline.study.cell import Outcome
 from sightline.study.status import Board
 from sightline.testbeds.waterworks import simulate, write_simulation
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 OWN = """
 import numpy as np
 from sightline import Residuals
@@ -154,10 +155,10 @@ def test_the_live_table_shows_each_cell_and_the_time_left():
     now = [0.0]
     cells = [type(CELL)(**{**vars(CELL), "seed": seed}) for seed in range(4)]
     board = Board.of(cells, clock=lambda: now[0])
-    board.take(cells[0], ("Training GDN, epoch 1 of 30, loss 0.1", 0, 30))
-    board.take(cells[1], ("Scoring test", 0, 10))
+    board.take(cells[0], Step(StepKind.TRAINING, 0, 30, "GDN, epoch 1 of 30"))
+    board.take(cells[1], Step(StepKind.SCORING, 0, 10, "test"))
     now[0] = 60
-    board.take(cells[0], ("Training GDN, epoch 7 of 30, loss 0.1", 6, 30))
+    board.take(cells[0], Step(StepKind.TRAINING, 6, 30, "GDN, epoch 7 of 30"))
     board.take(cells[1], Outcome(is_done=True))
     board.take(cells[2], Outcome(is_done=False, reason="no"))
     told = shown(board, 40)
@@ -165,14 +166,14 @@ def test_the_live_table_shows_each_cell_and_the_time_left():
     assert "20%" in told
     assert "4 min 00 s" in told
     assert "took 1 min 00 s" in told
-    assert "waiting" in told
+    assert "Waiting" in told
     assert "1 of 4 cells done, 1 running, 1 failed" in told
 
 
 def test_of_very_many_cells_those_at_work_are_shown():
     cells = [type(CELL)(**{**vars(CELL), "seed": seed}) for seed in range(99)]
     board = Board.of(cells)
-    board.take(cells[98], ("Scoring test", 1, 10))
+    board.take(cells[98], Step(StepKind.SCORING, 1, 10, "test"))
     told = shown(board, 20)
     assert "Scoring test" in told
     assert told.count("\n") <= 20

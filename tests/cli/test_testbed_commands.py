@@ -18,7 +18,8 @@ from testbed_files import (
 )
 from typer.testing import CliRunner
 
-from sightline import cli, list_testbeds
+from sightline import list_testbeds
+from sightline.cli.app import app
 from sightline.testbeds import swat
 from sightline.testbeds.base import Expected
 
@@ -26,7 +27,7 @@ ATTACK = "SWaT_Dataset_Attack_v0.csv"
 
 
 def run(*arguments):
-    return CliRunner().invoke(cli.app, [str(a) for a in arguments])
+    return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def assert_fits(text):

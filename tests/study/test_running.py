@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from sightline import evaluate, read_evaluation, read_stream
 from sightline.errors import FileError, StreamError
+from sightline.progress import Step, StepKind
 from sightline.study import Study, run_study
 from sightline.study.cell import Outcome
 from sightline.study.status import Board
@@ -318,12 +319,12 @@ def test_the_board_tells_where_each_cell_stands():
     board = Board.of([CELL, other], clock=lambda: now[0])
     assert board.count() == "0 of 2 cells done, 0 running"
     assert board.whole_seconds_left() is None
-    board.take(CELL, ("Training GDN, epoch 1 of 4", 0, 100))
+    board.take(CELL, Step(StepKind.TRAINING, 0, 100, "GDN, epoch 1 of 4"))
     now[0] += 10
-    board.take(CELL, ("Training GDN, epoch 2 of 4", 25, 100))
+    board.take(CELL, Step(StepKind.TRAINING, 25, 100, "GDN, epoch 2 of 4"))
     standing = board.standings[CELL.name]
     assert board.seconds_left(standing) == pytest.approx(30)
-    board.take(CELL, ("Scoring test", 0, 50))
+    board.take(CELL, Step(StepKind.SCORING, 0, 50, "test"))
     assert board.seconds_left(standing) is None
     now[0] += 10
     board.take(CELL, Outcome(is_done=True))

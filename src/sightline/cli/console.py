@@ -1,28 +1,53 @@
-"""What all commands share: a console, a progress bar, and one door for errors."""
+"""What all commands share: consoles, option types, and the handling of errors."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
+from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from sightline.errors import SightlineError
 
+DebugOption = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error.")
+]
+
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that prints names of files and tags as they are."""
+    """Return a console that prints names of files and tags as they are.
+
+    Markup and emoji codes in a name are printed literally, and characters that the
+    terminal cannot show are escaped.
+
+    Parameters
+    ----------
+    stderr : bool
+        Whether to print to standard error instead of standard output.
+    """
     stream = sys.stderr if stderr else sys.stdout
     if isinstance(stream, TextIOWrapper):
-        # A name may hold what the terminal has no character for.
         stream.reconfigure(errors="backslashreplace")
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
 def door(*, debug: bool) -> Iterator[None]:
-    """Turn expected errors into one sentence and exit code 1: here, nowhere else."""
+    """Print an expected error as one sentence and exit with code 1.
+
+    This is the only place where a `SightlineError` ends. Any other exception is a bug
+    and keeps its traceback.
+
+    Parameters
+    ----------
+    debug : bool
+        Whether to let the error pass with its traceback.
+    """
     try:
         yield
     except SightlineError as error:
@@ -30,3 +55,29 @@ def door(*, debug: bool) -> Iterator[None]:
             raise
         console(stderr=True).print(f"error: {error}", soft_wrap=True)
         raise typer.Exit(1) from error
+
+
+def grid(*, dim: bool = False, min_width: int | None = None) -> Table:
+    """Return an empty table of two columns without lines: a name and its text.
+
+    Parameters
+    ----------
+    dim : bool
+        Whether the first column is printed dim.
+    min_width : int, optional
+        Width of the first column in characters, at the least.
+    """
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim" if dim else "", min_width=min_width, overflow="fold")
+    table.add_column(overflow="fold")
+    return table
+
+
+def titled_table(title: str) -> Table:
+    """Return an empty table with a title at its left and a line below its header."""
+    return Table(
+        title=Text(title, style="italic"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )

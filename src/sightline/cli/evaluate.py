@@ -1,0 +1,197 @@
+"""The command `evaluate`: from residual streams to a folder of results."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sightline.cli.console import DebugOption, console, door
+from sightline.errors import FileError, naming
+from sightline.progress import progress_bar
+
+if TYPE_CHECKING:
+    from sightline.data.stream import ResidualStream
+    from sightline.evaluation.result import Evaluation
+
+_Streams = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="STREAM",
+        help="Residual streams: .npz files, Parquet folders or IPAL folders.",
+    ),
+]
+_Out = Annotated[Path, typer.Option(help="Folder for the results.")]
+_Train = Annotated[
+    Path | None, typer.Option(help="Table (CSV, Parquet) of train residuals.")
+]
+_Test = Annotated[
+    Path | None, typer.Option(help="Table (CSV, Parquet) of test residuals.")
+]
+_Label = Annotated[
+    str | None,
+    typer.Option(help="Column of the test table: 1 attack, 0 normal, -1 ignore."),
+]
+_Time = Annotated[
+    str | None, typer.Option(help="Column of the tables with time stamps.")
+]
+_Name = Annotated[str | None, typer.Option(help="Name of the stream of two tables.")]
+_Step = Annotated[
+    float | None,
+    typer.Option(help="Seconds per row, if the input does not contain it."),
+]
+_Detector = Annotated[
+    str | None, typer.Option(help="Detector to take from an IPAL folder.")
+]
+_Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Dask scheduler whose workers read the Parquet folders.",
+    ),
+]
+_Guard = Annotated[
+    int, typer.Option(min=0, help="Rows after each attack to leave out.")
+]
+_NoIntervals = Annotated[
+    bool,
+    typer.Option("--no-intervals", help="Leave out intervals and chance floors."),
+]
+_NoDiagnosis = Annotated[
+    bool,
+    typer.Option("--no-diagnosis", help="Leave out why each attack was missed."),
+]
+_NoReport = Annotated[bool, typer.Option("--no-report", help="Leave out report.html.")]
+_DropNonfinite = Annotated[
+    bool, typer.Option("--drop-nonfinite", help="Drop rows with nan or infinity.")
+]
+_Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace earlier results.")
+]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a stream comes from, for error messages, and how to read it."""
+
+    place: str
+    read: "Callable[[], ResidualStream]"
+
+
+def evaluate_command(
+    streams: _Streams = None,
+    out: _Out = Path("result"),
+    train: _Train = None,
+    test: _Test = None,
+    label: _Label = None,
+    time: _Time = None,
+    name: _Name = None,
+    step: _Step = None,
+    detector: _Detector = None,
+    cluster: _Cluster = None,
+    guard: _Guard = 0,
+    no_intervals: _NoIntervals = False,
+    no_diagnosis: _NoDiagnosis = False,
+    no_report: _NoReport = False,
+    drop_nonfinite: _DropNonfinite = False,
+    overwrite: _Overwrite = False,
+    debug: DebugOption = False,
+) -> None:
+    """Measure what residuals show: attack evidence, drift, false alarms.
+
+    Give one or more streams, or two tables with --train and --test. Either all results
+    are written or, after an error, none.
+    """
+    from sightline.evaluation.pipeline import evaluate
+    from sightline.storage import check_out, folder_name, read_tables, write_results
+
+    if (train is None) != (test is None) or bool(streams) == (train is not None):
+        raise typer.BadParameter(
+            "give either streams, or one table with --train and one with --test."
+        )
+    if streams and not (label is time is name is None):
+        raise typer.BadParameter("--label, --time and --name go with --train, --test.")
+    with door(debug=debug):
+        if train is not None and test is not None:
+            read = partial(read_tables, train, test, label=label, time=time, name=name)
+            sources = {name or test.stem: _Source(f"{train}, {test}", read)}
+        else:
+            sources = _sources(streams or [], detector)
+        folders = [folder_name(stream_name, guard) for stream_name in sources]
+        check_out(out, folders, overwrite=overwrite)
+        measure = partial(
+            evaluate,
+            guard=guard,
+            nonfinite="drop" if drop_nonfinite else "error",
+            intervals=not no_intervals,
+            diagnosis=not no_diagnosis,
+        )
+        evaluations = [
+            _evaluated(stream_name, source, step, cluster, measure)
+            for stream_name, source in sources.items()
+        ]
+        write_results(evaluations, out, overwrite=overwrite)
+        _print_results(evaluations, out, folders, with_report=not no_report)
+
+
+def _sources(streams: Sequence[Path], detector: str | None) -> dict[str, _Source]:
+    """Return how to read each stream, by the name its results will have."""
+    from sightline.storage import read_stream, stream_name
+
+    sources: dict[str, _Source] = {}
+    for path in streams:
+        name = stream_name(path)
+        if name in sources:
+            raise FileError(
+                f"{path}: another stream is called {name!r} too, and one would "
+                "overwrite the other: rename one of them."
+            )
+        sources[name] = _Source(
+            str(path), partial(read_stream, path, detector=detector)
+        )
+    return sources
+
+
+def _evaluated(
+    name: str,
+    source: _Source,
+    step_s: float | None,
+    cluster: str | None,
+    measure: "Callable[..., Evaluation]",
+) -> "Evaluation":
+    """Read one stream and return its evaluation; its rows are read and checked once."""
+    with progress_bar(name) as advance:
+        stream = source.read()
+        with naming(source.place):
+            if step_s is not None:
+                stream = stream.replace(step_s=step_s)
+            if cluster is None:
+                return measure(stream, progress=advance)
+            from sightline.cluster import on_cluster
+
+            with on_cluster(stream, cluster) as shared:
+                return measure(shared, progress=advance)
+
+
+def _print_results(
+    evaluations: "Sequence[Evaluation]",
+    out: Path,
+    folders: Sequence[str],
+    *,
+    with_report: bool,
+) -> None:
+    """Print the summary and the names of all files written; write the report."""
+    from sightline.cli.report import report_beside
+    from sightline.cli.tables import summary
+
+    screen = console()
+    screen.print(summary(evaluations))
+    screen.print(f"Written to {out}/: summary.csv, and for each stream", soft_wrap=True)
+    for folder in folders:
+        screen.print(
+            f"  {folder}/: evaluation.json, segments.csv, traces.npz", soft_wrap=True
+        )
+    if with_report:
+        report_beside(out)
