@@ -278,4 +278,4 @@ def test_the_evaluation_takes_its_place_last(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", noting)
     write_results([evaluate(SMALL, intervals=False)], tmp_path, overwrite=True)
     assert placed == ["segments.csv", "traces.npz", "evaluation.json", "summary.csv"]
-    assert len(read_traces(tmp_path / "stream")["labels"]) == 60
+    assert len(read_traces(tmp_path / "stream").labels) == 60

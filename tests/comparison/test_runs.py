@@ -36,8 +36,7 @@ def evaluated(detector, attacks, seed):
 
 def result(detector, attacks=ATTACKS, seed=0, guard=0):
     evaluation = replace(evaluated(detector, tuple(attacks), seed), guard=guard)
-    traces = {k: v for k, v in vars(evaluation.traces).items() if v is not None}
-    return Result(Path(f"{detector}-{seed}"), evaluation, traces)
+    return Result(Path(f"{detector}-{seed}"), evaluation)
 
 
 def one_testbed(*results):

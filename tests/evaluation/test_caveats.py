@@ -7,6 +7,7 @@ from strategies import make_stream
 from sightline import evaluate
 from sightline.data.row_tables import gather_rows
 from sightline.evaluation.caveats import remarks
+from sightline.metrics.chance import Floor
 
 # Short and unevenly spaced: few shifts move attacks onto attacks.
 STARTS = (30, 95, 210, 300, 470, 525, 660, 810, 930, 1125)
@@ -51,17 +52,17 @@ def test_a_chance_stream_is_said_to_be_one():
     )
     assert (
         f"P_FULL ({evaluation.windows.p_full:.3f}; chance "
-        f"{floor['p_full']['value']:.3f})" in sentence
+        f"{floor['p_full'].value:.3f})" in sentence
     )
     assert (
         f"attacks alarmed ({evaluation.probe.hits}; chance "
-        f"{floor['hits']['value']:.3g})" in sentence
+        f"{floor['hits'].value:.3g})" in sentence
     )
 
 
 def test_only_what_is_not_above_its_floor_is_named():
     evaluation = evaluate(quiet())
-    floor = evaluation.floor | {"f1": {"value": 0.25, "above_floor": False}}
+    floor = evaluation.floor | {"f1": Floor(value=0.25, above_floor=False)}
     (sentence,) = remarks(replace(evaluation, floor=floor))
     assert sentence == f"{AT_CHANCE}: F1 ({evaluation.probe.f1:.3f}; chance 0.250)."
 

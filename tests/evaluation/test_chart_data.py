@@ -126,8 +126,8 @@ def test_excerpts_survive_the_disk(tmp_path):
     (result,) = read_results([tmp_path])
     for name, values in vars(evaluation.traces).items():
         if name.startswith(("excerpt_", "episode_", "state_")) and values is not None:
-            np.testing.assert_array_equal(result.traces[name], values, name)
-    assert list(result.traces["channel_names"]) == [f"T{j}" for j in range(P)]
+            np.testing.assert_array_equal(getattr(result.traces, name), values, name)
+    assert list(result.traces.channel_names) == [f"T{j}" for j in range(P)]
 
 
 @settings(max_examples=20)

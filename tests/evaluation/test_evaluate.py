@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import ChunkedRows, cuts, make_stream, seeds, streams
 
 import sightline
-from sightline import Attack, ResidualStream, StreamError, evaluate
+from sightline import Attack, ResidualStream, StepKind, StreamError, evaluate
 from sightline.data.row_tables import gather_rows
 
 BLOCKS = {
@@ -594,12 +594,12 @@ def test_every_estimator_can_be_asked_for(estimator):
 def test_progress_rises_to_the_total():
     seen = []
     stream = make_stream(calibration=np.ones((700, 4)))
-    evaluate(stream, progress=lambda *told: seen.append(told))
-    drawn = [told[1:] for told in seen if told[0] == "Drawing intervals"]
-    read = [told[1:] for told in seen if told[0] != "Drawing intervals"]
+    evaluate(stream, progress=seen.append)
+    drawn = [step for step in seen if step.kind is StepKind.DRAWING_INTERVALS]
+    read = [step for step in seen if step.kind is not StepKind.DRAWING_INTERVALS]
     for part, total in ((read, 2 * 1500 + 5 * 1200 + 700), (drawn, 500 + 199)):
-        assert {of for _, of in part} == {total}
-        done = [rows for rows, _ in part]
+        assert {step.total for step in part} == {total}
+        done = [step.done for step in part]
         assert done == sorted(done)
         assert done[-1] == total
-    assert len({doing for doing, _, _ in seen}) == 6
+    assert len({step.text for step in seen}) == 6

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from strategies import make_stream, streams
 
 from sightline import evaluate
+from sightline.evaluation.result import BootstrapFacts
 from sightline.evaluation.uncertainty import figures, with_uncertainty
+from sightline.metrics.chance import Floor
 from sightline.metrics.intervals import block_length
 
 FIGURES = (
@@ -31,7 +33,7 @@ def test_every_figure_has_an_interval_about_it_and_a_floor():
         assert low < high or measured[name] == 1.0, name
     for name, floor in evaluation.floor.items():
         assert set(floor) == {"value", "above_floor"}, name
-        assert floor["value"] < measured[name], name
+        assert floor.value < measured[name], name
         assert floor["above_floor"] is True, name
 
 
@@ -49,13 +51,13 @@ def test_how_it_was_drawn_is_stated():
     stream = make_stream(attacks=MANY)
     evaluation = evaluate(stream, seed=7)
     energy = evaluation.traces.test_energy[stream.labels == 0]
-    assert evaluation.bootstrap == {
-        "n": 500,
-        "block": block_length(np.log(energy)),
-        "seed": 7,
-        "few_events": False,
-        "shifts": 199,
-    }
+    assert evaluation.bootstrap == BootstrapFacts(
+        n=500,
+        block=block_length(np.log(energy)),
+        seed=7,
+        few_events=False,
+        shifts=199,
+    )
 
 
 @pytest.mark.parametrize(("n_attacks", "few"), [(1, True), (9, True), (10, False)])
@@ -125,7 +127,7 @@ def test_a_rule_without_alarms_has_no_precision():
     assert evaluation.intervals["precision"] is None
     assert evaluation.floor["precision"] is None
     assert evaluation.intervals["recall"] == (0.0, 0.0)
-    assert evaluation.floor["recall"] == {"value": 0.0, "above_floor": False}
+    assert evaluation.floor["recall"] == Floor(value=0.0, above_floor=False)
 
 
 def test_the_same_seed_gives_the_same_and_another_seed_does_not():
@@ -176,7 +178,7 @@ def test_any_small_stream_gives_ordered_intervals_and_clean_json(stream):
         assert low <= high, name
         assert measured[name] is not None, name
     for name, floor in evaluation.floor.items():
-        assert floor is None or np.isfinite(floor["value"]), name
+        assert floor is None or np.isfinite(floor.value), name
         # A chance figure is only given beside a figure.
         assert floor is None or measured[name] is not None, name
 

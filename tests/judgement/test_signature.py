@@ -4,7 +4,7 @@ import pytest
 
 from sightline.judgement.paper_signature import agrees, signature_of
 from sightline.judgement.verdicts import VERDICTS, Reading, Signature
-from sightline.metrics.segment import SegmentRow
+from sightline.metrics.segment import SegmentMeasures
 
 
 def make_row(**known):
@@ -16,7 +16,7 @@ def make_row(**known):
         "sdr": 1.0,
         "sdr_usable": True,
     }
-    return SegmentRow(
+    return SegmentMeasures(
         id="1",
         start=0,
         stop=10,

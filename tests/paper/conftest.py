@@ -59,7 +59,7 @@ def result(
     repairs = diagnosis = None
     if verdicts is not None:
         segments, repairs = with_verdicts(base.segments, verdicts)
-        diagnosis = dict(base.diagnosis) | {"false_cause_rate": chance}
+        diagnosis = replace(base.diagnosis, false_cause_rate=chance)
     evaluation = replace(
         base,
         stream=replace(base.stream, **facts),
@@ -67,13 +67,13 @@ def result(
         repairs=repairs,
         diagnosis=diagnosis,
         intervals=intervals,
-        provenance=base.provenance | {"meta": {"seed": seed}},
+        provenance=replace(base.provenance, meta={"seed": seed}),
         **blocks,
     )
-    traces = {k: v for k, v in vars(base.traces).items() if v is not None}
     if d_full is not None:
-        traces["segment_d_full"] = np.asarray(d_full, float)
-    return Result(Path(f"{testbed}-{detector}-{seed}"), evaluation, traces)
+        traces = replace(base.traces, segment_d_full=np.asarray(d_full, float))
+        evaluation = replace(evaluation, traces=traces)
+    return Result(Path(f"{testbed}-{detector}-{seed}"), evaluation)
 
 
 RUNGS = {
@@ -139,14 +139,15 @@ def without_attacks(one):
         repairs=None,
         verdict_counts=None,
     )
-    traces = one.traces | {
-        "labels": np.zeros_like(one.traces["labels"]),
-        "segment_d_full": np.empty(0),
-        "segment_d_ms": np.empty(0),
-        "segment_excess": np.empty(0),
-        "segment_group": np.empty(0, int),
-    }
-    return Result(one.folder, evaluation, traces)
+    traces = replace(
+        one.traces,
+        labels=np.zeros_like(one.traces.labels),
+        segment_d_full=np.empty(0),
+        segment_d_ms=np.empty(0),
+        segment_excess=np.empty(0),
+        segment_group=np.empty(0, int),
+    )
+    return Result(one.folder, replace(evaluation, traces=traces))
 
 
 @pytest.fixture(scope="session")

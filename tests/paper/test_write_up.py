@@ -242,7 +242,9 @@ def test_the_identity_of_one_detector(make_result):
 
 def test_windows_that_cannot_be_drawn_are_counted(make_result):
     one = make_result("x", "a")
-    one.traces["segment_excess"] = np.r_[-1.0, 0.0, np.arange(1.0, 7.0)]
+    object.__setattr__(
+        one.traces, "segment_excess", np.r_[-1.0, 0.0, np.arange(1.0, 7.0)]
+    )
     with styled():
         figure, _ = figures.mean_shift_identity(Study([one]))
     (note,) = figure.axes[0].texts

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report.plant import PLAIN, QUOTED, SPANS
 
+from sightline.evaluation.chart_data import extreme_rows
 from sightline.judgement.verdicts import VERDICTS, info_of
 from sightline.metrics.intervals import count_interval
 from sightline.report.array_encoding import LEVELS, log_energy, packed_energy, quantised
@@ -34,7 +35,6 @@ from sightline.report.time_axis import (
     clock_kinds,
     started,
 )
-from sightline.storage.results import extreme_rows
 from sightline.text import duration
 
 
@@ -72,9 +72,9 @@ def test_links_to_attacks_are_unique(entries):
 def changed(entry, *, label=None, testbed=None, traces=None, **changes):
     """Return an entry of one result with something else in it."""
     first = entry.results[0]
-    evaluation = replace(entry.evaluation, **changes)
-    known = {k: v for k, v in (first.traces | (traces or {})).items() if v is not None}
-    result = replace(first, evaluation=evaluation, traces=known)
+    arrays = replace(first.traces, **(traces or {}))
+    evaluation = replace(entry.evaluation, traces=arrays, **changes)
+    result = replace(first, evaluation=evaluation)
     name = label or entry.label
     return Entry(testbed or entry.testbed, name, f"works_{name}", (result,))
 

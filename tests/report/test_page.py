@@ -174,13 +174,26 @@ def test_a_folder_without_excerpts_gives_a_page_too(results, tmp_path):
     old = [
         replace(
             result,
-            traces={
-                name: values
-                for name, values in result.traces.items()
-                if not name.startswith(
-                    ("excerpt_", "episode_", "state_", "channel_", "telemetry_", "own_")
-                )
-            },
+            evaluation=replace(
+                result.evaluation,
+                traces=replace(
+                    result.traces,
+                    **{
+                        name: None
+                        for name in vars(result.traces)
+                        if name.startswith(
+                            (
+                                "excerpt_",
+                                "episode_",
+                                "state_",
+                                "channel_",
+                                "telemetry_",
+                                "own_",
+                            )
+                        )
+                    },
+                ),
+            ),
         )
         for result in results
     ]

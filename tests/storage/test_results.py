@@ -14,8 +14,10 @@ from sightline import (
     read_results,
     write_results,
 )
+from sightline.evaluation.chart_data import extreme_rows
+from sightline.evaluation.result import SCHEMA, Rank
+from sightline.metrics.window_kl import Windows
 from sightline.storage import check_out, folder_name, read_traces, write_json
-from sightline.storage.results import extreme_rows
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,9 @@ def change(folder, **keys):
 
 def test_an_evaluation_survives(tmp_path, full):
     write_results([full], tmp_path)
-    assert figures_of(read_evaluation(tmp_path / "full")) == figures_of(full)
+    found = read_evaluation(tmp_path / "full")
+    assert found == full
+    assert figures_of(found) == figures_of(full)
 
 
 def test_an_evaluation_is_read_from_its_file_too(tmp_path):
@@ -68,22 +72,22 @@ def test_the_file_is_strict_json(tmp_path, full):
 
     write_results([full], tmp_path)
     text = (tmp_path / "full" / "evaluation.json").read_text(encoding="utf-8")
-    assert json.loads(text, parse_constant=refuse)["schema"] == 1
+    assert json.loads(text, parse_constant=refuse)["schema"] == SCHEMA
 
 
 def test_traces_survive(tmp_path, full):
     write_results([full], tmp_path)
-    found, traces = read_traces(tmp_path / "full"), full.traces
-    for name in ("test_energy", "labels", "test_time", "segment_d_full", "roc_tpr"):
-        np.testing.assert_array_equal(found[name], getattr(traces, name))
-    np.testing.assert_array_equal(
-        found["train_energy"], traces.train_energy[found["train_rows"]]
-    )
+    found = read_traces(tmp_path / "full")
+    for name, values in vars(full.traces).items():
+        np.testing.assert_array_equal(getattr(found, name), values, name)
+        assert getattr(getattr(found, name), "dtype", None) == (
+            None if values is None else values.dtype
+        ), name
 
 
 def test_traces_without_time_have_none(tmp_path):
     write_results([plain()], tmp_path)
-    assert "test_time" not in read_traces(tmp_path / "plain")
+    assert read_traces(tmp_path / "plain").test_time is None
 
 
 def test_segments_are_a_table_with_a_row_for_each_attack(tmp_path, full):
@@ -139,7 +143,7 @@ def test_earlier_results_are_replaced_when_asked(tmp_path):
     (tmp_path / "plain" / "traces.npz").write_text("broken")
     write_results([plain()], tmp_path, overwrite=True)
     assert (tmp_path / "plain" / "notes.txt").read_text() == "mine"
-    assert "labels" in read_traces(tmp_path / "plain")
+    assert len(read_traces(tmp_path / "plain").labels) == 60
     assert len(rows_of(tmp_path / "summary.csv")) == 1
 
 
@@ -182,35 +186,59 @@ def test_keys_of_a_newer_minor_version_are_skipped(tmp_path):
     assert figures_of(read_evaluation(path)) == figures_of(plain())
 
 
-@pytest.mark.parametrize("key", ["rank", "own_rule", "guard", "notices", "windows"])
-def test_keys_an_older_version_lacks_are_none(tmp_path, key):
+@pytest.mark.parametrize(
+    ("key", "empty"),
+    [
+        ("rank", Rank()),
+        ("own_rule", None),
+        ("guard", 0),
+        ("notices", ()),
+        ("windows", Windows()),
+        ("segments", ()),
+        ("dropped_rows", {"train": 0, "test": 0, "calibration": 0}),
+    ],
+)
+def test_keys_an_older_version_lacks_are_empty(tmp_path, key, empty):
     write_results([plain()], tmp_path)
-    found = read_evaluation(change(tmp_path / "plain", **{key: None}))
-    assert getattr(found, key) is None
+    found = read_evaluation(change(tmp_path / "plain", schema=1, **{key: None}))
+    assert getattr(found, key) == empty
+    assert found.schema == SCHEMA
+
+
+# What the first evaluations held of each attack.
+FIRST_COLUMNS = (
+    "id start stop length auc auc_nearby d_atk d_eff sdr sdr_usable hit coverage "
+    "first_alarm first_alarm_s"
+).split()
 
 
 def test_figures_an_older_version_lacks_are_none(tmp_path):
-    write_results([plain()], tmp_path)
-    path = change(tmp_path / "plain", rank={"roc_auc": 0.5}, segments=[{"id": "x"}])
+    evaluation = plain()
+    write_results([evaluation], tmp_path)
+    (row,) = evaluation.to_dict()["segments"]
+    old = {name: row[name] for name in FIRST_COLUMNS}
+    path = change(tmp_path / "plain", rank={"roc_auc": 0.5}, segments=[old])
     found = read_evaluation(path)
     assert (found.rank.roc_auc, found.rank.pauc_1) == (0.5, None)
-    assert (found.segments[0].id, found.segments[0].auc) == ("x", None)
+    assert found.segments[0].auc == evaluation.segments[0].auc
+    assert (found.segments[0].kl, found.segments[0].verdict) == (None, None)
 
 
 def test_an_older_evaluation_has_its_row_in_the_summary(tmp_path):
     write_results([plain("old")], tmp_path)
-    change(tmp_path / "old", rank=None, windows=None, probe={"f1": 0.5})
+    change(tmp_path / "old", schema=1, rank=None, windows=None)
     write_results([plain("new")], tmp_path)
     new, old = rows_of(tmp_path / "summary.csv")
-    assert (old["f1"], old["roc_auc"]) == ("0.5", "")
+    assert old["f1"] == new["f1"] != ""
+    assert old["roc_auc"] == ""
     assert new["roc_auc"] != ""
 
 
-@pytest.mark.parametrize("schema", [2, 99, "1", None, 1.5])
+@pytest.mark.parametrize("schema", [SCHEMA + 1, 99, "1", None, 1.5])
 def test_a_schema_that_is_not_known_is_refused(tmp_path, schema):
     write_results([plain()], tmp_path)
     path = change(tmp_path / "plain", schema=schema)
-    with pytest.raises(FileError, match="this Sightline reads up to 1"):
+    with pytest.raises(FileError, match=f"this Sightline reads up to {SCHEMA}"):
         read_evaluation(path)
 
 
@@ -219,19 +247,34 @@ DAMAGED = {
     "cut off": ('{"schema": 1, "stream": {', "is not a readable evaluation"),
     "a list": ("[]", "is JSON, but not an evaluation"),
     "no stream": ('{"schema": 1}', "is JSON, but not an evaluation"),
-    "a block of words": (
-        '{"schema": 1, "stream": {}, "rank": "good"}',
-        "rank must hold named values; got 'good'",
-    ),
-    "segments no list": (
-        '{"schema": 1, "stream": {}, "segments": 3}',
-        "segments must be a list",
-    ),
-    "segments of words": (
-        '{"schema": 1, "stream": {}, "segments": ["a"]}',
-        "segments must hold named values",
+    "a stream without a name": (
+        '{"schema": 1, "stream": {}}',
+        "Object missing required field `name` - at `$.stream`",
     ),
 }
+DAMAGED_BLOCKS = {
+    "a block of words": ({"rank": "good"}, "got `str` - at `$.rank`"),
+    "segments no list": ({"segments": 3}, "got `int` - at `$.segments`"),
+    "segments of words": ({"segments": ["a"]}, "got `str` - at `$.segments[0]`"),
+    "a word for a figure": (
+        {"drift": {"d_drift": "high", "d_drift_robust": 1, "mean_dominated": False}},
+        "got `str` - at `$.drift.d_drift`",
+    ),
+    "a figure that all have": (
+        {"probe": {"f1": 0.5}},
+        "Object missing required field `tau99` - at `$.probe`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("keys", "why"), DAMAGED_BLOCKS.values(), ids=DAMAGED_BLOCKS)
+def test_a_damaged_block_is_told_with_its_place(tmp_path, keys, why):
+    write_results([plain()], tmp_path)
+    path = change(tmp_path / "plain", **keys)
+    with pytest.raises(FileError) as caught:
+        read_evaluation(path)
+    assert str(caught.value).startswith(f"{path}: is not an evaluation of schema ")
+    assert why in str(caught.value)
 
 
 @pytest.mark.parametrize(("text", "sentence"), DAMAGED.values(), ids=DAMAGED)
@@ -315,10 +358,16 @@ def test_thinning_keeps_the_lowest_and_highest_of_each_stretch():
 
 
 def test_a_long_train_is_thinned_but_keeps_its_extremes(tmp_path, monkeypatch):
-    monkeypatch.setattr("sightline.storage.results.TRAIN_STRETCHES", 10)
-    evaluation = plain()
-    write_results([evaluation], tmp_path)
-    kept = read_traces(tmp_path / "plain")["train_energy"]
-    assert len(kept) <= 20
-    assert kept.max() == evaluation.traces.train_energy.max()
-    assert kept.min() == evaluation.traces.train_energy.min()
+    whole = plain().traces.train_energy
+    monkeypatch.setattr("sightline.evaluation.pipeline.TRAIN_STRETCHES", 10)
+    write_results([plain()], tmp_path)
+    found = read_traces(tmp_path / "plain")
+    assert len(found.train_energy) <= 20 < len(whole)
+    np.testing.assert_array_equal(found.train_energy, whole[found.train_rows])
+    assert found.train_energy.max() == whole.max()
+    assert found.train_energy.min() == whole.min()
+    assert found.train_quantiles[[0, 500, 1000]].tolist() == [
+        whole.min(),
+        np.median(whole),
+        whole.max(),
+    ]

@@ -19,7 +19,7 @@ ABSORBED = 1e10
 # kernel from its cache, and the last digits would differ between first and second run.
 
 
-@njit
+@njit()
 def merge_moments(
     count: float,
     mean: Floats,
@@ -47,7 +47,7 @@ def merge_moments(
     return total
 
 
-@njit
+@njit()
 def _cell(
     rows: Floats,
     first: int,

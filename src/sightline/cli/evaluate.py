@@ -120,7 +120,7 @@ def evaluate_command(
         else:
             sources = _sources(streams or [], detector)
         folders = [folder_name(stream_name, guard) for stream_name in sources]
-        check_out(out, folders, overwrite=overwrite)
+        neighbours = check_out(out, folders, overwrite=overwrite)
         measure = partial(
             evaluate,
             guard=guard,
@@ -132,7 +132,7 @@ def evaluate_command(
             _evaluated(stream_name, source, step, cluster, measure)
             for stream_name, source in sources.items()
         ]
-        write_results(evaluations, out, overwrite=overwrite)
+        write_results(evaluations, out, overwrite=overwrite, neighbours=neighbours)
         _print_results(evaluations, out, folders, with_report=not no_report)
 
 

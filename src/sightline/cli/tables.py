@@ -182,7 +182,9 @@ def _with_interval(
 
 def _drift(e: Evaluation) -> str:
     train = e.compactness.p_eff / 2
-    return f"{_number(train)}/{_number(train + e.drift.d_drift_robust)}"
+    moved = e.drift.d_drift_robust
+    test = None if moved is None else train + moved
+    return f"{_number(train)}/{_number(test)}"
 
 
 def _duration(seconds: float) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
@@ -68,7 +67,7 @@ class Pairing:
         self.n_replicates = n_replicates
         self.seed = seed
         self.tick = tick
-        self._sides: dict[tuple[Path, bytes], _Side] = {}
+        self._sides: dict[tuple[int, bytes], _Side] = {}
         # Of each pair whose rows differ: how many both have, and the more of the two.
         self._rows: list[tuple[int, int]] = []
         # Detectors with results that could not be paired, in order, by the reason.
@@ -155,7 +154,7 @@ class Pairing:
     def _side(
         self, result: Result, rows: Ints, attacks: list[Segment], breaks: Ints
     ) -> _Side:
-        key = (result.folder, rows.tobytes() + breaks.tobytes())
+        key = (id(result), rows.tobytes() + breaks.tobytes())
         if key not in self._sides:
             self._sides[key] = self._draw(result, rows, attacks, breaks)
         return self._sides[key]
@@ -236,7 +235,7 @@ def _alarms(result: Result, energy: Floats) -> Bools:
 
 
 def _block(result: Result) -> int:
-    return int((result.evaluation.bootstrap or {}).get("block", 1))
+    return result.evaluation.bootstrap.block if result.evaluation.bootstrap else 1
 
 
 def _outcome(result: Result, n_attacks: int) -> WindowOutcome | None:

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from math import isfinite
-from typing import Any
 
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
-from sightline.evaluation.result import Evaluation
-from sightline.metrics.segment import SegmentRow
+from sightline.evaluation.result import ChartData, Evaluation, SegmentResult
 from sightline.storage import Result
 
 Span = tuple[float, float]
@@ -141,7 +139,7 @@ class DetectorRuns:
         return self.first.evaluation
 
     @property
-    def traces(self) -> dict[str, Any]:
+    def traces(self) -> ChartData:
         """The chart data of the first seed."""
         return self.first.traces
 
@@ -186,14 +184,14 @@ class Attack:
     places : mapping of str to int
         By label, for each detector that has the attack: its index among the segments of
         the first seed.
-    segments : mapping of str to SegmentRow
+    segments : mapping of str to SegmentResult
         The segments themselves, by label.
     """
 
     id: str
     span: Span
     places: Mapping[str, int]
-    segments: Mapping[str, SegmentRow]
+    segments: Mapping[str, SegmentResult]
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,7 +282,7 @@ class TestbedRuns:
             result.traces.get("test_time") is not None for result in self.results
         )
 
-    def _segments(self, places: Mapping[str, int]) -> dict[str, SegmentRow]:
+    def _segments(self, places: Mapping[str, int]) -> dict[str, SegmentResult]:
         """Return the segments at these places, in the order of the detectors."""
         return {
             runs.label: runs.evaluation.segments[places[runs.label]]
@@ -319,7 +317,7 @@ def group_runs(results: Sequence[Result]) -> tuple[TestbedRuns, ...]:
                     testbed,
                     detector,
                     guard,
-                    tuple(sorted(seeds, key=lambda result: result.folder.name)),
+                    tuple(sorted(seeds, key=lambda result: result.name)),
                 )
                 for (detector, guard), seeds in detectors.items()
             ),

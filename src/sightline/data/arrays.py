@@ -219,3 +219,14 @@ def check_unique(names: Sequence[str], what: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise StreamError(f"`{what}` must be unique; {twice[0]!r} occurs twice.")
+
+
+def finite(value: float) -> float | None:
+    """Return a figure, or None where it overflowed or is undefined.
+
+    Examples
+    --------
+    >>> finite(1.5), finite(float("inf")), finite(float("nan"))
+    (1.5, None, None)
+    """
+    return float(value) if np.isfinite(value) else None

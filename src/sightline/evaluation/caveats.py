@@ -102,15 +102,15 @@ def _about_attacks(evaluation: Evaluation) -> Iterator[str]:
     n_segments = evaluation.stream.n_segments
     at_chance = [
         f"{_IN_WORDS[name]} ({_figure(name, evaluation)}; chance "
-        f"{_rounded(name, floor['value'])})"
+        f"{_rounded(name, floor.value)})"
         for name, floor in (evaluation.floor or {}).items()
-        if name in _IN_WORDS and floor is not None and not floor["above_floor"]
+        if name in _IN_WORDS and floor is not None and not floor.above_floor
     ]
     if at_chance:
         yield (
             f"Not above what labels moved at random would give: {', '.join(at_chance)}."
         )
-    if n_segments and evaluation.bootstrap and evaluation.bootstrap["few_events"]:
+    if n_segments and evaluation.bootstrap and evaluation.bootstrap.few_events:
         yield (
             "One attack only: no interval can be given for what depends on attacks."
             if n_segments == 1

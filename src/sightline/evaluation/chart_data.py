@@ -6,6 +6,7 @@ made from a folder of results alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sightline.data.row_tables import Rows, gather_rows
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.reference import Reference
-from sightline.metrics.segment import SegmentRow
+from sightline.evaluation.result import SegmentResult
 
 # Later attacks of a long list have no picture of their own.
 MOST_ATTACKS = 120
@@ -53,7 +54,7 @@ class _Span:
 def excerpts_of(
     stream: ResidualStream,
     labels: Labels,
-    segments: Sequence[SegmentRow],
+    segments: Sequence[SegmentResult],
     energy: Floats,
     reference: Reference,
     alarms: Mapping[int, Bools],
@@ -66,7 +67,7 @@ def excerpts_of(
         The residuals, and telemetry if it was given.
     labels : array of shape (n_test,)
         1 attack, 0 normal, -1 ignore.
-    segments : sequence of SegmentRow
+    segments : sequence of SegmentResult
         The attacks, with what the diagnosis found.
     energy : array of shape (n_test,)
         Test energy under `reference`.
@@ -78,7 +79,7 @@ def excerpts_of(
     Returns
     -------
     dict
-        Fields of `Traces`: ``excerpt_*`` with one entry for each attack, channels
+        Fields of `ChartData`: ``excerpt_*`` with one entry for each attack, channels
         that carry most evidence first; ``episode_*`` with one for each false alarm;
         ``state_*`` with how often they come in the states of the plant.
     """
@@ -109,6 +110,25 @@ def excerpts_of(
     return kept
 
 
+def extreme_rows(values: Floats, n_stretches: int) -> Ints:
+    """Return the rows of the lowest and the highest value of each stretch.
+
+    Examples
+    --------
+    >>> extreme_rows(np.array([0.0, 5, 1, 2, -3, 2, 2, 9, 1, 1, 1, 0]), 3)
+    array([ 0,  1,  4,  7,  8, 11])
+    """
+    if len(values) <= 2 * n_stretches:
+        return np.arange(len(values))
+    edges = np.linspace(0, len(values), n_stretches + 1).astype(np.int64)
+    rows = [
+        start + extreme(values[start:stop])
+        for start, stop in pairwise(edges)
+        for extreme in (np.argmin, np.argmax)
+    ]
+    return np.unique(np.array(rows, dtype=np.int64))
+
+
 class _Taken:
     """Some rows of a table, by their number in it."""
 
@@ -120,7 +140,7 @@ class _Taken:
         return self.values[np.searchsorted(self.wanted, rows)]
 
 
-def _spans(segments: Sequence[SegmentRow], stream: ResidualStream) -> list[_Span]:
+def _spans(segments: Sequence[SegmentResult], stream: ResidualStream) -> list[_Span]:
     """Return the rows around each attack: its own length before and after."""
     shown = segments[:MOST_ATTACKS]
     n_test = stream.test.n_rows
@@ -166,7 +186,7 @@ def _episodes(
     )
 
 
-def _first_alarms(is_alarm: Bools, segments: Sequence[SegmentRow]) -> Ints:
+def _first_alarms(is_alarm: Bools, segments: Sequence[SegmentResult]) -> Ints:
     """Return the rows from each attack's start to its first alarm; -1 for none."""
     inside = [is_alarm[segment.start : segment.stop] for segment in segments]
     return np.array(
@@ -191,7 +211,7 @@ def _leading(residuals: _Taken, peaks: Ints, reference: Reference) -> Ints:
 
 def _pictures(
     stream: ResidualStream,
-    segments: Sequence[SegmentRow],
+    segments: Sequence[SegmentResult],
     spans: Sequence[_Span],
     residuals: _Taken,
     reference: Reference,
@@ -235,7 +255,7 @@ def _pictures(
 
 
 def _shown_channels(
-    strength: Floats, segment: SegmentRow, names: Sequence[str], k: int
+    strength: Floats, segment: SegmentResult, names: Sequence[str], k: int
 ) -> Ints:
     """Return the channels with most evidence; some places go to what was named."""
     strongest = list(np.argsort(-strength, kind="stable")[:k])

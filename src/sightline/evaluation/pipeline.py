@@ -3,7 +3,6 @@
 import platform
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -15,14 +14,17 @@ from sightline.data.stream import ResidualStream
 from sightline.energy.reference import crossfit_excess
 from sightline.errors import StreamError
 from sightline.evaluation.caveats import remarks
-from sightline.evaluation.chart_data import OWN, P99, excerpts_of
+from sightline.evaluation.chart_data import OWN, P99, excerpts_of, extreme_rows
 from sightline.evaluation.nonfinite import drop_nonfinite
 from sightline.evaluation.result import (
+    ChartData,
     Evaluation,
+    Provenance,
     Rank,
     ReferenceFacts,
+    SegmentResult,
     StreamFacts,
-    Traces,
+    plain,
 )
 from sightline.evaluation.scoring import ScoredStream, Track, score_stream
 from sightline.evaluation.uncertainty import with_uncertainty
@@ -58,6 +60,8 @@ from sightline.rules.quantile import QuantileRule
 
 # Corners of the ROC curve kept for pictures.
 ROC_POINTS = 2000
+# Train energy is kept as the lowest and highest value of this many stretches.
+TRAIN_STRETCHES = 10_000
 
 
 # Extreme values overflow into what becomes None; the residuals themselves are checked.
@@ -180,7 +184,7 @@ def evaluate(
         own_score=None
         if stream.score is None
         else _rank(_ranks_of(stream.score, labels), attacks),
-        segments=tuple(segments),
+        segments=tuple(SegmentResult(**vars(row)) for row in segments),
         guard=guard,
         dropped_rows=dropped,
         notices=stream.notices,
@@ -201,7 +205,10 @@ def evaluate(
         track.finish(StepKind.DIAGNOSING)
         evaluation = replace(
             evaluation,
-            segments=found.segments,
+            segments=tuple(
+                SegmentResult(**(vars(row) | vars(why)))
+                for row, why in zip(segments, found.segments, strict=True)
+            ),
             repairs=found.repairs,
             verdict_counts=found.verdict_counts,
             diagnosis=found.facts(),
@@ -278,15 +285,19 @@ def _traces(
     scored: ScoredStream,
     ranks: AttackRanks,
     windows: WindowEnergies,
-) -> Traces:
+) -> ChartData:
     roc_fpr, roc_tpr = roc_points(ranks, ROC_POINTS)
     plan = windows.plan
     # Energy is half of |z|^2, so a window's sum of it follows from its moments.
     trace = np.trace(windows.seconds, axis1=1, axis2=2)
     n_rows = plan.lengths[plan.group]
     excess = 0.5 * trace + windows.d_ms[plan.own] - 0.5 * stream.p * n_rows
-    return Traces(
-        train_energy=scored.train.energy,
+    train = scored.train.energy
+    train_rows = extreme_rows(train, TRAIN_STRETCHES)
+    return ChartData(
+        train_energy=train[train_rows],
+        train_rows=train_rows,
+        train_quantiles=np.quantile(train, np.linspace(0, 1, 1001)),
         test_energy=scored.test.energy,
         labels=labels,
         test_time=stream.test_time,
@@ -352,10 +363,10 @@ def _facts(
     )
 
 
-def _provenance(stream: ResidualStream) -> dict[str, Any]:
-    return {
-        "sightline": _version.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "meta": dict(stream.meta),
-    }
+def _provenance(stream: ResidualStream) -> Provenance:
+    return Provenance(
+        sightline=_version.__version__,
+        numpy=np.__version__,
+        python=platform.python_version(),
+        meta=plain(stream.meta),
+    )

@@ -6,7 +6,7 @@ from itertools import count
 
 from sightline.data.arrays import Bools
 from sightline.data.segments import Segment
-from sightline.evaluation.result import Evaluation
+from sightline.evaluation.result import BootstrapFacts, Evaluation
 from sightline.metrics.chance import N_SHIFTS, chance, floor_of
 from sightline.metrics.intervals import (
     FEW_EVENTS,
@@ -36,7 +36,7 @@ _FIGURES = {
 def figures(evaluation: Evaluation) -> dict[str, float | None]:
     """Return the figures that get an interval, by name."""
     return {
-        name: getattr(getattr(evaluation, block), name, None)  # an old file may lack it
+        name: getattr(getattr(evaluation, block), name)
         for block, names in _FIGURES.items()
         for name in names
     }
@@ -124,11 +124,11 @@ def with_uncertainty(
         floor={
             name: floor.get(name) for name in measured if not name.startswith("d_drift")
         },
-        bootstrap={
-            "n": n_replicates,
-            "block": stream.block,
-            "seed": seed,
-            "few_events": n_attacks < FEW_EVENTS,
-            "shifts": n_shifts,
-        },
+        bootstrap=BootstrapFacts(
+            n=n_replicates,
+            block=stream.block,
+            seed=seed,
+            few_events=n_attacks < FEW_EVENTS,
+            shifts=n_shifts,
+        ),
     )

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from sightline.data.arrays import Floats, Labels
 from sightline.data.row_tables import Tick, no_tick
@@ -28,11 +27,17 @@ from sightline.judgement.ladder import (
     positions_of,
 )
 from sightline.judgement.paper_signature import agrees, signature_of
-from sightline.judgement.repairs import alarms_per_day, as_plain, measure_repairs
+from sightline.judgement.repairs import alarms_per_day, measure_repairs
 from sightline.judgement.sentences import advice_of, sentence_of
 from sightline.judgement.telemetry import TelemetryEvidence, gather_telemetry
-from sightline.judgement.verdicts import VERDICTS, Verdict
-from sightline.metrics.segment import SegmentRow
+from sightline.judgement.verdicts import (
+    VERDICTS,
+    DiagnosisFacts,
+    Repair,
+    SegmentDiagnosis,
+    Verdict,
+)
+from sightline.metrics.segment import SegmentMeasures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,29 +48,29 @@ class Diagnosis:
     of `n_calm_windows` tried.
     """
 
-    segments: tuple[SegmentRow, ...]
-    repairs: dict[str, Any]
+    segments: tuple[SegmentDiagnosis, ...]
+    repairs: dict[str, Repair]
     verdict_counts: dict[str, int]
     advice: str
     false_cause_rate: float | None
     n_calm_windows: int
     telemetry_judged: bool
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> DiagnosisFacts:
         """Return what belongs to the stream as a whole."""
-        return {
-            "advice": self.advice,
-            "false_cause_rate": self.false_cause_rate,
-            "n_calm_windows": self.n_calm_windows,
-            "telemetry_judged": self.telemetry_judged,
-        }
+        return DiagnosisFacts(
+            advice=self.advice,
+            false_cause_rate=self.false_cause_rate,
+            n_calm_windows=self.n_calm_windows,
+            telemetry_judged=self.telemetry_judged,
+        )
 
 
 def diagnose(
     stream: ResidualStream,
     labels: Labels,
     attacks: Sequence[Attack],
-    rows: Sequence[SegmentRow],
+    rows: Sequence[SegmentMeasures],
     energy: Floats,
     reference: Reference,
     *,
@@ -124,7 +129,7 @@ def diagnose(
             _told(row, k, climbed, attacks, evidence, stream)
             for k, row in enumerate(rows)
         ),
-        repairs=as_plain(repairs),
+        repairs=repairs,
         verdict_counts={str(word): counts[word] for word in VERDICTS},
         advice=advice_of(repairs),
         false_cause_rate=falsely.rate,
@@ -173,13 +178,13 @@ def _telemetry(
 
 
 def _told(
-    row: SegmentRow,
+    row: SegmentMeasures,
     k: int,
     climbed: Sequence[Climbed],
     attacks: Sequence[Attack],
     evidence: Evidence,
     stream: ResidualStream,
-) -> SegmentRow:
+) -> SegmentDiagnosis:
     """Return what was measured of an attack with its verdict."""
     one = climbed[k]
     also: list[str] = []
@@ -189,13 +194,12 @@ def _told(
             one.refocus_space, k, climbed, attacks, evidence, stream
         )
     signature = signature_of(row)
-    return replace(
-        row,
+    return SegmentDiagnosis(
         verdict=one.verdict,
-        ladder={name: asdict(rung) for name, rung in one.rungs.items()},
+        ladder=dict(one.rungs),
         refocus_channels=one.refocus_channels,
         contributing=one.contributing,
-        signature=asdict(signature),
+        signature=signature,
         signature_agrees=agrees(signature.reading, one.verdict),
         sentence=sentence_of(
             one, n_channels=stream.p, also=also, more_alarms=more_alarms

@@ -1,7 +1,9 @@
 """The paper's reading of a missed alarm from four figures (its attack explanations)."""
 
+import numpy as np
+
 from sightline.judgement.verdicts import Reading, Signature, Verdict
-from sightline.metrics.segment import SegmentRow
+from sightline.metrics.segment import SegmentMeasures
 
 # Covered by at least this much, the p99 rule sees an attack.
 SEEN = 0.30
@@ -19,7 +21,7 @@ _SAME_AS = {
 }
 
 
-def signature_of(row: SegmentRow) -> Signature:
+def signature_of(row: SegmentMeasures) -> Signature:
     """Return the figures and what the paper's table reads from them.
 
     The table's second pattern, evidence in a smaller space, shows only between
@@ -34,14 +36,18 @@ def signature_of(row: SegmentRow) -> Signature:
     )
 
 
-def _reading(row: SegmentRow) -> Reading:
+def _reading(row: SegmentMeasures) -> Reading:
     if row.coverage >= SEEN:
         return Reading.DETECTED
-    if row.sdr_usable and row.d_atk > 0 and row.d_eff < 0 and row.auc < CLEARLY_ABOVE:
+    # What overflows is None: the attack's energy, or else that of normal test rows.
+    d_atk = np.inf if row.d_atk is None else row.d_atk
+    beyond = np.inf if row.d_atk is None else -np.inf
+    d_eff = beyond if row.d_eff is None else row.d_eff
+    if row.sdr_usable and d_atk > 0 and d_eff < 0 and row.auc < CLEARLY_ABOVE:
         return Reading.DRIFT
     if row.auc >= CLEARLY_ABOVE:
         return Reading.THRESHOLD
-    if row.auc <= NEAR_CHANCE and row.d_eff <= 0:
+    if row.auc <= NEAR_CHANCE and d_eff <= 0:
         return Reading.NO_EVIDENCE
     return Reading.UNCLEAR
 

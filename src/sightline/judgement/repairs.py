@@ -1,8 +1,6 @@
 """What each repair would buy over all attacks, and what it would cost."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
@@ -146,8 +144,3 @@ def _alarms(
         above = [ways.is_above[ways.names.index(way)] for way in used]
         return np.any(above, axis=0), tuple(used)
     return ways.is_low, ()
-
-
-def as_plain(repairs: dict[str, Repair]) -> dict[str, Any]:
-    """Return repairs as plain values."""
-    return {name: asdict(repair) for name, repair in repairs.items()}

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from sightline.data.keyed import Keyed
+
 
 class Verdict(StrEnum):
     """Why the p99 rule does or does not see an attack; the value is the word in files.
@@ -257,7 +259,7 @@ def all_infos() -> tuple[VerdictInfo, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RungOutcome:
+class RungOutcome(Keyed):
     """What one rung of the ladder makes of one attack.
 
     Parameters
@@ -283,14 +285,14 @@ class RungOutcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signature:
+class Signature(Keyed):
     """The four figures of the paper's attack explanations, and what they read."""
 
     reading: Reading
     auc: float
     coverage: float
     sdr: float | None
-    d_eff: float
+    d_eff: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,7 +329,7 @@ class SegmentDiagnosis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repair:
+class Repair(Keyed):
     """Attacks detected and false alarms a day, before and after one repair.
 
     Parameters
@@ -351,7 +353,7 @@ class Repair:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnosisFacts:
+class DiagnosisFacts(Keyed):
     """What a diagnosis says of the stream as a whole.
 
     Parameters

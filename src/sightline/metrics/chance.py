@@ -5,12 +5,13 @@ alarm rate.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import ATTACK, IGNORED, Bools, Floats, Ints, Labels
+from sightline.data.keyed import Keyed
 from sightline.data.segments import Segment
 from sightline.metrics.intervals import alarm_figures, no_tick, rank_figures
 from sightline.metrics.window_kl import WindowEnergies
@@ -18,6 +19,18 @@ from sightline.metrics.window_kl import WindowEnergies
 N_SHIFTS = 199
 # A figure is above its floor where at most this share of shifts reaches it.
 FLOOR_SHARE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor(Keyed):
+    """What chance gives for a figure, and whether the figure is above it.
+
+    `value` is the mean over random shifts of the labels; `above_floor` says that at
+    most `FLOOR_SHARE` of the shifts reach the figure.
+    """
+
+    value: float
+    above_floor: bool
 
 
 def chance(
@@ -123,13 +136,10 @@ def _window_chance(
     return at_chance
 
 
-def floor_of(estimate: float | None, at_chance: Floats) -> dict[str, Any] | None:
+def floor_of(estimate: float | None, at_chance: Floats) -> Floor | None:
     """Return the mean over shifts, and whether at most 5% of them reach the figure."""
     known = at_chance[np.isfinite(at_chance)]
     if estimate is None or len(known) == 0:
         return None
     reached = np.mean(np.where(np.isfinite(at_chance), at_chance, -np.inf) >= estimate)
-    return {
-        "value": float(known.mean()),
-        "above_floor": bool(reached <= FLOOR_SHARE),
-    }
+    return Floor(value=float(known.mean()), above_floor=bool(reached <= FLOOR_SHARE))

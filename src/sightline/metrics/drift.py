@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.data.arrays import Floats
+from sightline.data.arrays import Floats, finite
 
 # A mean drift this many times the median one, with a whitened residual this large
 # among normal steps, is the work of a few extreme points: the paper's dagger.
@@ -22,8 +22,8 @@ class Drift:
     them: a `d_drift` of up to twice that needs no change of the plant to explain it.
     """
 
-    d_drift: float
-    d_drift_robust: float
+    d_drift: float | None
+    d_drift_robust: float | None
     mean_dominated: bool
     d_gap: float | None = None
     d_shift: float | None = None
@@ -71,11 +71,11 @@ def measure_drift(
     d_drift_robust = float(np.median(normal_sorted)) - train_mean
     d_gap = None if calibration_mean is None else calibration_mean - train_mean
     return Drift(
-        d_drift=d_drift,
-        d_drift_robust=d_drift_robust,
+        d_drift=finite(d_drift),
+        d_drift_robust=finite(d_drift_robust),
         mean_dominated=is_mean_dominated(d_drift, d_drift_robust, max_z),
         d_gap=d_gap,
-        d_shift=None if d_gap is None else d_drift - d_gap,
+        d_shift=None if d_gap is None else finite(d_drift - d_gap),
         d_crossfit=d_crossfit,
     )
 
@@ -83,4 +83,5 @@ def measure_drift(
 def is_sdr_usable(drift: Drift, train_mean: float) -> bool:
     """Tell whether a drift is large and real enough to divide an attack by."""
     needed = max(SMALL_DRIFT * train_mean, 2.0 * (drift.d_crossfit or 0.0))
-    return drift.d_drift > 0 and drift.d_drift >= needed and not drift.mean_dominated
+    moved = np.inf if drift.d_drift is None else drift.d_drift
+    return moved > 0 and moved >= needed and not drift.mean_dominated

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import NORMAL, Bools, Floats, Labels
+from sightline.data.arrays import NORMAL, Bools, Floats, Labels, finite
 from sightline.data.segments import Attack
 from sightline.metrics.drift import Drift, is_sdr_usable
 from sightline.metrics.ranking import (
@@ -26,7 +25,7 @@ NEARBY_LEAST = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class SegmentRow:
+class SegmentMeasures:
     """Everything known about one attack segment. What is not known is None.
 
     `kl_shrunk` says that the plain KL does not exist, because the segment's covariance
@@ -44,8 +43,8 @@ class SegmentRow:
     d_full: float | None = None
     d_ms: float | None = None
     reliable: bool | None = None
-    d_atk: float
-    d_eff: float
+    d_atk: float | None
+    d_eff: float | None
     sdr: float | None
     sdr_usable: bool
     hit: bool
@@ -57,13 +56,6 @@ class SegmentRow:
     name: str | None = None
     targets: tuple[str, ...] = ()
     note: str | None = None
-    verdict: str | None = None
-    ladder: dict[str, Any] | None = None
-    refocus_channels: tuple[str, ...] | None = None
-    contributing: tuple[str, ...] | None = None
-    signature: dict[str, Any] | None = None
-    signature_agrees: bool | None = None
-    sentence: str | None = None
 
 
 def measure_segments(
@@ -77,7 +69,7 @@ def measure_segments(
     windows: WindowEnergies,
     train_mean: float,
     step_s: float | None,
-) -> list[SegmentRow]:
+) -> list[SegmentMeasures]:
     """Measure each attack segment on the energy stream.
 
     Parameters
@@ -102,6 +94,8 @@ def measure_segments(
     normal_rows = np.flatnonzero(labels == NORMAL)
     lengths = np.array([attack.segment.length for attack in attacks])
     aucs = mean_of_segments(auc_of_steps(ranks), lengths)
+    # Energy is never negative, so a drift that overflows is one upwards.
+    d_drift = np.inf if drift.d_drift is None else drift.d_drift
     usable = is_sdr_usable(drift, train_mean)
     measured = []
     p = windows.means.shape[1]
@@ -120,23 +114,23 @@ def measure_segments(
         alarmed = np.flatnonzero(is_alarm[rows])
         first = int(alarmed[0]) if len(alarmed) else None
         measured.append(
-            SegmentRow(
+            SegmentMeasures(
                 id=attack.id,
                 start=attack.start,
                 stop=attack.stop,
                 length=length,
                 auc=float(auc),
                 auc_nearby=roc_auc_of_ranks(nearby),
-                kl=float(windows.d_full[own]) / length,
+                kl=finite(windows.d_full[own] / length),
                 kl_plain=kl_plain,
                 kl_shrunk=kl_plain is None,
-                d_full=float(windows.d_full[own]),
-                d_ms=float(windows.d_ms[own]),
+                d_full=finite(windows.d_full[own]),
+                d_ms=finite(windows.d_ms[own]),
                 reliable=length >= RELIABLE_ROWS * p,
                 n_matched=int(windows.plan.n_matched[i]),
-                d_atk=d_atk,
-                d_eff=d_atk - drift.d_drift,
-                sdr=d_atk / drift.d_drift if drift.d_drift else None,
+                d_atk=finite(d_atk),
+                d_eff=finite(d_atk - d_drift),
+                sdr=finite(d_atk / d_drift) if d_drift else None,
                 sdr_usable=usable,
                 hit=first is not None,
                 coverage=len(alarmed) / length,

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels, finite
 from sightline.data.segments import Segment, segments_of
 
 # At most this many normal windows are matched to one attack.
@@ -505,7 +505,7 @@ def measure_windows(energies: WindowEnergies) -> Windows:
         p_full_per_segment=float(np.mean(wins[matched] / n_matched[matched]))
         if matched.any()
         else None,
-        median_d_full=float(np.median(energies.attack_d_full)),
+        median_d_full=finite(np.median(energies.attack_d_full)),
         n_segments=len(n_matched),
         n_matched_windows=int(n_matched.sum()),
         n_unmatched_segments=int((~matched).sum()),

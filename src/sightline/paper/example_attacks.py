@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.metrics.segment import SegmentRow
+from sightline.evaluation.result import SegmentResult
 from sightline.paper.markup import (
     NOT_KNOWN,
     Phrase,
@@ -31,7 +31,7 @@ class Seen:
     """One attack as one detector's residuals show it."""
 
     pair: Pair
-    row: SegmentRow
+    row: SegmentResult
 
     @property
     def is_missed(self) -> bool:
@@ -91,11 +91,11 @@ def choose_cases(study: Study) -> tuple[Case, ...]:
             attacks,
             "drift",
             lambda one: True,
-            lambda one: (one.row.d_eff >= 0, abs(one.row.sdr or 0.0)),
+            lambda one: ((one.row.d_eff or 0.0) >= 0, abs(one.row.sdr or 0.0)),
             lambda one: (
                 "No attack with the verdict drift has D_eff below 0, as the paper's "
                 "example has; shown is the SDR nearest 0."
-                if one.row.d_eff >= 0
+                if (one.row.d_eff or 0.0) >= 0
                 else None
             ),
         ),
@@ -286,7 +286,7 @@ def _case_row(
     )
 
 
-def _sentence(row: SegmentRow, several: bool) -> str | None:
+def _sentence(row: SegmentResult, several: bool) -> str | None:
     if several:
         return "None of the repairs makes this attack stand out in these residuals."
     return row.sentence

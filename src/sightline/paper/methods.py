@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from sightline.detectors import detector_type
+from sightline.evaluation.result import Provenance
 from sightline.paper.markup import escaped_markdown, listed_in_words, one_line
 from sightline.paper.references import cited
 from sightline.paper.study import Pair, Study
@@ -117,13 +118,9 @@ def _seeds(study: Study, pairs: Iterable[Pair]) -> str:
     return f"{listed_in_words(told)}."
 
 
-def seed_of(provenance: dict[str, Any]) -> Any:
+def seed_of(provenance: Provenance) -> int | None:
     """Return the seed that a result was made with; None if it does not say."""
-    meta = provenance.get("meta") or {}
-    if "seed" in meta:
-        return meta["seed"]
-    settings = meta.get("detector_settings")
-    return settings.get("seed") if isinstance(settings, dict) else None
+    return provenance.seed
 
 
 def _changed(study: Study, pairs: Iterable[Pair]) -> list[tuple[str, str]]:
@@ -226,8 +223,8 @@ def _versions(study: Study) -> str:
     found: dict[str, set[str]] = {}
     for pair in study.pairs:
         for result in pair.seeds:
-            provenance = result.evaluation.provenance or {}
-            meta = provenance.get("meta") or {}
+            provenance = result.evaluation.provenance
+            meta = provenance.meta
             for name in ("sightline", "python", "numpy", "torch"):
                 version = provenance.get(name) or meta.get(f"detector_{name}")
                 if version:

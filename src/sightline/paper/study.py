@@ -10,8 +10,7 @@ import numpy as np
 from sightline.comparison.runs import group_runs
 from sightline.detectors import list_detectors
 from sightline.detectors.base import DetectorCard
-from sightline.evaluation.result import Evaluation
-from sightline.metrics.segment import SegmentRow
+from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.storage import Result
 from sightline.testbeds import list_testbeds
 
@@ -171,7 +170,7 @@ class Study:
             self._attacks[testbed] = [dict(attack.places) for attack in runs.attacks]
         return self._attacks[testbed]
 
-    def rows(self, testbed: str) -> list[dict[str, SegmentRow]]:
+    def rows(self, testbed: str) -> list[dict[str, SegmentResult]]:
         """Return what each detector's first seed has on each attack of a testbed."""
         firsts = {pair.detector: pair.first for pair in self.on(testbed)}
         return [

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from sightline.evaluation.result import SegmentResult
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import info_of
-from sightline.metrics.segment import SegmentRow
 from sightline.report.array_encoding import packed, quantised
 from sightline.report.entries import Entry, attack_keys, is_found
 from sightline.report.formatting import delay
@@ -32,7 +32,7 @@ def attack_rows(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 
 def _row(
-    entry: Entry, i: int, segment: SegmentRow, key: str, kind: str
+    entry: Entry, i: int, segment: SegmentResult, key: str, kind: str
 ) -> dict[str, Any]:
     step = entry.evaluation.stream.step_s
     style = info_of(segment.verdict)
@@ -65,7 +65,7 @@ def _row(
     }
 
 
-def attack_stages(segment: SegmentRow, stages: dict[str, str]) -> list[str]:
+def attack_stages(segment: SegmentResult, stages: dict[str, str]) -> list[str]:
     """Return the stages an attack aims at; else those its evidence lies in."""
     aimed = [stages[name] for name in segment.targets or () if name in stages]
     if not aimed:
@@ -80,7 +80,7 @@ def attack_details(entry: Entry) -> list[dict[str, Any]]:
         {
             "ladder": ladder_bars(segment),
             "facts": _facts(segment),
-            "signature": (segment.signature or {}).get("reading"),
+            "signature": segment.signature and segment.signature.reading,
             "signature_agrees": segment.signature_agrees,
             "contributing": list(segment.contributing or ()),
             "picture": _picture(entry, i, segment),
@@ -89,7 +89,7 @@ def attack_details(entry: Entry) -> list[dict[str, Any]]:
     ]
 
 
-def ladder_bars(segment: SegmentRow) -> list[dict[str, Any]]:
+def ladder_bars(segment: SegmentResult) -> list[dict[str, Any]]:
     """Return the coverage of an attack under each rung of the ladder."""
     ladder = segment.ladder or {}
     return [
@@ -107,7 +107,7 @@ def ladder_bars(segment: SegmentRow) -> list[dict[str, Any]]:
     ]
 
 
-def _facts(segment: SegmentRow) -> list[list[str]]:
+def _facts(segment: SegmentResult) -> list[list[str]]:
     """Return the paper's figures of one attack, as pairs of name and value."""
     usable = "" if segment.sdr_usable else " (not usable)"
     shrunk = "" if segment.reliable else " (short window)"
@@ -121,7 +121,7 @@ def _facts(segment: SegmentRow) -> list[list[str]]:
     ]
 
 
-def _picture(entry: Entry, i: int, segment: SegmentRow) -> dict[str, Any] | None:
+def _picture(entry: Entry, i: int, segment: SegmentResult) -> dict[str, Any] | None:
     """Return the excerpt around an attack; None where the folder has none."""
     traces = entry.traces
     bounds = traces.get("excerpt_rows")
@@ -147,7 +147,11 @@ def _picture(entry: Entry, i: int, segment: SegmentRow) -> dict[str, Any] | None
 
 
 def _signals(
-    entry: Entry, i: int, segment: SegmentRow, channels: Sequence[str], n_columns: int
+    entry: Entry,
+    i: int,
+    segment: SegmentResult,
+    channels: Sequence[str],
+    n_columns: int,
 ) -> list[dict[str, Any]]:
     """Return lowest and highest values of the channels that matter most."""
     signals = entry.traces.get("excerpt_signals")

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
+from sightline.evaluation.result import ChartData
 from sightline.report.array_encoding import packed_energy
 from sightline.report.entries import Entry, attack_keys
 from sightline.report.time_axis import clock
@@ -31,7 +32,7 @@ def energy_figure(entry: Entry, kind: str | None = None) -> dict[str, Any]:
         "energy": packed_energy(entry.traces["test_energy"]),
         "train_mean": entry.train_mean,
         "tau99": evaluation.probe.tau99,
-        "drift_floor": entry.train_mean + floor,
+        "drift_floor": None if floor is None else entry.train_mean + floor,
         "drift_is_median": bool(robust),
         "attacks": [
             {
@@ -120,13 +121,13 @@ def windows_figure(entry: Entry) -> dict[str, Any] | None:
     }
 
 
-def _outweighed(traces: dict[str, Any], i: int) -> float | None:
+def _outweighed(traces: ChartData, i: int) -> float | None:
     """Return the share of its matched windows that an attack outweighs."""
-    k, bounds = traces["segment_group"][i], traces["matched_bounds"]
-    windows = traces["matched_d_full"][bounds[k] : bounds[k + 1]]
+    k, bounds = traces.segment_group[i], traces.matched_bounds
+    windows = traces.matched_d_full[bounds[k] : bounds[k + 1]]
     if len(windows) == 0:
         return None
-    return float(np.mean(windows < traces["segment_d_full"][i]))
+    return float(np.mean(windows < traces.segment_d_full[i]))
 
 
 def _rounded(values: Floats) -> list[float]:

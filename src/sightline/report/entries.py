@@ -1,17 +1,15 @@
 """Results as a report shows them: one entry for a detector on a testbed."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from sightline.data.arrays import Floats
-from sightline.evaluation.result import Evaluation
+from sightline.evaluation.result import ChartData, Evaluation, SegmentResult
 from sightline.metrics.probe import AlarmMetrics
-from sightline.metrics.segment import SegmentRow
 from sightline.report.formatting import slug
 from sightline.storage import Result
 
@@ -34,7 +32,7 @@ class Entry:
         return self.results[0].evaluation
 
     @property
-    def traces(self) -> dict[str, Any]:
+    def traces(self) -> ChartData:
         """What pictures are made of, of the first seed."""
         return self.results[0].traces
 
@@ -59,16 +57,7 @@ class Entry:
 
 def stages_of(evaluation: Evaluation) -> dict[str, str]:
     """Return the stage of each channel, from the groups in the stream's meta."""
-    meta = (evaluation.provenance or {}).get("meta")
-    groups = meta.get("groups") if isinstance(meta, Mapping) else None
-    if not isinstance(groups, Mapping):
-        return {}
-    return {
-        str(member): str(name)
-        for name, members in groups.items()
-        if isinstance(members, Sequence) and not isinstance(members, str)
-        for member in members
-    }
+    return evaluation.provenance.stages
 
 
 def entries_of(results: Sequence[Result]) -> list[Entry]:
@@ -82,7 +71,7 @@ def entries_of(results: Sequence[Result]) -> list[Entry]:
     for (testbed, label), seeds in grouped.items():
         # No slug holds the sign between them, so no two of these meet by chance.
         key = unique(f"{slug(testbed)}_{slug(label)}", keys)
-        ordered = sorted(seeds, key=lambda result: result.folder.name)
+        ordered = sorted(seeds, key=lambda result: result.name)
         entries.append(Entry(testbed, label, key, tuple(ordered)))
     return sorted(entries, key=lambda e: (testbeds.index(e.testbed), *_merit(e)))
 
@@ -137,7 +126,7 @@ def main_rule(evaluation: Evaluation) -> str:
     return OWN if is_own else P99
 
 
-def is_found(segment: SegmentRow, rule: str = P99) -> bool:
+def is_found(segment: SegmentResult, rule: str = P99) -> bool:
     """Tell whether a rule's alarm stands out; without a diagnosis, whether it rang."""
     rung = (segment.ladder or {}).get(rule)
     if rung is not None:

@@ -130,7 +130,7 @@ def _verdicts(evaluation: Evaluation) -> list[dict[str, Any]]:
 def first_check(evaluation: Evaluation) -> str:
     """Return the first thing to check with one detector, in one sentence."""
     rule = evaluation.own_rule or evaluation.probe
-    advice = str((evaluation.diagnosis or {}).get("advice") or "")
+    advice = evaluation.diagnosis.advice if evaluation.diagnosis else ""
     if rule.over_alarming:
         which = "Its own rule" if evaluation.own_rule else "The p99 limit"
         start = (

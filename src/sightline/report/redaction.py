@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from sightline.evaluation.result import Evaluation
-from sightline.metrics.segment import SegmentRow
+from sightline.evaluation.result import ChartData, Evaluation, SegmentResult
 from sightline.report.entries import stages_of
 from sightline.storage import Result
 
@@ -76,6 +75,13 @@ class Pseudonyms:
         """Return nested values with every text in them replaced."""
         if isinstance(value, str):
             return self.text(value)
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(
+                value,
+                **{
+                    f.name: self.anything(getattr(value, f.name)) for f in fields(value)
+                },
+            )
         if isinstance(value, Mapping):
             return {key: self.anything(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
@@ -111,8 +117,10 @@ def redacted(results: Sequence[Result]) -> list[Result]:
     return [
         Result(
             result.folder,
-            _evaluation(result.evaluation, names),
-            _traces(result.traces, names),
+            replace(
+                _evaluation(result.evaluation, names),
+                traces=_traces(result.traces, names),
+            ),
         )
         for result in results
     ]
@@ -137,28 +145,27 @@ def _tags(result: Result) -> list[str]:
 
 
 def _evaluation(evaluation: Evaluation, names: Pseudonyms) -> Evaluation:
-    meta = (evaluation.provenance or {}).get("meta")
-    groups = meta.get("groups") if isinstance(meta, Mapping) else None
+    meta = evaluation.provenance.meta
+    groups = meta.get("groups")
     kept: dict[str, Any] = {}
     if isinstance(groups, Mapping):
         by_stage: dict[str, list[str]] = {}
         for tag, stage in stages_of(evaluation).items():
             by_stage.setdefault(names.name(stage), []).append(names.name(tag))
         kept["groups"] = by_stage
-    if isinstance(meta, Mapping) and isinstance(meta.get("seed"), int):
+    if isinstance(meta.get("seed"), int):
         kept["seed"] = meta["seed"]
-    provenance = {**(evaluation.provenance or {}), "meta": kept}
     return replace(
         evaluation,
         segments=tuple(_segment(segment, names) for segment in evaluation.segments),
         notices=names.anything(tuple(evaluation.notices or ())),
         diagnosis=names.anything(evaluation.diagnosis),
         repairs=names.anything(evaluation.repairs),
-        provenance=provenance,
+        provenance=replace(evaluation.provenance, meta=kept),
     )
 
 
-def _segment(segment: SegmentRow, names: Pseudonyms) -> SegmentRow:
+def _segment(segment: SegmentResult, names: Pseudonyms) -> SegmentResult:
     return replace(
         segment,
         id=names.attack(segment.id),
@@ -171,9 +178,11 @@ def _segment(segment: SegmentRow, names: Pseudonyms) -> SegmentRow:
     )
 
 
-def _traces(traces: dict[str, Any], names: Pseudonyms) -> dict[str, Any]:
-    kept = {key: value for key, value in traces.items() if key not in _TELEMETRY}
-    for key in ("channel_names", "telemetry_names"):
-        if key in kept:
-            kept[key] = np.array([names.name(str(n)) for n in kept[key]], dtype=np.str_)
-    return kept
+def _traces(traces: ChartData, names: Pseudonyms) -> ChartData:
+    changes: dict[str, Any] = dict.fromkeys(_TELEMETRY)
+    changes |= {
+        key: np.array([names.name(str(tag)) for tag in listed], dtype=np.str_)
+        for key in ("channel_names", "telemetry_names")
+        if (listed := getattr(traces, key)) is not None
+    }
+    return replace(traces, **changes)

@@ -75,8 +75,8 @@ def drift_figure(entry: Entry) -> dict[str, Any]:
     drift, train = entry.evaluation.drift, entry.train_mean
     calibrated = drift.d_gap is not None
     return {
-        "mean": _ratio(train + drift.d_drift, train),
-        "robust": _ratio(train + drift.d_drift_robust, train),
+        "mean": _moved(train, drift.d_drift),
+        "robust": _moved(train, drift.d_drift_robust),
         "d_drift": drift.d_drift,
         "d_drift_robust": drift.d_drift_robust,
         "mean_dominated": bool(drift.mean_dominated),
@@ -92,3 +92,7 @@ def _ratio(value: float, train: float) -> float | None:
 def _rounded(values: Floats) -> list[float]:
     """Return values with six figures: enough for a picture, and short."""
     return [float(f"{v:.6g}") for v in np.nan_to_num(values)]
+
+
+def _moved(train: float, by: float | None) -> float | None:
+    return None if by is None else _ratio(train + by, train)

@@ -86,8 +86,8 @@ def _known(results: Sequence[Result | str | Path] | str | Path) -> list[Result]:
             continue
         for result in read_results([one]):
             # A folder may be given twice, or with a folder that holds it.
-            folder = result.folder.resolve()
-            if folder not in folders:
+            folder = result.folder and result.folder.resolve()
+            if folder is not None and folder not in folders:
                 folders.add(folder)
                 known.append(result)
     return known

@@ -1,39 +1,36 @@
-"""Evaluations on disk: ``DIR/<stream>/evaluation.json``, tables and traces."""
+"""Evaluations on disk: ``DIR/<stream>/evaluation.json``, tables and chart data.
+
+What is read is what was written: `read_evaluation` gives an equal `Evaluation`. Files
+of an older schema pass through one migration, so that all else sees the present one.
+"""
 
 import csv
 import json
 import shutil
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Floats, Ints
 from sightline.errors import FileError
 from sightline.evaluation.result import (
     SCHEMA,
+    ChartData,
     Evaluation,
-    Rank,
-    ReferenceFacts,
-    StreamFacts,
-    Traces,
+    EvaluationRecord,
+    SegmentResult,
+    plain,
 )
 from sightline.files import brief, is_staged, reading, staged_file, staged_folder
-from sightline.metrics.drift import Drift
 from sightline.metrics.probe import AlarmMetrics
-from sightline.metrics.quality import Compactness, Quality
-from sightline.metrics.segment import SegmentRow
-from sightline.metrics.window_kl import Windows
 from sightline.storage.metadata import parse_json
 from sightline.storage.npz import read_arrays
 
-# Train energy is kept as the lowest and highest of this many stretches.
-TRAIN_STRETCHES = 10_000
-# Columns of summary.csv that stand for a block of the evaluation.
+# Blocks of the evaluation whose figures are columns of summary.csv.
 _SUMMARY_BLOCKS = (
     "stream",
     "reference",
@@ -44,27 +41,41 @@ _SUMMARY_BLOCKS = (
     "probe",
     "own_rule",
 )
-_BLOCKS: dict[str, Any] = {
-    "stream": StreamFacts,
-    "reference": ReferenceFacts,
-    "rank": Rank,
-    "windows": Windows,
-    "drift": Drift,
-    "compactness": Compactness,
-    "quality": Quality,
-    "probe": AlarmMetrics,
-    "own_rule": AlarmMetrics,
-    "own_score": Rank,
-}
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """One evaluation on disk, with its traces."""
+    """One evaluation with its chart data, and the folder it was read from.
 
-    folder: Path
+    Parameters
+    ----------
+    folder : Path or None
+        Where it was read from; None for a result that was never written.
+    evaluation : Evaluation
+        With its `traces`.
+    """
+
+    folder: Path | None
     evaluation: Evaluation
-    traces: dict[str, Any]
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> "Result":
+        """Return the result of an evaluation in memory."""
+        return cls(None, evaluation)
+
+    @property
+    def traces(self) -> ChartData:
+        """The arrays for charts; ValueError if the evaluation has none."""
+        if self.evaluation.traces is None:
+            raise ValueError("the evaluation was read without its traces")
+        return self.evaluation.traces
+
+    @property
+    def name(self) -> str:
+        """The name of the result's folder, or the one it would be written to."""
+        if self.folder is not None:
+            return self.folder.name
+        return folder_name(self.evaluation.stream.name, self.evaluation.guard)
 
     @property
     def detector(self) -> str:
@@ -82,8 +93,32 @@ def folder_name(name: str, guard: int) -> str:
     return f"{name}-guard{guard}" if guard else name
 
 
-def check_out(out: str | Path, names: Sequence[str], *, overwrite: bool) -> None:
-    """Refuse, before any work is done, to write over earlier results."""
+def check_out(
+    out: str | Path, names: Sequence[str], *, overwrite: bool
+) -> dict[Path, Evaluation]:
+    """Refuse, before any work is done, to write over earlier results.
+
+    Parameters
+    ----------
+    out : path
+        The folder that is to hold the results.
+    names : sequence of str
+        Names of the result folders that are to be written.
+    overwrite : bool
+        Whether earlier results of these names may be replaced.
+
+    Returns
+    -------
+    dict
+        The other evaluations in the folder, by the path of their file. Pass them to
+        `write_results`, which needs them for the summary.
+
+    Raises
+    ------
+    FileError
+        If a name cannot be a folder or is used twice, if results of that name exist,
+        or if another evaluation in the folder cannot be read.
+    """
     out = Path(out)
     with reading(out):
         for name in names:
@@ -100,8 +135,7 @@ def check_out(out: str | Path, names: Sequence[str], *, overwrite: bool) -> None
                 )
         if out.exists() and not out.is_dir():
             raise FileError(f"{out}: is a file; --out must be a folder.")
-        for path in _others(out, names):
-            read_evaluation(path)
+        return {path: read_evaluation(path) for path in _others(out, names)}
 
 
 def _check_name(name: str) -> None:
@@ -123,7 +157,11 @@ def _others(out: Path, names: Iterable[str]) -> list[Path]:
 
 
 def write_results(
-    evaluations: Sequence[Evaluation], out: str | Path, *, overwrite: bool = False
+    evaluations: Sequence[Evaluation],
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    neighbours: Mapping[Path, Evaluation] | None = None,
 ) -> None:
     """Write evaluations below a folder, and a summary over all it then holds.
 
@@ -136,60 +174,76 @@ def write_results(
         and ``summary.csv``.
     overwrite : bool
         Whether earlier results of the same name may be replaced.
+    neighbours : mapping, optional
+        What `check_out` returned for the same folder, so that no evaluation is read
+        twice.
 
     Raises
     ------
     FileError
-        Where results of that name exist, or the folder cannot be written.
+        If results of that name exist, or the folder cannot be written.
     """
     out = Path(out)
     names = [folder_name(e.stream.name, e.guard) for e in evaluations]
-    check_out(out, names, overwrite=overwrite)
+    if neighbours is None:
+        neighbours = check_out(out, names, overwrite=overwrite)
     if not evaluations:
         return
-    rows = [
-        _summary_row(path.parent.name, read_evaluation(path))
-        for path in _others(out, names)
-    ]
-    rows += [_summary_row(*pair) for pair in zip(names, evaluations, strict=True)]
+    named = dict(zip(names, evaluations, strict=True))
     with staged_folder(out) as folder:
-        for name, evaluation in zip(names, evaluations, strict=True):
+        for name, evaluation in named.items():
             (folder / name).mkdir()
             _write_folder(evaluation, folder / name)
-        rows.sort(key=lambda row: str(row["result"]))
-        _write_csv(rows, folder / "summary.csv")
+        _write_summary(_rows_of_others(out, names, neighbours), named, folder)
 
 
 def gather_results(folders: Sequence[Path], out: Path) -> None:
     """Copy result folders below another, and write a summary over all it then holds."""
-    names = [folder.name for folder in folders]
-    rows = [
-        _summary_row(path.parent.name, read_evaluation(path))
-        for path in _others(out, names)
-    ]
-    rows += [_summary_row(folder.name, read_evaluation(folder)) for folder in folders]
-    if not rows:
+    if not folders and not _others(out, ()):
         return
+    named = {folder.name: read_evaluation(folder) for folder in folders}
+    others = _rows_of_others(out, list(named), {})
     with staged_folder(out) as partial:
         for folder in folders:
             shutil.copytree(folder, partial / folder.name)
-        rows.sort(key=lambda row: str(row["result"]))
-        _write_csv(rows, partial / "summary.csv")
+        _write_summary(others, named, partial)
+
+
+def _rows_of_others(
+    out: Path, names: Sequence[str], known: Mapping[Path, Evaluation]
+) -> dict[str, Evaluation]:
+    """Return the evaluations a folder holds besides those named, by folder name."""
+    return {
+        path.parent.name: known.get(path) or read_evaluation(path)
+        for path in _others(out, names)
+    }
+
+
+def _write_summary(
+    others: Mapping[str, Evaluation], named: Mapping[str, Evaluation], folder: Path
+) -> None:
+    rows = [_summary_row(name, each) for name, each in {**others, **named}.items()]
+    rows.sort(key=lambda row: str(row["result"]))
+    _write_csv(rows, folder / "summary.csv")
 
 
 def _write_folder(evaluation: Evaluation, folder: Path) -> None:
     values = evaluation.to_dict()
-    columns = [field.name for field in fields(SegmentRow)]
+    columns = [field.name for field in fields(SegmentResult)]
     _write_csv(values["segments"], folder / "segments.csv", columns)
     if evaluation.traces is not None:
-        _write_traces(evaluation.traces, folder / "traces.npz")
+        arrays: dict[str, npt.NDArray[Any]] = {
+            name: values
+            for name, values in vars(evaluation.traces).items()
+            if values is not None
+        }
+        np.savez(folder / "traces.npz", allow_pickle=False, **arrays)
     (folder / "evaluation.json").write_text(
-        json.dumps(values, indent=1, allow_nan=False, default=str) + "\n",
-        encoding="utf-8",
+        json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8"
     )
 
 
-def write_json(values: dict[str, Any], path: Path, *, overwrite: bool) -> None:
+def write_json(values: Mapping[str, object], path: Path, *, overwrite: bool) -> None:
     """Write plain values to a JSON file, which may exist only if `overwrite`."""
     with reading(path):
         if path.exists() and not overwrite:
@@ -203,7 +257,23 @@ def write_json(values: dict[str, Any], path: Path, *, overwrite: bool) -> None:
 
 
 def read_evaluation(path: str | Path) -> Evaluation:
-    """Read an evaluation (without traces) from its folder or its JSON file."""
+    """Read an evaluation, without its traces.
+
+    Parameters
+    ----------
+    path : path
+        The result folder, or its ``evaluation.json``.
+
+    Returns
+    -------
+    Evaluation
+        Equal to the one that was written, but for `traces`, which are None.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, damaged, or of a later schema.
+    """
     path = Path(path)
     if path.is_dir():
         path = path / "evaluation.json"
@@ -224,23 +294,41 @@ def read_evaluation(path: str | Path) -> Evaluation:
             f"{path}: has schema {schema!r:.20}; this Sightline reads up to {SCHEMA}: "
             "update it."
         )
-    blocks = {
-        name: None
-        if values.get(name) is None
-        else _block(kind, values[name], f"{path}: {name}")
-        for name, kind in _BLOCKS.items()
-    }
-    listed = values.get("segments") or []
-    if not isinstance(listed, list):
-        raise FileError(f"{path}: segments must be a list.")
-    segments = tuple(_block(SegmentRow, row, f"{path}: segments") for row in listed)
-    rest = {
-        key: value
-        for key, value in values.items()
-        if key not in blocks and key != "segments"
-    }
-    evaluation: Evaluation = _fill(Evaluation, rest | blocks | {"segments": segments})
-    return evaluation
+    try:
+        record = msgspec.convert(_migrated(values), EvaluationRecord)
+    except msgspec.ValidationError as error:
+        raise FileError(
+            f"{path}: is not an evaluation of schema {schema} ({brief(error)}): remove "
+            "it and evaluate again."
+        ) from error
+    return Evaluation(**vars(record))
+
+
+def _migrated(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of an older ``evaluation.json`` in the present schema.
+
+    Schema 1 grew without a change of its number: what an older file lacks is null, or
+    empty for a block, a list or a count. Keys that are not known are left out.
+    """
+    blocks = {key: values.get(key) or {} for key in ("rank", "windows", "provenance")}
+    lost = values.get("dropped_rows") or {"train": 0, "test": 0, "calibration": 0}
+    quality = values.get("quality")
+    if isinstance(quality, dict):
+        lists = {key: quality.get(key) or () for key in quality if "channels" in key}
+        blocks["quality"] = quality | lists
+    return (
+        values
+        | blocks
+        | {
+            "schema": SCHEMA,
+            "own_rule": values.get("own_rule"),
+            "own_score": values.get("own_score"),
+            "guard": values.get("guard") or 0,
+            "dropped_rows": lost,
+            "notices": values.get("notices") or (),
+            "segments": values.get("segments") or (),
+        }
+    )
 
 
 def read_results(folders: Sequence[str | Path]) -> list[Result]:
@@ -258,57 +346,60 @@ def read_results(folders: Sequence[str | Path]) -> list[Result]:
                 "evaluate` wrote."
             )
         results += [
-            Result(place, read_evaluation(place), read_traces(place))
+            Result(place, replace(read_evaluation(place), traces=read_traces(place)))
             for place in places
         ]
     return results
 
 
-def read_traces(path: str | Path) -> dict[str, Any]:
-    """Read the traces beside an evaluation, as named arrays."""
+def read_traces(path: str | Path) -> ChartData:
+    """Read the arrays for charts from a result folder, or from its ``traces.npz``.
+
+    Returns
+    -------
+    ChartData
+        None for each array that an older file lacks.
+
+    Raises
+    ------
+    FileError
+        If the file is missing or damaged, or lacks an array that all results have.
+    """
     path = Path(path)
     if path.is_dir():
         path = path / "traces.npz"
-    return read_arrays(path)[0]
+    arrays = read_arrays(path)[0]
+    if "train_energy" in arrays and "train_quantiles" not in arrays:
+        # Older files hold the energy of every train row.
+        energy = arrays["train_energy"]
+        arrays["train_quantiles"] = np.quantile(energy, np.linspace(0, 1, 1001))
+        arrays.setdefault("train_rows", np.arange(len(energy)))
+    known = {field.name: field.default for field in fields(ChartData)}
+    missing = [k for k, v in known.items() if v is MISSING and k not in arrays]
+    if missing:
+        raise FileError(
+            f"{path}: has no array {missing[0]!r}: remove the result and evaluate "
+            "again."
+        )
+    return ChartData(**{k: arrays[k] for k in known if k in arrays})
 
 
-def _block(kind: Any, values: object, place: str) -> Any:
-    if not isinstance(values, dict):
-        raise FileError(f"{place} must hold named values; got {values!r:.60}.")
-    return _fill(kind, values)
-
-
-def _fill(kind: Any, values: dict[str, Any]) -> Any:
-    """Make a dataclass of a dict: unknown keys are skipped, missing ones are None."""
-    given = {}
-    for field in fields(kind):
-        if field.name in values:
-            value = values[field.name]
-            given[field.name] = tuple(value) if isinstance(value, list) else value
-        elif field.default is not field.default_factory:  # both MISSING: no default
-            continue
-        else:
-            given[field.name] = None
-    return kind(**given)
-
-
-def _summary_row(result: str, evaluation: Evaluation) -> dict[str, Any]:
-    values = evaluation.to_dict()
-    row: dict[str, Any] = {"result": result, "guard": values["guard"]}
+def _summary_row(result: str, evaluation: Evaluation) -> dict[str, object]:
+    row: dict[str, object] = {"result": result, "guard": evaluation.guard}
     for block in _SUMMARY_BLOCKS:
+        figures = getattr(evaluation, block)
         prefix = "own_rule_" if block == "own_rule" else ""
-        known = values[block] or {}
-        for field in fields(_BLOCKS[block]):
+        for field in fields(figures or AlarmMetrics):
             column = f"{prefix}{field.name}"
             # The stream has segments too.
             if (block, column) == ("windows", "n_segments"):
                 column = "windows_n_segments"
-            row[column] = known.get(field.name)
+            row[column] = plain(getattr(figures, field.name, None))
     return row
 
 
 def _write_csv(
-    rows: Sequence[dict[str, Any]], path: Path, columns: Sequence[str] = ()
+    rows: Sequence[Mapping[str, object]], path: Path, columns: Sequence[str] = ()
 ) -> None:
     # A file's or an attack's name may hold what is not a character.
     with open(
@@ -320,49 +411,8 @@ def _write_csv(
             writer.writerow({key: _cell(value) for key, value in row.items()})
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     """Return a CSV cell: empty for None, JSON for lists and objects."""
     if value is None:
         return ""
     return json.dumps(value) if isinstance(value, list | dict) else value
-
-
-def _write_traces(traces: Traces, path: Path) -> None:
-    kept = extreme_rows(traces.train_energy, TRAIN_STRETCHES)
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "train_energy": traces.train_energy[kept],
-        "train_rows": kept,
-        "train_quantiles": np.quantile(traces.train_energy, np.linspace(0, 1, 1001)),
-        "test_energy": traces.test_energy,
-        "labels": traces.labels,
-        "test_breaks": traces.test_breaks,
-        "roc_fpr": traces.roc_fpr,
-        "roc_tpr": traces.roc_tpr,
-        "segment_d_full": traces.segment_d_full,
-        "segment_d_ms": traces.segment_d_ms,
-        "segment_excess": traces.segment_excess,
-        "segment_group": traces.segment_group,
-        "matched_d_full": traces.matched_d_full,
-        "matched_starts": traces.matched_starts,
-        "matched_bounds": traces.matched_bounds,
-    }
-    # Whatever else there is: time stamps, and excerpts for pictures.
-    arrays |= {
-        name: values
-        for name, values in vars(traces).items()
-        if name not in arrays and values is not None
-    }
-    np.savez(path, allow_pickle=False, **arrays)
-
-
-def extreme_rows(values: Floats, n_stretches: int) -> Ints:
-    """Return the rows of the lowest and the highest value of each stretch."""
-    if len(values) <= 2 * n_stretches:
-        return np.arange(len(values))
-    edges = np.linspace(0, len(values), n_stretches + 1).astype(np.int64)
-    rows = [
-        start + extreme(values[start:stop])
-        for start, stop in pairwise(edges)
-        for extreme in (np.argmin, np.argmax)
-    ]
-    return np.unique(np.array(rows, dtype=np.int64))

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sightline.comparison.compare import Comparison
+from sightline.evaluation.result import SegmentResult
 from sightline.judgement.ladder import causes
-from sightline.metrics.segment import SegmentRow
 from sightline.paper.findings.outcome import CANNOT, FAILS, HOLDS, Tried, binomial_tail
 from sightline.paper.markup import listed_in_words
 from sightline.paper.study import Pair, Study
@@ -25,7 +25,7 @@ class Missed:
     """The attacks that one detector missed, and how often calm hours get a cause."""
 
     pair: Pair
-    rows: tuple[SegmentRow, ...]
+    rows: tuple[SegmentResult, ...]
     chance: float
 
     def beyond_chance(self, n_seen: int, n_pairs: int) -> bool:
@@ -42,7 +42,7 @@ def missed_of(study: Study, testbed: str) -> list[Missed]:
             for row in pair.first.segments
             if row.verdict not in (None, "detected", "undecided")
         )
-        rate = (pair.first.diagnosis or {}).get("false_cause_rate")
+        rate = pair.first.diagnosis and pair.first.diagnosis.false_cause_rate
         if len(rows) >= FEWEST_MISSED:
             found.append(Missed(pair, rows, max(rate or 0.0, LEAST_CHANCE)))
     return found
@@ -184,7 +184,7 @@ def _fixes_of(study: Study, testbed: str, missed: list[Missed]) -> Tried:
     )
 
 
-def _is_proven(pair: Pair, row: SegmentRow) -> bool:
+def _is_proven(pair: Pair, row: SegmentResult) -> bool:
     """Tell whether the repair of its cause gains this attack."""
     rung = next((rung for rung, cause in causes().items() if cause == row.verdict), "")
     repair = (pair.first.repairs or {}).get(rung)

@@ -1,7 +1,6 @@
 """Findings on rankings: do they transfer, and does agreement follow the space."""
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -159,8 +158,7 @@ def _shared_d_full(study: Study, testbed: str, detectors: list[str]) -> Floats:
     rows = []
     for name in detectors:
         pair = study.pair(testbed, name)
-        traces: dict[str, Any] = {} if pair is None else pair.seeds[0].traces
-        values = np.asarray(traces.get("segment_d_full", ()), dtype=np.float64)
+        values = np.empty(0) if pair is None else pair.seeds[0].traces.segment_d_full
         rows.append([values[attack[name]] for attack in shared])
     return np.array(rows, dtype=np.float64).reshape(len(detectors), len(shared))
 

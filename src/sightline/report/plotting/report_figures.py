@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.data.arrays import Floats
+from sightline.evaluation.chart_data import extreme_rows
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import info_of
 from sightline.report.array_encoding import log_energy
@@ -18,7 +19,6 @@ from sightline.report.plotting import print_style as style
 from sightline.report.side_by_side import matrix
 from sightline.report.stability import LEVELS, NAMES, energies
 from sightline.report.time_axis import DATE, ROW, clock_kind, moments
-from sightline.storage.results import extreme_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -151,7 +151,7 @@ def _levels(axis: Any, entry: Entry) -> None:
     if tau is not None:
         axis.axhline(tau, color=style.TAU, lw=0.8)
     axis.axhline(entry.train_mean, color=style.TRAIN, lw=0.8, ls=":")
-    if entry.train_mean + moved > 0:
+    if moved is not None and entry.train_mean + moved > 0:
         axis.axhline(entry.train_mean + moved, color=style.FLOOR, lw=0.8, ls="--")
 
 
