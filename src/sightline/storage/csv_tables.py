@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from sightline.data.stream import ResidualStream
-from sightline.data.stream_input import check_same_channels, seconds_of
-from sightline.errors import FileError, StreamError, naming
+from sightline.data.stream_input import seconds_of, table_channels
+from sightline.errors import FileError, naming
 from sightline.files import brief, reading
 from sightline.storage.parquet import (
     columns_of,
@@ -18,9 +18,9 @@ from sightline.storage.parquet import (
     read_whole,
 )
 
-# Rows looked at to tell numbers from text; a file that surprises later is read anew.
+# Rows from which column types are inferred; if later rows differ, all rows are used.
 _INFER_ROWS = 10_000
-# What polars calls a second column of one name.
+# The name that polars gives to a second column of the same name.
 _DUPLICATE = re.compile(r"^(.*)_duplicated_\d+$", re.MULTILINE)
 
 
@@ -33,25 +33,53 @@ def read_tables(
     name: str | None = None,
     **known: Any,
 ) -> ResidualStream:
-    """Read a stream from two CSV or Parquet tables, one column a channel.
+    r"""Read a stream from two CSV or Parquet tables, one column a channel.
 
     Parameters
     ----------
     train, test : path
-        The tables; Parquet is read in chunks, CSV whole.
+        The tables. Two Parquet files are read in chunks, a CSV file whole.
     label : str, optional
-        Column of `test` with 1 attack, 0 normal, -1 ignore.
+        Column of `test` with 1 attack, 0 normal, -1 ignored. If `train` has it too, no
+        row of `train` may be an attack, and ignored rows are left out.
     time : str, optional
-        Column with time stamps.
+        Column with time stamps: seconds, dates or ISO text.
     name : str, optional
-        What to call the stream; else the stem of `test`.
+        Name of the stream. Not given: the stem of `test`.
     **known
         Any further argument of `ResidualStream`, such as ``step_s``.
+
+    Returns
+    -------
+    ResidualStream
+        The checked stream; its channels are the columns of `train`, in that order.
+
+    Raises
+    ------
+    FileError
+        If a file cannot be read, or a column holds text; the message names the line.
+    StreamError
+        If the two tables do not make a valid stream.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     train, test = Path(folder, "train.csv"), Path(folder, "test.csv")
+    ...     _ = train.write_text("LIT101\n0.1\n-0.2\n0.0\n")
+    ...     _ = test.write_text("LIT101,attack\n0.1,0\n5.0,1\n")
+    ...     read_tables(train, test, label="attack", name="mine")
+    ResidualStream 'mine': 1 channel, 3 train rows, 2 test rows, 1 attack
     """
     paths = Path(train), Path(test)
     name = name or paths[1].stem
     for path in paths:
-        _must_exist(path)
+        with reading(path):
+            if not path.is_file():
+                raise FileError(f"{path}: there is no such file.")
+            if path.stat().st_size == 0:
+                raise FileError(f"{path}: is empty.")
     if all(_is_parquet(path) for path in paths):
         return _from_parquet(*paths, label=label, time=time, name=name, **known)
     frames = [_read_frame(path, label=label, time=time) for path in paths]
@@ -64,18 +92,11 @@ def read_tables(
 def _from_parquet(
     train: Path, test: Path, *, label: str | None, time: str | None, **known: Any
 ) -> ResidualStream:
+    """Return a stream of two Parquet files, which is read in chunks."""
     with naming(f"{train}, {test}"):
-        train_columns, test_columns = columns_of([train]), columns_of([test])
-        for column, option in ((label, "label"), (time, "time")):
-            if column is not None and column not in test_columns:
-                raise StreamError(
-                    f"`test` has no column {column!r} to take the {option} from; it "
-                    f"has {', '.join(map(repr, test_columns[:6]))}"
-                    f"{' and more' if len(test_columns) > 6 else ''}."
-                )
-        channels = [c for c in train_columns if c not in (label, time)]
-        check_same_channels(
-            channels, [c for c in test_columns if c not in (label, time)]
+        train_columns = columns_of([train])
+        channels = table_channels(
+            train_columns, columns_of([test]), label=label, time=time
         )
         rows, train_time = open_attack_free(
             [train],
@@ -100,6 +121,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _read_frame(path: Path, *, label: str | None, time: str | None) -> Any:
+    """Return a table as polars frame, with text columns as numbers or seconds."""
     import polars as pl
 
     frame = read_whole(path) if _is_parquet(path) else _read_csv(path)
@@ -118,6 +140,7 @@ def _read_frame(path: Path, *, label: str | None, time: str | None) -> Any:
 
 
 def _read_csv(path: Path) -> Any:
+    """Return a CSV file as polars frame."""
     import polars as pl
 
     if path.suffix.lower() not in (".csv", ".txt", ".gz"):
@@ -146,7 +169,7 @@ def _read_csv(path: Path) -> Any:
 
 
 def _seconds(column: Any, path: Path) -> Any:
-    """Return a column of ISO text as seconds."""
+    """Return a column of ISO text as seconds; raise if a row has none."""
     import polars as pl
 
     missing = column.is_null().arg_max()
@@ -161,9 +184,9 @@ def _seconds(column: Any, path: Path) -> Any:
 
 
 def _numbers(column: Any, path: Path) -> Any:
-    """Return a column of text as the numbers it holds, or say which is none.
+    """Return a column of text as numbers; raise if one is not, naming its line.
 
-    Whole numbers among which one is "nan", or padded with blanks, come as text.
+    polars reads whole numbers as text if one is "nan" or padded with blanks.
     """
     import polars as pl
 
@@ -172,17 +195,9 @@ def _numbers(column: Any, path: Path) -> Any:
     if numbers.is_not_null().any() and not is_bad.any():
         return numbers
     row = int(is_bad.arg_max() or 0)
-    found = "is empty" if column[row] is None else f"is {column[row]!r:.60}"
+    content = "is empty" if column[row] is None else f"is {column[row]!r:.60}"
     raise FileError(
         f"{path}: column {column.name!r} must hold numbers; row {row} (line {row + 2}) "
-        f"{found}: repair it, or, if this column is the label or the time, say so "
+        f"{content}: repair it, or, if this column is the label or the time, say so "
         "with --label or --time."
     )
-
-
-def _must_exist(path: Path) -> None:
-    with reading(path):
-        if not path.is_file():
-            raise FileError(f"{path}: there is no such file.")
-        if path.stat().st_size == 0:
-            raise FileError(f"{path}: is empty.")

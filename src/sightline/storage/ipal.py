@@ -1,14 +1,14 @@
 """Streams as IPAL folders: ``train.state[.gz]`` and ``test.state[.gz]``.
 
-One JSON object a line, as IPAL's detectors write them: ``scores`` of one detector as a
-list is the residual vector; ``malicious`` false or null is normal, anything else an
-attack, and its id; ``alerts`` of that detector are its alarms.
+One JSON object for each line, as IPAL's detectors write them. A list in ``scores`` is
+the residual vector of a detector; ``malicious`` is false or null in normal rows, else
+the id of the attack; ``alerts`` are the detector's alarms.
 """
 
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from sightline.data.stream import ResidualStream
 from sightline.data.stream_input import attack_free_rows
 from sightline.errors import FileError, naming
 from sightline.files import brief
-from sightline.storage.paths import stream_name
+from sightline.storage.metadata import stream_name
 
 _SCORE_ONLY = (
     "Its scores are one number a row, not a residual of each channel: a low score is "
@@ -30,7 +30,7 @@ _SCORE_ONLY = (
 
 
 def state_file(folder: Path, split: str) -> Path | None:
-    """Return the state file of a split, plain or compressed, if there is one."""
+    """Return the state file of a split, plain or compressed; None if none exists."""
     for suffix in (".state", ".state.gz"):
         path = folder / f"{split}{suffix}"
         if path.is_file():
@@ -41,8 +41,14 @@ def state_file(folder: Path, split: str) -> Path | None:
 def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
     """Read a stream from a folder with IPAL state files.
 
-    `detector` chooses among several detectors that wrote into ``scores``. A list is a
-    residual vector; a bare number is a score, and the stream says so.
+    Parameters
+    ----------
+    folder : Path
+        Holds the state files of train and test.
+    detector : str, optional
+        Whose ``scores`` to read, if several detectors wrote some. A list is a residual
+        vector. A number is a score; the stream then has the space ``"score"`` and a
+        notice.
     """
     paths = {}
     for split in ("train", "test"):
@@ -65,7 +71,7 @@ def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
             channels=test.channels or train.channels,
             train_time=train.time,
             test_time=test.time,
-            segments=_named(test.malicious),
+            segments=_attacks(test.malicious),
             detector=train.detector,
             space="score" if train.is_score else None,
             notices=_SCORE_ONLY if train.is_score else (),
@@ -75,6 +81,8 @@ def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
 
 @dataclass(frozen=True, eq=False)
 class _States:
+    """The rows of one state file. `alarms` and `time` are None if rows lack them."""
+
     detector: str
     residuals: Floats
     malicious: list[object]
@@ -85,6 +93,7 @@ class _States:
 
 
 def _read_states(path: Path, detector: str | None) -> _States:
+    """Return the rows of a state file; all must have the same number of scores."""
     residuals: list[list[float]] = []
     malicious: list[object] = []
     alarms: list[int | None] = []
@@ -94,8 +103,8 @@ def _read_states(path: Path, detector: str | None) -> _States:
     for number, state in _lines(path):
         if not residuals:
             detector = _choose(state, detector, path, number)
-            named = state.get("_channels")
-            channels = [str(c) for c in named] if isinstance(named, list) else None
+            listed = state.get("_channels")
+            channels = [str(c) for c in listed] if isinstance(listed, list) else None
         vector = _scores(state).get(str(detector))
         if not residuals:
             is_score = _is_number(vector)
@@ -138,8 +147,8 @@ def _read_states(path: Path, detector: str | None) -> _States:
     )
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, JSON object), refusing what is neither."""
+def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Yield (line number, JSON object); raise `FileError` for any other line."""
     opener: Any = gzip.open if path.suffix == ".gz" else open
     number = 0
     try:
@@ -160,7 +169,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         ) from error
 
 
-def _scores(state: dict[str, Any]) -> dict[str, Any]:
+def _scores(state: Mapping[str, object]) -> Mapping[str, object]:
     scores = state.get("scores")
     return scores if isinstance(scores, dict) else {}
 
@@ -174,9 +183,9 @@ def _is_number(value: object) -> bool:
 
 
 def _choose(
-    state: dict[str, Any], detector: str | None, path: Path, number: int
+    state: Mapping[str, object], detector: str | None, path: Path, number: int
 ) -> str:
-    """Return the detector whose scores are to be read: a vector, or else a number."""
+    """Return the detector to read: as given, else the only one with a vector or score."""
     scores = _scores(state)
     vectors = [name for name, value in scores.items() if _is_vector(value)]
     numbers = [name for name, value in scores.items() if _is_number(value)]
@@ -187,22 +196,22 @@ def _choose(
                 f"those that have: {', '.join(vectors) or 'none'}."
             )
         return detector
-    found = vectors or numbers
-    if len(found) != 1:
+    candidates = vectors or numbers
+    if len(candidates) != 1:
         raise FileError(
             f"{path}: line {number}: scores must hold the residual vector of one "
-            f"detector as a list; found {', '.join(found) or 'none'}: choose one "
+            f"detector as a list; found {', '.join(candidates) or 'none'}: choose one "
             "with --detector."
         )
-    return found[0]
+    return candidates[0]
 
 
 def _labels(malicious: list[object]) -> Bools:
     return np.array([mark is not None for mark in malicious], dtype=np.bool_)
 
 
-def _named(malicious: list[object]) -> list[Attack]:
-    """Return one attack for each run of one id; a bare true has no id."""
+def _attacks(malicious: list[object]) -> list[Attack]:
+    """Return one attack for each run of rows with the same id; true is no id."""
     attacks: list[Attack] = []
     start = 0
     for row in range(1, len(malicious) + 1):
@@ -216,5 +225,5 @@ def _named(malicious: list[object]) -> list[Attack]:
 
 
 def _is_same(mark: object, other: object) -> bool:
-    """Tell whether two marks are one attack; the id 1 is not a bare true."""
+    """Return whether two marks are one attack; the id 1 is not the mark true."""
     return mark == other and (mark is True) == (other is True)

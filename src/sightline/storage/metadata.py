@@ -1,7 +1,10 @@
-"""What is known of a stream besides its numbers, as plain JSON values."""
+"""Name, facts and attacks of a stream, as the JSON that its files hold."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,14 +12,113 @@ import numpy as np
 from sightline.data.segments import Attack
 from sightline.data.stream import ResidualStream
 from sightline.errors import StreamError
+from sightline.files import reading
 
 _TEXTS = ("detector", "testbed", "space")
 # Deeper JSON than this could be read, but not written again.
 _MOST_NESTED = 50
 
 
+def is_npz(path: Path) -> bool:
+    """Return whether a path is named as an ``.npz`` file and is no folder."""
+    return path.suffix.lower() == ".npz" and not path.is_dir()
+
+
+def stream_name(path: Path) -> str:
+    """Return the name of the stream at a path: a file's stem, a folder's whole name.
+
+    A folder may be called 2026.11.15, so only a file has a stem.
+    """
+    with reading(path):
+        return path.stem if is_npz(path) else os.path.basename(os.path.abspath(path))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamMetadata:
+    """The arguments of `ResidualStream` that a file holds as one JSON object."""
+
+    detector: str | None = None
+    testbed: str | None = None
+    space: str | None = None
+    step_s: float | None = None
+    notices: tuple[str, ...] = ()
+    meta: Mapping[str, object] = field(default_factory=dict)
+
+
+def metadata_from(values: object, name: str) -> StreamMetadata:
+    """Return the metadata in a JSON object.
+
+    Parameters
+    ----------
+    values : object
+        The parsed JSON. Keys that `StreamMetadata` does not have go into its `meta`.
+    name : str
+        The name of the object in its file, for messages.
+
+    Raises
+    ------
+    StreamError
+        If it is no object, or ``step_s`` is no number.
+    """
+    if not isinstance(values, dict):
+        raise StreamError(
+            f"`{name}` must be a JSON object such as "
+            f'{{"detector": "GDN", "step_s": 1}}; got {type(values).__name__}.'
+        )
+    others = dict(values)
+    texts = {key: _optional_text(others.pop(key, None)) for key in _TEXTS}
+    step_s = others.pop("step_s", None)
+    notices = others.pop("notices") if isinstance(values.get("notices"), list) else []
+    meta = others.pop("meta") if isinstance(values.get("meta"), dict) else {}
+    return StreamMetadata(
+        **texts,
+        step_s=None if step_s is None else _number(step_s, f"{name} step_s"),
+        notices=tuple(str(notice) for notice in notices),
+        meta=others | meta,
+    )
+
+
+def metadata_json(stream: ResidualStream) -> dict[str, object]:
+    """Return a JSON object that `metadata_from` reads back.
+
+    The user's keys are below ``meta``, where they cannot be mistaken for others.
+    """
+    values: dict[str, object] = {
+        key: getattr(stream, key)
+        for key in (*_TEXTS, "step_s")
+        if getattr(stream, key) is not None
+    }
+    if stream.notices:
+        values["notices"] = list(stream.notices)
+    return values | ({"meta": dict(stream.meta)} if stream.meta else {})
+
+
+def attacks_from(values: object) -> list[Attack]:
+    """Return the attacks in a JSON list of objects with id, start and stop."""
+    if not isinstance(values, list):
+        raise StreamError(
+            "`segments` must be a JSON list of objects with id, start and stop; got "
+            f"{type(values).__name__}."
+        )
+    return [_attack(value, k) for k, value in enumerate(values)]
+
+
+def attacks_json(attacks: Sequence[Attack]) -> list[Mapping[str, object]]:
+    """Return a JSON list that `attacks_from` reads back."""
+    return [asdict(attack) for attack in attacks]
+
+
+def breaks_from(values: object, name: str) -> list[int] | None:
+    """Return the first rows of continuous runs in a JSON list; None if there is none."""
+    if values is None:
+        return None
+    if not isinstance(values, list):
+        raise StreamError(f"`{name}` must be a JSON list of row numbers.")
+    return [_whole_number(value, name) for value in values]
+
+
 def parse_json(text: str) -> Any:
-    """Return what a JSON text says; ValueError where it is none, or too deep."""
+    """Return the value of a JSON text; ValueError if it is not JSON or too deep."""
     try:
         value = json.loads(text)
     except RecursionError as error:
@@ -26,93 +128,27 @@ def parse_json(text: str) -> Any:
     return value
 
 
-def plain_json(values: Mapping[str, Any] | Sequence[Any]) -> str:
-    """Return JSON text; what JSON does not know (a path, a date) becomes text."""
+def plain_json(values: Mapping[str, object] | Sequence[object]) -> str:
+    """Return JSON text; what JSON does not have (a path, a date) becomes text."""
     return json.dumps(values, indent=1, default=_plain)
 
 
 def _is_nested(value: object, levels: int) -> bool:
-    inside: Iterable[object] = ()
+    """Return whether lists and objects in a JSON value reach `levels` levels deep."""
+    inner: Iterable[object] = ()
     if isinstance(value, dict):
-        inside = value.values()
+        inner = value.values()
     elif isinstance(value, list):
-        inside = value
-    return levels == 0 or any(_is_nested(item, levels - 1) for item in inside)
+        inner = value
+    return levels == 0 or any(_is_nested(item, levels - 1) for item in inner)
 
 
 def _plain(value: object) -> object:
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
 
 
-def known_from(values: object, name: str) -> dict[str, Any]:
-    """Return the arguments of a stream that a JSON object holds."""
-    if not isinstance(values, dict):
-        raise StreamError(
-            f"`{name}` must be a JSON object such as "
-            f'{{"detector": "GDN", "step_s": 1}}; got {type(values).__name__}.'
-        )
-    known: dict[str, Any] = {"meta": {}}
-    for key, value in values.items():
-        if key in _TEXTS:
-            known[key] = None if value is None else str(value)
-        elif key == "step_s":
-            known[key] = None if value is None else _number(value, f"{name} step_s")
-        elif key == "meta" and isinstance(value, dict):
-            known["meta"] |= value
-        elif key == "notices" and isinstance(value, list):
-            known["notices"] = [str(told) for told in value]
-        else:
-            known["meta"][key] = value
-    return known
-
-
-def known_to(stream: ResidualStream) -> dict[str, Any]:
-    """Return a JSON object that `known_from` reads back.
-
-    The user's own keys go under ``meta``, where they cannot be taken for ours.
-    """
-    facts: dict[str, Any] = {key: getattr(stream, key) for key in (*_TEXTS, "step_s")}
-    known = {key: value for key, value in facts.items() if value is not None}
-    if stream.notices:
-        known["notices"] = list(stream.notices)
-    return known | ({"meta": dict(stream.meta)} if stream.meta else {})
-
-
-def attacks_from(values: object) -> list[Attack]:
-    """Return named attacks from a JSON list of objects."""
-    if not isinstance(values, list):
-        raise StreamError(
-            "`segments` must be a JSON list of objects with id, start and stop; got "
-            f"{type(values).__name__}."
-        )
-    return [_attack(value, k) for k, value in enumerate(values)]
-
-
-def attacks_to(attacks: Sequence[Attack]) -> list[dict[str, Any]]:
-    """Return a JSON list that `attacks_from` reads back."""
-    return [
-        {
-            "id": a.id,
-            "start": a.start,
-            "stop": a.stop,
-            "name": a.name,
-            "targets": list(a.targets),
-            "note": a.note,
-        }
-        for a in attacks
-    ]
-
-
-def breaks_from(values: object, name: str) -> list[int] | None:
-    """Return the first rows of continuous runs from a JSON list."""
-    if values is None:
-        return None
-    if not isinstance(values, list):
-        raise StreamError(f"`{name}` must be a JSON list of row numbers.")
-    return [_whole_number(value, name) for value in values]
-
-
 def _attack(value: object, k: int) -> Attack:
+    """Return the attack in item k of a JSON list; numbers are taken as ids too."""
     if not isinstance(value, dict) or not {"id", "start", "stop"} <= set(value):
         raise StreamError(
             f"`segments` item {k} must be an object with id, start and stop; got "
@@ -138,6 +174,7 @@ def _optional_text(value: object) -> str | None:
 
 
 def _number(value: object, name: str) -> float:
+    """Return a JSON number as float; raise `StreamError` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise StreamError(f"`{name}` must be a number; got {value!r:.80}.")
     try:
@@ -147,6 +184,7 @@ def _number(value: object, name: str) -> float:
 
 
 def _whole_number(value: object, name: str) -> int:
+    """Return a JSON number as int; raise `StreamError` if it has a fraction."""
     number = _number(value, name)
     if not number.is_integer():
         raise StreamError(f"`{name}` must be a row number; got {value!r:.80}.")

@@ -20,13 +20,13 @@ from sightline.errors import FileError, StreamError, naming
 from sightline.files import brief, staged_file
 from sightline.storage.metadata import (
     attacks_from,
-    attacks_to,
-    known_from,
-    known_to,
+    attacks_json,
+    metadata_from,
+    metadata_json,
     parse_json,
     plain_json,
+    stream_name,
 )
-from sightline.storage.paths import stream_name
 
 _TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
 _SERIES = (
@@ -57,19 +57,17 @@ _DAMAGE = (
 
 
 def read_npz(path: Path) -> ResidualStream:
-    """Read a stream from an ``.npz`` file."""
-    known = (*_TABLES, *_SERIES, *_NAMES, *_JSON)
-    arrays, unknown = read_arrays(path, known)
-    notices = [
-        f"{path.name}: array {name!r} is not one Sightline knows; it was not used."
-        for name in sorted(unknown)
-    ]
+    """Read a stream from an ``.npz`` file.
+
+    An array of an unknown name is not used; a notice of the stream says so.
+    """
+    arrays, unknown = read_arrays(path, (*_TABLES, *_SERIES, *_NAMES, *_JSON))
     for name in ("train", "test"):
         if name not in arrays:
-            found = ", ".join(sorted([*arrays, *unknown])) or "nothing"
+            listed = ", ".join(sorted([*arrays, *unknown])) or "nothing"
             raise FileError(
                 f"{path}: has no array {name!r}; a stream needs `train`, `test` and "
-                f"`labels` (found: {found})."
+                f"`labels` (found: {listed})."
             )
     with naming(path):
         given: dict[str, Any] = {
@@ -81,7 +79,11 @@ def read_npz(path: Path) -> ResidualStream:
         if "segments_json" in arrays:
             given["segments"] = attacks_from(_json(arrays, "segments_json"))
         if "meta_json" in arrays:
-            given |= known_from(_json(arrays, "meta_json"), "meta_json")
+            given |= vars(metadata_from(_json(arrays, "meta_json"), "meta_json"))
+        notices = [
+            f"{path.name}: array {name!r} is not one Sightline knows; it was not used."
+            for name in sorted(unknown)
+        ]
         given["notices"] = [*given.get("notices", ()), *notices]
         return ResidualStream(**{**given, "name": stream_name(path)})
 
@@ -90,9 +92,9 @@ def write_npz(stream: ResidualStream, path: Path) -> None:
     """Write a stream to an ``.npz`` file."""
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name in _TABLES:
-        rows = getattr(stream, name)
+        rows: Rows | None = getattr(stream, name)
         if rows is not None:
-            arrays[name] = _whole(rows)
+            arrays[name] = np.concatenate(list(rows.chunks()))
     for name in _SERIES:
         if getattr(stream, name) is not None:
             arrays[name] = getattr(stream, name)
@@ -100,20 +102,29 @@ def write_npz(stream: ResidualStream, path: Path) -> None:
     if stream.telemetry_channels:
         arrays["telemetry_channels"] = np.array(stream.telemetry_channels)
     if stream.segments:
-        arrays["segments_json"] = np.array(plain_json(attacks_to(stream.segments)))
-    arrays["meta_json"] = np.array(plain_json(known_to(stream)))
+        arrays["segments_json"] = np.array(plain_json(attacks_json(stream.segments)))
+    arrays["meta_json"] = np.array(plain_json(metadata_json(stream)))
     with staged_file(path) as partial, open(partial, "wb") as handle:
         np.savez(handle, allow_pickle=False, **arrays)
-
-
-def _whole(rows: Rows) -> npt.NDArray[Any]:
-    return np.concatenate(list(rows.chunks()))
 
 
 def read_arrays(
     path: Path, wanted: Collection[str] | None = None
 ) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
-    """Return the wanted arrays of a file, all if None, and the names of the others."""
+    """Return arrays of an ``.npz`` file, and the names of those not read.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    wanted : collection of str, optional
+        The names to read. Not given: all.
+
+    Raises
+    ------
+    FileError
+        If the file is damaged, holds two arrays of one name, or pickled objects.
+    """
     arrays: dict[str, npt.NDArray[Any]] = {}
     others: list[str] = []
     try:
@@ -139,7 +150,7 @@ def read_arrays(
 def _read_array(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path
 ) -> npt.NDArray[Any]:
-    """Read one member, after checking that its header tells the truth."""
+    """Read one array, after checking that its header agrees with its size."""
     name = info.filename.removesuffix(".npy")
     try:
         with archive.open(info) as member:
@@ -164,7 +175,7 @@ def _read_array(
 
 
 def _check_header(member: IO[bytes], size: int, place: str) -> None:
-    """Refuse pickles, and a header that announces more than the file holds."""
+    """Raise `FileError` for pickles, and if the header disagrees with the size."""
     version = np.lib.format.read_magic(member)
     read_header = (
         np.lib.format.read_array_header_1_0
@@ -178,18 +189,18 @@ def _check_header(member: IO[bytes], size: int, place: str) -> None:
             "could run code: save it as numbers or text."
         )
     n_items = math.prod(int(extent) for extent in shape)
-    announced, held = n_items * dtype.itemsize, size - member.tell()
-    # Items without a size cost no byte in the file, but time and memory later.
-    endless = dtype.itemsize == 0 and n_items > 1
-    if announced != held or endless or min(shape, default=0) < 0:
+    expected, actual = n_items * dtype.itemsize, size - member.tell()
+    # Items of size 0 take no byte in the file, but time and memory later.
+    is_endless = dtype.itemsize == 0 and n_items > 1
+    if expected != actual or is_endless or min(shape, default=0) < 0:
         raise FileError(
-            f"{place} is truncated or damaged (its header says {announced} bytes, "
-            f"the file holds {held}): write it again."
+            f"{place} is truncated or damaged (its header says {expected} bytes, "
+            f"the file holds {actual}): write it again."
         )
 
 
 def _check_characters(array: npt.NDArray[Any]) -> None:
-    """Refuse text with code points beyond Unicode, on which numpy itself breaks."""
+    """Raise ValueError for code points beyond Unicode, on which numpy fails."""
     if array.dtype.kind == "U" and array.nbytes:
         codes = np.frombuffer(array.astype(array.dtype.newbyteorder("=")), np.uint32)
         if codes.max(initial=0) > sys.maxunicode:
@@ -197,6 +208,7 @@ def _check_characters(array: npt.NDArray[Any]) -> None:
 
 
 def _texts(array: npt.NDArray[Any], name: str) -> list[str]:
+    """Return an array of text or UTF-8 bytes as a list of names."""
     if array.ndim != 1 or array.dtype.kind not in "US":
         raise StreamError(
             f"`{name}` must be a list of names; got shape {array.shape} of type "
@@ -206,6 +218,7 @@ def _texts(array: npt.NDArray[Any], name: str) -> list[str]:
 
 
 def _text(value: object, name: str) -> str:
+    """Return text or UTF-8 bytes as text."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -219,6 +232,7 @@ def _text(value: object, name: str) -> str:
 
 
 def _json(arrays: dict[str, npt.NDArray[Any]], name: str) -> object:
+    """Return the parsed JSON text in an array of one item."""
     array = arrays[name]
     if array.size != 1:
         raise StreamError(f"`{name}` must be one JSON text; got shape {array.shape}.")

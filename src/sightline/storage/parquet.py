@@ -1,12 +1,12 @@
-"""Streams as folders of Parquet parts, and single Parquet tables, read in chunks.
+"""Streams as folders of Parquet files, and single Parquet tables, read in chunks.
 
-A folder holds ``train/*.parquet`` and ``test/*.parquet`` (one column a channel, plus
-``label`` and ``time``; in test also ``alarms`` and ``score``), optionally
-``calibration/``, ``telemetry_train/`` and ``telemetry_test/``, and ``meta.json``.
+A folder holds ``train/*.parquet`` and ``test/*.parquet``: one column for each channel,
+``label`` and ``time``, and in test also ``alarms`` and ``score``. It may hold
+``calibration/``, ``telemetry_train/``, ``telemetry_test/`` and ``meta.json``.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,30 +23,48 @@ from sightline.errors import FileError, StreamError, naming
 from sightline.files import brief, staged_folder
 from sightline.storage.metadata import (
     attacks_from,
-    attacks_to,
+    attacks_json,
     breaks_from,
-    known_from,
-    known_to,
+    metadata_from,
+    metadata_json,
     parse_json,
     plain_json,
+    stream_name,
 )
-from sightline.storage.paths import stream_name
 
-# Rows decoded at a time: 51 channels of float32 make 13 MB.
+# Rows decoded at a time: 13 MB for 51 channels of float32.
 CHUNK_ROWS = 65_536
 # Bytes of each column fetched at a time.
 _BUFFER_BYTES = 131_072
 _RESERVED = ("label", "time", "alarms", "score")
 _TELEMETRY = ("telemetry_train", "telemetry_test")
 
+# Columns with one value for each row; None if the stream has none.
+_Series = Mapping[str, npt.NDArray[Any] | None]
+
 
 @dataclass(frozen=True, eq=False)
 class ParquetRows:
-    """Some columns of Parquet files that belong one after another.
+    """Some columns of Parquet files that follow one another.
 
-    `group_rows` are the rows of each row group of each file. Of a part of a longer
-    table, `before` is the number of rows in the files before these, `skipped` that of
-    rows left out at the beginning of the first file, and `taken` that of its own.
+    Parameters
+    ----------
+    files : tuple of Path
+        The files, in order.
+    columns : tuple of str
+        The columns to read.
+    group_rows : tuple of tuple of int
+        Number of rows of each row group of each file.
+    dtype : dtype
+        float32 or float64.
+    before : int
+        Number of rows in the files before these, of which this is a range.
+    skipped : int
+        Number of rows left out at the beginning of the first file.
+    taken : int, optional
+        Number of rows. Not given: all that follow.
+    threads : bool
+        Whether to decode on several threads.
     """
 
     files: tuple[Path, ...]
@@ -67,7 +85,7 @@ class ParquetRows:
 
     @property
     def group_starts(self) -> Ints:
-        """First row of each row group of a whole table, and the end."""
+        """First row of each row group, and the number of rows, of the whole files."""
         sizes = [n_rows for groups in self.group_rows for n_rows in groups]
         return np.cumsum([0, *sizes])
 
@@ -77,26 +95,26 @@ class ParquetRows:
         return len(self.columns)
 
     def chunks(self) -> Iterator[Residuals]:
-        """Yield the rows in order, decoded a piece at a time."""
+        """Yield the rows in order, decoded `CHUNK_ROWS` at a time."""
         groups, to_skip = self._groups_to_skip()
-        to_come = self.taken
+        n_left = self.taken
         batches = _batches(
             self.files, self.columns, skip_groups=groups, threads=self.threads
         )
         for batch in batches:
-            taken = batch[to_skip:] if to_come is None else batch[to_skip:][:to_come]
+            taken = batch[to_skip:] if n_left is None else batch[to_skip:][:n_left]
             to_skip = max(to_skip - batch.num_rows, 0)
             chunk = np.empty((taken.num_rows, len(self.columns)), self.dtype)
             for j, name in enumerate(self.columns):
                 chunk[:, j] = _decoded(taken, name)
             yield chunk
-            if to_come is not None:
-                to_come -= len(chunk)
-                if to_come == 0:
+            if n_left is not None:
+                n_left -= len(chunk)
+                if n_left == 0:
                     return
 
     def _groups_to_skip(self) -> tuple[int, int]:
-        """Return how many row groups of the first file, and then rows, to leave out."""
+        """Return how many row groups of the first file to skip, and then rows."""
         to_skip = self.skipped
         for group, n_rows in enumerate(self.group_rows[0]):
             if to_skip < n_rows:
@@ -105,7 +123,7 @@ class ParquetRows:
         return len(self.group_rows[0]), to_skip
 
     def between(self, first: int, stop: int) -> "ParquetRows":
-        """Return the rows from `first` up to `stop`, to be read on one thread."""
+        """Return the rows [first, stop), to be read on one thread."""
         begin = self.skipped + first
         ends = np.cumsum([sum(groups) for groups in self.group_rows])
         low, high = np.searchsorted(ends, [begin, begin + stop - first], side="right")
@@ -123,7 +141,7 @@ class ParquetRows:
         )
 
     def where(self, row: int) -> str:
-        """Say in words where a row is to be found."""
+        """Return the place of a row in words, with file and row in it."""
         number, in_file = self.before + self.skipped + row, self.skipped + row
         for path, groups in zip(self.files, self.group_rows, strict=True):
             if in_file < sum(groups):
@@ -133,7 +151,7 @@ class ParquetRows:
 
 
 def read_parquet_folder(folder: Path) -> ResidualStream:
-    """Open a folder of Parquet parts as a stream that is read in chunks."""
+    """Open a folder of Parquet files as a stream that is read in chunks."""
     with naming(folder):
         meta = _read_meta(folder / "meta.json")
         listed = meta.pop("channels", None)
@@ -142,14 +160,11 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
             breaks_from(meta.pop(name, None), name)
             for name in ("train_breaks", "test_breaks")
         )
-        known = known_from(meta, "meta.json")
-        train_files = parts_of(folder / "train")
-        columns = columns_of(train_files)
+        metadata = metadata_from(meta, "meta.json")
+        train_files, test_files = files_in(folder / "train"), files_in(folder / "test")
+        columns, test_columns = columns_of(train_files), columns_of(test_files)
         channels = _channels(listed, columns)
-        test_files = parts_of(folder / "test")
-        test_columns = columns_of(test_files)
         check_same_channels(channels, _channels(listed, test_columns))
-        extra = [c for c in test_columns if c not in channels]
         train, train_time = open_attack_free(
             train_files,
             channels,
@@ -157,21 +172,11 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
             time="time" if "time" in columns else None,
             name="train",
         )
+        others = [c for c in test_columns if c not in channels]
         series = {
-            name: read_column(test_files, name) if name in extra else None
+            name: read_column(test_files, name) if name in others else None
             for name in _RESERVED
         }
-        given: dict[str, Any] = known
-        if (folder / "calibration").exists():
-            files = parts_of(folder / "calibration")
-            check_same_channels(channels, _channels(listed, columns_of(files)))
-            given["calibration"] = open_rows(files, channels)
-        if any((folder / part).exists() for part in _TELEMETRY):
-            files = parts_of(folder / _TELEMETRY[0])
-            names = columns_of(files)
-            given["telemetry_channels"] = names
-            given["telemetry_train"] = open_rows(files, names)
-            given["telemetry_test"] = open_rows(parts_of(folder / _TELEMETRY[1]), names)
         return ResidualStream(
             train,
             open_rows(test_files, channels),
@@ -185,14 +190,42 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
             channels=channels,
             segments=segments,
             name=stream_name(folder),
-            **given,
+            **vars(metadata),
+            **_open_optional(folder, channels, listed),
         )
+
+
+def _open_optional(
+    folder: Path, channels: Sequence[str], listed: object
+) -> dict[str, Any]:
+    """Return calibration and telemetry of a folder, as arguments of a stream."""
+    given: dict[str, Any] = {}
+    if (folder / "calibration").exists():
+        files = files_in(folder / "calibration")
+        check_same_channels(channels, _channels(listed, columns_of(files)))
+        given["calibration"] = open_rows(files, channels)
+    if any((folder / split).exists() for split in _TELEMETRY):
+        names = columns_of(files_in(folder / _TELEMETRY[0]))
+        given["telemetry_channels"] = names
+        for split in _TELEMETRY:
+            given[split] = open_rows(files_in(folder / split), names)
+    return given
 
 
 def write_parquet_folder(
     stream: ResidualStream, folder: Path, *, part_rows: int = 1_000_000
 ) -> None:
-    """Write a stream as a folder of Parquet parts, in place of an earlier one."""
+    """Write a stream as a folder of Parquet files, in place of an earlier one.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The stream; none of its channels may have a name of another column.
+    folder : Path
+        The folder; if it exists, it must be one that this function wrote.
+    part_rows : int
+        The most rows of a file.
+    """
     _check_writable(stream, folder)
     test_columns = {
         "label": stream.labels,
@@ -200,50 +233,48 @@ def write_parquet_folder(
         "alarms": stream.alarms,
         "score": stream.score,
     }
-    tables: list[tuple[str, Rows | None, Sequence[str], dict[str, Any]]] = [
+    tables: list[tuple[str, Rows | None, Sequence[str], _Series]] = [
         ("train", stream.train, stream.channels, {"time": stream.train_time}),
         ("test", stream.test, stream.channels, test_columns),
         ("calibration", stream.calibration, stream.channels, {}),
         ("telemetry_train", stream.telemetry_train, stream.telemetry_channels, {}),
         ("telemetry_test", stream.telemetry_test, stream.telemetry_channels, {}),
     ]
-    meta = known_to(stream) | {
+    meta = metadata_json(stream) | {
         "channels": list(stream.channels),
         "train_breaks": stream.train_breaks.tolist(),
         "test_breaks": stream.test_breaks.tolist(),
-        "segments": attacks_to(stream.segments),
+        "segments": attacks_json(stream.segments),
     }
     with staged_folder(folder, whole=True) as partial:
         for name, rows, channels, series in tables:
             if rows is not None:
-                _write_parts(partial / name, rows, channels, series, part_rows)
+                _write_files(partial / name, rows, channels, series, part_rows)
         (partial / "meta.json").write_text(plain_json(meta), encoding="utf-8")
 
 
 def _check_writable(stream: ResidualStream, folder: Path) -> None:
+    """Raise an error if a channel's name is reserved, or the folder holds other files."""
     clash = [name for name in stream.channels if name in _RESERVED]
     if clash:
         raise StreamError(
             f"`channels`: {clash[0]!r} cannot be a column of residuals in a Parquet "
             "folder, where it means something else: rename it, or write .npz."
         )
-    own = {"train", "test", "calibration", *_TELEMETRY, "meta.json"}
+    contents = {"train", "test", "calibration", *_TELEMETRY, "meta.json"}
     if folder.is_dir():
-        other = sorted({path.name for path in folder.iterdir()} - own)
-        if other:
+        others = sorted({path.name for path in folder.iterdir()} - contents)
+        if others:
             raise FileError(
-                f"{folder}: holds {other[0]!r}, which is no part of a stream, so it is "
+                f"{folder}: holds {others[0]!r}, which is no part of a stream, so it is "
                 "not replaced: choose another path."
             )
 
 
-def _write_parts(
-    folder: Path,
-    rows: Rows,
-    channels: Sequence[str],
-    series: dict[str, npt.NDArray[Any] | None],
-    part_rows: int,
+def _write_files(
+    folder: Path, rows: Rows, channels: Sequence[str], series: _Series, part_rows: int
 ) -> None:
+    """Write rows, and series with one value for each, as files of a new folder."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -258,7 +289,7 @@ def _write_parts(
                     columns[name] = values[start : start + len(piece)]
             path = folder / f"part-{start:012d}.parquet"
             try:
-                # Residuals hardly repeat, so a dictionary of them only costs.
+                # Residuals hardly repeat, so a dictionary of them only takes space.
                 pq.write_table(
                     pa.table(columns), path, use_dictionary=["label", "alarms"]
                 )
@@ -270,15 +301,18 @@ def _write_parts(
 
 
 def _breaks_kept(breaks: list[int] | None, rows: Rows) -> list[int] | Ints | None:
-    """Return where runs begin among the rows that are kept; empty ones vanish."""
+    """Return the breaks of all rows as breaks of the rows that are kept."""
     if breaks is None or not isinstance(rows, KeptRows):
         return breaks
     whole = check_breaks(breaks, "train_breaks", len(rows.keep))
     return breaks_kept(whole, rows.keep)
 
 
-def parts_of(folder: Path) -> tuple[Path, ...]:
-    """Return the Parquet files of a folder, ``part-2`` before ``part-10``."""
+def files_in(folder: Path) -> tuple[Path, ...]:
+    """Return the Parquet files of a folder, ``part-2`` before ``part-10``.
+
+    Raises `FileError` if there is no such folder, or no such file in it.
+    """
     if not folder.is_dir():
         raise FileError(
             f"{folder}: is missing; a Parquet stream is a folder with train/*.parquet "
@@ -291,6 +325,7 @@ def parts_of(folder: Path) -> tuple[Path, ...]:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
+    """Return a sort key that compares numbers in names as numbers."""
     return [
         (1, int(piece), "") if piece.isdecimal() else (0, 0, piece)
         for piece in re.split(r"(\d+)", name)
@@ -298,7 +333,10 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def columns_of(files: Sequence[Path]) -> list[str]:
-    """Return the columns of the parts, which must agree; their order may not."""
+    """Return the columns of Parquet files, in the order of the first file.
+
+    Raises `FileError` if a file has two columns of one name, or others than the first.
+    """
     first: list[str] | None = None
     for path in files:
         names = list(_opened(path).schema_arrow.names)
@@ -317,7 +355,10 @@ def columns_of(files: Sequence[Path]) -> list[str]:
 
 
 def open_rows(files: Sequence[Path], columns: Sequence[str]) -> ParquetRows:
-    """Open number columns of Parquet parts, to be read in chunks."""
+    """Return number columns of Parquet files as rows that are read in chunks.
+
+    Raises `FileError` if a column is missing or does not hold numbers.
+    """
     import pyarrow as pa
 
     if not columns:
@@ -351,7 +392,24 @@ def open_attack_free(
     time: str | None,
     name: str,
 ) -> tuple[Rows, npt.NDArray[Any] | None]:
-    """Open train rows, without those to be ignored; refuse attacks among them."""
+    """Return train rows and their time stamps, without the ignored rows.
+
+    Parameters
+    ----------
+    files : sequence of Path
+        The files of train.
+    channels : sequence of str
+        The columns with residuals.
+    label, time : str, optional
+        The columns with labels and time stamps.
+    name : str
+        The name of the table, for messages.
+
+    Raises
+    ------
+    StreamError
+        If a row is labelled as an attack.
+    """
     rows: Rows = open_rows(files, channels)
     stamps = None if time is None else read_column(files, time)
     if label is None:
@@ -363,11 +421,9 @@ def open_attack_free(
 
 
 def read_column(files: Sequence[Path], name: str) -> npt.NDArray[Any]:
-    """Return one whole column of the parts."""
+    """Return one whole column of Parquet files."""
     pieces = [_decoded(batch, name) for batch in _batches(files, [name])]
-    if not pieces:
-        return np.empty(0)
-    return np.concatenate(pieces)
+    return np.concatenate(pieces) if pieces else np.empty(0)
 
 
 def read_whole(path: Path) -> Any:
@@ -387,8 +443,8 @@ def read_whole(path: Path) -> Any:
 
 
 def _rows_of_groups(metadata: Any, path: Path) -> tuple[int, ...]:
-    """Return the rows of each row group, if the file agrees with itself about them."""
-    # Asking for the columns of a group would end the process where they are damaged.
+    """Return the number of rows of each row group; raise if their sum is wrong."""
+    # Reading the columns of a group would end the process if they are damaged.
     counted = tuple(
         int(metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)
     )
@@ -402,7 +458,7 @@ def _rows_of_groups(metadata: Any, path: Path) -> tuple[int, ...]:
 
 
 def _decoded(batch: Any, name: str) -> npt.NDArray[Any]:
-    """Return a column of a batch; text as numpy text, if it is complete."""
+    """Return a column of a batch as array; complete text becomes numpy text."""
     import pyarrow as pa
 
     column = batch.column(name)
@@ -422,11 +478,12 @@ def _decoded(batch: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _opened(path: Path) -> Any:
+    """Return an open Parquet file; raise `FileError` if it is none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        # By default the whole file would be fetched into memory.
+        # By default the whole file would be read into memory.
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FileError(
@@ -441,7 +498,7 @@ def _batches(
     skip_groups: int = 0,
     threads: bool = True,
 ) -> Iterator[Any]:
-    """Yield some rows at a time; `skip_groups` row groups of the first file not."""
+    """Yield batches of rows, without the first `skip_groups` row groups."""
     import pyarrow as pa
 
     for path in files:
@@ -464,7 +521,8 @@ def _batches(
             opened.close()
 
 
-def _read_meta(path: Path) -> dict[str, Any]:
+def _read_meta(path: Path) -> dict[str, object]:
+    """Return the JSON object in ``meta.json``; an empty one if there is no file."""
     if not path.exists():
         return {}
     try:
@@ -477,6 +535,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
 
 
 def _channels(listed: object, columns: Sequence[str]) -> list[str]:
+    """Return the residual columns: those listed in ``meta.json``, else all others."""
     if listed is None:
         return [name for name in columns if name not in _RESERVED]
     if not isinstance(listed, list):
