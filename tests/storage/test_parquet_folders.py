@@ -57,7 +57,7 @@ def test_unpadded_part_names_are_read_in_the_order_of_their_numbers(tmp_path):
             rows = slice(5 * k, 5 * (k + 1) if k < 12 else None)
             part = {name: values[rows] for name, values in columns.items()}
             write_part(tmp_path / "sample" / split / f"part-{k}.parquet", part)
-    names = [path.name for path in parquet.parts_of(tmp_path / "sample" / "train")]
+    names = [path.name for path in parquet.files_in(tmp_path / "sample" / "train")]
     assert names[1:3] == ["part-1.parquet", "part-2.parquet"]
     assert names[-1] == "part-12.parquet"
     assert_same_evaluation(evaluate(read_stream(tmp_path / "sample")), evaluate(stream))
@@ -417,7 +417,7 @@ def test_a_part_that_vanishes_between_passes_is_told(folder):
 def test_many_parts_do_not_stay_open(tmp_path):
     resource = pytest.importorskip("resource")
     parquet.write_parquet_folder(bare_stream(), tmp_path / "s", part_rows=1)
-    assert len(parquet.parts_of(tmp_path / "s" / "train")) == 60
+    assert len(parquet.files_in(tmp_path / "s" / "train")) == 60
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     # The lowest free number tells how many files are open already.
     with open(tmp_path / "s" / "meta.json") as handle:

@@ -185,7 +185,7 @@ def _is_number(value: object) -> bool:
 def _choose(
     state: Mapping[str, object], detector: str | None, path: Path, number: int
 ) -> str:
-    """Return the detector to read: as given, else the only one with a vector or score."""
+    """Return the detector to read: as given, else the only one that has scores."""
     scores = _scores(state)
     vectors = [name for name, value in scores.items() if _is_vector(value)]
     numbers = [name for name, value in scores.items() if _is_number(value)]

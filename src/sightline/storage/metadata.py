@@ -109,7 +109,7 @@ def attacks_json(attacks: Sequence[Attack]) -> list[Mapping[str, object]]:
 
 
 def breaks_from(values: object, name: str) -> list[int] | None:
-    """Return the first rows of continuous runs in a JSON list; None if there is none."""
+    """Return the first rows of continuous runs in a JSON list; None for null."""
     if values is None:
         return None
     if not isinstance(values, list):

@@ -254,7 +254,7 @@ def write_parquet_folder(
 
 
 def _check_writable(stream: ResidualStream, folder: Path) -> None:
-    """Raise an error if a channel's name is reserved, or the folder holds other files."""
+    """Raise an error for a reserved channel name or other files in the folder."""
     clash = [name for name in stream.channels if name in _RESERVED]
     if clash:
         raise StreamError(
@@ -266,8 +266,8 @@ def _check_writable(stream: ResidualStream, folder: Path) -> None:
         others = sorted({path.name for path in folder.iterdir()} - contents)
         if others:
             raise FileError(
-                f"{folder}: holds {others[0]!r}, which is no part of a stream, so it is "
-                "not replaced: choose another path."
+                f"{folder}: holds {others[0]!r}, which is no part of a stream, so it "
+                "is not replaced: choose another path."
             )
 
 
