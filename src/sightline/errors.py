@@ -1,15 +1,15 @@
-"""What can go wrong, as types.
+"""The errors of this package.
 
-Every expected failure is one of these, so that a caller (and the command line's
-door) can tell "your input needs a hand" from "Sightline has a bug"::
+Every expected failure is one of these, so that a caller, and the command line, can
+tell a mistake in the input from a bug in Sightline::
 
-    SightlineError                      anything below
-    |-- StreamError (ValueError)        these numbers do not make a residual stream
-    |-- FileError (OSError)             this file or folder cannot be read or written
-    |-- TrainingError (RuntimeError)    a detector could not learn from this recording
+    SightlineError                      base of all errors
+    |-- StreamError (ValueError)        numbers do not make a valid stream or recording
+    |-- FileError (OSError)             a file or folder cannot be read or written
+    |-- TrainingError (RuntimeError)    a detector could not learn from a recording
     `-- MissingExtraError (ImportError) an optional dependency is not installed
 
-    UndefinedMetricWarning (UserWarning)  a metric has no value here; nan is returned
+    UndefinedMetricWarning (UserWarning)  a metric has no value; nan is returned
 
 Each message is one sentence: what is wrong, where, and what to do.
 """
@@ -23,19 +23,32 @@ class SightlineError(Exception):
 
 
 class StreamError(SightlineError, ValueError):
-    """The given numbers do not make a residual stream, a recording or a metric."""
+    """Numbers do not make a valid residual stream, recording or metric.
+
+    Examples
+    --------
+    >>> from sightline import ResidualStream
+    >>> ResidualStream([[0.1], [0.2]], [[0.1, 5.0]])
+    Traceback (most recent call last):
+    ...
+    sightline.errors.StreamError: `train` and `test` must have the same channels; train
+    has 1, test has 2.
+    """
 
 
 class FileError(SightlineError, OSError):
-    """A file or folder cannot be read as what it should be, or not be written."""
+    """A file or folder cannot be read, is not what it should be, or cannot be written.
+
+    The message begins with the path.
+    """
 
 
 class TrainingError(SightlineError, RuntimeError):
-    """A detector could not learn: its loss is no number any more."""
+    """A detector could not learn from a recording: its loss is not a number."""
 
 
 class MissingExtraError(SightlineError, ImportError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is not installed; the message has the pip command."""
 
 
 class UndefinedMetricWarning(UserWarning):
@@ -44,7 +57,16 @@ class UndefinedMetricWarning(UserWarning):
 
 @contextmanager
 def naming(place: object) -> Iterator[None]:
-    """Put the file's name before the sentence of a `StreamError` raised inside."""
+    """Put a place, usually a path, before the message of a `StreamError` raised inside.
+
+    Examples
+    --------
+    >>> with naming("mine.npz"):
+    ...     raise StreamError("`train` must have at least 2 rows.")
+    Traceback (most recent call last):
+    ...
+    sightline.errors.StreamError: mine.npz: `train` must have at least 2 rows.
+    """
     try:
         yield
     except StreamError as error:

@@ -1,4 +1,4 @@
-"""Files: `OSError` becomes `FileError`, and what is written is whole or absent."""
+"""Files: `OSError` becomes `FileError`, and what is written is complete or absent."""
 
 import os
 import shutil
@@ -10,18 +10,28 @@ from sightline.errors import FileError
 
 
 def reading(path: Path) -> AbstractContextManager[None]:
-    """Turn what the operating system says while reading into one of our sentences."""
-    return _telling(path, "read", "check the path and its permissions")
+    """Turn an `OSError` raised inside into a `FileError` about reading `path`.
+
+    Examples
+    --------
+    >>> with reading(Path("missing.csv")):
+    ...     open("missing.csv")
+    Traceback (most recent call last):
+    ...
+    sightline.errors.FileError: missing.csv: cannot be read (No such file or directory):
+    check the path and its permissions.
+    """
+    return _as_file_error(path, "read", "check the path and its permissions")
 
 
 def writing(path: Path) -> AbstractContextManager[None]:
-    """Turn what the operating system says while writing into one of our sentences."""
+    """Turn an `OSError` raised inside into a `FileError` about writing `path`."""
     advice = "check the path, its permissions and the space left"
-    return _telling(path, "written", advice)
+    return _as_file_error(path, "written", advice)
 
 
 @contextmanager
-def _telling(path: Path, done: str, advice: str) -> Iterator[None]:
+def _as_file_error(path: Path, done: str, advice: str) -> Iterator[None]:
     try:
         yield
     except FileError:
@@ -33,20 +43,45 @@ def _telling(path: Path, done: str, advice: str) -> Iterator[None]:
 
 
 def brief(error: BaseException) -> str:
-    """Return the first line of what a library says, if need be cut."""
+    """Return the first line of a library's message, at most 200 characters of it."""
     return (str(error).splitlines() or [""])[0][:200]
 
 
 @contextmanager
 def staged_file(target: Path) -> Iterator[Path]:
-    """Give a path to write to; put it in place of `target` once all went well."""
+    """Write a file completely or not at all.
+
+    Parameters
+    ----------
+    target : Path
+        The file to write; its folder is created. A link is followed.
+
+    Yields
+    ------
+    Path
+        A path to write to. It replaces `target` when the block ends without an error.
+
+    Raises
+    ------
+    FileError
+        If `target` is no ordinary file, or cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with staged_file(Path(folder, "a.txt")) as partial:
+    ...         _ = partial.write_text("complete")
+    ...     Path(folder, "a.txt").read_text()
+    'complete'
+    """
     if not target.name or target.is_dir():
         raise FileError(f"{target}: is a folder: name a file in it to write to.")
-    # What a link leads to is replaced, not the link.
+    # The file is replaced, not a link to it.
     target = target.resolve()
     if target.exists() and not target.is_file():
         raise FileError(f"{target}: is no ordinary file: name another to write to.")
-    partial = _beside(target, "partial")
+    partial = _hidden(target, "partial")
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -59,18 +94,30 @@ def staged_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def staged_folder(target: Path, *, whole: bool = False) -> Iterator[Path]:
-    """Give a folder to fill; put what it holds into `target` once all went well.
+    """Write a folder completely or not at all.
 
-    A new target appears whole, by one rename. Into an existing one files and new
-    folders move one by one, or, if one cannot, none does; what else the target holds
-    is left alone, unless it is to be replaced as a `whole`.
+    A new target appears by one rename. Into an existing one, files and new folders
+    move one by one; if one of them cannot move, all are moved back.
+
+    Parameters
+    ----------
+    target : Path
+        The folder to write; folders above it are created.
+    whole : bool
+        Whether to replace an existing folder. Otherwise its other files stay.
+
+    Yields
+    ------
+    Path
+        An empty folder to fill. Its contents move to `target` when the block ends
+        without an error.
     """
     with writing(target):
         is_filled = target.is_dir() and not whole
-        # Within a folder that exists, which may lie on a disk of its own.
-        partial = target / ".partial" if is_filled else _beside(target, "partial")
+        # Inside an existing folder, because that may be on another disk.
+        partial = target / ".partial" if is_filled else _hidden(target, "partial")
         partial.parent.mkdir(parents=True, exist_ok=True)
-        # What a killed run left behind.
+        # A killed run may have left one.
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         try:
@@ -89,12 +136,13 @@ def staged_folder(target: Path, *, whole: bool = False) -> Iterator[Path]:
 
 
 def is_staged(path: Path) -> bool:
-    """Tell whether a path is one that a killed run may have left behind."""
+    """Return whether a path is a temporary one that a killed run may have left."""
     return path.name.startswith(".") and path.suffix in (".partial", ".before")
 
 
 def _swap(partial: Path, target: Path) -> None:
-    before = _beside(target, "before")
+    """Put a folder in place of an existing one; if that fails, restore it."""
+    before = _hidden(target, "before")
     shutil.rmtree(before, ignore_errors=True)
     os.rename(target, before)
     try:
@@ -106,7 +154,7 @@ def _swap(partial: Path, target: Path) -> None:
 
 
 def _moves(source: Path, target: Path) -> list[tuple[Path, Path]]:
-    """Return what is to be moved where: what readers look for after all else."""
+    """Return pairs of (file, destination); files that readers wait for come last."""
     moves = []
     last = ("evaluation.json", "summary.csv")
     for path in sorted(source.iterdir(), key=lambda path: (path.name in last, path)):
@@ -119,32 +167,28 @@ def _moves(source: Path, target: Path) -> list[tuple[Path, Path]]:
 
 
 def _move_all(moves: Sequence[tuple[Path, Path]]) -> None:
-    """Move all, or leave everything as it was."""
+    """Move all files, or none if one cannot be moved."""
     placed: list[tuple[Path, Path | None]] = []
-    done = False
+    is_done = False
     try:
         for path, place in moves:
-            before = _kept(place, path.with_name(f"{path.name}.before"))
+            before = _saved(place, path.with_name(f"{path.name}.before"))
             os.replace(path, place)
             placed.append((place, before))
-        done = True
+        is_done = True
     finally:
-        if not done:
+        if not is_done:
             for place, before in placed:
-                _undo(place, before)
+                if before is not None:
+                    os.replace(before, place)
+                elif place.is_dir():
+                    shutil.rmtree(place)
+                else:
+                    place.unlink()
 
 
-def _undo(place: Path, before: Path | None) -> None:
-    if before is not None:
-        os.replace(before, place)
-    elif place.is_dir():
-        shutil.rmtree(place)
-    else:
-        place.unlink()
-
-
-def _kept(place: Path, before: Path) -> Path | None:
-    """Keep the file of a place under a second name, if there is one."""
+def _saved(place: Path, before: Path) -> Path | None:
+    """Save an existing file under a second name; return it, or None if none exists."""
     if not place.exists():
         return None
     try:
@@ -154,10 +198,12 @@ def _kept(place: Path, before: Path) -> Path | None:
     return before
 
 
-def _beside(target: Path, what: str) -> Path:
+def _hidden(target: Path, what: str) -> Path:
+    """Return a hidden path in the folder of `target`."""
     return target.with_name(f".{target.name}.{what}")
 
 
 def _flush(path: Path) -> None:
+    """Wait until a file is on the disk."""
     with open(path, "rb") as handle:
         os.fsync(handle.fileno())

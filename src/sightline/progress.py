@@ -1,4 +1,8 @@
-"""Progress of long work: one value, one callback type, and a bar that shows it."""
+"""Progress of long work: one value, one callback type, and a bar that shows it.
+
+Every function that takes long has a parameter ``progress``, a callable that gets a
+`Step`.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +12,7 @@ from typing import Any
 
 
 class StepKind(StrEnum):
-    """What a long run is doing; the value is the word that people read."""
+    """The kinds of long work; the value is the word that people read."""
 
     WAITING = "Waiting"
     READING = "Reading"
@@ -26,16 +30,17 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """How far one kind of work has come.
+    """How far one kind of long work has come.
 
     Parameters
     ----------
     kind : StepKind
-        What is being done. Programs decide by this alone, never by `text`.
+        The kind of work. Programs decide by this alone, never by `text`.
     done, total : int
-        Units of work finished, and how many there are; `total` 0 means unknown.
+        Finished and total units of work, such as rows or epochs; a `total` of 0 means
+        that it is unknown.
     detail : str
-        What exactly is worked on, for people: a file, a detector and its epoch.
+        The object of the work, for people: a file, a detector and its epoch.
 
     Examples
     --------
@@ -55,7 +60,7 @@ class Step:
 
 
 def step_from(values: Mapping[str, Any]) -> Step:
-    """Return the step whose fields were sent as plain values."""
+    """Return the step with these fields, as another process sends them."""
     return Step(**{**values, "kind": StepKind(values["kind"])})
 
 
@@ -68,10 +73,10 @@ def silent(step: Step) -> None:
 
 @contextmanager
 def progress_bar(called: str) -> Iterator[Progress]:
-    """Show a bar with what is being done, how far it is, and the time left.
+    """Show a bar with the kind of work, its progress, and the time left.
 
     Pass the yielded callback as ``progress`` to `fit`, `residuals`, `export_stream`
-    or `evaluate`. Nothing is shown if standard error is not a terminal.
+    or `evaluate`. Nothing is shown if standard error is no terminal.
 
     Parameters
     ----------
@@ -81,7 +86,7 @@ def progress_bar(called: str) -> Iterator[Progress]:
     Yields
     ------
     callable
-        Takes a `Step`.
+        Takes a `Step` and shows it.
 
     Examples
     --------
