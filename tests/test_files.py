@@ -12,8 +12,8 @@ from strategies import make_stream
 
 from sightline import (
     FileError,
-    atomic,
     evaluate,
+    files,
     read_evaluation,
     read_stream,
     write_results,
@@ -200,7 +200,7 @@ def test_a_failing_rename_leaves_no_new_results(tmp_path, monkeypatch):
 
 def test_a_failing_write_leaves_no_new_results(tmp_path, monkeypatch):
     new = evaluate(SMALL, intervals=False)
-    monkeypatch.setattr(atomic.os, "fsync", failing("fsync", after=1))
+    monkeypatch.setattr(files.os, "fsync", failing("fsync", after=1))
     with pytest.raises(FileError, match="cannot be written"):
         write_results([new], tmp_path / "out")
     assert contents(tmp_path) == {}
