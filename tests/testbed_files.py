@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from sightline.errors import FileError, SightlineError
+from sightline.testbeds.base import ParsedPart, Part, Reader
 from sightline.testbeds.csv_reader import ParsedFile
 from sightline.testbeds.discovery import SourceFile
-from sightline.testbeds.open_release import ParsedPart, Part, Reader
 
 FIXTURES = Path(__file__).parent / "testbeds" / "fixtures"
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -18,7 +18,7 @@ from testbed_files import (
 )
 
 import sightline
-from sightline.testbeds import cache, hai, swat, wadi
+from sightline.testbeds import hai, open_release, swat, wadi
 
 FOLDER = ".sightline-cache"
 
@@ -160,7 +160,7 @@ def test_copies_of_an_older_reader_are_not_trusted(tmp_path, parses, monkeypatch
     write_swat(tmp_path)
     opened("swat", tmp_path)
     parses.clear()
-    monkeypatch.setattr(cache, "READER_VERSION", 999)
+    monkeypatch.setattr(open_release, "READER_VERSION", 999)
     opened("swat", tmp_path)
     assert len(parses) == 2
     assert all(".999." in name for name in copies(tmp_path))
@@ -241,7 +241,7 @@ def test_a_full_disk_is_no_error_and_leaves_nothing(tmp_path, monkeypatch):
 
     write_swat(tmp_path)
     without = opened("swat", tmp_path, cache=False)
-    monkeypatch.setattr(cache, "_write_copy", full)
+    monkeypatch.setattr(open_release, "_write_copy", full)
     assert_same(opened("swat", tmp_path), without)
     assert copies(tmp_path) == []
 
@@ -274,7 +274,7 @@ def test_label_sources_share_a_copy(tmp_path, parses):
 
 
 def test_many_rows_survive_the_copy(tmp_path, parses, monkeypatch):
-    monkeypatch.setattr(cache, "_GROUP_ROWS", 7)
+    monkeypatch.setattr(open_release, "_GROUP_ROWS", 7)
     write_hai(tmp_path, "21.03", n_rows=50, attacked={"test2": [(3, 40)]})
     first = opened("hai", tmp_path)
     parses.clear()

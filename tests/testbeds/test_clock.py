@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline import FileError
-from sightline.testbeds.own_plant.clock import check_zone, seconds_from
+from sightline.testbeds.own_plant.tables import check_zone, seconds_from
 
 BERLIN = "Europe/Berlin"
 EIGHT = datetime(2026, 11, 15, 8, tzinfo=UTC).timestamp()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.data.filling import forward_fill
-from sightline.testbeds.missing import HOLD_S, hold
+from sightline.testbeds.base import HOLD_S, hold
 
 NAN = np.nan
 CHANNELS = ("LIT101", "P101")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sightline import FileError, StreamError
 from sightline.testbeds.own_plant.exports import PlantSettings
 from sightline.testbeds.own_plant.folder import read_folder
-from sightline.testbeds.own_plant.readings import in_order_of, read_readings
+from sightline.testbeds.own_plant.tables import in_order_of, read_readings
 
 NAN = np.nan
 

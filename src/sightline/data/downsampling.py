@@ -1,4 +1,8 @@
-"""Trimming, gap filling and down-sampling, each a named option; papers' conventions."""
+"""Trim, fill gaps and down-sample recordings; the conventions of published papers.
+
+Everything is a named option of `Preparation`; `preset` returns what the published code
+of a paper does on a testbed.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,38 +15,50 @@ from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Ints, Labels
 from sightline.data.recording import Recording, Role, seconds
 from sightline.data.segments import Attack, breaks_kept
 from sightline.errors import StreamError
+from sightline.text import names
 
 Sampling = Literal["median", "stride", "first", "last", "by-role"]
 LabelRule = Literal["any", "majority", "first"]
-# Blocks put together at a time while medians are taken.
+# Blocks whose medians are computed at a time, to bound memory.
 _BLOCKS_AT_ONCE = 16_384
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """What is done to recordings after they are read; by default nothing.
+    """What is done to recordings after they are read; nothing by default.
 
     Parameters
     ----------
     trim_s : float
-        Seconds left out at the beginning of train, while the plant settles.
+        Seconds to leave out at the beginning of train, while the plant settles.
     train_rows : int, optional
-        Keep only so many rows of train (after trimming).
+        How many rows of train to keep (after trimming); all by default.
     test_until : str, optional
         Last time stamp of test to keep.
     fill_gap_s : float
-        Fill gaps up to so many seconds with the row before them.
+        The longest gap, in seconds, that is filled with the row before it.
     every : int
-        Make one row of so many.
+        How many rows become one.
     sampling : {"median", "stride", "first", "last", "by-role"}
-        How: the median of each block, every k-th row (also of a last block that is
-        not full), the first or last row of each full block; "by-role" takes medians of
-        sensors and the last value of everything else.
+        How a block of `every` rows becomes one: its median; its first row, also of a
+        last block that is not full ("stride"); its first or last row; "by-role" takes
+        the median of sensors and the last value of all other channels.
     label_rule : {"any", "majority", "first"}
         A block is an attack if any of its rows is, if more than half are, or if its
         first row is.
     across_breaks : bool
-        Count blocks through gaps, as some papers do; else blocks begin anew after one.
+        Count blocks through gaps, as some papers do; else the first block of a run
+        begins with the run.
+
+    Raises
+    ------
+    StreamError
+        If a value is not among the choices, or a number is out of range.
+
+    Examples
+    --------
+    >>> Preparation(every=10, trim_s=3600).notices()[0]
+    'The first 3600 s of train were left out.'
     """
 
     trim_s: float = 0.0
@@ -55,7 +71,7 @@ class Preparation:
     across_breaks: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is not an option."""
+        """Refuse unknown choices and numbers out of range."""
         if not isinstance(self.every, int) or self.every < 1:
             raise StreamError(
                 f"`every` must be a whole number of rows, 1 or more; got {self.every}."
@@ -74,13 +90,13 @@ class Preparation:
                     f"`{name}` must be 0 or more seconds; got {getattr(self, name)}."
                 )
 
-    def of(self, **options: object) -> "Preparation":
-        """Return this with those options replaced that are not None."""
+    def with_options(self, **options: object) -> "Preparation":
+        """Return a copy with the options replaced that are not None."""
         given = {name: value for name, value in options.items() if value is not None}
         return replace(self, **given)  # type: ignore[arg-type]
 
-    def told(self) -> list[str]:
-        """Return a sentence for each thing that is done."""
+    def notices(self) -> list[str]:
+        """Return a sentence for each change that is made."""
         texts = []
         if self.fill_gap_s:
             texts.append(
@@ -93,42 +109,61 @@ class Preparation:
         if self.test_until is not None:
             texts.append(f"Test was cut after {self.test_until}.")
         if self.every > 1:
-            through = "through gaps" if self.across_breaks else "anew after each gap"
+            start = "through gaps" if self.across_breaks else "from the start of a run"
             texts.append(
-                f"One row was made of {self.every} ({self.sampling}; label: "
-                f"{self.label_rule}), counted {through}"
-                + ("." if self.sampling == "stride" else "; what was left over is out.")
+                f"Each row is made of {self.every} rows ({self.sampling}; label: "
+                f"{self.label_rule}), counted {start}"
+                + (
+                    "."
+                    if self.sampling == "stride"
+                    else "; blocks that are not full were left out."
+                )
             )
         return texts
 
     def train(self, recording: Recording) -> Recording:
-        """Return a train recording as prepared."""
+        """Return a prepared train recording.
+
+        Gaps are filled first, then rows are trimmed, then blocks are formed.
+
+        Raises
+        ------
+        StreamError
+            If trimming leaves no row.
+        """
         filled = fill_gaps(recording, self.fill_gap_s)
         if self.trim_s and filled.time is not None:
-            kept = filled.time >= filled.time[0] + self.trim_s
+            is_later = filled.time >= filled.time[0] + self.trim_s
             # A time stamp far out of order must not cut from the middle.
-            if not kept.any():
+            if not is_later.any():
                 raise StreamError(
                     f"`trim_s` of {self.trim_s:g} s leaves no row of train: lower it."
                 )
-            filled = rows_of(filled, int(np.argmax(kept)), filled.n_steps)
+            filled = rows_of(filled, int(np.argmax(is_later)), filled.n_steps)
         if self.train_rows is not None:
             filled = rows_of(filled, 0, min(self.train_rows, filled.n_steps))
         return self._sampled(filled)
 
     def test(self, recording: Recording) -> Recording:
-        """Return a test recording as prepared."""
+        """Return a prepared test recording: gaps filled, cut off, blocks formed.
+
+        Raises
+        ------
+        StreamError
+            If nothing is left before `test_until`.
+        """
         filled = fill_gaps(recording, self.fill_gap_s)
         if self.test_until is not None and filled.time is not None:
-            kept = filled.time <= seconds(self.test_until)
-            if not kept.any():
+            is_within = filled.time <= seconds(self.test_until)
+            if not is_within.any():
                 raise StreamError(
                     f"`test_until` {self.test_until} leaves no row of test."
                 )
-            filled = rows_of(filled, 0, int(kept.sum()))
+            filled = rows_of(filled, 0, int(is_within.sum()))
         return self._sampled(filled)
 
     def _sampled(self, recording: Recording) -> Recording:
+        """Return one row for each block."""
         return downsampled(
             recording,
             every=self.every,
@@ -172,27 +207,45 @@ PRESETS: dict[str, dict[str, Preparation]] = {
 
 
 def preset(name: str, testbed: str) -> Preparation:
-    """Return a paper's convention for a testbed."""
+    """Return a paper's convention for a testbed.
+
+    Parameters
+    ----------
+    name : {"raw", "gdn", "nsibf", "tranad", "geco"}
+        The paper; "raw" does nothing.
+    testbed : str
+        Name of the testbed.
+
+    Raises
+    ------
+    StreamError
+        If the preset is unknown, or its paper says nothing about the testbed.
+
+    Examples
+    --------
+    >>> preset("gdn", "swat").every
+    10
+    """
     if name not in PRESETS:
         raise StreamError(
             f"`preset` must be one of {', '.join(PRESETS)}; got {name!r}."
         )
-    known = PRESETS[name]
-    if testbed not in known and "" not in known:
+    by_testbed = PRESETS[name]
+    if testbed not in by_testbed and "" not in by_testbed:
         raise StreamError(
             f"`preset` {name!r} says nothing about {testbed}: its authors published a "
-            f"convention for {' and '.join(known)} only. Take 'raw' and give every, "
+            f"convention for {names(list(by_testbed))} only. Use 'raw' and give every, "
             "sampling, label_rule and trim_s as you need them."
         )
-    return known.get(testbed, known.get("", RAW))
+    return by_testbed.get(testbed, by_testbed.get("", RAW))
 
 
 def rows_of(recording: Recording, start: int, stop: int) -> Recording:
-    """Return rows [start, stop) of a recording, with the attacks that lie there."""
+    """Return rows [start, stop) of a recording, with the attacks inside them."""
     if start == 0 and stop == recording.n_steps:
         return recording
     rows = slice(start, stop)
-    labels, breaks = _known(recording)
+    labels, breaks = _filled_in(recording)
     inside = breaks[(breaks > start) & (breaks < stop)]
     return replace(
         recording,
@@ -209,15 +262,24 @@ def rows_of(recording: Recording, start: int, stop: int) -> Recording:
 
 
 def without_shared_time(train: Recording, test: Recording) -> Recording:
-    """Return train without the rows whose time stamps occur in test."""
+    """Return train without the rows whose time stamps occur in test.
+
+    Train is returned as it is if one of the recordings has no time.
+    """
     if train.time is None or test.time is None:
         return train
-    return _kept(train, ~np.isin(train.time, test.time))
+    return _selected(train, ~np.isin(train.time, test.time))
 
 
 def without_attacks(train: Recording) -> tuple[Recording, list[str]]:
-    """Return train without the rows labelled as attacks, and a sentence if any were."""
-    labels, _ = _known(train)
+    """Return train without the rows labelled as attacks or ignored, and notices.
+
+    Raises
+    ------
+    StreamError
+        If no normal row is left.
+    """
+    labels, _ = _filled_in(train)
     is_normal = labels == NORMAL
     left_out = int((~is_normal).sum())
     if not left_out:
@@ -227,15 +289,15 @@ def without_attacks(train: Recording) -> tuple[Recording, list[str]]:
             "All rows of train are labelled as attacks or ignored: nothing normal is "
             "left to learn from."
         )
-    return _kept(train, is_normal), [
+    return _selected(train, is_normal), [
         f"{left_out:,} rows of train are labelled as attacks or ignored and were left "
         "out of it."
     ]
 
 
-def _kept(recording: Recording, is_kept: Bools) -> Recording:
-    """Return some rows of a recording without attacks; where some lack, it breaks."""
-    labels, breaks = _known(recording)
+def _selected(recording: Recording, is_kept: Bools) -> Recording:
+    """Return some rows, without attacks; a break stands where rows were left out."""
+    labels, breaks = _filled_in(recording)
     after = np.flatnonzero(~is_kept[:-1] & is_kept[1:]) + 1
     return replace(
         recording,
@@ -248,7 +310,15 @@ def _kept(recording: Recording, is_kept: Bools) -> Recording:
 
 
 def fill_gaps(recording: Recording, longest_s: float) -> Recording:
-    """Return a recording with short gaps filled by the row before them."""
+    """Return a recording with short gaps filled by the row before them.
+
+    Parameters
+    ----------
+    recording : Recording
+        Returned as it is if its time or step is unknown.
+    longest_s : float
+        The longest gap to fill, in seconds; 0 fills none.
+    """
     if not longest_s or recording.time is None or recording.step_s is None:
         return recording
     jumps = np.diff(recording.time)
@@ -260,14 +330,14 @@ def fill_gaps(recording: Recording, longest_s: float) -> Recording:
     place = np.concatenate([[0], np.cumsum(repeat)])
     taken = np.repeat(np.arange(recording.n_steps), repeat)
     since = np.arange(len(taken)) - place[taken]
-    labels, breaks = _known(recording)
-    open_still = breaks[(breaks == 0) | (lost[np.maximum(breaks, 1) - 1] == 0)]
+    labels, breaks = _filled_in(recording)
+    remaining = breaks[(breaks == 0) | (lost[np.maximum(breaks, 1) - 1] == 0)]
     return replace(
         recording,
         values=recording.values[taken],
         labels=labels[taken],
         time=recording.time[taken] + since * recording.step_s,
-        breaks=place[open_still],
+        breaks=place[remaining],
         attacks=_moved(
             recording.attacks,
             lambda row: int(place[row]),
@@ -284,10 +354,30 @@ def downsampled(
     label_rule: LabelRule = "any",
     across_breaks: bool = False,
 ) -> Recording:
-    """Return one row for each block of `every` rows; see `Preparation`."""
+    """Return one row for each block of `every` rows; see `Preparation`.
+
+    The step grows by the same factor; attacks keep the blocks they touch.
+
+    Raises
+    ------
+    StreamError
+        If no continuous run has `every` rows.
+
+    Examples
+    --------
+    >>> from sightline import Recording, Tag
+    >>> recording = Recording(
+    ...     values=np.array([[1.0], [5.0], [2.0], [8.0]]),
+    ...     tags=(Tag(name="LIT101"),),
+    ...     step_s=1.0,
+    ... )
+    >>> half = downsampled(recording, every=2)
+    >>> half.values.ravel(), half.step_s
+    (array([3., 5.]), 2.0)
+    """
     if every == 1:
         return recording
-    labels, breaks = _known(recording)
+    labels, breaks = _filled_in(recording)
     starts, ends = sampled_blocks(
         recording, every=every, sampling=sampling, across_breaks=across_breaks
     )
@@ -312,11 +402,11 @@ def downsampled(
 def sampled_blocks(
     recording: Recording, *, every: int, sampling: Sampling, across_breaks: bool
 ) -> tuple[Ints, Ints]:
-    """Return the first row of each block that becomes one row, and one past its last.
+    """Return the first row of each block, and the row after its last.
 
-    Blocks that are not full are left out, unless every k-th row is taken.
+    Blocks that are not full are left out, unless `sampling` is "stride".
     """
-    _, breaks = _known(recording)
+    _, breaks = _filled_in(recording)
     runs = np.zeros(1, np.int64) if across_breaks else breaks
     starts, ends = _blocks(runs, recording.n_steps, every)
     if sampling != "stride":
@@ -330,7 +420,7 @@ def sampled_blocks(
 
 
 def _blocks(runs: Ints, n_rows: int, every: int) -> tuple[Ints, Ints]:
-    """Return the first row of each block, and one past its last."""
+    """Return the bounds of all blocks, full or not; `runs` are first rows of runs."""
     stops = np.append(runs[1:], n_rows)
     starts = [
         np.arange(start, stop, every) for start, stop in zip(runs, stops, strict=True)
@@ -343,6 +433,7 @@ def _blocks(runs: Ints, n_rows: int, every: int) -> tuple[Ints, Ints]:
 def _sampled(
     recording: Recording, starts: Ints, every: int, sampling: Sampling
 ) -> npt.NDArray[np.floating]:
+    """Return the values of each block as one row."""
     values = recording.values
     if sampling in ("stride", "first"):
         return values[starts]
@@ -360,6 +451,7 @@ def _sampled(
 
 
 def _labels(labels: Labels, starts: Ints, ends: Ints, rule: LabelRule) -> Labels:
+    """Return one label for each block; an attack outweighs rows to be ignored."""
     if rule == "first":
         return labels[starts]
     attacked, ignored = (
@@ -381,7 +473,7 @@ def _moved(
     start_of: Callable[[int], int],
     stop_of: Callable[[int], int],
 ) -> tuple[Attack, ...]:
-    """Return attacks by new row numbers; one of which no row is left is left out."""
+    """Return attacks by new row numbers; an attack without a row is left out."""
     moved = [(a, start_of(a.start), stop_of(a.stop)) for a in attacks]
     return tuple(
         replace(attack, start=start, stop=stop)
@@ -390,8 +482,8 @@ def _moved(
     )
 
 
-def _known(recording: Recording) -> tuple[Labels, Ints]:
-    """Return labels and breaks, which a recording always has once it is made."""
+def _filled_in(recording: Recording) -> tuple[Labels, Ints]:
+    """Return labels and breaks, which every recording has after its construction."""
     labels, breaks = recording.labels, recording.breaks
     assert labels is not None  # noqa: S101
     assert breaks is not None  # noqa: S101

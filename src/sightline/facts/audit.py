@@ -1,28 +1,58 @@
-"""Are the files what they should be? Every answer is a finding, good or bad."""
+"""Audit the files of a testbed: counts, gaps, labels, shared rows, missing numbers.
+
+Every check returns findings, also where nothing is wrong.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
 from sightline.data.recording import Recording, stamp, step_from
-from sightline.data.segments import breaks_from_time, segments_of
-from sightline.facts.leaks import shared_stretches
-from sightline.progress import Progress
-from sightline.testbeds import reader_of
-from sightline.testbeds.base import listed
-from sightline.testbeds.open_release import Opened, ParsedPart, Reader, open_parts
+from sightline.data.segments import breaks_from_time, run_bounds, segments_of
+from sightline.progress import Progress, silent
+from sightline.testbeds.base import MOST_NAMES, ParsedPart, Reader
+from sightline.testbeds.catalogue import reader_of
+from sightline.testbeds.open_release import Opened, open_parts
 from sightline.testbeds.own_plant.folder import read_folder
+from sightline.text import names
 
-Level = Literal["right", "note", "wrong"]
+# Shorter equal stretches of train and test occur by chance, while a plant stands still.
+LEAST_ROWS = 60
+# A stretch with fewer different rows is a plant at rest, not a copy.
+LEAST_DIFFERENT = 10
+_MOST_TAGS = 8
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+Hashes = npt.NDArray[np.uint64]
+
+
+class Level(StrEnum):
+    """How serious a finding is.
+
+    ``RIGHT`` is a check that passed, ``NOTE`` something to know before using the data,
+    ``WRONG`` a reason not to trust them.
+    """
+
+    RIGHT = "right"
+    NOTE = "note"
+    WRONG = "wrong"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was looked at: it is right, worth knowing, or wrong."""
+    """The outcome of one check.
+
+    Parameters
+    ----------
+    level : Level
+        Whether it is right, worth knowing, or wrong.
+    text : str
+        One sentence: what was checked, with counts and places.
+    """
 
     level: Level
     text: str
@@ -30,7 +60,19 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class FileRow:
-    """One file of the audit: its rows against the expected number, and its time."""
+    """One file of the audit.
+
+    Parameters
+    ----------
+    place, part : str
+        Its path below the root, and the part of the release it is.
+    rows, expected : int
+        How many rows it has and should have; `expected` is None if unknown.
+    first, last : str
+        Its first and last time stamp; empty without rows.
+    gaps : int
+        Interruptions of its time stamps.
+    """
 
     place: str
     part: str
@@ -43,7 +85,17 @@ class FileRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """What `sightline inspect` shows."""
+    """What `sightline inspect` shows.
+
+    Parameters
+    ----------
+    title : str
+        The testbed and its release.
+    files : tuple of FileRow
+        Each file that was read.
+    findings : tuple of Finding
+        The outcome of every check, in the order of the checks.
+    """
 
     title: str
     files: tuple[FileRow, ...]
@@ -51,8 +103,8 @@ class Audit:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing is wrong."""
-        return all(finding.level != "wrong" for finding in self.findings)
+        """Whether no finding has the level ``WRONG``."""
+        return not _any_wrong(self.findings)
 
 
 def inspect_testbed(
@@ -63,24 +115,48 @@ def inspect_testbed(
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Audit:
-    """Look at the files of a testbed, or of one's own plant, before they are trusted.
+    """Audit the files of a testbed, or of your own plant, before you use them.
+
+    Checks counts against the release, gaps, labels against the attack list, rows that
+    train and test share, tags that never vary, and cells that are not numbers. Nothing
+    is repaired.
 
     Parameters
     ----------
-    name, root, release, cache, progress
+    name : str or path
+        A published testbed, or a folder with your own plant.
+    root, release, cache, progress
         As for `open_testbed`.
 
     Returns
     -------
     Audit
-        Files, findings, and whether all is right.
+        `files`, `findings`, and `is_right`: whether nothing is wrong.
+
+    Raises
+    ------
+    FileError
+        If files are missing or cannot be read at all.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     for table in ("train", "test"):
+    ...         rows = [f"2026-11-1{len(table)} 08:00:0{k},{k % 3}" for k in range(9)]
+    ...         text = "\\n".join(["time,LIT101", *rows])
+    ...         _ = Path(folder, f"{table}.csv").write_text(text)
+    ...     audit = inspect_testbed(folder)
+    >>> audit.is_right, audit.files[0].rows
+    (True, 9)
     """
-    found = reader_of(name, root, release)
-    if found is None:
+    source = reader_of(name, root, release)
+    if source is None:
         return audit_folder(name)
-    reader, folder, edition = found
+    reader, folder, edition = source
     return audit_testbed(
-        reader, folder, release=edition, use_cache=cache, progress=progress
+        reader, folder, release=edition, use_cache=cache, progress=progress or silent
     )
 
 
@@ -90,9 +166,9 @@ def audit_testbed(
     *,
     release: str | None = None,
     use_cache: bool = True,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Audit:
-    """Look at a testbed's files before anyone trusts a number made from them."""
+    """Return the audit of a published testbed, labelled by its default source."""
     opened = open_parts(
         reader, root, release=release, use_cache=use_cache, progress=progress
     )
@@ -115,7 +191,7 @@ def audit_testbed(
 
 
 def audit_folder(root: str | Path) -> Audit:
-    """Look at one's own plant before anyone trusts a number made from it."""
+    """Return the audit of your own plant, read from a folder."""
     testbed = read_folder(root)
     train, test = testbed.train, testbed.test
     return Audit(
@@ -134,18 +210,26 @@ def audit_folder(root: str | Path) -> Audit:
 
 
 def _right(text: str) -> Finding:
-    return Finding(level="right", text=text)
+    """Return a passed check."""
+    return Finding(level=Level.RIGHT, text=text)
 
 
 def _note(text: str) -> Finding:
-    return Finding(level="note", text=text)
+    """Return something worth knowing."""
+    return Finding(level=Level.NOTE, text=text)
 
 
 def _wrong(text: str) -> Finding:
-    return Finding(level="wrong", text=text)
+    """Return a failed check."""
+    return Finding(level=Level.WRONG, text=text)
+
+
+def _any_wrong(findings: Sequence[Finding]) -> bool:
+    return any(finding.level is Level.WRONG for finding in findings)
 
 
 def _file_row(read: ParsedPart) -> FileRow:
+    """Return the row of one file of a published testbed."""
     time = read.parsed.time
     return FileRow(
         place=read.part.file.place,
@@ -159,6 +243,7 @@ def _file_row(read: ParsedPart) -> FileRow:
 
 
 def _recording_row(name: str, recording: Recording) -> FileRow:
+    """Return the row of one table of your own plant."""
     return FileRow(
         place=name,
         part=name,
@@ -171,25 +256,27 @@ def _recording_row(name: str, recording: Recording) -> FileRow:
 
 
 def _of_files(opened: Opened, departures: Sequence[str]) -> list[Finding]:
+    """Compare the counts of files with those of the release."""
     if opened.departures or departures:
         return [_wrong(text) for text in (*opened.departures, *departures)]
     counted = sum(read.part.expected.rows is not None for read in opened.parts)
     return [
         _right(
-            f"{counted} of {len(opened.parts)} files have a known number of rows, and "
-            "have it; labels are as many as they should be."
+            f"The rows of {counted} of {len(opened.parts)} files and all labels were "
+            "counted: the numbers are those of the release."
         )
     ]
 
 
 def _gaps(read: ParsedPart) -> list[str]:
-    """Return the gaps of a file; labels in a file of their own count by row."""
+    """Return the gaps of a file in words; a file with labels alone has none."""
     if not read.parsed.channels:
         return []
     return _gaps_in(read.parsed.time, breaks_from_time(read.parsed.time))
 
 
 def _gaps_in(time: Floats, breaks: Ints) -> list[str]:
+    """Return the length and the start of each gap."""
     step_s = step_from(None, time) or 0.0
     return [
         f"{time[row] - time[row - 1] - step_s:,.0f} s after {stamp(time[row - 1])}"
@@ -198,19 +285,20 @@ def _gaps_in(time: Floats, breaks: Ints) -> list[str]:
 
 
 def _of_gaps(parts: Sequence[ParsedPart]) -> list[Finding]:
+    """Compare gaps with those of the release, and look for time that goes back."""
     findings = []
     for read in parts:
-        gaps, known = _gaps(read), read.part.expected.gaps
+        gaps, expected = _gaps(read), read.part.expected.gaps
         place = read.part.file.place
-        if known is not None and len(gaps) != known:
+        if expected is not None and len(gaps) != expected:
             findings.append(
                 _wrong(
-                    f"{place}: has {len(gaps)} gaps where the release has {known}"
-                    f"{': ' if gaps else ''}{listed(gaps)}."
+                    f"{place}: has {len(gaps)} gaps where the release has {expected}"
+                    f"{': ' if gaps else ''}{names(gaps, MOST_NAMES)}."
                 )
             )
         elif gaps:
-            findings.append(_note(f"{place}: lacks {listed(gaps)}."))
+            findings.append(_note(f"{place}: lacks {names(gaps, MOST_NAMES)}."))
         back = int((np.diff(read.parsed.time) < 0).sum())
         if back:
             findings.append(
@@ -223,24 +311,28 @@ def _of_gaps(parts: Sequence[ParsedPart]) -> list[Finding]:
 
 
 def _of_pauses(name: str, recording: Recording) -> list[Finding]:
+    """Name the gaps of a table of your own plant."""
     time, breaks = recording.time, recording.breaks
     if time is None or breaks is None or len(breaks) < 2:
         return []
-    return [_note(f"{name}: lacks {listed(_gaps_in(time, breaks))}.")]
+    return [_note(f"{name}: lacks {names(_gaps_in(time, breaks), MOST_NAMES)}.")]
 
 
 def _of_labels(test: Recording, *, is_exact: bool, source: str) -> list[Finding]:
-    """Lay labelled runs and listed attacks side by side."""
+    """Compare labelled runs with listed attacks, both ways.
+
+    If `is_exact`, a difference of rows is wrong; else it is a note.
+    """
     if test.labels is None:
         return []
     is_labelled = test.labels == ATTACK
     runs = segments_of(is_labelled)
-    told = (
+    summary = (
         f"{len(runs)} labelled runs ({source}) with {int(is_labelled.sum()):,} rows, "
         f"against {len(test.attacks)} known attacks."
     )
     if not test.attacks:
-        return [_note(told)]
+        return [_note(summary)]
     is_listed = np.zeros(test.n_steps, np.bool_)
     findings = []
     for attack in test.attacks:
@@ -253,7 +345,9 @@ def _of_labels(test: Recording, *, is_exact: bool, source: str) -> list[Finding]
     if unlisted:
         where = [f"{_stamp(test, run.start)} ({run.length:,} rows)" for run in unlisted]
         findings.append(
-            _wrong(f"Labelled runs that no attack list knows: {listed(where)}.")
+            _wrong(
+                f"Labelled runs that are in no attack list: {names(where, MOST_NAMES)}."
+            )
         )
     beyond = int((is_labelled & ~is_listed).sum()) - sum(r.length for r in unlisted)
     short = int((is_listed & (test.labels == NORMAL)).sum())
@@ -263,11 +357,14 @@ def _of_labels(test: Recording, *, is_exact: bool, source: str) -> list[Finding]
             "too short."
         )
         findings.append(_wrong(differs) if is_exact else _note(differs))
-    is_right = all(finding.level != "wrong" for finding in findings)
-    return [*findings, _right(told) if is_right else _note(told)]
+    return [*findings, _note(summary) if _any_wrong(findings) else _right(summary)]
 
 
 def _of_leaks(train: Recording, test: Recording, *, n_known: int) -> list[Finding]:
+    """Look for rows and time stamps of train that occur in test.
+
+    Up to `n_known` rows are the release's own and a note; more are wrong.
+    """
     findings = []
     stretches = shared_stretches(train, test)
     if stretches:
@@ -278,65 +375,69 @@ def _of_leaks(train: Recording, test: Recording, *, n_known: int) -> list[Findin
             for s in stretches
         ]
         text = (
-            f"Train and test share {total:,} rows, value by value: {listed(where)}. "
-            "What is learnt from them has seen the test."
+            f"Train and test share {total:,} rows, value by value: "
+            f"{names(where, MOST_NAMES)}. A detector trained on them has already seen "
+            "them."
         )
         findings.append(_note(text) if total <= n_known else _wrong(text))
     if train.time is not None and test.time is not None:
         twice = int(np.isin(train.time, test.time).sum())
         if twice:
             text = f"{twice:,} time stamps of train occur in test too."
-            # A file may well begin with the moment at which the other ended.
+            # A file often begins with the moment at which the other ends.
             findings.append(_note(text) if twice <= max(n_known, 1) else _wrong(text))
     return findings or [_right("Train and test share no stretch of rows.")]
 
 
 def _of_tags(train: Recording, test: Recording) -> list[Finding]:
-    """Name tags that never vary, and attacks on them that dropping them would hide."""
-    still = {"train": _still(train), "test": _still(test)}
+    """Name constant tags, and attacks that dropping constant tags would hide."""
+    constant = {"train": _constant_tags(train), "test": _constant_tags(test)}
     findings = [
         _note(
-            f"{len(names)} of {len(train.tags)} tags never vary in {name}: "
-            f"{listed(names, 8)}."
+            f"{len(tags)} of {len(train.tags)} tags never vary in {name}: "
+            f"{names(tags, _MOST_TAGS)}."
         )
-        for name, names in still.items()
-        if names
+        for name, tags in constant.items()
+        if tags
     ]
     attacked = {tag: attack.id for attack in test.attacks for tag in attack.targets}
-    unmoved = [f"{t} (attack {a})" for t, a in attacked.items() if t in still["test"]]
+    unmoved = [
+        f"{t} (attack {a})" for t, a in attacked.items() if t in constant["test"]
+    ]
     if unmoved:
         findings.append(
             _note(
                 "Attacked tags that never vary in test, so that the attack leaves no "
-                f"trace in its own column: {listed(unmoved, 8)}."
+                f"trace in its own column: {names(unmoved, _MOST_TAGS)}."
             )
         )
     new = [
         f"{t} (attack {a})"
         for t, a in attacked.items()
-        if t in still["train"] and t not in still["test"]
+        if t in constant["train"] and t not in constant["test"]
     ]
     if new:
         findings.append(
             _note(
                 "Attacked tags that vary in test only, so that dropping what is "
-                f"constant in train would hide their attacks: {listed(new, 8)}."
+                f"constant in train would hide their attacks: {names(new, _MOST_TAGS)}."
             )
         )
     return findings
 
 
-def _still(recording: Recording) -> list[str]:
+def _constant_tags(recording: Recording) -> list[str]:
+    """Return the tags that have one value in all rows, nan included."""
     values = recording.values
     if not len(values):
         return []
     first = values[0]
-    # Equal to the first row, or nan where that is.
-    is_still = ((values == first) | (np.isnan(values) & np.isnan(first))).all(axis=0)
-    return [tag.name for tag, s in zip(recording.tags, is_still, strict=True) if s]
+    is_same = (values == first) | (np.isnan(values) & np.isnan(first))
+    return [recording.tags[k].name for k in np.flatnonzero(is_same.all(axis=0))]
 
 
 def _of_cells(train: Recording, test: Recording) -> list[Finding]:
+    """Count cells that are nan or infinite, by tag."""
     findings = []
     for name, recording in (("train", train), ("test", test)):
         bad = (~np.isfinite(recording.values)).sum(axis=0).tolist()
@@ -349,13 +450,90 @@ def _of_cells(train: Recording, test: Recording) -> list[Finding]:
             findings.append(
                 _wrong(
                     f"{name}: {sum(bad):,} cells are not finite numbers: "
-                    f"{listed(counted)}."
+                    f"{names(counted, MOST_NAMES)}."
                 )
             )
     return findings or [_right("Every cell is a finite number.")]
 
 
 def _stamp(recording: Recording, row: int) -> str:
+    """Return the time stamp of a row, or its number if there is no time."""
     if recording.time is None:
         return f"row {row}"
     return stamp(float(recording.time[row]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedStretch:
+    """A stretch of `length` consecutive rows that train and test share.
+
+    Parameters
+    ----------
+    train_start, test_start : int
+        Its first row in each.
+    length : int
+        Number of rows.
+    """
+
+    train_start: int
+    test_start: int
+    length: int
+
+
+def shared_stretches(train: Recording, test: Recording) -> list[SharedStretch]:
+    """Return the stretches of consecutive rows that are in both, value by value.
+
+    Stretches below `LEAST_ROWS` rows or with fewer than `LEAST_DIFFERENT` different
+    rows are left out: they occur by chance while a plant stands still. Time stamps are
+    not compared.
+    """
+    if min(train.n_steps, test.n_steps) < LEAST_ROWS:
+        return []
+    of_rows = _row_hashes(test.values)
+    of_test = _window_hashes(of_rows)
+    of_train = _window_hashes(_row_hashes(train.values))
+    order = np.argsort(of_train, kind="stable")
+    place = np.searchsorted(of_train[order], of_test)
+    source = order[np.minimum(place, len(order) - 1)]
+    begins, ends = run_bounds(of_train[source] == of_test)
+    return [
+        SharedStretch(
+            train_start=int(source[begin]),
+            test_start=begin,
+            length=stop - begin,
+        )
+        for begin, stop in zip(
+            begins.tolist(), (ends + LEAST_ROWS - 1).tolist(), strict=True
+        )
+        if len(np.unique(of_rows[begin:stop])) >= LEAST_DIFFERENT
+    ]
+
+
+def _row_hashes(values: npt.NDArray[np.floating]) -> Hashes:
+    """Return a 64-bit hash of each row; two different rows collide about never."""
+    draw = np.random.default_rng(0)
+    hashes = np.zeros(len(values), np.uint64)
+    for k in range(values.shape[1]):
+        weight = np.uint64(draw.integers(2**63)) | np.uint64(1)
+        bits = np.ascontiguousarray(values[:, k], np.float64).view(np.uint64)
+        # Mix the bits, because round numbers end in many zeros.
+        hashes += (bits ^ (bits >> np.uint64(29))) * weight
+    return hashes
+
+
+def _window_hashes(hashes: Hashes) -> Hashes:
+    """Return a rolling hash of the `LEAST_ROWS` rows from each row on.
+
+    It is ``sum of hash[i + j] * base**j``, computed as a difference of cumulative sums
+    modulo 2**64, in which an odd base has an inverse.
+    """
+    powers = np.full(len(hashes), _BASE)
+    inverse = np.full(
+        len(hashes) - LEAST_ROWS + 1, np.uint64(pow(int(_BASE), -1, 2**64))
+    )
+    powers[0] = inverse[0] = 1
+    before = np.concatenate(
+        [np.zeros(1, np.uint64), np.cumsum(hashes * np.cumprod(powers))]
+    )
+    hashes = (before[LEAST_ROWS:] - before[:-LEAST_ROWS]) * np.cumprod(inverse)
+    return np.asarray(hashes)

@@ -1,4 +1,4 @@
-"""The attack lists that ship with the package: when, where, and what came of it."""
+"""The attack lists that ship with the package: when, on which tags, and a note."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -21,14 +21,22 @@ class ListedAttack:
 
     Parameters
     ----------
+    id : str
+        The number in the owners' list; ``"U..."`` for a labelled run without one.
     listed : (start, end), optional
-        When the plant's owners say it ran; None for one without an end time.
+        When the owners say it ran; None for an attack without an end time.
     labelled : (start, end), optional
         When the label column of the files marks it.
     adjusted : (start, end), optional
-        When a later study of the physical readings saw it.
+        When a later study of the readings saw it.
     targets : tuple of str
         The attacked tags that are recorded.
+    note : str
+        What the attacker did and aimed at.
+    has_no_impact : bool
+        Whether the owners say that nothing physical followed.
+    file : str
+        The part of the release it lies in (HAI).
     """
 
     id: str
@@ -43,7 +51,20 @@ class ListedAttack:
 
 @cache
 def attack_table(name: str, *, release: str = "") -> tuple[ListedAttack, ...]:
-    """Return the list of a testbed, such as ``"swat"`` or ``"hai_21.03"``."""
+    """Return the attack list of a testbed.
+
+    Parameters
+    ----------
+    name : str
+        The file's name without ending, such as ``"swat"`` or ``"hai_21.03"``.
+    release : str
+        Only the lines of that release, where the list has several.
+
+    Examples
+    --------
+    >>> attack_table("swat")[0].targets
+    ('MV101',)
+    """
     table = files("sightline.testbeds") / "attack_lists" / f"{name}.csv"
     lines = table.read_text(encoding="utf-8").splitlines()
     rows = [
@@ -55,11 +76,11 @@ def attack_table(name: str, *, release: str = "") -> tuple[ListedAttack, ...]:
 
 
 def _listed(row: dict[str, str]) -> ListedAttack:
-    start, end = row["start"], row["end"]
+    """Return one line of a list."""
     is_listed = not row["attack_id"].startswith("U")
     return ListedAttack(
         id=row["attack_id"],
-        listed=_span(start, end) if is_listed else None,
+        listed=_span(row["start"], row["end"]) if is_listed else None,
         labelled=_span(row.get("label_start"), row.get("label_end")),
         adjusted=_span(row.get("adjusted_start"), row.get("adjusted_end")),
         targets=tuple(
@@ -72,25 +93,34 @@ def _listed(row: dict[str, str]) -> ListedAttack:
 
 
 def _span(start: str | None, end: str | None) -> Span | None:
+    """Return two time stamps as seconds; None if one is missing."""
     return (seconds(start), seconds(end)) if start and end else None
 
 
 def rows_within(time: Floats, span: Span) -> Bools:
-    """Return which rows lie in a span, both ends included."""
+    """Return which rows lie in a span of seconds, both ends included."""
     return np.asarray((time >= span[0]) & (time <= span[1]))
 
 
 def attacks_at(
     time: Floats, spans: Iterable[tuple[ListedAttack, Span | None]]
 ) -> tuple[Attack, ...]:
-    """Return attacks by the rows they cover; those that cover none are left out."""
-    found = []
+    """Return attacks by the rows they cover; an attack without a row is left out.
+
+    Parameters
+    ----------
+    time : array of shape (n_rows,)
+        Seconds of each row.
+    spans : iterable of (ListedAttack, (start, end) or None)
+        Each attack with the time it is taken to have run; None leaves it out.
+    """
+    attacks = []
     for attack, span in spans:
         if span is None:
             continue
         rows = np.flatnonzero(rows_within(time, span))
         if len(rows):
-            found.append(
+            attacks.append(
                 Attack(
                     id=attack.id,
                     start=int(rows[0]),
@@ -99,11 +129,11 @@ def attacks_at(
                     note=attack.note or None,
                 )
             )
-    return tuple(found)
+    return tuple(attacks)
 
 
 def labels_of(attacks: Sequence[Attack], n_rows: int) -> Labels:
-    """Return labels that mark exactly the rows of some attacks."""
+    """Return labels of shape (n_rows,) that mark exactly the rows of some attacks."""
     labels = np.zeros(n_rows, np.int8)
     for attack in attacks:
         labels[attack.start : attack.stop] = ATTACK

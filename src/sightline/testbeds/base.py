@@ -1,14 +1,66 @@
-"""What every testbed gives: a train recording, a test recording, and what was done."""
+"""What a testbed is made of: its card, its recordings, and what a reader must offer."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
+import msgspec
+import numpy as np
+
+from sightline.data.arrays import Floats, Ints
+from sightline.data.filling import forward_fill
 from sightline.data.recording import Recording
+from sightline.data.segments import breaks_from_time
+from sightline.errors import FileError, StreamError
+from sightline.testbeds.csv_reader import ParsedFile
+from sightline.testbeds.discovery import Layout, SourceFile
+from sightline.text import did_you_mean, names
+
+# How many seconds a reading stays valid when no other follows it.
+HOLD_S = 60.0
+# How many names a sentence lists before it counts the rest.
+MOST_NAMES = 4
+Record = TypeVar("Record")
+
+
+class LabelSource(StrEnum):
+    """Where the labels of a testbed come from.
+
+    ``BUILT_IN``
+        The label column or label files of the release.
+    ``LIST``
+        The attack list that the owners published.
+    ``ADJUSTED``
+        Attack times that a later study corrected by looking at the readings.
+    """
+
+    BUILT_IN = "built-in"
+    LIST = "list"
+    ADJUSTED = "adjusted"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TestbedCard:
-    """What a testbed is, and where one gets it."""
+    """What a testbed is, and where to get it.
+
+    Parameters
+    ----------
+    name, title : str
+        The name for `open_testbed`, and the name for people.
+    what : str
+        One line: kind of plant, length, step, date.
+    channels, attacks : str
+        How many there are; text, because releases differ.
+    licence : str
+        Under which terms the files are given away.
+    where : str
+        What to download or whom to ask.
+    releases : tuple of str
+        Editions of the files, the one that is read by default first; empty if the
+        testbed is not read from files.
+    """
 
     name: str
     title: str
@@ -25,19 +77,26 @@ class TestbedCard:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Testbed:
-    """One testbed as read: its recordings and a word on all that was done to them.
+    """One testbed as read: two recordings and a record of everything done to them.
 
     Parameters
     ----------
     name, release : str
         Which plant and which edition of its files, such as ``"wadi"``, ``"A1"``.
     train, test : Recording
-        Attack-free rows to learn from; rows with attacks to be judged on.
+        Attack-free rows to learn from; rows with attacks to evaluate on.
     notices : tuple of str
         One sentence for everything left out, held, filled or chosen, and for known
-        errors of the files that were left as they are.
+        errors of the files that were not corrected.
     digests : mapping
         SHA-256 of each file read, by its path below the root: the data's revision.
+
+    Examples
+    --------
+    >>> from sightline import open_testbed
+    >>> testbed = open_testbed("waterworks", days_train=0.02, days_test=0.02)
+    >>> testbed.revision, testbed.train.n_steps, len(testbed.test.channels)
+    ('waterworks-seed1', 1728, 51)
     """
 
     name: str
@@ -57,9 +116,16 @@ class Testbed:
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """How many rows a file must have, how many of them in how many attacks, and gaps.
+    """The counts that a published file is known to have; None where unknown.
 
-    None where nobody has counted.
+    Parameters
+    ----------
+    rows : int, optional
+        Rows of data.
+    attack_rows, attack_runs : int, optional
+        Rows labelled as attacks, and the number of runs they form.
+    gaps : int, optional
+        Interruptions of the time stamps.
     """
 
     rows: int | None = None
@@ -68,15 +134,231 @@ class Expected:
     gaps: int | None = None
 
 
-def listed(names: Sequence[object], most: int = 4) -> str:
-    """Return names in a sentence, the first few of many.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Part:
+    """A file that was recognised as one part of a testbed.
+
+    Parameters
+    ----------
+    name : str
+        The part's name in the release, such as ``"Normal_v0"``.
+    releases : tuple of str
+        The releases it belongs to; empty for a known damaged copy.
+    file, layout
+        The file, and where its columns are.
+    expected : Expected
+        The counts it must have.
+    """
+
+    name: str
+    releases: tuple[str, ...]
+    file: SourceFile
+    layout: Layout
+    expected: Expected
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ParsedPart:
+    """A part and its content."""
+
+    part: Part
+    parsed: ParsedFile
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Assembled:
+    """The two recordings made of parsed parts.
+
+    Parameters
+    ----------
+    train, test : Recording
+        What `Testbed` will hold.
+    notices : tuple of str
+        What the user should know, one sentence each.
+    departures : tuple of str
+        Ways in which the files differ from the release; `open_testbed` refuses them
+        unless it is called with ``strict=False``.
+    n_shared : int
+        How many rows of train the release itself repeats in test.
+    """
+
+    train: Recording
+    test: Recording
+    notices: tuple[str, ...] = ()
+    departures: tuple[str, ...] = ()
+    n_shared: int = 0
+
+
+class Reader(Protocol):
+    """What the module of one testbed offers; everything else is shared."""
+
+    @property
+    def card(self) -> TestbedCard:
+        """What the testbed is."""
+
+    def recognise(self, file: SourceFile) -> Part | None:
+        """Return which part a file is, by its first lines; None if it is none."""
+
+    def needed(self, release: str) -> tuple[str, ...]:
+        """Return the names of the parts of a release, train before test."""
+
+    def parse(self, part: Part) -> ParsedFile:
+        """Return the content of a part."""
+
+    def default_labels(self, release: str) -> LabelSource:
+        """Return the label source that is used when the caller names none."""
+
+    def assemble(
+        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
+    ) -> Assembled:
+        """Return the recordings, labelled by one label source."""
+
+
+def stacked(parts: Sequence[ParsedPart], step_s: float) -> tuple[Floats, Floats, Ints]:
+    """Return values, time and breaks of several files, one after the other.
+
+    Each file begins a new run, and so does each gap within a file.
+    """
+    starts = np.cumsum([0, *(len(p.parsed.values) for p in parts[:-1])])
+    breaks = [
+        start + breaks_from_time(p.parsed.time, step_s)
+        for start, p in zip(starts, parts, strict=True)
+    ]
+    if len(parts) == 1:
+        return parts[0].parsed.values, parts[0].parsed.time, breaks[0]
+    return (
+        np.concatenate([p.parsed.values for p in parts]),
+        np.concatenate([p.parsed.time for p in parts]),
+        np.concatenate(breaks),
+    )
+
+
+def hold(
+    values: Floats,
+    breaks: Ints,
+    *,
+    channels: Sequence[str],
+    step_s: float,
+    place: str,
+    time: Floats | None = None,
+    hold_s: float = HOLD_S,
+) -> tuple[Floats, list[str]]:
+    """Fill missing cells with the last value, and return sentences about it.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_channels)
+        nan where a cell is missing.
+    breaks : array of int
+        First row of each continuous run; no value is carried across one.
+    channels, place
+        Names of the columns and of the table, for the sentences.
+    step_s : float
+        Seconds between rows.
+    time : array of shape (n_rows,), optional
+        Seconds of each row, where rows are not evenly spaced.
+    hold_s : float
+        The largest age of a value that is carried on.
+
+    Returns
+    -------
+    filled : array of shape (n_rows, n_channels)
+        nan remains where the last value was older than `hold_s`, or there was none.
+    notices : list of str
+        How many cells were filled and how many remain missing, by channel.
+    """
+    clock = None if time is None else time / step_s
+    filled, counts = forward_fill(
+        values, breaks, most_rows=hold_s / step_s, clock=clock
+    )
+    notices = []
+    if counts.any():
+        notices.append(
+            f"{place}: {int(counts.sum()):,} missing cells were held at the last value "
+            f"for up to {hold_s:g} s: {counts_by_channel(counts, channels)}."
+        )
+    return filled, notices + still_missing(filled, channels, place, hold_s)
+
+
+def still_missing(
+    values: Floats, channels: Sequence[str], place: str, hold_s: float
+) -> list[str]:
+    """Return a sentence about the cells that are nan; nothing if there are none."""
+    counts = np.isnan(values).sum(axis=0)
+    if not counts.any():
+        return []
+    return [
+        f"{place}: {int(counts.sum()):,} cells have no number, because the last value "
+        f"was more than {hold_s:g} s old: {counts_by_channel(counts, channels)}."
+    ]
+
+
+def counts_by_channel(counts: Ints, channels: Sequence[str]) -> str:
+    """Return the channels with a count above 0, each with its count."""
+    return names(
+        [f"{channels[k]} ({counts[k]:,})" for k in np.flatnonzero(counts).tolist()],
+        MOST_NAMES,
+    )
+
+
+def record_from(
+    values: Mapping[str, object], kind: type[Record], *, strict: bool = True
+) -> Record:
+    """Build a record from a table that a user wrote, and check every value.
+
+    Parameters
+    ----------
+    values : mapping
+        Keys and values of a TOML table or of a row of CSV.
+    kind : dataclass
+        Its fields say which keys there are and of which type. A field may be annotated
+        with ``msgspec.Meta(description=...)``: the words that follow "must be" in the
+        message.
+    strict : bool
+        If False, take numbers that are written as text, as in CSV.
+
+    Raises
+    ------
+    StreamError
+        If a key is unknown or missing, or a value has another type.
 
     Examples
     --------
-    >>> listed(["P101", "P102"])
-    'P101, P102'
-    >>> listed(range(9))
-    '0, 1, 2, 3 and 5 more'
+    >>> record_from({"rows": 12}, Expected).rows
+    12
+    >>> record_from({"row": 12}, Expected)
+    Traceback (most recent call last):
+    sightline.errors.StreamError: has an unknown key 'row'; did you mean 'rows'?
     """
-    shown = ", ".join(str(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    hints = get_type_hints(kind, include_extras=True)
+    for key in values:
+        if key not in hints:
+            raise StreamError(f"has an unknown key {key!r}; {did_you_mean(key, hints)}")
+    known: Any = kind
+    missing = [
+        f.name
+        for f in fields(known)
+        if f.default is f.default_factory is MISSING and f.name not in values
+    ]
+    if missing:
+        raise StreamError(f"{', '.join(missing)} is missing: give it.")
+    converted = {}
+    for key, value in values.items():
+        try:
+            converted[key] = msgspec.convert(value, hints[key], strict=strict)
+        except msgspec.ValidationError as error:
+            hint = hints[key]
+            metas = [m for t in (hint, *get_args(hint)) for m in get_args(t)[1:]]
+            words = [m.description for m in metas if isinstance(m, msgspec.Meta)]
+            wanted = words[0] if words else f"valid ({error})"
+            raise StreamError(f"{key} must be {wanted}; got {value!r:.40}.") from error
+    return kind(**converted)
+
+
+@contextmanager
+def in_file(place: object) -> Iterator[None]:
+    """Turn a `StreamError` raised inside into a `FileError` that names the place."""
+    try:
+        yield
+    except StreamError as error:
+        raise FileError(f"{place}: {error}") from error

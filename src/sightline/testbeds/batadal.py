@@ -1,4 +1,7 @@
-"""BATADAL: the battle of the attack detection algorithms, C-Town water network."""
+"""BATADAL: the battle of the attack detection algorithms, C-Town water network.
+
+See docs/testbeds.md for the releases and where the facts come from.
+"""
 
 from collections.abc import Sequence
 
@@ -9,10 +12,17 @@ from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError
 from sightline.testbeds.attack_tables import attack_table, attacks_at, labels_of
-from sightline.testbeds.base import Expected, TestbedCard
+from sightline.testbeds.base import (
+    Assembled,
+    Expected,
+    LabelSource,
+    ParsedPart,
+    Part,
+    TestbedCard,
+    stacked,
+)
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
-from sightline.testbeds.open_release import Assembled, ParsedPart, Part, stacked
 
 _TANKS = [f"L_T{k}" for k in range(1, 8)]
 _PUMPS = [f"{what}_PU{k}" for k in range(1, 12) for what in ("F", "S")]
@@ -30,7 +40,7 @@ TAGS = tuple(
 _TIME = ("%d/%m/%y %H:%M",)
 _STEP_S = 3600.0
 _UNKNOWN = -999
-# Each file by its first time stamp.
+# The files and their counts, by first time stamp.
 _BEGINS = {
     "06/01/14 00": ("dataset03", Expected(rows=8_761, attack_rows=0)),
     "04/07/16 00": ("dataset04", Expected(rows=4_177, attack_rows=492, attack_runs=7)),
@@ -43,7 +53,11 @@ _PARTLY = "dataset04 as published"
 
 
 class Batadal:
-    """Reads BATADAL; with full labels, or as the competition published them."""
+    """Reads BATADAL with full labels, or as the competition published them.
+
+    In the release ``competition`` most labels of dataset04 are unknown; those rows
+    are ignored.
+    """
 
     card = TestbedCard(
         name="batadal",
@@ -58,7 +72,7 @@ class Batadal:
     )
 
     def recognise(self, file: SourceFile) -> Part | None:
-        """Tell the three files by their first time stamp, full labels by the first."""
+        """Recognise the three files by first time stamp, the release by first label."""
         layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
         if layout is None:
             return None
@@ -93,7 +107,7 @@ class Batadal:
             channels=CHANNELS,
             values=np.ascontiguousarray(cells.values[:, :-1]),
             time=seconds_of_text(
-                # Hours alone are no time of day to the library that reads them.
+                # The parser needs minutes; the files give hours alone.
                 cells.texts["DATETIME"].str.strip_chars() + ":00",
                 _TIME,
                 file=part.file,
@@ -102,28 +116,28 @@ class Batadal:
             labels=_codes(cells.values[:, -1], part),
         )
 
-    def default_labels(self, release: str) -> str:
-        """Return the flag of the files."""
-        return "built-in"
+    def default_labels(self, release: str) -> LabelSource:
+        """Return the flag in the files."""
+        return LabelSource.BUILT_IN
 
     def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: str
+        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
         """Return dataset03 as train, the other two as test with a break between."""
-        quiet, *attacked = parts
+        normal, *attacked = parts
         values, time, breaks = stacked(attacked, _STEP_S)
         attacks, marked = _labelled(attacked, time, labels)
         notices = []
-        if release == "competition" and labels == "built-in":
+        if release == "competition" and labels is LabelSource.BUILT_IN:
             notices.append(
-                f"{int((marked == IGNORED).sum()):,} rows of dataset04 are marked -999 "
-                "(unknown) and are ignored."
+                f"{int((marked == IGNORED).sum()):,} rows of dataset04 are marked "
+                f"{_UNKNOWN} (unknown) and are ignored."
             )
         return Assembled(
             train=Recording(
-                values=quiet.parsed.values,
+                values=normal.parsed.values,
                 tags=TAGS,
-                time=quiet.parsed.time,
+                time=normal.parsed.time,
                 step_s=_STEP_S,
                 source="BATADAL dataset03",
             ),
@@ -142,27 +156,28 @@ class Batadal:
 
 
 def _labelled(
-    parts: Sequence[ParsedPart], time: Floats, source: str
+    parts: Sequence[ParsedPart], time: Floats, source: LabelSource
 ) -> tuple[tuple[Attack, ...], Labels]:
-    if source == "adjusted":
+    """Return attacks and labels by the flag or by the attack list."""
+    if source is LabelSource.ADJUSTED:
         raise FileError(
-            "BATADAL: nobody has published adjusted attack times; take "
-            "labels='built-in'."
+            "BATADAL: no adjusted attack times are published; use labels='built-in'."
         )
     table = attack_table("batadal")
     attacks = attacks_at(time, ((a, a.listed) for a in table))
-    if source == "list":
+    if source is LabelSource.LIST:
         return attacks, labels_of(attacks, len(time))
     marks = [p.parsed.labels for p in parts if p.parsed.labels is not None]
     return attacks, np.concatenate(marks)
 
 
 def _codes(values: Floats, part: Part) -> Labels:
+    """Return the flag as labels: unknown rows are ignored, other codes refused."""
     is_code = np.isin(values, (0, ATTACK, _UNKNOWN))
     if not is_code.all():
         row = int(np.argmin(is_code))
         raise FileError(
-            f"{part.file.path}: ATT_FLAG must be 0, 1 or -999; data row {row + 1} is "
-            f"{values[row]:g}: copy the file again from its source."
+            f"{part.file.path}: ATT_FLAG must be 0, 1 or {_UNKNOWN}; data row {row + 1} "
+            f"is {values[row]:g}: copy the file again from its source."
         )
     return np.where(values == _UNKNOWN, IGNORED, values).astype(np.int8)

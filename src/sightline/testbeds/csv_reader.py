@@ -1,7 +1,8 @@
-"""One file as numbers, time and texts, whatever its dialect; in bounded memory."""
+"""Read one table as numbers, time and text, in any dialect and bounded memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ from sightline.errors import FileError
 from sightline.files import brief, reading
 from sightline.testbeds.discovery import Layout, SourceFile, cells
 
-# Rows parsed before they are put in their place.
+# Rows parsed before they are copied into the one array.
 _BATCH_ROWS = 32_768
 _TAIL_BYTES = 65_536
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ParsedFile:
-    """What one file of a testbed holds.
+    """The content of one file of a testbed.
 
     Parameters
     ----------
@@ -29,9 +30,9 @@ class ParsedFile:
     time : array of shape (n_rows,)
         Seconds since 1970 on the plant's own clock.
     labels : array of shape (n_rows,), optional
-        1 attack, 0 normal, -1 ignore, as the file says; None if it says nothing.
+        1 attack, 0 normal, -1 ignore, as in the file; None if it has no labels.
     notices : tuple of str
-        What was left out or found odd, a sentence each.
+        What was left out or corrected, a sentence each.
     """
 
     channels: tuple[str, ...]
@@ -45,11 +46,18 @@ class ParsedFile:
 class Cells:
     """The cells of a table: numbers in one array, text columns by name.
 
-    `n_empty` rows at the end, without anything in them, are left out.
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_columns)
+        The number columns; nan for an empty cell.
+    texts : dict
+        Text columns as polars series.
+    n_empty : int
+        How many empty rows at the end of the file were left out.
     """
 
     values: Floats
-    texts: dict[str, Any]
+    texts: Mapping[str, Any]
     n_empty: int
 
     @property
@@ -68,8 +76,20 @@ def read_cells(
 ) -> Cells:
     """Read some columns as numbers and some as text.
 
-    A cell that is empty or among `missing` becomes nan; any other text among numbers
-    is refused, with its place.
+    Parameters
+    ----------
+    file, layout
+        The table, and where its columns are.
+    numbers, texts : sequence of str
+        The columns to read as numbers and as text.
+    missing : sequence of str
+        Texts that mean "no number"; they become nan, as empty cells do.
+
+    Raises
+    ------
+    FileError
+        If the file is damaged or cut short, or a number column holds other text; the
+        message names the row.
     """
     import polars as pl
 
@@ -97,7 +117,7 @@ def read_cells(
 
 
 def _check_last_line(file: SourceFile, layout: Layout) -> None:
-    """Refuse a file that ends in the middle of a row (a packed one says so itself)."""
+    """Refuse a file that ends in the middle of a row (gzip notices this itself)."""
     if file.is_gzip:
         return
     with reading(file.path), file.path.open("rb") as lines:
@@ -114,8 +134,13 @@ def _check_last_line(file: SourceFile, layout: Layout) -> None:
 
 
 def _scanned(
-    file: SourceFile, layout: Layout, *, missing: Sequence[str], schema: dict[str, Any]
+    file: SourceFile,
+    layout: Layout,
+    *,
+    missing: Sequence[str],
+    schema: Mapping[str, Any],
 ) -> Any:
+    """Return a lazy frame over the rows below the header."""
     import polars as pl
 
     return pl.scan_csv(
@@ -137,11 +162,12 @@ def _batches(
     texts: Sequence[str],
     missing: Sequence[str],
 ) -> Iterator[Any]:
+    """Yield the wanted columns in batches of rows."""
     import polars as pl
 
-    kept = set(numbers)
     schema = {
-        column: pl.Float64 if column in kept else pl.String for column in layout.columns
+        column: pl.Float64 if column in set(numbers) else pl.String
+        for column in layout.columns
     }
     scanned = _scanned(file, layout, missing=missing, schema=schema)
     selected = scanned.select([*numbers, *texts])
@@ -155,45 +181,46 @@ def _gathered(
     *,
     likely: int,
 ) -> Cells:
-    """Put batches into one array; room that is not needed costs nothing."""
+    """Copy batches into one array; memory that is never touched costs nothing."""
     import polars as pl
 
     values = np.empty((likely, len(numbers)))
     n_rows = 0
-    heard: dict[str, list[Any]] = {text: [] for text in texts}
+    series: dict[str, list[Any]] = {text: [] for text in texts}
     for batch in batches:
         needed = n_rows + batch.height
         if needed > len(values):
-            # A packed file; the system moves pages here, it need not copy them.
+            # A packed file; the system remaps pages here instead of copying them.
             values.resize((2 * needed, len(numbers)), refcheck=False)
         values[n_rows:needed] = batch.select(numbers).to_numpy(order="c")
         n_rows = needed
         for text in texts:
-            heard[text].append(batch[text])
+            series[text].append(batch[text])
     joined = {
         text: pl.concat(parts) if parts else pl.Series(text, [], pl.String)
-        for text, parts in heard.items()
+        for text, parts in series.items()
     }
     n_full = _n_full(values[:n_rows], joined)
     values.resize((n_full, len(numbers)), refcheck=False)
     return Cells(
         values=values,
-        texts={text: told.head(n_full) for text, told in joined.items()},
+        texts={text: column.head(n_full) for text, column in joined.items()},
         n_empty=n_rows - n_full,
     )
 
 
-def _n_full(values: Floats, texts: dict[str, Any]) -> int:
+def _n_full(values: Floats, texts: Mapping[str, Any]) -> int:
     """Return the number of rows up to the last one that holds anything."""
     for row in range(len(values) - 1, -1, -1):
         if not np.isnan(values[row]).all() or any(
-            (told[row] or "").strip() for told in texts.values()
+            (column[row] or "").strip() for column in texts.values()
         ):
             return row + 1
     return 0
 
 
 def _excel_rows(file: SourceFile, layout: Layout) -> Any:
+    """Return the rows below the header of an Excel sheet, as text."""
     rows = file.frame.slice(layout.header_line + 1)
     return rows.rename(dict(zip(rows.columns, layout.columns, strict=True)))
 
@@ -205,14 +232,15 @@ def _from_text(
     texts: Sequence[str],
     missing: Sequence[str],
 ) -> Cells:
+    """Return the cells of a table that was read as text; refuse what is no number."""
     import polars as pl
 
     values = np.empty((rows.height, len(numbers)))
     for k, column in enumerate(numbers):
         cleaned = rows[column].str.strip_chars().str.replace(",", ".", literal=True)
         parsed = cleaned.cast(pl.Float64, strict=False)
-        nothing = cleaned.is_null() | (cleaned == "") | cleaned.is_in(list(missing))
-        wrong = parsed.is_null() & ~nothing
+        is_empty = cleaned.is_null() | (cleaned == "") | cleaned.is_in(list(missing))
+        wrong = parsed.is_null() & ~is_empty
         if wrong.any():
             row = int(wrong.arg_max() or 0)
             raise FileError(
@@ -232,17 +260,32 @@ def _from_text(
 def seconds_of_text(
     texts: Any, formats: Sequence[str], *, file: SourceFile, column: str
 ) -> Floats:
-    """Return time stamps as seconds, by the first format that fits them all."""
+    """Return time stamps as seconds since 1970, by the first format that fits all.
+
+    Parameters
+    ----------
+    texts : polars series of text
+        The stamps.
+    formats : sequence of str
+        In the notation of `strftime`, with ``%.3f`` for milliseconds.
+    file, column
+        Where the stamps are, for the message.
+
+    Raises
+    ------
+    FileError
+        If no format fits; the message names the first row that differs.
+    """
     stripped = texts.str.strip_chars()
     for form in formats:
         times = _by_the_minute(stripped, form)
         if times is None:
-            times = _each_by_itself(stripped, form)
+            times = _one_by_one(stripped, form)
         if times is not None:
             return times
     first = stripped.str.to_datetime(formats[0], time_unit="ms", strict=False)
     row = int(first.is_null().arg_max() or 0)
-    found = "is empty" if texts[row] is None else f"is {texts[row]!r:.60}"
+    problem = "is empty" if texts[row] is None else f"is {texts[row]!r:.60}"
     ends = (
         " The file may be cut short; copy it again from its source."
         if row == len(texts) - 1
@@ -250,18 +293,18 @@ def seconds_of_text(
     )
     raise FileError(
         f"{file.path}: column {column!r} must hold time stamps like "
-        f"{_example(formats[0])}; data row {row + 1} {found}.{ends}"
+        f"{_example(formats[0])}; data row {row + 1} {problem}.{ends}"
     )
 
 
-# What follows the seconds, by the end of a format: there they can be cut out.
+# How many characters follow the seconds, by the end of a format.
 _AFTER_SECONDS = {"%S": 0, "%S %p": 3, "%S%.3f %p": 7}
 
 
 def _by_the_minute(texts: Any, form: str) -> Floats | None:
-    """Parse one stamp of each minute and add the seconds: six times faster than all.
+    """Parse one stamp of each minute and add the seconds; None if one does not fit.
 
-    None where the stamps are not all of that form.
+    This is six times faster than parsing every stamp.
     """
     import polars as pl
 
@@ -276,7 +319,7 @@ def _by_the_minute(texts: Any, form: str) -> Floats | None:
         ends = texts.str.tail(after)
         begins = begins | (ends != ends.shift(1)).fill_null(True)
     starts = begins.arg_true().to_numpy()
-    minutes = _each_by_itself(texts.gather(starts), form)
+    minutes = _one_by_one(texts.gather(starts), form)
     seconds = within.to_numpy()
     if minutes is None or within.has_nulls() or (seconds >= 60).any():
         return None
@@ -284,8 +327,8 @@ def _by_the_minute(texts: Any, form: str) -> Floats | None:
     return np.asarray(np.repeat(minutes - seconds[starts], lengths) + seconds)
 
 
-def _each_by_itself(texts: Any, form: str) -> Floats | None:
-    """Return the seconds of each time stamp; None if one is not of that form."""
+def _one_by_one(texts: Any, form: str) -> Floats | None:
+    """Parse each stamp by itself; None if one does not fit."""
     times = texts.str.to_datetime(form, time_unit="ms", strict=False)
     if times.has_nulls():
         return None
@@ -293,6 +336,5 @@ def _each_by_itself(texts: Any, form: str) -> Floats | None:
 
 
 def _example(form: str) -> str:
-    from datetime import datetime
-
+    """Return a time stamp as an example of a format."""
     return repr(datetime(2015, 12, 28, 16, 30).strftime(form.replace("%.3f", ".000")))

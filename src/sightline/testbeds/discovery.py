@@ -1,4 +1,4 @@
-"""Files below a folder, known by how they begin and not by where they lie."""
+"""Find a testbed's files below a folder; recognise them by their first lines."""
 
 import csv
 import gzip
@@ -15,8 +15,7 @@ from sightline.data.arrays import require
 from sightline.errors import FileError, SightlineError
 from sightline.files import brief, reading
 
-CACHE_FOLDER = ".sightline-cache"
-# Enough for the longest header (WADI A1: 7.6 kB) with a few rows below it.
+# Enough for the longest header (WADI A1: 7.6 kB) and a few rows below it.
 _HEAD_BYTES = 65_536
 _HEAD_LINES = 8
 _LFS = "version https://git-lfs"
@@ -26,7 +25,19 @@ _DECIMAL_COMMA = re.compile(r"^\s*-?\d+,\d+(e-?\d+)?\s*$", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where the columns of a table are, and how its numbers are written."""
+    """Where the columns of a table are, and how its numbers are written.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Cleaned names of the columns, see `clean_name`.
+    header_line : int
+        The line of the header, counted from 0.
+    separator : str
+        Comma or semicolon.
+    decimal_comma : bool
+        Whether numbers are written as ``1,5``.
+    """
 
     columns: tuple[str, ...]
     header_line: int
@@ -35,7 +46,15 @@ class Layout:
 
 
 class SourceFile:
-    """A file that may be part of a testbed; its beginning is read when asked for."""
+    """A CSV or Excel file that may be part of a testbed; it is read when needed.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    root : Path
+        The folder that was searched; `place` is the path below it.
+    """
 
     def __init__(self, path: Path, root: Path) -> None:
         self.path = path
@@ -52,7 +71,7 @@ class SourceFile:
                 0, header_row=None, dtypes="string"
             )
             return sheet.to_polars()
-        except Exception as error:  # fastexcel has many kinds, all meaning this
+        except Exception as error:  # fastexcel raises many types for a damaged file
             raise FileError(
                 f"{self.path}: cannot be read as an Excel file ({brief(error)}): it "
                 "may be damaged or cut short; copy it again from its source."
@@ -60,13 +79,12 @@ class SourceFile:
 
     @cached_property
     def sha256(self) -> str:
-        """What tells one content of the file from any other."""
-        with reading(self.path), self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        """The SHA-256 of the file's bytes, in hexadecimal digits."""
+        return sha256_of(self.path)
 
     @property
     def likely_rows(self) -> int:
-        """How many rows there may be, by the length of the first few, and some more."""
+        """An upper estimate of the number of rows, by the length of the first few."""
         length = max(len(self.lines[-1]), 1)
         return int(1.2 * self.path.stat().st_size / length) + 1000
 
@@ -77,7 +95,7 @@ class SourceFile:
             try:
                 head = self.frame.head(_HEAD_LINES)
             except SightlineError:
-                # One that cannot be opened is nothing that can be recognised.
+                # A file that cannot be opened is not recognised as any part.
                 return ("",)
             return tuple(_as_csv(row) for row in head.iter_rows())
         with reading(self.path):
@@ -90,12 +108,13 @@ class SourceFile:
         return tuple(line.rstrip("\r") for line in text.split("\n")[:_HEAD_LINES])
 
     def _unzipped(self) -> bytes:
+        """Return the first bytes of a packed file, as far as it is intact."""
         try:
             with gzip.open(self.path) as file:
                 return file.read(_HEAD_BYTES)
         except (EOFError, OSError, zlib.error):
-            # What can be had of it is what it is recognised by; reading it whole says
-            # later that it is damaged. A pointer file is no gzip file at all.
+            # A damaged file is recognised by its intact beginning; parsing it later
+            # reports the damage. A pointer file is no gzip file at all.
             packed = self.path.read_bytes()[:_HEAD_BYTES]
             try:
                 return zlib.decompressobj(wbits=31).decompress(packed)
@@ -104,14 +123,26 @@ class SourceFile:
 
     @property
     def is_pointer(self) -> bool:
-        """Whether this is a note where Git LFS keeps the file, not the file."""
+        """Whether this is a Git LFS pointer instead of the data."""
         return not self.is_excel and self.lines[0].startswith(_LFS)
 
 
-def find_files(root: str | Path) -> list[SourceFile]:
-    """Return the CSV and Excel files below a folder, at any depth; Excel last.
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal digits."""
+    with reading(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
-    What lies less deep comes first, so that the obvious file wins over a copy.
+
+def find_files(root: str | Path) -> list[SourceFile]:
+    """Return the CSV and Excel files below a folder, at any depth.
+
+    Files near the root come first, so that the obvious file wins over a copy; Excel
+    files come last. Hidden files and folders are skipped.
+
+    Raises
+    ------
+    FileError
+        If the folder does not exist or cannot be read.
     """
     folder = Path(root).expanduser()
     with reading(folder):
@@ -132,14 +163,22 @@ def find_files(root: str | Path) -> list[SourceFile]:
 def find_header(
     file: SourceFile, is_header: Callable[[Sequence[str]], bool]
 ) -> Layout | None:
-    """Return where the header is and how cells are written, or None."""
+    """Return the layout of a table, or None if no line is its header.
+
+    Parameters
+    ----------
+    file : SourceFile
+        Only its first lines are read.
+    is_header : callable
+        Takes the cleaned cells of a line; the first line it accepts is the header.
+    """
     for number, line in enumerate(file.lines):
         for separator in (",",) if file.is_excel else (",", ";"):
-            names = [clean_name(cell) for cell in cells(line, separator)]
-            if len(names) > 1 and is_header(names):
+            columns = [clean_name(cell) for cell in cells(line, separator)]
+            if len(columns) > 1 and is_header(columns):
                 below = file.lines[number + 1 : number + 2]
                 return Layout(
-                    columns=tuple(names),
+                    columns=tuple(columns),
                     header_line=number,
                     separator=separator,
                     decimal_comma=separator == ";"
@@ -153,19 +192,17 @@ def find_header(
 
 
 def first_row(file: SourceFile, layout: Layout) -> dict[str, str]:
-    """Return the cells of the first row of data, by name; empty if there is none."""
+    """Return the cells of the first row of data by column; empty without a row."""
     below = file.lines[layout.header_line + 1 : layout.header_line + 2]
-    found = cells(below[0], layout.separator) if below else []
-    return dict(
-        zip(layout.columns, (cell.strip() for cell in found), strict=False),
-    )
+    row = cells(below[0], layout.separator) if below else []
+    return dict(zip(layout.columns, (cell.strip() for cell in row), strict=False))
 
 
 def cells(line: str, separator: str) -> list[str]:
-    """Return the cells of a line, minding quotes."""
+    """Return the cells of a line, respecting quotes; empty if it is no table."""
     try:
         return next(csv.reader([line], delimiter=separator), [])
-    except csv.Error:  # not a table
+    except csv.Error:
         return []
 
 
@@ -183,5 +220,6 @@ def clean_name(cell: str) -> str:
 
 
 def _as_csv(row: Sequence[str | None]) -> str:
+    """Return a row of an Excel sheet as a line of CSV."""
     quoted = ('"' + (cell or "").replace('"', '""') + '"' for cell in row)
     return ",".join(quoted)

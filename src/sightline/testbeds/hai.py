@@ -1,4 +1,7 @@
-"""HAI: a boiler, turbine and water treatment testbed; releases 20.07 to 23.05."""
+"""HAI: a boiler, turbine and water treatment testbed; releases 20.07 to 23.05.
+
+See docs/testbeds.md for the errors of the files and where the facts come from.
+"""
 
 import csv
 import re
@@ -21,29 +24,36 @@ from sightline.testbeds.attack_tables import (
     attacks_at,
     labels_of,
 )
-from sightline.testbeds.base import Expected, TestbedCard
+from sightline.testbeds.base import (
+    Assembled,
+    Expected,
+    LabelSource,
+    ParsedPart,
+    Part,
+    TestbedCard,
+    stacked,
+)
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import Layout, SourceFile, find_header, first_row
-from sightline.testbeds.open_release import Assembled, ParsedPart, Part, stacked
 
 _STEP_S = 1.0
 _TIME = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
-# All attack rows of a release, where the files' own counts are not known.
+# Attack rows of a whole release, where the counts of single files are unknown.
 _ATTACK_ROWS = {"20.07": 17_527, "22.04": 12_030}
 _NAMED = re.compile(r"(label-)?(train|test)[-_ ]?(\d)", re.IGNORECASE)
 # Starts in these lists are known to the minute only.
 _TO_THE_MINUTE = ("20.07", "23.05")
 _N_SHARED = 43_202
 _OVERLAP = (
-    "HAI 21.03: the last 43,201 rows of train1 are also the first of test3, and its "
-    "first row is the last of test2: what is learnt from train1 has seen part of the "
-    "test. Leave those rows out of train with cut_leak=True."
+    f"HAI 21.03: the last {_N_SHARED - 1:,} rows of train1 are also the first of "
+    "test3, and its first row is the last of test2: a detector trained on train1 has "
+    "seen part of the test. Leave those rows out of train with cut_leak=True."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _File:
-    """What is known of one file: its counts, and when it begins."""
+    """The counts of one file, and its first time stamp."""
 
     expected: Expected
     begins: str
@@ -53,7 +63,8 @@ class _File:
 def _files_of(release: str) -> dict[str, _File]:
     """Return the files of a release by name: train, test, labels.
 
-    Rows of 23.05's train3 and train4 are told by hours, not counted: not checked.
+    The release notes give train3 and train4 of 23.05 in hours, not in rows: their
+    counts are not checked.
     """
     return {
         row["part"]: _File(
@@ -70,6 +81,7 @@ def _files_of(release: str) -> dict[str, _File]:
 
 
 def _facts(name: str) -> Iterable[dict[str, str]]:
+    """Return the rows of a table that ships with the package."""
     table = files("sightline.testbeds") / name
     return csv.DictReader(table.read_text(encoding="utf-8").splitlines())
 
@@ -80,7 +92,7 @@ def _count(text: str) -> int | None:
 
 @cache
 def tags_of(release: str) -> tuple[Tag, ...]:
-    """Return the tags of a release in the order of its files."""
+    """Return the tags of a release, such as ``"21.03"``, in the order of its files."""
     return tuple(
         Tag(name=row["tag"], role=Role(row["role"]), stage=row["stage"])
         for row in _facts("hai_tags.csv")
@@ -89,7 +101,10 @@ def tags_of(release: str) -> tuple[Tag, ...]:
 
 
 class Hai:
-    """Reads four releases of HAI, packed or not, labels beside or inside."""
+    """Reads four releases of HAI, packed or plain.
+
+    Labels are a column of the files, or, in 23.05, files of their own.
+    """
 
     card = TestbedCard(
         name="hai",
@@ -100,12 +115,12 @@ class Hai:
         licence="open (CC BY-SA 4.0 or CC BY 4.0: its README says both)",
         where="get a release from the HAI repository (icsdataset/hai on GitHub), with "
         "Git LFS for 22.04 and 23.05, and point --root at it.",
-        # The paper's release first: it is taken where several are there.
+        # The paper's release first: it is the default where several are present.
         releases=("21.03", "22.04", "23.05", "20.07"),
     )
 
     def recognise(self, file: SourceFile) -> Part | None:
-        """Tell the release by the tags, the part by its first time stamp or name."""
+        """Recognise the release by its tags, the part by first time stamp or name."""
         named = _NAMED.search(file.path.name)
         layout = find_header(file, lambda names: names[:2] == ["timestamp", "label"])
         if layout is not None and len(layout.columns) == 2:
@@ -156,27 +171,27 @@ class Hai:
             labels=labels,
         )
 
-    def default_labels(self, release: str) -> str:
+    def default_labels(self, release: str) -> LabelSource:
         """Return the label column, or the label files of 23.05."""
-        return "built-in"
+        return LabelSource.BUILT_IN
 
     def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: str
+        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
-        """Return train and test, each file an episode of its own."""
-        trains, tests, told = _by_kind(parts)
-        tags = tags_of(release)
+        """Return train and test; each file is a run of its own."""
+        trains, tests, label_files = _by_kind(parts)
         notices: list[str] = []
         if release == "21.03":
             notices.append(_OVERLAP)
-        train, told_of_train = without_attacks(_train(trains, release))
-        notices.extend(told_of_train)  # 20.07 labels some rows of train as attacks
-        marks = _marked(tests, told)
-        attacks, marked = _labelled(release, tests, marks, labels)
+        train, left_out = without_attacks(_train(trains, release))
+        notices.extend(left_out)  # 20.07 labels some rows of train as attacks
+        attacks, marked = _labelled(
+            release, tests, _labels_by_file(tests, label_files), labels
+        )
         values, time, breaks = stacked(tests, _STEP_S)
         test = Recording(
             values=values,
-            tags=tags,
+            tags=tags_of(release),
             labels=marked,
             time=time,
             step_s=_STEP_S,
@@ -186,11 +201,11 @@ class Hai:
         )
         departures = []
         counted = int((marked == ATTACK).sum())
-        known = _ATTACK_ROWS.get(release)
-        if labels == "built-in" and known is not None and counted != known:
+        expected = _ATTACK_ROWS.get(release, counted)
+        if labels is LabelSource.BUILT_IN and counted != expected:
             departures.append(
                 f"HAI {release}: labels {counted:,} rows of all test files as attacks "
-                f"where the release has {known:,}: copy the files again from their "
+                f"where the release has {expected:,}: copy the files again from their "
                 "source, or read them as they are with strict=False."
             )
         return Assembled(
@@ -205,6 +220,7 @@ class Hai:
 def _label_part(
     file: SourceFile, layout: Layout, named: re.Match[str] | None
 ) -> Part | None:
+    """Return a label file of 23.05, by its name; None if it is another file."""
     if named is None or f"label-test{named[3]}" not in _files_of("23.05"):
         return None
     name = f"label-test{named[3]}"
@@ -218,18 +234,19 @@ def _label_part(
 
 
 def _part_name(release: str, begins: str, named: re.Match[str] | None) -> str | None:
-    known = _files_of(release)
-    for name, file in known.items():
+    """Return the part by its first time stamp, else by the file's name."""
+    parts = _files_of(release)
+    for name, file in parts.items():
         if file.begins and begins.strip() == file.begins:
             return name
     if named is None:
         return None
     name = f"{named[2]}{named[3]}".lower()
-    return name if name in known else None
+    return name if name in parts else None
 
 
 def _parse_labels(part: Part) -> ParsedFile:
-    """Return a label file of 23.05; its stamps may be minutes: rows count, not time."""
+    """Return the content of a label file of 23.05; it is matched to a test by row."""
     cells = read_cells(part.file, part.layout, numbers=["label"], texts=["timestamp"])
     return ParsedFile(
         channels=(),
@@ -242,6 +259,7 @@ def _parse_labels(part: Part) -> ParsedFile:
 
 
 def _codes(values: Floats, part: Part, column: str) -> Labels:
+    """Return a column of 0 and 1 as labels; refuse anything else."""
     is_code = np.isin(values, (0.0, 1.0))
     if not is_code.all():
         row = int(np.argmin(is_code))
@@ -256,6 +274,7 @@ def _codes(values: Floats, part: Part, column: str) -> Labels:
 def _by_kind(
     parts: Sequence[ParsedPart],
 ) -> tuple[list[ParsedPart], list[ParsedPart], list[ParsedPart]]:
+    """Return the train files, the test files and the label files."""
     trains, tests, labels = (
         [read for read in parts if read.part.name.startswith(kind)]
         for kind in ("train", "test", "label")
@@ -264,6 +283,7 @@ def _by_kind(
 
 
 def _train(trains: Sequence[ParsedPart], release: str) -> Recording:
+    """Return all train files as one recording, with the labels they have."""
     values, time, breaks = stacked(trains, _STEP_S)
     marks = [
         np.zeros(len(read.parsed.values), np.int8)
@@ -282,78 +302,82 @@ def _train(trains: Sequence[ParsedPart], release: str) -> Recording:
     )
 
 
-def _marked(tests: Sequence[ParsedPart], told: Sequence[ParsedPart]) -> list[Labels]:
-    """Return the labels of each test file: its own, or by row order from beside it."""
-    bare = [read for read in told or tests if read.parsed.labels is None]
-    if bare:
-        raise FileError(
-            f"{bare[0].part.file.path}: has no label column 'attack', so that nothing "
-            "says when attacks ran: copy it again from its source."
-        )
-    if not told:
-        return [read.parsed.labels for read in tests if read.parsed.labels is not None]
-    for test, beside in zip(tests, told, strict=True):
-        n_rows, n_labels = len(test.parsed.values), len(beside.parsed.values)
+def _labels_by_file(
+    tests: Sequence[ParsedPart], label_files: Sequence[ParsedPart]
+) -> list[Labels]:
+    """Return the labels of each test file: its column, or its label file by row."""
+    sources = label_files or tests
+    for test, source in zip(tests, sources, strict=True):
+        path = source.part.file.path
+        n_rows, n_labels = len(test.parsed.values), len(source.parsed.values)
+        if source.parsed.labels is None:
+            raise FileError(
+                f"{path}: has no label column 'attack', so that the times of the "
+                "attacks are unknown: copy it again from its source."
+            )
         if n_rows != n_labels:
             raise FileError(
-                f"{beside.part.file.path}: has {n_labels:,} labels for the {n_rows:,} "
+                f"{path}: has {n_labels:,} labels for the {n_rows:,} "
                 f"rows of {test.part.file.place}; they belong together row by row: "
                 "copy both again from one release."
             )
-    return [read.parsed.labels for read in told if read.parsed.labels is not None]
+    return [read.parsed.labels for read in sources if read.parsed.labels is not None]
 
 
 def _labelled(
     release: str,
     tests: Sequence[ParsedPart],
-    marks: Sequence[Labels],
-    source: str,
+    labels: Sequence[Labels],
+    source: LabelSource,
 ) -> tuple[tuple[Attack, ...], Labels]:
     """Return attacks and labels by the label column or by the attack list."""
     table = attack_table(f"hai_{release}")
     time = np.concatenate([read.parsed.time for read in tests])
-    if source == "list":
+    if source is LabelSource.LIST:
         if release in _TO_THE_MINUTE:
             raise FileError(
                 f"HAI {release}: its attack list is known to the minute only and "
-                "cannot label rows; take labels='built-in'."
+                "cannot label rows; use labels='built-in'."
             )
-        attacks = attacks_at(time, ((a, a.listed) for a in table))
-        return attacks, labels_of(attacks, len(time))
-    if source == "adjusted":
+        listed = attacks_at(time, ((a, a.listed) for a in table))
+        return listed, labels_of(listed, len(time))
+    if source is LabelSource.ADJUSTED:
         raise FileError(
-            "HAI: nobody has published adjusted attack times; take labels='built-in'."
+            "HAI: no adjusted attack times are published; use labels='built-in'."
         )
-    starts = np.cumsum([0, *(len(mark) for mark in marks)])
-    attacks_by_file = [
-        _named_runs(read.part.name, mark, int(first), table, time[first:stop])
-        for read, mark, (first, stop) in zip(
-            tests, marks, pairwise(starts.tolist()), strict=True
+    starts = np.cumsum([0, *map(len, labels)])
+    attacks = (
+        attack
+        for read, of_file, (first, stop) in zip(
+            tests, labels, pairwise(starts.tolist()), strict=True
         )
-    ]
-    return tuple(a for named in attacks_by_file for a in named), np.concatenate(marks)
+        for attack in _named_runs(
+            read.part.name, of_file, first, table, time[first:stop]
+        )
+    )
+    return tuple(attacks), np.concatenate(labels)
 
 
 def _named_runs(
     file: str,
-    mark: Labels,
+    labels: Labels,
     first: int,
     table: Sequence[ListedAttack],
     time: Floats,
 ) -> list[Attack]:
-    """Give the labelled runs of one file the names of its listed attacks, in order.
+    """Return the labelled runs of one file, named after its listed attacks in order.
 
     Where the numbers differ (a changed file), a run gets the name of the attack it
-    overlaps, if there is one.
+    overlaps, if there is one. `first` is the file's first row in test.
     """
-    runs = segments_of(mark == ATTACK)
-    here = [attack for attack in table if attack.file == file]
-    pairs = list(zip(runs, here, strict=False))
-    if len(runs) != len(here):
+    runs = segments_of(labels == ATTACK)
+    candidates = [attack for attack in table if attack.file == file]
+    pairs = list(zip(runs, candidates, strict=False))
+    if len(runs) != len(candidates):
         pairs = [
             (run, attack)
             for run in runs
-            for attack in here
+            for attack in candidates
             if attack.listed is not None and _overlaps(run, attack.listed, time)
         ]
     return [
@@ -369,4 +393,5 @@ def _named_runs(
 
 
 def _overlaps(run: Segment, span: tuple[float, float], time: Floats) -> bool:
+    """Return whether a run of rows overlaps a span that is known to the minute."""
     return bool(time[run.start] <= span[1] + 59 and time[run.stop - 1] >= span[0])

@@ -1,86 +1,50 @@
-"""From a folder to parsed files: recognise, choose the release, read, check counts."""
+"""From a folder to parsed files: recognise, choose the release, read, check counts.
 
-from collections.abc import Sequence
+Each parsed file is kept as a Parquet copy in a hidden folder below the testbed's root,
+so that deleting the data deletes the copies too. A copy is named after the SHA-256 of
+its source: a file that changed has no copy and is parsed again.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, Floats, Ints
-from sightline.data.recording import Recording
-from sightline.data.segments import breaks_from_time, run_bounds
+from sightline.data.arrays import ATTACK
+from sightline.data.segments import run_bounds
 from sightline.errors import FileError, SightlineError
-from sightline.progress import Progress, Step, StepKind
-from sightline.testbeds.base import Expected, TestbedCard, listed
-from sightline.testbeds.cache import parsed_once
+from sightline.files import staged_file
+from sightline.progress import Progress, Step, StepKind, silent
+from sightline.testbeds.base import MOST_NAMES, ParsedPart, Part, Reader
 from sightline.testbeds.csv_reader import ParsedFile
-from sightline.testbeds.discovery import Layout, SourceFile, find_files
+from sightline.testbeds.discovery import SourceFile, find_files
+from sightline.text import did_you_mean, names
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Part:
-    """A file that was recognised as one part of a testbed."""
-
-    name: str
-    releases: tuple[str, ...]
-    file: SourceFile
-    layout: Layout
-    expected: Expected
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ParsedPart:
-    """A part and what it holds."""
-
-    part: Part
-    parsed: ParsedFile
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Assembled:
-    """Recordings made of parsed parts, and what there is to say about it.
-
-    `departures` are ways in which it is not the release it should be; `n_shared` is the
-    number of rows the release is known to have in both train and test.
-    """
-
-    train: Recording
-    test: Recording
-    notices: tuple[str, ...] = ()
-    departures: tuple[str, ...] = ()
-    n_shared: int = 0
-
-
-class Reader(Protocol):
-    """What a testbed's module does; the rest is the same for all."""
-
-    @property
-    def card(self) -> TestbedCard:
-        """What the testbed is."""
-
-    def recognise(self, file: SourceFile) -> Part | None:
-        """Return what part a file is, by how it begins; None if it is none."""
-
-    def needed(self, release: str) -> tuple[str, ...]:
-        """Return the names of the parts a release is made of, train before test."""
-
-    def parse(self, part: Part) -> ParsedFile:
-        """Return what a part holds."""
-
-    def default_labels(self, release: str) -> str:
-        """Return the label source taken when none is asked for."""
-
-    def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: str
-    ) -> Assembled:
-        """Return the recordings, labelled by one of the label sources."""
+CACHE_FOLDER = ".sightline-cache"
+# Raise it whenever a reader makes other numbers of the same bytes.
+READER_VERSION = 1
+_GROUP_ROWS = 65_536
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Opened:
-    """The parts of one release, parsed, and what was noticed on the way."""
+    """The parts of one release, parsed.
+
+    Parameters
+    ----------
+    release : str
+        The release that was chosen.
+    parts : tuple of ParsedPart
+        In the order of `Reader.needed`.
+    notices : tuple of str
+        What was chosen or left out on the way.
+    departures : tuple of str
+        How the files differ from the counts the release is known to have.
+    """
 
     release: str
     parts: tuple[ParsedPart, ...]
@@ -94,25 +58,44 @@ def open_parts(
     *,
     release: str | None,
     use_cache: bool,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Opened:
-    """Find a testbed's files below a folder, choose the release and read them."""
+    """Find a testbed's files below a folder, choose the release and read them.
+
+    Parameters
+    ----------
+    reader : Reader
+        The testbed.
+    root : path
+        Any folder above the files.
+    release : str, optional
+        The wanted release; else the first of the card that is complete.
+    use_cache : bool
+        Read from Parquet copies, and write them where there are none.
+    progress : callable
+        Takes a `Step` for each part.
+
+    Raises
+    ------
+    FileError
+        If a part is missing, damaged, or only a Git LFS pointer.
+    """
     folder = Path(root).expanduser()
     files = find_files(folder)
-    found = _recognised(reader, files)
-    release, notices = _chosen(reader, folder, files, found, release)
+    recognised = _recognised(reader, files)
+    release, notices = _chosen(reader, folder, files, recognised, release)
     needed = reader.needed(release)
     parts = []
     for done, name in enumerate(needed):
-        if progress is not None:
-            progress(Step(StepKind.READING, done, len(needed), name))
-        candidates = [p for p in found if p.name == name and release in p.releases]
-        part = candidates[0]
-        if len(candidates) > 1:
-            others = [other.file.place for other in candidates[1:]]
+        progress(Step(StepKind.READING, done, len(needed), name))
+        part, *copies = [
+            p for p in recognised if p.name == name and release in p.releases
+        ]
+        if copies:
+            others = [copy.file.place for copy in copies]
             notices.append(
                 f"{name} was read from {part.file.place}; also found, and not read: "
-                f"{listed(others)}."
+                f"{names(others, MOST_NAMES)}."
             )
         parsed = parsed_once(
             part.file, folder, partial(reader.parse, part), use_cache=use_cache
@@ -128,29 +111,30 @@ def open_parts(
 
 
 def found_releases(reader: Reader, files: Sequence[SourceFile]) -> list[str]:
-    """Return the releases of which every part is among files."""
-    found = _recognised(reader, files)
-    return [r for r in reader.card.releases if not _missing(reader, found, r)]
+    """Return the releases of which every part is among some files."""
+    recognised = _recognised(reader, files)
+    return [r for r in reader.card.releases if not _missing(reader, recognised, r)]
 
 
 def _recognised(reader: Reader, files: Sequence[SourceFile]) -> list[Part]:
     """Return the parts among files; Excel is opened only where CSV does not suffice."""
-    found: list[Part] = []
+    parts: list[Part] = []
     for is_excel in (False, True):
         if is_excel and any(
-            not _missing(reader, found, release) for release in reader.card.releases
+            not _missing(reader, parts, release) for release in reader.card.releases
         ):
             break
         for file in files:
             if file.is_excel == is_excel and not file.is_pointer:
                 part = reader.recognise(file)
                 if part is not None:
-                    found.append(part)
-    return found
+                    parts.append(part)
+    return parts
 
 
-def _missing(reader: Reader, found: Sequence[Part], release: str) -> list[str]:
-    have = {part.name for part in found if release in part.releases}
+def _missing(reader: Reader, parts: Sequence[Part], release: str) -> list[str]:
+    """Return the names of the parts that a release lacks."""
+    have = {part.name for part in parts if release in part.releases}
     return [name for name in reader.needed(release) if name not in have]
 
 
@@ -158,37 +142,37 @@ def _chosen(
     reader: Reader,
     folder: Path,
     files: Sequence[SourceFile],
-    found: Sequence[Part],
+    parts: Sequence[Part],
     wanted: str | None,
 ) -> tuple[str, list[str]]:
     """Return the release to read: the wanted one, else the first that is complete."""
     card = reader.card
     if wanted is not None:
-        known = {release.lower(): release for release in card.releases}
-        if wanted.lower() not in known:
+        by_name = {release.lower(): release for release in card.releases}
+        if wanted.lower() not in by_name:
             raise FileError(
-                f"{card.title} has no release {wanted!r}; known are "
-                f"{', '.join(card.releases)}."
+                f"{card.title} has no release {wanted!r}; "
+                f"{did_you_mean(wanted, card.releases)}"
             )
-        wanted = known[wanted.lower()]
-        if _missing(reader, found, wanted):
-            raise _incomplete(reader, folder, files, found, wanted)
+        wanted = by_name[wanted.lower()]
+        if _missing(reader, parts, wanted):
+            raise _incomplete(reader, folder, files, parts, wanted)
         return wanted, []
-    complete = [r for r in card.releases if not _missing(reader, found, r)]
+    complete = [r for r in card.releases if not _missing(reader, parts, r)]
     if not complete:
-        # The release of which most is there is the one that was meant.
+        # The release of which the largest share is present is the likely one.
         share = {
-            release: len(_missing(reader, found, release)) / len(reader.needed(release))
+            release: len(_missing(reader, parts, release)) / len(reader.needed(release))
             for release in card.releases
         }
         raise _incomplete(
-            reader, folder, files, found, min(share, key=share.__getitem__)
+            reader, folder, files, parts, min(share, key=share.__getitem__)
         )
     notices = []
     if len(complete) > 1:
         notices.append(
-            f"{folder} holds the releases {', '.join(complete)}; {complete[0]} was "
-            f"read: ask for another with release={complete[1]!r}."
+            f"{folder} holds the releases {names(complete)}; {complete[0]} was read: "
+            f"choose another with release={complete[1]!r}."
         )
     return complete[0], notices
 
@@ -197,12 +181,13 @@ def _incomplete(
     reader: Reader,
     folder: Path,
     files: Sequence[SourceFile],
-    found: Sequence[Part],
+    parts: Sequence[Part],
     release: str,
 ) -> FileError:
+    """Return the error for a release with missing parts: damaged, pointer or absent."""
     card = reader.card
-    missing = _missing(reader, found, release)
-    damaged = [part for part in found if not part.releases]
+    missing = names(_missing(reader, parts, release), MOST_NAMES)
+    damaged = [part for part in parts if not part.releases]
     if damaged:
         return FileError(f"{damaged[0].file.path}: is {damaged[0].name}")
     for file in files:
@@ -212,23 +197,27 @@ def _incomplete(
             except SightlineError as error:  # it may have been the missing one
                 return FileError(str(error))
     pointers = [file.place for file in files if file.is_pointer]
-    there = [part.file.place for part in found if release in part.releases]
+    present = [part.file.place for part in parts if release in part.releases]
     what = f"{card.title} {release}" if len(card.releases) > 1 else card.title
     if pointers:
         return FileError(
-            f"{folder}: {listed(pointers)} holds a Git LFS pointer of some 130 bytes "
-            f"and not the data; {what} needs {listed(missing)}: run `git lfs pull` in "
-            "that folder, or download the files themselves."
+            f"{folder}: {names(pointers, MOST_NAMES)} holds a Git LFS pointer of some "
+            f"130 bytes and not the data; {what} needs {missing}: run `git lfs pull` "
+            "in that folder, or download the files themselves."
         )
-    has = f"has {listed(there)} but not" if there else "has no file that is"
+    has = (
+        f"has {names(present, MOST_NAMES)} but not"
+        if present
+        else "has no file that is"
+    )
     return FileError(
-        f"{folder}: {has} {listed(missing)} of {what}; found "
+        f"{folder}: {has} {missing} of {what}; found "
         f"{len(files)} CSV and Excel files in all: {card.where}"
     )
 
 
 def _departures(read: ParsedPart) -> list[str]:
-    """Return how a file differs from what is known of it, a sentence each."""
+    """Return how a file differs from its expected counts, a sentence each."""
     expected, parsed, path = read.part.expected, read.parsed, read.part.file.path
     texts = []
     n_rows = len(parsed.values)
@@ -249,26 +238,120 @@ def _departures(read: ParsedPart) -> list[str]:
         "attack runs": (len(run_bounds(is_attack)[0]), expected.attack_runs),
     }
     texts.extend(
-        f"{path}: labels {has:,} {what} where {read.part.name} has {known:,}: its "
+        f"{path}: labels {count:,} {what} where {read.part.name} has {known:,}: its "
         "labels were changed; copy it again from its source, or read it as it is with "
         "strict=False."
-        for what, (has, known) in counts.items()
-        if known is not None and has != known
+        for what, (count, known) in counts.items()
+        if known is not None and count != known
     )
     return texts
 
 
-def stacked(parts: Sequence[ParsedPart], step_s: float) -> tuple[Floats, Floats, Ints]:
-    """Return values, time and first rows of several files, one after the other."""
-    starts = np.cumsum([0, *(len(p.parsed.values) for p in parts[:-1])])
-    breaks = [
-        start + breaks_from_time(p.parsed.time, step_s)
-        for start, p in zip(starts, parts, strict=True)
-    ]
-    if len(parts) == 1:
-        return parts[0].parsed.values, parts[0].parsed.time, breaks[0]
-    return (
-        np.concatenate([p.parsed.values for p in parts]),
-        np.concatenate([p.parsed.time for p in parts]),
-        np.concatenate(breaks),
+def parsed_once(
+    file: SourceFile, root: Path, parse: Callable[[], ParsedFile], *, use_cache: bool
+) -> ParsedFile:
+    """Return the content of a file: from its Parquet copy, else parsed and copied.
+
+    Parameters
+    ----------
+    file : SourceFile
+        The file.
+    root : Path
+        The folder in which `CACHE_FOLDER` lies.
+    parse : callable
+        Called without arguments if there is no intact copy.
+    use_cache : bool
+        If False, parse and neither read nor write a copy.
+    """
+    if not use_cache:
+        return parse()
+    # File systems limit the length of a name.
+    stem = file.place.replace("/", "__")[-100:]
+    folder = root / CACHE_FOLDER
+    digest = file.sha256
+    copy = folder / f"{stem}.{digest[:20]}.{READER_VERSION}.parquet"
+    copied = _read_copy(copy) if copy.is_file() else None
+    if copied is not None:
+        return copied
+    parsed = parse()
+    try:
+        for older in folder.glob("*.parquet"):
+            if re.fullmatch(
+                rf"{re.escape(stem)}\.[0-9a-f]{{20}}\.\d+\.parquet", older.name
+            ):
+                older.unlink()
+        with staged_file(copy) as partial:
+            _write_copy(parsed, partial)
+    except (FileError, OSError):
+        # A read-only folder or a full disk costs time, but no data.
+        pass
+    return parsed
+
+
+def _write_copy(parsed: ParsedFile, path: Path) -> None:
+    """Write a Parquet copy in which the bytes of a row are one cell of the table."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    about = {"channels": parsed.channels, "notices": parsed.notices}
+    row = pa.binary(8 * max(len(parsed.channels), 1))
+    fields = [pa.field("row", row), pa.field("time", pa.float64())]
+    if parsed.labels is not None:
+        fields.append(pa.field("label", pa.int8()))
+    schema = pa.schema(fields, metadata={"sightline": json.dumps(about)})
+    values = parsed.values if parsed.channels else np.zeros((len(parsed.time), 1))
+    with pq.ParquetWriter(
+        path,
+        schema,
+        compression="none",
+        use_dictionary=False,
+        write_statistics=False,
+        write_page_checksum=True,
+    ) as writer:
+        for start in range(0, len(values), _GROUP_ROWS):
+            rows = slice(start, start + _GROUP_ROWS)
+            block = np.ascontiguousarray(values[rows])
+            arrays = [
+                pa.FixedSizeBinaryArray.from_buffers(
+                    row, len(block), [None, pa.py_buffer(block)]
+                ),
+                pa.array(parsed.time[rows]),
+            ]
+            if parsed.labels is not None:
+                arrays.append(pa.array(parsed.labels[rows]))
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+
+
+def _read_copy(path: Path) -> ParsedFile | None:
+    """Return the content of a Parquet copy; None if the copy is damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            about = json.loads(file.schema_arrow.metadata[b"sightline"])
+            channels, notices = tuple(about["channels"]), tuple(about["notices"])
+            n_rows, width = file.metadata.num_rows, max(len(channels), 1)
+            values, time = np.empty((n_rows, width)), np.empty(n_rows)
+            has_labels = "label" in file.schema_arrow.names
+            labels = np.empty(n_rows, np.int8) if has_labels else None
+            start = 0
+            for batch in file.iter_batches(_GROUP_ROWS):
+                rows = slice(start, start + batch.num_rows)
+                cells = batch.column("row")
+                values[rows] = np.frombuffer(cells.buffers()[1], np.float64).reshape(
+                    -1, width
+                )[cells.offset : cells.offset + len(cells)]
+                time[rows] = batch.column("time").to_numpy()
+                if labels is not None:
+                    labels[rows] = batch.column("label").to_numpy()
+                start = rows.stop
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+        return None
+    return ParsedFile(
+        channels=channels,
+        values=values if channels else values[:, :0],
+        time=time,
+        labels=labels,
+        notices=notices,
     )

@@ -1,4 +1,7 @@
-"""SKAB: Skoltech anomaly benchmark, a pump-and-valve rig with 34 faulty runs."""
+"""SKAB: Skoltech anomaly benchmark, a pump-and-valve rig with 34 faulty runs.
+
+See docs/testbeds.md for the layout and where the facts come from.
+"""
 
 import re
 from collections.abc import Sequence
@@ -9,10 +12,16 @@ from sightline.data.arrays import ATTACK, Floats, Ints
 from sightline.data.recording import Recording, Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError
-from sightline.testbeds.base import Expected, TestbedCard
+from sightline.testbeds.base import (
+    Assembled,
+    Expected,
+    LabelSource,
+    ParsedPart,
+    Part,
+    TestbedCard,
+)
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header
-from sightline.testbeds.open_release import Assembled, ParsedPart, Part
 
 CHANNELS = (
     "Accelerometer1RMS",
@@ -33,9 +42,9 @@ _TIME = ("%Y-%m-%d %H:%M:%S",)
 _LONGEST_STEP_S = 5.0
 _N_SHARED = 572
 _OVERLAP = (
-    "SKAB: the last 572 rows of anomaly-free are also the first of other/5: what is "
-    "learnt from them has seen the test. Leave those rows out of train with "
-    "cut_leak=True."
+    f"SKAB: the last {_N_SHARED} rows of anomaly-free are also the first of other/5: a "
+    "detector trained on them has seen part of the test. Leave those rows out of train "
+    "with cut_leak=True."
 )
 _RUNS = {"valve1": 16, "valve2": 4, "other": 14}
 _NOTES = {
@@ -59,7 +68,10 @@ _NOTES = {
 
 
 class Skab:
-    """Reads SKAB: the anomaly-free run to learn from, 34 runs with one anomaly each."""
+    """Reads SKAB: an anomaly-free run for train, 34 runs with one fault each for test.
+
+    Faults count as attacks; a run's folder and number are the attack's id.
+    """
 
     card = TestbedCard(
         name="skab",
@@ -74,7 +86,7 @@ class Skab:
     )
 
     def recognise(self, file: SourceFile) -> Part | None:
-        """Tell a run by its columns and by its folder, which is part of its name."""
+        """Recognise a run by its columns, and name it after its folder and number."""
         layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
         if layout is None:
             return None
@@ -94,7 +106,7 @@ class Skab:
         )
 
     def needed(self, release: str) -> tuple[str, ...]:
-        """Return the anomaly-free run and the 34 others."""
+        """Return the anomaly-free run, then the 34 others."""
         first = {"valve1": 0, "valve2": 0, "other": 1}
         runs = [
             f"{folder}/{first[folder] + k}"
@@ -130,25 +142,23 @@ class Skab:
             labels=labels,
         )
 
-    def default_labels(self, release: str) -> str:
-        """Return the anomaly flag."""
-        return "built-in"
+    def default_labels(self, release: str) -> LabelSource:
+        """Return the anomaly flag in the files."""
+        return LabelSource.BUILT_IN
 
     def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: str
+        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
-        """Return the anomaly-free run, and all others one after the other."""
-        if labels != "built-in":
-            raise FileError(
-                "SKAB: its only labels are its own; take labels='built-in'."
-            )
-        quiet, *runs = parts
-        attacks, marks, breaks, n_rows = [], [], [], 0
+        """Return the anomaly-free run as train, all others in one test."""
+        if labels is not LabelSource.BUILT_IN:
+            raise FileError("SKAB: has no labels but its own; use labels='built-in'.")
+        normal, *runs = parts
+        attacks, labels_by_run, breaks, n_rows = [], [], [], 0
         for read in runs:
-            mark = read.parsed.labels
-            if mark is None:
+            of_run = read.parsed.labels
+            if of_run is None:
                 raise FileError(f"{read.part.file.path}: has no column 'anomaly'.")
-            rows = n_rows + np.flatnonzero(mark == ATTACK)
+            rows = n_rows + np.flatnonzero(of_run == ATTACK)
             name = read.part.name
             if len(rows):
                 attacks.append(
@@ -159,21 +169,21 @@ class Skab:
                         note=_NOTES.get(name) or _NOTES[name.partition("/")[0]],
                     )
                 )
-            marks.append(mark)
+            labels_by_run.append(of_run)
             breaks.append(n_rows + _pauses(read.parsed.time))
-            n_rows += len(mark)
+            n_rows += len(of_run)
         return Assembled(
             train=Recording(
-                values=quiet.parsed.values,
+                values=normal.parsed.values,
                 tags=TAGS,
-                time=quiet.parsed.time,
-                breaks=_pauses(quiet.parsed.time),
+                time=normal.parsed.time,
+                breaks=_pauses(normal.parsed.time),
                 source="SKAB anomaly-free",
             ),
             test=Recording(
                 values=np.concatenate([read.parsed.values for read in runs]),
                 tags=TAGS,
-                labels=np.concatenate(marks),
+                labels=np.concatenate(labels_by_run),
                 time=np.concatenate([read.parsed.time for read in runs]),
                 step_s=1.0,
                 breaks=np.concatenate(breaks),
@@ -183,14 +193,14 @@ class Skab:
             n_shared=_N_SHARED,
             notices=(
                 _OVERLAP,
-                "SKAB: the logger skips up to 5 s at a time, which is no break; the "
-                "column of change points is not read.",
+                f"SKAB: the logger skips up to {_LONGEST_STEP_S:g} s at a time, which "
+                "is no break; the column of change points is not read.",
             ),
         )
 
 
 def _pauses(time: Floats) -> Ints:
-    """Return the first row after each pause of more than a few seconds."""
+    """Return row 0 and the first row after each pause beyond `_LONGEST_STEP_S`."""
     steps = np.diff(time)
     pauses = np.flatnonzero((steps > _LONGEST_STEP_S) | (steps < 0)) + 1
     return np.concatenate([[0], pauses]).astype(np.int64)

@@ -1,4 +1,7 @@
-"""SWaT: Secure Water Treatment, iTrust (SUTD), A1 & A2, December 2015."""
+"""SWaT: Secure Water Treatment, iTrust (SUTD), A1 & A2, December 2015.
+
+See docs/testbeds.md for the errors of the files and where the facts come from.
+"""
 
 import re
 from collections.abc import Sequence
@@ -16,10 +19,16 @@ from sightline.testbeds.attack_tables import (
     attacks_at,
     labels_of,
 )
-from sightline.testbeds.base import Expected, TestbedCard
+from sightline.testbeds.base import (
+    Assembled,
+    Expected,
+    LabelSource,
+    ParsedPart,
+    Part,
+    TestbedCard,
+)
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
-from sightline.testbeds.open_release import Assembled, ParsedPart, Part
 
 STAGES = {
     "P1": "FIT101 LIT101 MV101 P101 P102",
@@ -42,7 +51,7 @@ TAGS = tuple(
 )
 CHANNELS = tuple(tag.name for tag in TAGS)
 
-# Day first, 12 hours; a spreadsheet program that knew better writes the second.
+# Day first, 12 hours; spreadsheet programs write the other two.
 _TIME = ("%d/%m/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S", "%d/%m/%Y %H:%M:%S")
 _STEP_S = 1.0
 _ATTACKS_BEGIN = datetime(2015, 12, 28, 10)
@@ -55,22 +64,26 @@ _EXPECTED = {
 }
 _RECUT = (
     "the re-cut of SWaT found on Kaggle, in which days occur twice, seven tags are "
-    "mostly empty and attack rows stand out of order: ask iTrust for the original "
+    "mostly empty and attack rows are out of order: ask iTrust for the original "
     "SWaT_Dataset_Normal and SWaT_Dataset_Attack files."
 )
-_BUILT_IN_ERRS = (
+_LABEL_ERRORS = (
     "The label column marks 2015-12-29 06:30 to 06:42, which is in no attack list (it "
     "is 12 h before attack 21), and ends attack 41 15 s late: labels='list' does not."
 )
 _ADJUSTED_LEAVES_OUT = (
-    "The adjusted times leave out attacks 4, 14 and 29, which nobody saw in the "
+    "The adjusted times leave out attacks 4, 14 and 29, which are not visible in the "
     "readings: their rows count as normal."
 )
 _RECUT_ROWS = (1_387_098, 54_621, 1_441_719)
 
 
 class Swat:
-    """Reads SWaT from the CSV or Excel files that iTrust sends."""
+    """Reads SWaT from the CSV or Excel files that iTrust sends.
+
+    Releases ``v0`` and ``v1`` differ in the normal file: v1 is v0 without its first
+    30 minutes.
+    """
 
     card = TestbedCard(
         name="swat",
@@ -84,7 +97,7 @@ class Swat:
     )
 
     def recognise(self, file: SourceFile) -> Part | None:
-        """Tell Normal v0, v1 and Attack v0 by the tags and the first time stamp."""
+        """Recognise Normal v0, v1 and Attack v0 by tags and first time stamp."""
         layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
         if layout is None:
             return None
@@ -105,7 +118,7 @@ class Swat:
         )
 
     def needed(self, release: str) -> tuple[str, ...]:
-        """Return the two files of a release."""
+        """Return the normal file of the release, and the attack file."""
         return f"Normal_{release}", "Attack_v0"
 
     def parse(self, part: Part) -> ParsedFile:
@@ -131,14 +144,14 @@ class Swat:
             notices=tuple(notices),
         )
 
-    def default_labels(self, release: str) -> str:
-        """Return the label column's name among the sources."""
-        return "built-in"
+    def default_labels(self, release: str) -> LabelSource:
+        """Return the label column."""
+        return LabelSource.BUILT_IN
 
     def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: str
+        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
-        """Return train (Normal) and test (Attack), labelled as asked for."""
+        """Return train (Normal) and test (Attack), labelled by one source."""
         normal, attacked = (read.parsed for read in parts)
         attacks, marked, notices = _labelled(attacked, parts[1].part, labels)
         source = f"SWaT A1 & A2 Dec 2015, {parts[0].part.name}, {parts[1].part.name}"
@@ -164,14 +177,14 @@ class Swat:
 
 
 def _labelled(
-    parsed: ParsedFile, part: Part, source: str
+    parsed: ParsedFile, part: Part, source: LabelSource
 ) -> tuple[tuple[Attack, ...], Labels, tuple[str, ...]]:
-    """Return attacks, labels and remarks by one of the three label sources."""
+    """Return attacks, labels and notices by one of the three label sources."""
     table, n_rows = attack_table("swat"), len(parsed.time)
-    if source == "list":
+    if source is LabelSource.LIST:
         attacks = attacks_at(parsed.time, ((a, a.listed) for a in table))
         return attacks, labels_of(attacks, n_rows), ()
-    if source == "adjusted":
+    if source is LabelSource.ADJUSTED:
         attacks = attacks_at(parsed.time, ((a, a.adjusted) for a in table))
         return attacks, labels_of(attacks, n_rows), (_ADJUSTED_LEAVES_OUT,)
     if parsed.labels is None:
@@ -180,11 +193,11 @@ def _labelled(
             "for labels='list' instead."
         )
     attacks = attacks_at(parsed.time, ((a, a.labelled) for a in table))
-    return attacks, parsed.labels, (_BUILT_IN_ERRS,)
+    return attacks, parsed.labels, (_LABEL_ERRORS,)
 
 
 def _labels(texts: Any, part: Part, notices: list[str]) -> Labels:
-    """Return 0 for Normal, 1 for Attack, also where it is misspelt."""
+    """Return 0 for Normal and 1 for Attack, also where Attack is misspelt."""
     is_plain = texts.is_in(["Normal", "Attack"]).fill_null(False)
     is_attack = (texts == "Attack").fill_null(False)
     if not is_plain.all():
@@ -213,6 +226,7 @@ def _labels(texts: Any, part: Part, notices: list[str]) -> Labels:
 
 
 def _first_time(text: str) -> datetime | None:
+    """Return a time stamp in one of the known formats; None if it is in none."""
     for form in _TIME:
         try:
             return datetime.strptime(text.strip(), form)
@@ -222,6 +236,7 @@ def _first_time(text: str) -> datetime | None:
 
 
 def _part_name(file: SourceFile, begins: datetime | None) -> str:
+    """Return the part by its first time stamp, else by the file's name."""
     name = file.path.name.lower()
     if begins is None:
         is_attack, is_v1 = "attack" in name, "v1" in name
@@ -234,10 +249,10 @@ def _part_name(file: SourceFile, begins: datetime | None) -> str:
 
 
 def _is_recut(file: SourceFile, begins: datetime | None, label: str) -> bool:
-    """Tell the damaged re-cut: attack rows only, or normal rows of the attack file."""
-    called = file.path.name.lower().partition(".")[0]
+    """Return whether this is the damaged re-cut, by its name, start or first label."""
+    stem = file.path.name.lower().partition(".")[0]
     return (
-        called == "merged"
-        or (called == "normal" and begins is not None and begins >= _ATTACKS_BEGIN)
+        stem == "merged"
+        or (stem == "normal" and begins is not None and begins >= _ATTACKS_BEGIN)
         or label.replace(" ", "") == "Attack"
     )

@@ -1,4 +1,7 @@
-"""WADI: Water Distribution, iTrust (SUTD), releases A1 (2017) and A2 (2019)."""
+"""WADI: Water Distribution, iTrust (SUTD), releases A1 (2017) and A2 (2019).
+
+See docs/testbeds.md for the errors of the files and where the facts come from.
+"""
 
 import re
 from collections.abc import Sequence
@@ -16,16 +19,24 @@ from sightline.testbeds.attack_tables import (
     labels_of,
     rows_within,
 )
-from sightline.testbeds.base import Expected, TestbedCard, listed
+from sightline.testbeds.base import (
+    Assembled,
+    Expected,
+    LabelSource,
+    ParsedPart,
+    Part,
+    TestbedCard,
+    hold,
+)
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
-from sightline.testbeds.missing import hold
-from sightline.testbeds.open_release import Assembled, ParsedPart, Part
+from sightline.text import names
 
 _LINES = range(101, 602, 100)  # the six consumer lines: 101, 201, ..., 601
 
 
 def _each(pattern: str, of: Sequence[object] = _LINES) -> list[str]:
+    """Return a name for each number, by default for each consumer line."""
     return [pattern.format(k) for k in of]
 
 
@@ -58,9 +69,9 @@ ALL_CHANNELS = (
     *_each("3_P_{:03}_STATUS", range(1, 5)),
     *("LEAK_DIFF_PRESSURE", "PLANT_START_STOP_LOG", "TOTAL_CONS_REQUIRED_FLOW"),
 )
-# Without one number in any file.
+# These have no number in any file.
 EMPTY = ("2_LS_001_AL", "2_LS_002_AL", "2_P_001_STATUS", "2_P_002_STATUS")
-# The 26 discrete tags that vary while nothing is wrong (NSIBF's list).
+# The 26 discrete tags that vary in normal operation (NSIBF's list).
 _ACTUATORS = {
     *("1_MV_001_STATUS", "1_MV_004_STATUS", "1_P_001_STATUS", "1_P_003_STATUS"),
     *("1_P_005_STATUS", "2_MV_003_STATUS", "2_MV_006_STATUS", "2_P_003_STATUS"),
@@ -72,7 +83,7 @@ _MEASURES = re.compile(r"AIT|FIT|LT_|PIT|FQ|FIC|LEAK|TOTAL|SPEED|PIC_003_(CO|PV)
 
 
 def _role(name: str) -> Role:
-    """Return sensor (67), actuator (26), or what never varies in normal data (30)."""
+    """Return sensor (67 tags), actuator (26), or, for tags that never vary, others."""
     if name in _ACTUATORS:
         return Role.ACTUATOR
     if _MEASURES.search(name) or name in _each("2_MCV_{}_CO"):
@@ -106,7 +117,7 @@ _EXPECTED = {
     "A2 normal": Expected(rows=784_571, gaps=1),
     "A2 attack": Expected(rows=172_801, attack_rows=9_977, attack_runs=14, gaps=0),
 }
-_SLIP = (
+_LABEL_ERROR = (
     "The label column marks attack 13 at 00:07:33 to 00:10:55; it ran twelve hours "
     "later, 12:07:30 to 12:10:52, and is labelled normal there: labels='list' has it "
     "right."
@@ -114,7 +125,11 @@ _SLIP = (
 
 
 class Wadi:
-    """Reads WADI A1 and A2 from the CSV files that iTrust sends."""
+    """Reads WADI A1 and A2 from the CSV files that iTrust sends.
+
+    The releases differ in their normal data, their time stamps and their labels: A1
+    has no label column.
+    """
 
     card = TestbedCard(
         name="wadi",
@@ -129,7 +144,7 @@ class Wadi:
     )
 
     def recognise(self, file: SourceFile) -> Part | None:
-        """Tell A1 from A2 by the header, normal from attack by what follows it."""
+        """Recognise A1 and A2 by the header, the attack file by label or date."""
         layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
         if layout is None:
             return None
@@ -147,11 +162,11 @@ class Wadi:
         )
 
     def needed(self, release: str) -> tuple[str, ...]:
-        """Return the two files of a release."""
+        """Return the normal and the attack file of a release."""
         return f"{release} normal", f"{release} attack"
 
     def parse(self, part: Part) -> ParsedFile:
-        """Return the 123 tags that hold anything, time, and A2's label."""
+        """Return the 123 tags that hold numbers, time, and the label of A2."""
         label_names = [c for c in part.layout.columns if c.lower().startswith("attack")]
         cells = read_cells(
             part.file,
@@ -173,7 +188,7 @@ class Wadi:
         if label_names:
             labels = _labels(cells.texts[label_names[0]], is_row, part)
         if part.name.startswith("A2"):
-            # Its time column lost the hours; the row numbers count seconds.
+            # Its time column has no hours; the row numbers count seconds.
             time = _BEGINS[part.name] + row_number - 1
         else:
             dates, times = (cells.texts[c].filter(is_row) for c in ("Date", "Time"))
@@ -191,25 +206,25 @@ class Wadi:
             notices=tuple(notices),
         )
 
-    def default_labels(self, release: str) -> str:
-        """Return the list for A1, which has no label column; else that column."""
-        return "list" if release == "A1" else "built-in"
+    def default_labels(self, release: str) -> LabelSource:
+        """Return the attack list for A1, which has no label column."""
+        return LabelSource.LIST if release == "A1" else LabelSource.BUILT_IN
 
     def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: str
+        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
-        """Return train (14 days) and test (2 days), missing cells held."""
+        """Return train (14 days) and test (2 days); missing cells are held."""
         notices = [
-            f"WADI: {listed(EMPTY)} are left out, for no file has a number in them."
+            f"WADI: {names(EMPTY)} are left out, because no file has a number in them."
         ]
         recordings = []
         for read, is_test in zip(parts, (False, True), strict=True):
             parsed, place = read.parsed, read.part.file.place
             breaks = breaks_from_time(parsed.time, _STEP_S)
-            values, told = hold(
+            values, held = hold(
                 parsed.values, breaks, channels=CHANNELS, step_s=_STEP_S, place=place
             )
-            notices.extend(told)
+            notices.extend(held)
             attacks, marked = _labelled(read, labels) if is_test else ((), None)
             recordings.append(
                 Recording(
@@ -224,8 +239,8 @@ class Wadi:
                     + (f", labels {labels}" if is_test else ""),
                 )
             )
-        if labels == "built-in":
-            notices.append(_SLIP)
+        if labels is LabelSource.BUILT_IN:
+            notices.append(_LABEL_ERROR)
         else:
             ignored = int(np.sum(recordings[1].labels == IGNORED))
             notices.append(
@@ -237,10 +252,12 @@ class Wadi:
         )
 
 
-def _labelled(read: ParsedPart, source: str) -> tuple[tuple[Attack, ...], Labels]:
+def _labelled(
+    read: ParsedPart, source: LabelSource
+) -> tuple[tuple[Attack, ...], Labels]:
     """Return attacks and labels by one of the label sources."""
     parsed = read.parsed
-    if source == "built-in":
+    if source is LabelSource.BUILT_IN:
         if parsed.labels is None:
             raise FileError(
                 f"{read.part.file.path}: WADI A1 has no label column; ask for "
@@ -252,7 +269,7 @@ def _labelled(read: ParsedPart, source: str) -> tuple[tuple[Attack, ...], Labels
     attacks = attacks_at(
         parsed.time,
         (
-            (a, (a.adjusted if source == "adjusted" else None) or a.listed)
+            (a, (a.adjusted if source is LabelSource.ADJUSTED else None) or a.listed)
             for a in table
         ),
     )
@@ -266,11 +283,10 @@ def _labelled(read: ParsedPart, source: str) -> tuple[tuple[Attack, ...], Labels
 
 
 def _labels(texts: Any, is_row: Bools, part: Part) -> Labels:
-    """Return 1 where the column says -1, 0 where it says 1."""
+    """Return 1 where the column has -1, and 0 where it has 1."""
     import polars as pl
 
-    said = texts.filter(is_row).str.strip_chars()
-    codes = said.cast(pl.Float64, strict=False)
+    codes = texts.filter(is_row).str.strip_chars().cast(pl.Float64, strict=False)
     array = codes.fill_null(0.0).to_numpy()
     if not np.isin(array, (1.0, -1.0)).all():
         row = int(np.argmin(np.isin(array, (1.0, -1.0))))

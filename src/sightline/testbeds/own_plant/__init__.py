@@ -1,1 +1,1 @@
-"""A user's own plant: a folder with historian exports."""
+"""Your own plant: a folder with exports of its historian."""

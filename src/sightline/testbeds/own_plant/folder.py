@@ -1,10 +1,10 @@
-"""One's own plant: a folder with train, test, and what is known of attacks and tags."""
+"""Your own plant: a folder with train, test, and lists of attacks and tags."""
 
 import csv
-import hashlib
+import re
 import tomllib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +16,22 @@ from sightline.data.segments import Attack
 from sightline.errors import FileError, naming
 from sightline.files import reading
 from sightline.testbeds.attack_tables import rows_within
-from sightline.testbeds.base import Testbed, listed
-from sightline.testbeds.own_plant.clock import check_zone, seconds_from
+from sightline.testbeds.base import MOST_NAMES, Testbed, in_file, record_from
+from sightline.testbeds.discovery import sha256_of
 from sightline.testbeds.own_plant.exports import PlantSettings, Readings
-from sightline.testbeds.own_plant.readings import in_order_of, read_readings
-from sightline.text import did_you_mean
+from sightline.testbeds.own_plant.tables import (
+    check_zone,
+    in_order_of,
+    read_readings,
+    seconds_from,
+)
+from sightline.text import did_you_mean, names
 
 _SUFFIXES = (".parquet", ".csv")
 _IGNORE = "ignore"
-# Of a table, after its header.
+# Line of the first row of a table, below its header.
 _FIRST_LINE = 2
-# Other words for the columns of attacks.csv.
+# Alternative names for the columns of attacks.csv.
 _ALIASES = {
     "attack_id": "id",
     "incident": "id",
@@ -38,7 +43,21 @@ _ALIASES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Incident:
-    """One line of `attacks.csv`: times in seconds, both ends inclusive."""
+    """One line of `attacks.csv`.
+
+    Parameters
+    ----------
+    id : str
+        Its name.
+    start, end : float
+        Seconds since 1970, both inclusive.
+    tags : tuple of str
+        The tags concerned.
+    note : str, optional
+        What happened.
+    uncertainty_s : float
+        By how many seconds start and end may be wrong.
+    """
 
     id: str
     start: float
@@ -49,109 +68,123 @@ class Incident:
 
 
 def read_folder(root: str | Path) -> Testbed:
-    """Read one's own plant; see docs/own-plant.md for the files it is made of."""
+    """Read your own plant from a folder; docs/own-plant.md describes its files.
+
+    Parameters
+    ----------
+    root : path
+        Holds train and test as CSV or Parquet, and optionally attacks.csv, tags.csv
+        and plant.toml.
+
+    Returns
+    -------
+    Testbed
+        Named after the folder; without a release.
+
+    Raises
+    ------
+    FileError
+        If a file is missing, or cannot be read as what it should be.
+    """
     folder = Path(root).expanduser()
     paths = {name: _table_path(folder, name) for name in ("train", "test")}
     settings = _settings(folder / "plant.toml")
-    told_tags = _told_tags(folder / "tags.csv")
-    ignored = [name for name, row in told_tags.items() if row.get("role") == _IGNORE]
+    tag_rows = _tag_rows(folder / "tags.csv")
+    ignored = [name for name, row in tag_rows.items() if row["role"] == _IGNORE]
     train, test = (
         read_readings(path, settings, ignored=ignored) for path in paths.values()
     )
     test = in_order_of(train.channels, test, folder)
-    notices = [*train.notices, *test.notices]
+    notices = [*train.notices, *test.notices, *_agreement(train, test, folder)]
+    tags, tag_notices = _tags(tag_rows, train.channels)
+    notices.extend(tag_notices)
+    attack_list = _only(folder, ["attacks.csv", "incidents.csv"])
+    incidents = _incidents(attack_list, test.is_utc, settings) if attack_list else ()
+    if attack_list is None and test.labels is None:
+        notices.append(
+            "No attacks.csv and no column 'label' in test: all of test is taken as "
+            "normal."
+        )
+    recordings = [
+        _recording(readings, tags, incidents, path)
+        for readings, path in ((train, paths["train"]), (test, paths["test"]))
+    ]
+    normal, left_out = without_attacks(recordings[0])
+    notices.extend(left_out)
+    notices.extend(
+        _unmatched(incidents, recordings, known_tags={*train.channels, *ignored})
+    )
+    used = [*paths.values(), *filter(None, (attack_list,))]
+    used += [p for name in ("tags.csv", "plant.toml") if (p := folder / name).is_file()]
+    return Testbed(
+        name=folder.resolve().name,
+        release="",
+        train=normal,
+        test=recordings[1],
+        notices=tuple(notices),
+        digests={path.name: sha256_of(path) for path in used},
+    )
+
+
+def _agreement(train: Readings, test: Readings, folder: Path) -> list[str]:
+    """Refuse tables of different clocks; return a notice if their steps differ."""
     if train.is_utc != test.is_utc:
         raise FileError(
             f"{folder}: time stamps of one table carry a zone and those of the other "
             "do not: state timezone in plant.toml."
         )
-    if train.step_s != test.step_s:
-        notices.append(
-            f"Train has a row each {train.step_s:g} s and test one each "
-            f"{test.step_s:g} s; state step_s in plant.toml if they should not differ."
-        )
-    tags = _tags(told_tags, train.channels, notices)
-    listed_in = _only(folder, ["attacks.csv", "incidents.csv"])
-    incidents = _incidents(listed_in, test.is_utc, settings) if listed_in else ()
-    if listed_in is None and test.labels is None:
-        notices.append(
-            "No attacks.csv and no column 'label' in test: all of test is taken as "
-            "normal."
-        )
-    made = [
-        _recording(readings, tags, incidents, path)
-        for readings, path in ((train, paths["train"]), (test, paths["test"]))
+    if train.step_s == test.step_s:
+        return []
+    return [
+        f"Train has a row every {train.step_s:g} s and test one every "
+        f"{test.step_s:g} s; state step_s in plant.toml if they should not differ."
     ]
-    quiet, told = without_attacks(made[0])
-    notices.extend(told)
-    known = {*train.channels, *ignored}
-    notices.extend(_beyond(incidents, made, known))
-    used = [*paths.values(), *filter(None, (listed_in,))]
-    used += [p for name in ("tags.csv", "plant.toml") if (p := folder / name).is_file()]
-    return Testbed(
-        name=folder.resolve().name,
-        release="",
-        train=quiet,
-        test=made[1],
-        notices=tuple(notices),
-        digests={path.name: _digest(path) for path in used},
-    )
 
 
-def _only(folder: Path, names: Sequence[str]) -> Path | None:
-    """Return the one of several files that is there; refuse two."""
+def _only(folder: Path, choices: Sequence[str]) -> Path | None:
+    """Return the one of several files that exists; refuse two."""
     with reading(folder):
-        found = [folder / name for name in names if (folder / name).is_file()]
-    if len(found) > 1:
+        paths = [folder / name for name in choices if (folder / name).is_file()]
+    if len(paths) > 1:
         raise FileError(
-            f"{folder}: has both {found[0].name} and {found[1].name}, and only one of "
-            "them would be read: take one away."
+            f"{folder}: has both {paths[0].name} and {paths[1].name}, and only one of "
+            "them would be read: remove one."
         )
-    return found[0] if found else None
+    return paths[0] if paths else None
 
 
 def _table_path(folder: Path, name: str) -> Path:
+    """Return the path of train or test, as CSV or Parquet."""
     with reading(folder):
         if not folder.is_dir():
             raise FileError(f"{folder}: there is no such folder.")
-    found = _only(folder, [f"{name}{suffix}" for suffix in _SUFFIXES])
-    if found is None:
+    path = _only(folder, [f"{name}{suffix}" for suffix in _SUFFIXES])
+    if path is None:
         raise FileError(
             f"{folder}: has neither {name}.csv nor {name}.parquet; a plant's folder "
             "needs train and test."
         )
-    return found
+    return path
 
 
 def _settings(path: Path) -> PlantSettings:
+    """Return what plant.toml says; the defaults if there is none."""
     if not path.is_file():
         return PlantSettings()
     with reading(path):
         try:
-            said = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise FileError(f"{path}: is not valid TOML ({error}).") from error
-    known = {field.name for field in fields(PlantSettings)}
-    for key, value in said.items():
-        if key not in known:
-            raise FileError(
-                f"{path}: has an unknown key {key!r}; known are "
-                f"{', '.join(sorted(known))}."
-            )
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if key.endswith("_s") and not (is_number and 0 < value < float("inf")):
-            raise FileError(
-                f"{path}: {key} must be positive seconds; got {value!r:.40}."
-            )
-        if not key.endswith("_s") and not isinstance(value, str):
-            raise FileError(f"{path}: {key} must be text; got {value!r:.40}.")
-    if "timezone" in said:
-        check_zone(said["timezone"], path)
-    return PlantSettings(**said)
+    with in_file(path):
+        settings = record_from(values, PlantSettings)
+    if settings.timezone is not None:
+        check_zone(settings.timezone, path)
+    return settings
 
 
 def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
-    """Return the lines of a small CSV table, names of columns cleaned."""
+    """Return the rows of a small CSV table by lower-case column name."""
     with reading(path):
         try:
             text = path.read_text(encoding="utf-8-sig")
@@ -171,47 +204,51 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
     missing = [name for name in needed if rows and name not in rows[0]]
     if missing:
         raise FileError(
-            f"{path}: needs the columns {', '.join(needed)}; {listed(missing)} is not "
-            "there."
+            f"{path}: needs the columns {', '.join(needed)}; {names(missing)} is "
+            "missing."
         )
     return rows
 
 
-def _told_tags(path: Path) -> dict[str, dict[str, str]]:
-    """Return what tags.csv says, by tag."""
+def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
+    """Return the rows of tags.csv by tag, roles checked; empty if there is none."""
     if not path.is_file():
         return {}
-    told: dict[str, dict[str, str]] = {}
+    rows: dict[str, dict[str, str]] = {}
     for row in _rows(path, ["tag"]):
-        if row["tag"] in told:
-            raise FileError(f"{path}: names {row['tag']!r} twice: keep one line.")
-        role = row.get("role", "").lower()
+        tag, role = row["tag"], row.get("role", "").lower()
+        if tag in rows:
+            raise FileError(f"{path}: names {tag!r} twice: keep one line.")
         if role not in ("", _IGNORE, *Role):
             raise FileError(
-                f"{path}: role {role!r} of tag {row['tag']!r} is unknown; "
+                f"{path}: role {role!r} of tag {tag!r} is unknown; "
                 f"{did_you_mean(role, [*Role, _IGNORE])}"
             )
-        told[row["tag"]] = row | {"role": role}
-    return told
+        rows[tag] = row | {"role": role}
+    return rows
 
 
 def _tags(
-    told: dict[str, dict[str, str]], channels: Sequence[str], notices: list[str]
-) -> tuple[Tag, ...]:
-    """Return one tag a channel, in the order of the table."""
-    ignored = [name for name, row in told.items() if row.get("role") == _IGNORE]
-    strange = [n for n in told if n not in channels and n not in ignored]
-    silent = [name for name in channels if name not in told]
+    tag_rows: dict[str, dict[str, str]], channels: Sequence[str]
+) -> tuple[tuple[Tag, ...], list[str]]:
+    """Return one tag for each channel, and notices about tags.csv."""
+    ignored = [name for name, row in tag_rows.items() if row["role"] == _IGNORE]
+    extra = [n for n in tag_rows if n not in channels and n not in ignored]
+    absent = [name for name in channels if name not in tag_rows]
+    notices = []
     if ignored:
         notices.append(
-            f"tags.csv: {listed(ignored)} was left out, for its role is ignore."
+            f"tags.csv: {names(ignored, MOST_NAMES)} was left out, because its role is "
+            "ignore."
         )
-    if strange:
-        notices.append(f"tags.csv: {listed(strange)} is in no table.")
-    if told and silent:
-        notices.append(f"tags.csv: says nothing of {listed(silent)}, taken as sensors.")
-    rows = [told.get(name, {}) for name in channels]
-    return tuple(
+    if extra:
+        notices.append(f"tags.csv: {names(extra, MOST_NAMES)} is in no table.")
+    if tag_rows and absent:
+        notices.append(
+            f"tags.csv: does not list {names(absent, MOST_NAMES)}, taken as sensors."
+        )
+    rows = [tag_rows.get(name, {}) for name in channels]
+    tags = tuple(
         Tag(
             name=name,
             role=Role(row.get("role") or Role.SENSOR),
@@ -220,11 +257,13 @@ def _tags(
         )
         for name, row in zip(channels, rows, strict=True)
     )
+    return tags, notices
 
 
 def _incidents(
     path: Path, is_utc: bool, settings: PlantSettings
 ) -> tuple[Incident, ...]:
+    """Return the lines of attacks.csv or incidents.csv."""
     incidents = []
     rows = _rows(path, ["id", "start", "end"])
     for line, row in enumerate(rows, start=_FIRST_LINE):
@@ -242,7 +281,9 @@ def _incidents(
                 id=row["id"] or str(line - 1),
                 start=start,
                 end=end,
-                tags=tuple(filter(None, (t.strip() for t in _split(row.get("tags"))))),
+                tags=tuple(
+                    filter(None, re.split(r"\s*[;,]\s*", row.get("tags", "").strip()))
+                ),
                 note=row.get("note") or None,
                 uncertainty_s=60 * _minutes(row.get("uncertainty_min"), path, line),
             )
@@ -253,7 +294,7 @@ def _incidents(
 def _time(
     cell: str, name: str, path: Path, line: int, is_utc: bool, settings: PlantSettings
 ) -> float:
-    """Return one time stamp; each may say its own zone."""
+    """Return one time stamp as seconds; each may carry its own offset."""
     import polars as pl
 
     seconds, has_zone = seconds_from(
@@ -264,19 +305,18 @@ def _time(
         first_line=line,
     )
     if has_zone != is_utc:
-        told = ("the tables", "the list") if is_utc else ("the list", "the tables")
+        one, other = (
+            ("the tables", "the list") if is_utc else ("the list", "the tables")
+        )
         raise FileError(
-            f"{path}: line {line}: time stamps of {told[0]} carry a zone, those of "
-            f"{told[1]} do not: state timezone in plant.toml."
+            f"{path}: line {line}: time stamps of {one} carry a zone, those of "
+            f"{other} do not: state timezone in plant.toml."
         )
     return float(seconds[0])
 
 
-def _split(text: str | None) -> list[str]:
-    return (text or "").replace(",", ";").split(";")
-
-
 def _minutes(text: str | None, path: Path, line: int) -> float:
+    """Return a number of minutes, 0 if the cell is empty; refuse anything else."""
     try:
         minutes = float(text or 0)
     except ValueError:
@@ -292,6 +332,7 @@ def _minutes(text: str | None, path: Path, line: int) -> float:
 def _recording(
     readings: Readings, tags: tuple[Tag, ...], incidents: Sequence[Incident], path: Path
 ) -> Recording:
+    """Return readings with their labels and attacks."""
     labels, attacks = _labelled(readings, incidents)
     with naming(path):
         return Recording(
@@ -309,10 +350,10 @@ def _recording(
 def _labelled(
     readings: Readings, incidents: Sequence[Incident]
 ) -> tuple[Labels, tuple[Attack, ...]]:
-    """Return labels and attacks: of the table's own column, of the list, or of both.
+    """Return labels and attacks.
 
-    The list marks its rows as attacks; minutes of uncertainty before and after are
-    ignored, for nobody knows what they are.
+    Labels come from the table's column, if it has one; else incidents mark their rows
+    as attacks, and the rows within their uncertainty before and after are ignored.
     """
     time = readings.time
     labels = (
@@ -349,32 +390,26 @@ def _labelled(
     return labels, tuple(attacks)
 
 
-def _beyond(
+def _unmatched(
     incidents: Sequence[Incident],
     recordings: Sequence[Recording],
-    known: Collection[str],
+    *,
+    known_tags: Collection[str],
 ) -> list[str]:
-    """Return a sentence on incidents that no row saw, and on tags nobody records."""
-    told = []
+    """Return notices about incidents without a row, and tags that are not recorded."""
+    notices = []
+    times = [r.time for r in recordings if r.time is not None]
     for incident in incidents:
         span = (incident.start, incident.end)
-        if any(
-            r.time is not None and rows_within(r.time, span).any() for r in recordings
-        ):
+        if any(rows_within(time, span).any() for time in times):
             continue
-        is_inside = any(
-            r.time is not None and r.time[0] <= incident.start <= r.time[-1]
-            for r in recordings
-        )
+        is_inside = any(time[0] <= incident.start <= time[-1] for time in times)
         why = "lies between two rows" if is_inside else "lies outside of train and test"
-        told.append(f"Attack {incident.id} ({stamp(incident.start)}) {why}.")
-    strange = {t: i.id for i in incidents for t in i.tags if t not in known}
-    if strange:
-        of = [f"{tag} (attack {id_})" for tag, id_ in strange.items()]
-        told.append(f"Attacked tags that are not recorded: {listed(of)}.")
-    return told
-
-
-def _digest(path: Path) -> str:
-    with reading(path), path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        notices.append(f"Attack {incident.id} ({stamp(incident.start)}) {why}.")
+    unknown = {t: i.id for i in incidents for t in i.tags if t not in known_tags}
+    if unknown:
+        attacked = [f"{tag} (attack {id_})" for tag, id_ in unknown.items()]
+        notices.append(
+            f"Attacked tags that are not recorded: {names(attacked, MOST_NAMES)}."
+        )
+    return notices
