@@ -177,7 +177,7 @@ def test_batadal_is_right_on_the_screen(tmp_path):
         (("swot", "--root", "."), ("'swot'", "swat, wadi")),
         (("swat",), ("SWaT", "--root")),
         (("swat", "--root", "nowhere"), ("nowhere", "no such folder")),
-        (("swat", "--root", ".", "--release", "v9"), ("'v9'", "v0, v1")),
+        (("swat", "--root", ".", "--release", "v9"), ("'v9'", "v0 or v1")),
         (("swat", "--root", "."), ("Normal_v0", "ask iTrust")),
         (("waterworks",), ("sightline simulate waterworks",)),
         (("nowhere",), ("'nowhere'", "no folder")),

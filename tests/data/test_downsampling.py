@@ -22,6 +22,7 @@ from sightline.data.downsampling import (
     without_shared_time,
 )
 from sightline.data.recording import seconds
+from sightline.text import names
 
 TAGS = (Tag(name="LIT101"), Tag(name="P101", role="actuator"))
 SAMPLINGS = ("median", "stride", "first", "last", "by-role")
@@ -286,7 +287,7 @@ def test_every_single_row_changes_nothing(given, sampling, rule):
     as_it_is = Preparation(every=1, sampling=sampling, label_rule=rule)
     assert as_it_is.train(given) is given
     assert as_it_is.test(given) is given
-    assert as_it_is.told() == []
+    assert as_it_is.notices() == []
 
 
 def test_medians_are_taken_in_pieces_of_any_number():
@@ -442,17 +443,17 @@ def test_all_that_is_done_is_told():
         every=10,
         label_rule="majority",
     )
-    assert done.told() == [
+    assert done.notices() == [
         "Gaps of up to 120 s were filled with the row before.",
         "The first 60 s of train were left out.",
         "Only 20,000 rows of train were kept.",
         "Test was cut after 2026-11-15 08:00:00.",
-        "One row was made of 10 (median; label: majority), counted anew after each "
-        "gap; what was left over is out.",
+        "Each row is made of 10 rows (median; label: majority), counted from the start "
+        "of a run; blocks that are not full were left out.",
     ]
     strided = Preparation(every=5, sampling="stride", across_breaks=True)
-    assert strided.told() == [
-        "One row was made of 5 (stride; label: any), counted through gaps."
+    assert strided.notices() == [
+        "Each row is made of 5 rows (stride; label: any), counted through gaps."
     ]
 
 
@@ -483,8 +484,8 @@ def test_what_is_no_option_is_refused(options, sentence):
 
 def test_options_not_given_leave_a_preset_as_it_is():
     gdn = preset("gdn", "swat")
-    assert gdn.of(trim_s=None, every=None) == gdn
-    assert gdn.of(every=3) == replace(gdn, every=3)
+    assert gdn.with_options(trim_s=None, every=None) == gdn
+    assert gdn.with_options(every=3) == replace(gdn, every=3)
 
 
 def test_a_preset_nobody_published_is_refused():
@@ -501,8 +502,8 @@ def test_a_preset_without_a_convention_for_the_plant_is_refused(name):
         preset(name, "mine")
     said = str(caught.value)
     assert said.startswith(f"`preset` '{name}' says nothing about mine")
-    assert " and ".join(PRESETS[name]) in said
-    assert "Take 'raw' and give every, sampling, label_rule and trim_s" in said
+    assert names(list(PRESETS[name])) in said
+    assert "Use 'raw' and give every, sampling, label_rule and trim_s" in said
 
 
 def test_raw_does_nothing_to_any_plant():
@@ -565,8 +566,8 @@ def test_options_reach_ones_own_plant(tmp_path):
     assert made.test.n_steps == 8
     assert made.notices[-2:] == (
         "The first 10 s of train were left out.",
-        "One row was made of 5 (last; label: any), counted anew after each gap; what "
-        "was left over is out.",
+        "Each row is made of 5 rows (last; label: any), counted from the start of a "
+        "run; blocks that are not full were left out.",
     )
 
 

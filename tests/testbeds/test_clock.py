@@ -131,7 +131,7 @@ def test_the_hour_that_is_left_out_in_spring_needs_no_care():
 def test_a_time_that_does_not_exist_is_refused():
     said = refusal(["2026-03-29 01:59:00", "2026-03-29 02:30:00"], zone=BERLIN)
     assert "2026-03-29 02:30:00 (data row 2) does not exist in Europe/Berlin" in said
-    assert "the stamps are of another zone, or of none" in said
+    assert "the stamps are in another zone, or in none" in said
 
 
 @pytest.mark.parametrize(

@@ -174,14 +174,14 @@ def test_a_pointer_of_git_lfs_is_told(tmp_path, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_release_nobody_knows_is_refused(tmp_path, name):
     releases = READERS[name].card.releases
-    with refused("'v9'", ", ".join(releases)):
+    with refused("'v9'", *releases):
         opened(name, tmp_path, release="v9")
-    with refused("'v9'", ", ".join(releases)):
+    with refused("'v9'", *releases):
         opened(f"{name}-v9", tmp_path)
 
 
 def test_a_testbed_nobody_knows_is_refused(tmp_path):
-    with refused("'swot'", "swat, wadi, hai, batadal, skab, waterworks"):
+    with refused("'swot'", "swat, wadi, hai, batadal, skab and waterworks"):
         opened("swot", tmp_path)
 
 

@@ -129,7 +129,7 @@ def test_what_was_held_is_told_by_tag():
     assert filled.tolist() == [[1, 2], [1, 2], [1, 4]]
     assert told == [
         "test: 3 missing cells were held at the last value for up to 30 s: "
-        "LIT101 (2), P101 (1)."
+        "LIT101 (2) and P101 (1)."
     ]
 
 
@@ -139,8 +139,8 @@ def test_what_could_not_be_held_is_told_too():
     np.testing.assert_array_equal(filled, [[1, NAN], [1, 2], [NAN, 3]])
     assert told == [
         "test: 1 missing cells were held at the last value for up to 10 s: LIT101 (1).",
-        "test: 2 cells have no number, for more than 10 s had passed since the last: "
-        "LIT101 (1), P101 (1).",
+        "test: 2 cells have no number, because the last value was more than 10 s old: "
+        "LIT101 (1) and P101 (1).",
     ]
 
 

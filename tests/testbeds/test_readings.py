@@ -124,9 +124,9 @@ def test_text_among_the_numbers_is_missing_and_told(tmp_path):
         "test.csv: A holds text, taken as missing: 'Bad Input' 2 times.",
         "test.csv: B holds text, taken as missing: 'No Data' 1 times.",
         "test.csv: 2 missing cells were held at the last value for up to 1 s: "
-        "A (1), B (1).",
-        "test.csv: 1 cells have no number, for more than 1 s had passed since the "
-        "last: A (1).",
+        "A (1) and B (1).",
+        "test.csv: 1 cells have no number, because the last value was more "
+        "than 1 s old: A (1).",
     )
 
 
@@ -203,8 +203,8 @@ def test_a_short_gap_gets_rows_of_its_own_that_are_held(tmp_path):
     assert found.labels.tolist() == [0, 1, 1, 1, 0, 0, 0]
     assert found.breaks.tolist() == [0]
     assert found.notices == (
-        "test.csv: 2 rows are missing in gaps of up to 60 s and were put in, held at "
-        "the last values.",
+        "test.csv: 2 rows are missing in gaps of up to 60 s and were filled "
+        "with the last values.",
         "test.csv: 2 missing cells were held at the last value for up to 60 s: A (2).",
     )
 
@@ -240,7 +240,7 @@ def test_a_long_table_becomes_a_grid(tmp_path):
     assert found.time.tolist() == [0, 1]
     assert found.step_s == 1.0
     assert found.notices == (
-        "test.csv: one row each 1 s was made of it, the usual step between its "
+        "test.csv: got one row every 1 s, the usual step between its "
         "readings; state another with step_s in plant.toml.",
     )
 
@@ -305,7 +305,7 @@ def test_a_slow_tag_is_held_and_counted(tmp_path):
     found = read(tmp_path, long(*rows), step_s=10.0, hold_s=20.0)
     assert found.values[:, 1].tolist() == [7, 7, 7, 8, 8, 8]
     assert found.notices == (
-        "test.csv: 4 cells without a reading of their own were held at the last value "
+        "test.csv: 4 cells without a new reading were held at the last value "
         "for up to 20 s: B (4).",
     )
 
@@ -469,8 +469,8 @@ def test_a_cell_of_a_long_table_is_the_last_good_reading_within_the_limit(
 def told_held(notices, table="test"):
     """Return how many cells of a table are said to have been held."""
     form = re.compile(
-        rf"{table}(?:\.csv)?: ([\d,]+) (?:missing cells|cells without a reading of "
-        r"their own) were held"
+        rf"{table}(?:\.csv)?: ([\d,]+) (?:missing cells|cells without a new "
+        r"reading) were held"
     )
     found = [form.match(text) for text in notices]
     return sum(int(match[1].replace(",", "")) for match in found if match)
@@ -582,7 +582,7 @@ def test_the_limit_is_one_of_seconds_where_steps_are_uneven(tmp_path):
         ("time,A\n", ["has a header but no rows"]),
         (
             wide("0,1,2", "1,1,2", header="when,A,B"),
-            ["has no column of time stamps; call it 'time'. It has when, A, B"],
+            ["has no column of time stamps; call it 'time'. It has when, A and B"],
         ),
         (
             wide("0,1,2", "1,1,2,3,4"),
@@ -600,9 +600,9 @@ def test_the_limit_is_one_of_seconds_where_steps_are_uneven(tmp_path):
         (long("A,0,Bad", "A,1,Bad"), ["column 'value' holds no number at all"]),
         (
             wide("0,1,2"),
-            ["has no two different time stamps", "no step is known"],
+            ["needs two different time stamps", "its step is unknown"],
         ),
-        (long("A,0,1", "B,0,2"), ["has no two different time stamps"]),
+        (long("A,0,1", "B,0,2"), ["needs two different time stamps"]),
         (wide("0,1,2", ",1,2"), ["'time' must be complete; data row 2 has no time"]),
         (wide("0,1,2", "1,2,3", header="time,A, A"), ["'A'"]),
         (wide("0,1,2", "1,2,3", header="time,A,A"), ["'A'"]),
@@ -683,7 +683,7 @@ def test_both_tables_must_have_the_same_tags(tmp_path):
     found = read(tmp_path, wide("0,1,10", "1,2,20"))
     with pytest.raises(FileError, match="C is in train but not in test: both tables"):
         in_order_of(["A", "B", "C"], found, tmp_path)
-    with pytest.raises(FileError, match="A, B is in test but not in train"):
+    with pytest.raises(FileError, match="A and B is in test but not in train"):
         in_order_of([], found, tmp_path)
 
 

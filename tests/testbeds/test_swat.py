@@ -350,7 +350,7 @@ def test_where_both_are_there_v0_is_read_and_v1_on_request(tmp_path):
     put(both(tmp_path) / "SWaT_Dataset_Normal_v1.csv", v1())
     read = opened(tmp_path)
     assert read.release == "v0"
-    assert any("v0, v1" in text and "release='v1'" in text for text in read.notices)
+    assert any("v0 and v1" in text and "release='v1'" in text for text in read.notices)
     for name, options in [
         ("swat", {"release": "v1"}),
         ("swat", {"release": "V1"}),

@@ -232,7 +232,7 @@ def test_a1_is_read_where_both_releases_are_there(tmp_path):
     a2(tmp_path / "WADI.A2_19 Nov 2019")
     read = opened(tmp_path)
     assert read.revision == "wadi-A1"
-    assert any("A1, A2" in text and "release='A2'" in text for text in read.notices)
+    assert any("A1 and A2" in text and "release='A2'" in text for text in read.notices)
     assert opened(tmp_path, release="a2").revision == "wadi-A2"
     assert all(place.startswith("WADI.A1") for place in read.digests)
 

@@ -32,7 +32,7 @@ from sightline.detectors.settings import (
     is_number,
 )
 from sightline.errors import StreamError
-from sightline.testbeds.base import listed
+from sightline.text import names
 
 SAMPLINGS = ("median", "stride", "first", "last", "by-role")
 
@@ -290,7 +290,7 @@ def _filled(
     ]
     never = np.flatnonzero(~np.isfinite(recording.values).any(axis=0))
     if len(never):
-        named = listed([recording.channels[column] for column in never])
+        named = names([recording.channels[column] for column in never], 4)
         notices.append(f"Nothing at all is known of {named}: all of it stands in.")
     return replace(recording, values=filled), tuple(notices)
 

@@ -115,7 +115,7 @@ def inspect_testbed(
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Audit:
-    """Audit the files of a testbed, or of your own plant, before you use them.
+    r"""Audit the files of a testbed, or of your own plant, before you use them.
 
     Checks counts against the release, gaps, labels against the attack list, rows that
     train and test share, tags that never vary, and cells that are not numbers. Nothing
@@ -145,7 +145,7 @@ def inspect_testbed(
     >>> with TemporaryDirectory() as folder:
     ...     for table in ("train", "test"):
     ...         rows = [f"2026-11-1{len(table)} 08:00:0{k},{k % 3}" for k in range(9)]
-    ...         text = "\\n".join(["time,LIT101", *rows])
+    ...         text = "\n".join(["time,LIT101", *rows])
     ...         _ = Path(folder, f"{table}.csv").write_text(text)
     ...     audit = inspect_testbed(folder)
     >>> audit.is_right, audit.files[0].rows

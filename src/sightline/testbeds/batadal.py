@@ -128,7 +128,7 @@ class Batadal:
         values, time, breaks = stacked(attacked, _STEP_S)
         attacks, marked = _labelled(attacked, time, labels)
         notices = []
-        if release == "competition" and labels is LabelSource.BUILT_IN:
+        if release == "competition" and labels == LabelSource.BUILT_IN:
             notices.append(
                 f"{int((marked == IGNORED).sum()):,} rows of dataset04 are marked "
                 f"{_UNKNOWN} (unknown) and are ignored."
@@ -159,13 +159,13 @@ def _labelled(
     parts: Sequence[ParsedPart], time: Floats, source: LabelSource
 ) -> tuple[tuple[Attack, ...], Labels]:
     """Return attacks and labels by the flag or by the attack list."""
-    if source is LabelSource.ADJUSTED:
+    if source == LabelSource.ADJUSTED:
         raise FileError(
             "BATADAL: no adjusted attack times are published; use labels='built-in'."
         )
     table = attack_table("batadal")
     attacks = attacks_at(time, ((a, a.listed) for a in table))
-    if source is LabelSource.LIST:
+    if source == LabelSource.LIST:
         return attacks, labels_of(attacks, len(time))
     marks = [p.parsed.labels for p in parts if p.parsed.labels is not None]
     return attacks, np.concatenate(marks)
@@ -177,7 +177,7 @@ def _codes(values: Floats, part: Part) -> Labels:
     if not is_code.all():
         row = int(np.argmin(is_code))
         raise FileError(
-            f"{part.file.path}: ATT_FLAG must be 0, 1 or {_UNKNOWN}; data row {row + 1} "
-            f"is {values[row]:g}: copy the file again from its source."
+            f"{part.file.path}: ATT_FLAG must be 0, 1 or {_UNKNOWN}; data row "
+            f"{row + 1} is {values[row]:g}: copy the file again from its source."
         )
     return np.where(values == _UNKNOWN, IGNORED, values).astype(np.int8)

@@ -17,7 +17,7 @@ from sightline.testbeds.own_plant.folder import read_folder
 from sightline.testbeds.skab import Skab
 from sightline.testbeds.swat import Swat
 from sightline.testbeds.wadi import Wadi
-from sightline.text import did_you_mean
+from sightline.text import names
 
 READERS: dict[str, Reader] = {
     reader.card.name: reader for reader in (Swat(), Wadi(), Hai(), Batadal(), Skab())
@@ -179,7 +179,7 @@ def reader_of(
     if reader is None:
         raise FileError(
             f"There is no testbed and no folder called {text!r}; "
-            f"{did_you_mean(text.lower(), [*READERS, WATERWORKS.name])}"
+            f"testbeds are {names([*READERS, WATERWORKS.name])}."
         )
     if root is None:
         raise FileError(

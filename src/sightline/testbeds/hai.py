@@ -202,7 +202,7 @@ class Hai:
         departures = []
         counted = int((marked == ATTACK).sum())
         expected = _ATTACK_ROWS.get(release, counted)
-        if labels is LabelSource.BUILT_IN and counted != expected:
+        if labels == LabelSource.BUILT_IN and counted != expected:
             departures.append(
                 f"HAI {release}: labels {counted:,} rows of all test files as attacks "
                 f"where the release has {expected:,}: copy the files again from their "
@@ -333,7 +333,7 @@ def _labelled(
     """Return attacks and labels by the label column or by the attack list."""
     table = attack_table(f"hai_{release}")
     time = np.concatenate([read.parsed.time for read in tests])
-    if source is LabelSource.LIST:
+    if source == LabelSource.LIST:
         if release in _TO_THE_MINUTE:
             raise FileError(
                 f"HAI {release}: its attack list is known to the minute only and "
@@ -341,7 +341,7 @@ def _labelled(
             )
         listed = attacks_at(time, ((a, a.listed) for a in table))
         return listed, labels_of(listed, len(time))
-    if source is LabelSource.ADJUSTED:
+    if source == LabelSource.ADJUSTED:
         raise FileError(
             "HAI: no adjusted attack times are published; use labels='built-in'."
         )

@@ -150,7 +150,7 @@ class Skab:
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
         """Return the anomaly-free run as train, all others in one test."""
-        if labels is not LabelSource.BUILT_IN:
+        if labels != LabelSource.BUILT_IN:
             raise FileError("SKAB: has no labels but its own; use labels='built-in'.")
         normal, *runs = parts
         attacks, labels_by_run, breaks, n_rows = [], [], [], 0

@@ -181,10 +181,10 @@ def _labelled(
 ) -> tuple[tuple[Attack, ...], Labels, tuple[str, ...]]:
     """Return attacks, labels and notices by one of the three label sources."""
     table, n_rows = attack_table("swat"), len(parsed.time)
-    if source is LabelSource.LIST:
+    if source == LabelSource.LIST:
         attacks = attacks_at(parsed.time, ((a, a.listed) for a in table))
         return attacks, labels_of(attacks, n_rows), ()
-    if source is LabelSource.ADJUSTED:
+    if source == LabelSource.ADJUSTED:
         attacks = attacks_at(parsed.time, ((a, a.adjusted) for a in table))
         return attacks, labels_of(attacks, n_rows), (_ADJUSTED_LEAVES_OUT,)
     if parsed.labels is None:

@@ -239,7 +239,7 @@ class Wadi:
                     + (f", labels {labels}" if is_test else ""),
                 )
             )
-        if labels is LabelSource.BUILT_IN:
+        if labels == LabelSource.BUILT_IN:
             notices.append(_LABEL_ERROR)
         else:
             ignored = int(np.sum(recordings[1].labels == IGNORED))
@@ -257,7 +257,7 @@ def _labelled(
 ) -> tuple[tuple[Attack, ...], Labels]:
     """Return attacks and labels by one of the label sources."""
     parsed = read.parsed
-    if source is LabelSource.BUILT_IN:
+    if source == LabelSource.BUILT_IN:
         if parsed.labels is None:
             raise FileError(
                 f"{read.part.file.path}: WADI A1 has no label column; ask for "
@@ -269,7 +269,7 @@ def _labelled(
     attacks = attacks_at(
         parsed.time,
         (
-            (a, (a.adjusted if source is LabelSource.ADJUSTED else None) or a.listed)
+            (a, (a.adjusted if source == LabelSource.ADJUSTED else None) or a.listed)
             for a in table
         ),
     )

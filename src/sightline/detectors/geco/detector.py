@@ -43,7 +43,7 @@ from sightline.detectors.scaling import Scaling, means_of
 from sightline.detectors.settings import Settings
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind
-from sightline.testbeds.base import listed
+from sightline.text import names
 
 _NOT_FITTED = "GeCo has not learned anything yet: call `fit` first."
 
@@ -192,7 +192,7 @@ class GeCo(LearnedDetector):
         remarks = []
         if absent:
             remarks.append(
-                f"To be ignored, but not in the recording: {listed(absent, 3)}."
+                f"To be ignored, but not in the recording: {names(absent, 3)}."
             )
         asked = self.settings.max_inputs
         most = len(set(recording.channels) - set(self.settings.ignore)) - 1

@@ -12,7 +12,7 @@ from sightline.detectors.geco.formulas import FAMILIES, Formula, n_parameters
 from sightline.detectors.settings import is_number
 from sightline.errors import FileError, StreamError
 from sightline.files import brief, reading, staged_file
-from sightline.testbeds.base import listed
+from sightline.text import names
 
 # Names in IPAL's files, and ours.
 _SETTINGS = {
@@ -152,14 +152,14 @@ def channels_of(
     )
     if clash := [name for name in named if name in ignored]:
         raise FileError(
-            f"{path}: {listed(clash, 3)} is both ignored and part of a formula: take "
+            f"{path}: {names(clash, 3)} is both ignored and part of a formula: take "
             "it off the list."
         )
     if train is None:
         return (*named, *ignored)
     if missing := [name for name in named if name not in train.channels]:
         raise StreamError(
-            f"`train` lacks {listed(missing, 3)}, which the model {path} is about: "
+            f"`train` lacks {names(missing, 3)}, which the model {path} is about: "
             "give a recording of the same plant."
         )
     return train.channels

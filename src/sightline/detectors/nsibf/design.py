@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.recording import Tag
-from sightline.testbeds.base import listed
+from sightline.text import names
 
 Matrix = npt.NDArray[np.floating]
 
@@ -46,7 +46,7 @@ class Design:
         left = [tags[kept[k]].name for k in range(len(kept)) if k not in read]
         if left:
             told.append(
-                f"NSIBF does not read {listed(left)} (neither sensor nor actuator; "
+                f"NSIBF does not read {names(left, 4)} (neither sensor nor actuator; "
                 "other_tags 'use' lets it)."
             )
         strange = [
@@ -55,7 +55,7 @@ class Design:
             if not np.isin(values[:, column], levels.astype(values.dtype)).all()
         ]
         if strange:
-            told.append(f"NSIBF never saw some levels of {listed(strange)} in train.")
+            told.append(f"NSIBF never saw some levels of {names(strange, 4)} in train.")
         return tuple(told)
 
 
