@@ -150,8 +150,14 @@ SENTENCES = [
     ({"channels": ["x", "x"]}, "`channels` must be unique; 'x' occurs twice"),
     ({"calibration": TRAIN[:, :1]}, "`calibration` must have the 2 channels of train"),
     ({"calibration": TRAIN[:0]}, "`calibration` must have at least 1 row"),
-    ({"train_time": [0, 1]}, "`train_time` must have one value a row; got 2 for 6"),
-    ({"test_time": [0, 1]}, "`test_time` must have one value a row; got 2 for 5"),
+    (
+        {"train_time": [0, 1]},
+        "`train_time` must have one value for each train row; got 2 for 6",
+    ),
+    (
+        {"test_time": [0, 1]},
+        "`test_time` must have one value for each test row; got 2 for 5",
+    ),
     ({"test_time": ["noon"] * 5}, "`test_time` must be seconds, dates, or ISO text"),
     ({"train_breaks": [6]}, "`train_breaks` must lie within the 6 rows"),
     ({"test_breaks": [0.5]}, "`test_breaks` must be a list of row numbers"),

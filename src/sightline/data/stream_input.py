@@ -41,6 +41,7 @@ MOST_NAMES = 6
 _TELEMETRY = ("telemetry_train", "telemetry_test")
 
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
+_Check = Callable[[object, str], _Array]
 
 
 # Frames
@@ -163,7 +164,10 @@ def rows_of(values: object, name: str) -> Rows:
 def check_channels(
     channels: Sequence[str] | None, frame: object, rows: Rows, name: str
 ) -> tuple[str, ...]:
-    """Return the channels' names: as given, else the frame's columns, else numbers."""
+    """Return the channels' names: as given, else the frame's columns, else numbers.
+
+    Raises `StreamError` if there are more or fewer names than columns, or one twice.
+    """
     if channels is None and is_frame(frame):
         channels = columns_of(frame, name)
     if channels is None:
@@ -214,9 +218,9 @@ def check_calibration(values: object, channels: tuple[str, ...]) -> Rows | None:
     """Return calibration residuals as rows with the channels of train."""
     if values is None:
         return None
-    rows = rows_of(values, "calibration")
     if is_frame(values):
         check_order(values, channels, "calibration")
+    rows = rows_of(values, "calibration")
     if rows.n_channels != len(channels):
         raise StreamError(
             f"`calibration` must have the {len(channels)} channels of train; it has "
@@ -278,23 +282,38 @@ def check_telemetry(
 
 
 def check_per_row(
-    values: object, name: str, n_test: int, check: Callable[[object, str], _Array]
+    values: object, name: str, rows: str, n_rows: int, check: _Check[_Array]
 ) -> _Array | None:
-    """Return checked values, one for each test row; None if none are given."""
+    """Return checked values, one for each row of a table; None if none are given.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_rows,), optional
+        The values.
+    name : str
+        The parameter's name, for messages.
+    rows, n_rows : str, int
+        The table to which they belong (``"train"`` or ``"test"``), and its rows.
+    check : callable
+        Returns the array of ``(values, name)``, or raises `StreamError`.
+    """
     if values is None:
         return None
     array = check(values, name)
-    if len(array) != n_test:
+    if len(array) != n_rows:
         raise StreamError(
-            f"`{name}` must have one value for each test row; got {len(array)} for "
-            f"{n_test} rows."
+            f"`{name}` must have one value for each {rows} row; got {len(array)} for "
+            f"{n_rows} rows."
         )
     return array
 
 
-def check_test_labels(labels: npt.ArrayLike | None, n_test: int) -> Labels:
-    """Return the labels of the test rows; all normal if none are given."""
-    codes = check_per_row(labels, "labels", n_test, check_labels)
+def check_test_labels(labels: object, n_test: int) -> Labels:
+    """Return the labels of the test rows as int8; all normal if none are given.
+
+    Raises `StreamError` if no row is normal: false alarms could not be counted.
+    """
+    codes = check_per_row(labels, "labels", "test", n_test, check_labels)
     if codes is None:
         return np.zeros(n_test, np.int8)
     if not (codes == NORMAL).any():
@@ -328,7 +347,7 @@ def attack_free_rows(labels: npt.ArrayLike, name: str) -> Bools:
 # Time
 
 
-def seconds_of(values: npt.ArrayLike, name: str) -> Floats:
+def seconds_of(values: object, name: str) -> Floats:
     """Return time stamps as float64 seconds of shape (rows,).
 
     Numbers are taken as seconds. Dates count from 1970-01-01. Text is read as ISO; a
@@ -378,12 +397,7 @@ def check_clock(
 
     `breaks` are as given, else from the time stamps, else row 0 alone.
     """
-    seconds = None if time is None else seconds_of(time, f"{split}_time")
-    if seconds is not None and len(seconds) != n_rows:
-        raise StreamError(
-            f"`{split}_time` must have one value a row; got {len(seconds)} for "
-            f"{n_rows} rows."
-        )
+    seconds = check_per_row(time, f"{split}_time", split, n_rows, seconds_of)
     return seconds, resolve_breaks(breaks, seconds, f"{split}_breaks", n_rows)
 
 

@@ -1,8 +1,14 @@
 """Streams as IPAL folders: ``train.state[.gz]`` and ``test.state[.gz]``.
 
-One JSON object for each line, as IPAL's detectors write them. A list in ``scores`` is
-the residual vector of a detector; ``malicious`` is false or null in normal rows, else
-the id of the attack; ``alerts`` are the detector's alarms.
+A file has one JSON object on each line, as IPAL's detectors write them::
+
+    {"timestamp": 1450000000, "malicious": false,
+     "scores": {"GeCo": [0.1, -0.2]}, "alerts": {"GeCo": false}}
+
+A list in ``scores`` is the residual vector of a detector, a number its score.
+``malicious`` is false or null in normal rows, true or the id of the attack in others.
+``alerts`` are the detector's alarms; ``timestamp`` is in seconds. A list ``_channels``
+on the first line names the channels.
 """
 
 import gzip
@@ -49,6 +55,19 @@ def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
         Whose ``scores`` to read, if several detectors wrote some. A list is a residual
         vector. A number is a score; the stream then has the space ``"score"`` and a
         notice.
+
+    Returns
+    -------
+    ResidualStream
+        Alarms and time stamps are used only if every row has them.
+
+    Raises
+    ------
+    FileError
+        If a file is missing, a line is no state, or the choice of detector is not
+        clear; the message names the line.
+    StreamError
+        If a row of train is marked as an attack.
     """
     paths = {}
     for split in ("train", "test"):

@@ -35,7 +35,11 @@ def stream_name(path: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamMetadata:
-    """The arguments of `ResidualStream` that a file holds as one JSON object."""
+    """The arguments of `ResidualStream` that a file holds as one JSON object.
+
+    Its fields have the names and the meaning of the arguments; what is not in the
+    object has its default.
+    """
 
     detector: str | None = None
     testbed: str | None = None
@@ -46,7 +50,7 @@ class StreamMetadata:
 
 
 def metadata_from(values: object, name: str) -> StreamMetadata:
-    """Return the metadata in a JSON object.
+    """Return the metadata in a JSON object of a file.
 
     Parameters
     ----------
@@ -59,6 +63,12 @@ def metadata_from(values: object, name: str) -> StreamMetadata:
     ------
     StreamError
         If it is no object, or ``step_s`` is no number.
+
+    Examples
+    --------
+    >>> metadata_from({"detector": "GDN", "step_s": 1, "seed": 3}, "meta.json")
+    StreamMetadata(detector='GDN', testbed=None, space=None, step_s=1.0, notices=(),
+                   meta={'seed': 3})
     """
     if not isinstance(values, dict):
         raise StreamError(
@@ -94,7 +104,24 @@ def metadata_json(stream: ResidualStream) -> dict[str, object]:
 
 
 def attacks_from(values: object) -> list[Attack]:
-    """Return the attacks in a JSON list of objects with id, start and stop."""
+    """Return the attacks in a JSON list.
+
+    Parameters
+    ----------
+    values : object
+        The parsed JSON: a list of objects with ``id``, ``start`` and ``stop``, and
+        optionally ``name``, ``targets`` (a tag or a list of tags) and ``note``.
+
+    Raises
+    ------
+    StreamError
+        If an item is something else; the message gives its number.
+
+    Examples
+    --------
+    >>> attacks_from([{"id": 7, "start": 10, "stop": 20, "targets": "LIT101"}])
+    [Attack(id='7', start=10, stop=20, name=None, targets=('LIT101',), note=None)]
+    """
     if not isinstance(values, list):
         raise StreamError(
             "`segments` must be a JSON list of objects with id, start and stop; got "

@@ -1,4 +1,22 @@
-"""Streams as ``*.npz``: numpy arrays in a zip, never pickled objects."""
+"""Streams as ``*.npz`` files: numpy arrays in a zip, never pickled objects.
+
+The arrays of a file::
+
+    train, test            (rows, channels)  residuals; required
+    calibration            (rows, channels)  attack-free residuals not trained on
+    labels                 (test rows,)      1 attack, 0 normal, -1 ignored
+    alarms, score          (test rows,)      the detector's own
+    train_time, test_time  (rows,)           seconds, dates or ISO text
+    train_breaks, test_breaks                first row of each continuous run
+    channels               (channels,)       names, as text
+    telemetry_train, telemetry_test          (rows, telemetry channels)
+    telemetry_channels                       names, as text
+    segments_json          one text          a list of {"id", "start", "stop", ...}
+    meta_json              one text          detector, testbed, space, step_s, ...
+
+All but the first two are optional. A file may come from anywhere, so sizes are checked
+before memory is taken.
+"""
 
 import lzma
 import math
@@ -59,7 +77,23 @@ _DAMAGE = (
 def read_npz(path: Path) -> ResidualStream:
     """Read a stream from an ``.npz`` file.
 
-    An array of an unknown name is not used; a notice of the stream says so.
+    Parameters
+    ----------
+    path : Path
+        The file; its stem becomes the stream's name.
+
+    Returns
+    -------
+    ResidualStream
+        With its rows in memory. An array of an unknown name is not used; a notice of
+        the stream says so.
+
+    Raises
+    ------
+    FileError
+        If the file is damaged, or has no train or test.
+    StreamError
+        If its arrays do not make a valid stream.
     """
     arrays, unknown = read_arrays(path, (*_TABLES, *_SERIES, *_NAMES, *_JSON))
     for name in ("train", "test"):
@@ -89,7 +123,10 @@ def read_npz(path: Path) -> ResidualStream:
 
 
 def write_npz(stream: ResidualStream, path: Path) -> None:
-    """Write a stream to an ``.npz`` file."""
+    """Write a stream to an ``.npz`` file, complete or not at all.
+
+    The rows of a stream on disk are read into memory.
+    """
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name in _TABLES:
         rows: Rows | None = getattr(stream, name)
@@ -175,7 +212,11 @@ def _read_array(
 
 
 def _check_header(member: IO[bytes], size: int, place: str) -> None:
-    """Raise `FileError` for pickles, and if the header disagrees with the size."""
+    """Raise `FileError` for pickles, and if the header disagrees with the size.
+
+    A header can announce an array that is larger than memory; numpy would allocate it
+    before it reads.
+    """
     version = np.lib.format.read_magic(member)
     read_header = (
         np.lib.format.read_array_header_1_0

@@ -1,12 +1,22 @@
 """Streams as folders of Parquet files, and single Parquet tables, read in chunks.
 
-A folder holds ``train/*.parquet`` and ``test/*.parquet``: one column for each channel,
-``label`` and ``time``, and in test also ``alarms`` and ``score``. It may hold
-``calibration/``, ``telemetry_train/``, ``telemetry_test/`` and ``meta.json``.
+A folder holds::
+
+    train/*.parquet            one column for each channel; optionally label, time
+    test/*.parquet             the same channels; optionally label, time, alarms, score
+    calibration/*.parquet      the same channels; optional
+    telemetry_train/*.parquet  one column for each channel of the plant; optional
+    telemetry_test/*.parquet   the same columns; optional
+    meta.json                  detector, testbed, space, step_s, channels, segments,
+                               train_breaks, test_breaks, meta, notices; optional
+
+Files of a folder are read in the order of the numbers in their names. Residuals are
+never all in memory, and only the columns that are needed are read.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,7 +161,27 @@ class ParquetRows:
 
 
 def read_parquet_folder(folder: Path) -> ResidualStream:
-    """Open a folder of Parquet files as a stream that is read in chunks."""
+    """Open a folder of Parquet files as a stream that is read in chunks.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder; its name becomes the stream's name.
+
+    Returns
+    -------
+    ResidualStream
+        Labels, time stamps, alarms and scores are in memory, residuals are not.
+        Train rows that are labelled -1 are left out.
+
+    Raises
+    ------
+    FileError
+        If a file is missing or damaged, or a column is missing or does not hold
+        numbers.
+    StreamError
+        If the columns do not make a valid stream.
+    """
     with naming(folder):
         meta = _read_meta(folder / "meta.json")
         listed = meta.pop("channels", None)
@@ -225,6 +255,13 @@ def write_parquet_folder(
         The folder; if it exists, it must be one that this function wrote.
     part_rows : int
         The most rows of a file.
+
+    Raises
+    ------
+    StreamError
+        If a channel has the name of another column.
+    FileError
+        If the folder holds other files, or cannot be written.
     """
     _check_writable(stream, folder)
     test_columns = {
@@ -335,7 +372,10 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 def columns_of(files: Sequence[Path]) -> list[str]:
     """Return the columns of Parquet files, in the order of the first file.
 
-    Raises `FileError` if a file has two columns of one name, or others than the first.
+    Raises
+    ------
+    FileError
+        If a file has two columns of one name, or other columns than the first file.
     """
     first: list[str] | None = None
     for path in files:
@@ -357,7 +397,25 @@ def columns_of(files: Sequence[Path]) -> list[str]:
 def open_rows(files: Sequence[Path], columns: Sequence[str]) -> ParquetRows:
     """Return number columns of Parquet files as rows that are read in chunks.
 
-    Raises `FileError` if a column is missing or does not hold numbers.
+    Parameters
+    ----------
+    files : sequence of Path
+        The files, in the order of their rows.
+    columns : sequence of str
+        The columns, in the order of the channels.
+
+    Returns
+    -------
+    ParquetRows
+        In float32 if all columns fit into it, else in float64. Nothing but the
+        metadata of the files has been read.
+
+    Raises
+    ------
+    FileError
+        If a column is missing or does not hold numbers, or a file is damaged.
+    StreamError
+        If there is no column.
     """
     import pyarrow as pa
 
@@ -429,17 +487,12 @@ def read_column(files: Sequence[Path], name: str) -> npt.NDArray[Any]:
 def read_whole(path: Path) -> Any:
     """Return a Parquet file as one polars frame."""
     import polars as pl
-    import pyarrow as pa
 
     columns_of([path])
     opened = _opened(path)
     _rows_of_groups(opened.metadata, path)
-    try:
+    with _damage(path, "is damaged"):
         return pl.from_arrow(opened.read())
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise FileError(
-            f"{path}: is damaged ({brief(error)}): write it again."
-        ) from error
 
 
 def _rows_of_groups(metadata: Any, path: Path) -> tuple[int, ...]:
@@ -479,16 +532,24 @@ def _decoded(batch: Any, name: str) -> npt.NDArray[Any]:
 
 def _opened(path: Path) -> Any:
     """Return an open Parquet file; raise `FileError` if it is none."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with _damage(path, "is not a readable Parquet file"):
         # By default the whole file would be read into memory.
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+
+
+@contextmanager
+def _damage(path: Path, what: str) -> Iterator[None]:
+    """Turn what pyarrow raises inside for a damaged file into a `FileError`."""
+    import pyarrow as pa
+
+    try:
+        yield
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise FileError(
-            f"{path}: is not a readable Parquet file ({brief(error)}): write it again."
-        ) from error
+        if isinstance(error, FileError | StreamError):
+            raise
+        raise FileError(f"{path}: {what} ({brief(error)}): write it again.") from error
 
 
 def _batches(
@@ -499,26 +560,15 @@ def _batches(
     threads: bool = True,
 ) -> Iterator[Any]:
     """Yield batches of rows, without the first `skip_groups` row groups."""
-    import pyarrow as pa
-
     for path in files:
-        opened = _opened(path)
-        try:
+        with _damage(path, "is damaged"), closing(_opened(path)) as opened:
             yield from opened.iter_batches(
                 batch_size=CHUNK_ROWS,
                 row_groups=range(skip_groups, opened.num_row_groups),
                 columns=list(columns),
                 use_threads=threads,
             )
-            skip_groups = 0
-        except (pa.ArrowException, OSError, ValueError) as error:
-            if isinstance(error, FileError | StreamError):
-                raise
-            raise FileError(
-                f"{path}: is damaged ({brief(error)}): write it again."
-            ) from error
-        finally:
-            opened.close()
+        skip_groups = 0
 
 
 def _read_meta(path: Path) -> dict[str, object]:
