@@ -120,6 +120,31 @@ def test_every_metric_block_has_a_section() -> None:
     assert wanted <= set(re.findall(r"`(\w+)`", " ".join(headings)))
 
 
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PACKAGE = ROOT / "src" / "sightline"
+
+
+def test_the_files_that_the_architecture_names_exist() -> None:
+    paths = re.findall(r"`([\w/.]+(?:\.py|\.md|\.html|/))`", ARCHITECTURE)
+    assert len(paths) > 50
+    absent = {
+        p for p in paths if not (PACKAGE / p).exists() and not (ROOT / p).exists()
+    }
+    # What each new detector has.
+    assert absent <= {"detector.py", "network.py", "rule.py", "card.py"}
+
+
+def test_the_architecture_lists_every_package_and_the_contracts_it_quotes() -> None:
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert rooms
+    listed = re.findall(r"^\| (`.*?) \|", ARCHITECTURE, flags=re.M)
+    assert {f"`{room}/`" for room in rooms} <= set(listed)
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    quoted = re.findall(r'contract "([^"]+)"', ARCHITECTURE)
+    assert quoted
+    assert all(f'name = "{name}"' in settings for name in quoted)
+
+
 def small_arrays() -> dict[str, Any]:
     rng = np.random.default_rng(0)
     labels = np.zeros(100, int)
