@@ -14,42 +14,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from known_causes import KnownStream, make_known_stream
-
-from sightline.data.row_tables import ArrayRows, gather_rows
-from sightline.energy.energy import energy_trace
-from sightline.energy.reference import fit_reference
-from sightline.judgement.ladder import Climbed, climb, gather_evidence
+from known_causes import make_known_stream
+from more_calm_data import climb_with_calm
 
 REPLICAS = 12
-
-
-def verdicts(known: KnownStream, replicas: int = 0) -> list[Climbed]:
-    """Climb the ladder, with so many more calm versions of the record."""
-    stream = known.stream
-    attacks = [attack.segment for attack in stream.attack_segments()]
-    n_rows = stream.test.n_rows
-    test = gather_rows(stream.test, np.arange(n_rows))
-    more = [known.calm(k) for k in range(replicas)]
-    values = np.concatenate([test, *more])
-    labels = np.concatenate([stream.labels, np.zeros(replicas * n_rows, np.int8)])
-    breaks = np.concatenate(
-        [stream.test_breaks + k * n_rows for k in range(replicas + 1)]
-    )
-    reference = fit_reference(stream.train)
-    train_limit = float(np.quantile(energy_trace(stream.train, reference), 0.99))
-    evidence = gather_evidence(
-        ArrayRows(values),
-        labels,
-        breaks,
-        attacks,
-        energy_trace(values, reference),
-        reference,
-        train_limit=train_limit,
-        channels=stream.channels,
-        clock=np.tile(np.arange(n_rows), replicas + 1),
-    )
-    return climb(evidence, attacks, times=replicas + 1)
 
 
 def main() -> None:
@@ -63,7 +31,8 @@ def main() -> None:
     rows = []
     for seed in range(args.first, args.first + args.streams):
         known = make_known_stream(seed, hard=not args.easy)
-        found, true = verdicts(known), verdicts(known, args.replicas)
+        found = climb_with_calm(known)
+        true = climb_with_calm(known, args.replicas)
         by_start = {s.start: s for s in known.segments}
         attacks = known.stream.attack_segments()
         for attack, f, t in zip(attacks, found, true, strict=True):

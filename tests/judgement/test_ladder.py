@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sightline import ResidualStream, evaluate, read_stream, write_stream
-from sightline.judgement.ladder import _verdict, causes
+from sightline.judgement.ladder import causes, decide
 from sightline.judgement.verdicts import VERDICTS, RungOutcome
 from sightline.storage.parquet import write_parquet_folder
 
@@ -145,15 +145,17 @@ def test_every_rung_is_computed_whatever_the_verdict(verdict):
         expected.append("telemetry")
     assert list(row.ladder) == expected
     for rung in row.ladder.values():
-        assert set(rung) == {"coverage", "calm", "limit", "visible", "by"}
-        assert rung["coverage"] >= 0
+        assert set(vars(rung)) == {"coverage", "calm", "limit", "visible", "by"}
+        assert rung.coverage >= 0
 
 
 @pytest.mark.parametrize("verdict", STREAMS)
 def test_contributing_causes_are_the_rungs_that_show_it(verdict):
     (row,) = evaluated(verdict).segments
     visible = [
-        c for name, c in causes().items() if row.ladder.get(name, {}).get("visible")
+        cause
+        for name, cause in causes().items()
+        if name in row.ladder and row.ladder[name].visible
     ]
     assert list(row.contributing) == visible
     if verdict in causes().values():
@@ -170,26 +172,26 @@ def test_verdicts_are_counted_under_every_word(verdict):
 @pytest.mark.parametrize("verdict", STREAMS)
 def test_a_stream_reports_how_often_calm_windows_are_blamed(verdict):
     facts = evaluated(verdict).diagnosis
-    assert facts["telemetry_judged"] is (verdict == "not-in-telemetry")
+    assert facts.telemetry_judged is (verdict == "not-in-telemetry")
     if verdict == "undecided":
-        assert facts["false_cause_rate"] is None
-        assert facts["n_calm_windows"] == 0
+        assert facts.false_cause_rate is None
+        assert facts.n_calm_windows == 0
     else:
-        assert 20 <= facts["n_calm_windows"] <= 100
-        assert facts["false_cause_rate"] <= 0.1
+        assert 20 <= facts.n_calm_windows <= 100
+        assert facts.false_cause_rate <= 0.1
 
 
 def test_a_diluted_attack_names_its_channel():
     (row,) = evaluated("diluted").segments
     stream = diluted_stream()
     assert row.refocus_channels == (stream.channels[17],)
-    assert row.ladder["refocus"]["by"] == (stream.channels[17],)
+    assert row.ladder["refocus"].by == (stream.channels[17],)
 
 
 def test_telemetry_that_moves_makes_the_evidence_weak():
     (row,) = evaluate(with_telemetry(5), intervals=False).segments
     assert row.verdict == "weak-evidence"
-    assert row.ladder["telemetry"]["visible"]
+    assert row.ladder["telemetry"].visible
     assert "FIT101" in row.sentence
 
 
@@ -199,18 +201,18 @@ def test_own_alarms_are_judged_first():
     alarms[3000:3060] = 1
     (row,) = evaluate(stream.replace(alarms=alarms), intervals=False).segments
     assert list(row.ladder) == ["own-rule", *RUNGS]
-    assert row.ladder["own-rule"]["coverage"] == 0.5
-    assert row.ladder["own-rule"]["visible"]
+    assert row.ladder["own-rule"].coverage == 0.5
+    assert row.ladder["own-rule"].visible
     assert row.verdict == "detected"
 
 
 def test_an_alarm_that_never_stops_detects_nothing():
     (row,) = evaluated("drift").segments
-    assert row.ladder["detected"]["calm"] > 0.9
+    assert row.ladder["detected"].calm > 0.9
     stream = weak_stream().replace(alarms=np.ones(6000, np.int8))
     (row,) = evaluate(stream, intervals=False).segments
-    assert row.ladder["own-rule"]["coverage"] == 1.0
-    assert not row.ladder["own-rule"]["visible"]
+    assert row.ladder["own-rule"].coverage == 1.0
+    assert not row.ladder["own-rule"].visible
 
 
 def test_groups_of_the_stream_are_smaller_spaces():
@@ -220,7 +222,7 @@ def test_groups_of_the_stream_are_smaller_spaces():
     meta = {"groups": {"stage 1": names[:6], "stage 2": names[6:20], "notes": "none"}}
     stream = ResidualStream(train, test, labels, channels=names, meta=meta)
     (row,) = evaluate(stream, intervals=False).segments
-    assert row.ladder["refocus"]["by"] == ("stage 1",)
+    assert row.ladder["refocus"].by == ("stage 1",)
     assert row.refocus_channels == tuple(names[:6])
 
 
@@ -292,7 +294,7 @@ def rungs_with(**coverages):
     ],
 )
 def test_the_cause_is_the_cheapest_repair_that_gets_nearly_all(coverages, verdict):
-    assert _verdict(rungs_with(**coverages)) == verdict
+    assert decide(rungs_with(**coverages)) == verdict
 
 
 # --- Laws --------------------------------------------------------------------
@@ -373,9 +375,9 @@ def test_a_standardised_reference_is_blind_to_the_unit_of_each_channel():
     )
     for name in ("detected", "recalibrate", "refocus", "accumulate"):
         now, then = after.ladder[name], before.ladder[name]
-        assert now["by"] == then["by"]
-        assert now["coverage"] == pytest.approx(then["coverage"])
-        assert now["visible"] is then["visible"]
+        assert now.by == then.by
+        assert now.coverage == pytest.approx(then.coverage)
+        assert now.visible is then.visible
 
 
 def test_wild_residuals_in_ignored_rows_change_nothing():

@@ -1,21 +1,21 @@
 """The refitted reference: out of fold, alternating in time, and near an attack."""
 
+import more_calm_data
 import numpy as np
 import pytest
 
 from sightline import energy_trace, fit_reference
 from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import Segment
-from sightline.energy.moments import no_tick
-from sightline.judgement.calm import CalmWindows, running_count
+from sightline.judgement.calm import CalmWindows
 from sightline.judgement.refit import (
     LOCAL_FOLDS,
     N_BLOCKS,
     alternating,
+    folds_of,
     judge_local,
-    judge_refit,
-    local_rows,
     refit_all,
+    rows_around,
 )
 
 ALL_FOLDS = pytest.mark.parametrize("n_folds", [2, LOCAL_FOLDS])
@@ -27,13 +27,13 @@ def make_rows(n_rows=3000, p=3, seed=0):
 
 
 def refit(values, is_normal):
-    return refit_all(ArrayRows(values), is_normal, np.arange(len(values)), no_tick)
+    return refit_all(ArrayRows(values), folds_of(is_normal))
 
 
 @ALL_FOLDS
 @pytest.mark.parametrize("n_rows", [20, 21, 39, 997, 4000])
 def test_folds_are_balanced_and_taken_in_turn(n_rows, n_folds):
-    fold = alternating(np.arange(n_rows), np.arange(n_rows), n_folds)
+    fold = alternating(n_rows, n_folds)
     edges = np.flatnonzero(np.diff(fold)) + 1
     assert len(edges) == N_BLOCKS - 1
     lengths = np.diff([0, *edges, n_rows])
@@ -48,14 +48,14 @@ def test_folds_are_balanced_and_taken_in_turn(n_rows, n_folds):
 def test_blocks_are_contiguous_in_time_whatever_the_order_of_rows(n_folds):
     clock = np.random.default_rng(0).permutation(2000)
     normal_rows = np.sort(np.random.default_rng(1).permutation(2000)[:1500])
-    fold = alternating(normal_rows, clock, n_folds)
+    fold = more_calm_data.alternating(normal_rows, clock, n_folds)
     in_time = fold[np.argsort(clock[normal_rows])]
     assert np.count_nonzero(np.diff(in_time)) == N_BLOCKS - 1
 
 
 def test_versions_of_the_same_time_are_in_the_same_block():
     clock = np.tile(np.arange(1000), 3)
-    fold = alternating(np.arange(3000), clock, 2).reshape(3, 1000)
+    fold = more_calm_data.alternating(np.arange(3000), clock, 2).reshape(3, 1000)
     assert np.mean(fold[0] == fold[1]) > 0.98
     assert np.mean(fold[0] == fold[2]) > 0.98
 
@@ -67,7 +67,7 @@ def test_each_attack_free_row_is_judged_by_a_reference_that_never_saw_it():
     found = refit(values, is_normal)
     assert found is not None
     normal_rows = np.flatnonzero(is_normal)
-    fold = alternating(normal_rows, np.arange(3000), 2)
+    fold = alternating(len(normal_rows), 2)
     for k in (0, 1):
         others = fit_reference(values[normal_rows[fold != k]])
         own_rows = normal_rows[fold == k]
@@ -91,7 +91,7 @@ def test_rows_of_attacks_take_the_smaller_of_two_energies():
 def test_a_wild_row_moves_its_own_energy_and_that_of_the_other_fold_only():
     values, is_normal = make_rows(), np.ones(3000, bool)
     before = refit(values, is_normal)
-    fold = alternating(np.arange(3000), np.arange(3000), 2)
+    fold = alternating(3000, 2)
     wild = values.copy()
     wild[40] += 1e4
     after = refit(wild, is_normal)
@@ -121,9 +121,8 @@ def test_an_attack_takes_the_smaller_coverage_of_the_two_references():
     values[700:800] += 3
     found = refit(values, is_normal)
     assert found is not None
-    counts = running_count(found.energy > found.limit)
     windows = CalmWindows(length=100, starts=np.arange(900, 2800, 50))
-    rung = judge_refit(found, Segment(700, 800), windows, counts)
+    rung = found.judged(Segment(700, 800), windows)
     both = [np.mean(energy[700:800] > found.limit) for energy in found.both]
     assert rung.coverage == min(both)
     assert rung.by == ("whole record",)
@@ -137,7 +136,7 @@ def test_too_few_or_unchanging_rows_make_no_reference():
 def test_local_rows_are_the_nearest_and_not_its_own():
     normal_rows = np.arange(20_000)
     segment = Segment(9000, 9400)
-    rows = local_rows(segment, normal_rows, np.arange(20_000), 5)
+    rows = rows_around(segment, normal_rows, 5)
     assert len(rows) == 2000
     assert not np.isin(rows, np.arange(9000, 9400)).any()
     np.testing.assert_array_equal(rows, np.sort(rows))
@@ -148,7 +147,7 @@ def test_local_rows_are_the_nearest_and_not_its_own():
 
 def test_local_rows_are_attack_free_ones():
     normal_rows = np.setdiff1d(np.arange(9000), np.arange(4000, 5000))
-    rows = local_rows(Segment(3500, 3600), normal_rows, np.arange(9000), 2)
+    rows = rows_around(Segment(3500, 3600), normal_rows, 2)
     assert np.isin(rows, normal_rows).all()
     assert len(rows) == 2000
 
@@ -159,13 +158,18 @@ def test_local_rows_are_attack_free_ones():
 )
 def test_how_many_local_rows_are_wanted(length, p, times, wanted):
     segment = Segment(5000, 5000 + length)
-    rows = local_rows(segment, np.arange(20_000), np.arange(20_000), p, times=times)
+    record = np.arange(20_000)
+    rows = more_calm_data.rows_around(segment, record, record, p, times)
     assert len(rows) == wanted
+    if times == 1:
+        np.testing.assert_array_equal(rows_around(segment, record, p), rows)
 
 
 def test_local_rows_of_several_versions_are_near_by_clock():
     clock = np.tile(np.arange(6000), 2)
-    rows = local_rows(Segment(100, 120), np.arange(200, 12_000), clock, 2, times=2)
+    rows = more_calm_data.rows_around(
+        Segment(100, 120), np.arange(200, 12_000), clock, 2, times=2
+    )
     assert len(rows) == 4000
     assert (clock[rows] < 2200).all()
     assert (rows >= 6000).any()
@@ -174,11 +178,11 @@ def test_local_rows_of_several_versions_are_near_by_clock():
 
 def judged_locally(values, segment, breaks=(0,)):
     n_rows = len(values)
-    clock = np.arange(n_rows)
-    outside = np.setdiff1d(clock, np.arange(segment.start, segment.stop))
-    rows = local_rows(segment, outside, clock, values.shape[1])
+    outside = np.delete(np.arange(n_rows), segment.rows)
+    rows = rows_around(segment, outside, values.shape[1])
+    fold = alternating(len(rows), LOCAL_FOLDS)
     return judge_local(
-        values[rows], rows, values[segment.rows], segment, np.array(breaks), clock
+        values[rows], rows, fold, values[segment.rows], segment, np.array(breaks)
     )
 
 

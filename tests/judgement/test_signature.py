@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.judgement.paper_signature import agrees, signature_of
+from sightline.judgement.judge import agrees, signature_of
 from sightline.judgement.verdicts import VERDICTS, Reading, Signature
 from sightline.metrics.segment import SegmentMeasures
 

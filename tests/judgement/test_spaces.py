@@ -13,11 +13,13 @@ from sightline.judgement.calm import CalmWindows
 from sightline.judgement.subspaces import (
     Exceedances,
     Family,
+    SubspaceKind,
     count_above,
     family_of,
     upper_quantiles,
 )
 
+CHANNEL, GROUP, LARGEST = SubspaceKind
 NAMES = ("FIT101", "LIT101", "MV101", "P101", "AIT201", "LIT301", "P302")
 GROUPS = {"stage 1": NAMES[:4], "stage 3": NAMES[5:], "odd": NAMES[::2]}
 
@@ -62,7 +64,8 @@ def rows_like(n_rows, p=7, seed=1):
 def test_the_family_is_channels_then_groups_then_the_largest():
     family = make_family()
     assert family.n_spaces == 7 + 3 + 4
-    assert [family.name(k) for k in range(14)] == [
+    assert [space.column for space in family.spaces] == list(range(14))
+    assert [space.name for space in family.spaces] == [
         *NAMES,
         "stage 1",
         "stage 3",
@@ -72,10 +75,13 @@ def test_the_family_is_channels_then_groups_then_the_largest():
         "largest 4",
         "largest 5",
     ]
-    members = [family.members(k) for k in range(14)]
-    assert members[:7] == [(j,) for j in range(7)]
-    assert members[7:10] == [(0, 1, 2, 3), (5, 6), (0, 2, 4, 6)]
+    members = [space.members for space in family.spaces]
+    assert members[:7] == [(name,) for name in NAMES]
+    assert members[7:10] == [NAMES[:4], NAMES[5:], NAMES[::2]]
     assert members[10:] == [()] * 4
+    assert [space.size for space in family.spaces] == [*[1] * 7, 4, 2, 4, 2, 3, 4, 5]
+    kinds = [space.kind for space in family.spaces]
+    assert kinds == [CHANNEL] * 7 + [GROUP] * 3 + [LARGEST] * 4
 
 
 @pytest.mark.parametrize(
@@ -95,11 +101,11 @@ def test_a_group_of_one_channel_or_of_all_or_of_unknown_ones_is_none():
         "one": ["P101"],
         "twice one": ["P101", "P101"],
         "all": NAMES,
-        "nobody": ["X", "Y"],
-        "two and a stranger": ["P302", "P101", "X"],
+        "unknown": ["X", "Y"],
+        "two and an unknown one": ["P302", "P101", "X"],
     }
     family = make_family(groups=groups)
-    assert family.groups == (("two and a stranger", (3, 6)),)
+    assert family.groups == (("two and an unknown one", (3, 6)),)
 
 
 def test_energies_are_those_of_the_textbook():
@@ -107,6 +113,26 @@ def test_energies_are_those_of_the_textbook():
     np.testing.assert_allclose(
         energies_of(values, family), brute_energies(values, family), rtol=1e-9
     )
+
+
+def test_factors_of_groups_are_computed_once_and_change_no_bit(monkeypatch):
+    family, values = make_family(), rows_like(3 * BLOCK_ROWS)
+    calls = []
+    cholesky = np.linalg.cholesky
+    monkeypatch.setattr(
+        np.linalg, "cholesky", lambda matrix: calls.append(1) or cholesky(matrix)
+    )
+    blocks = np.split(values, 3)
+    found = np.concatenate([energies_of(block, family) for block in blocks])
+    assert len(calls) == len(GROUPS)
+    for block, energies in zip(blocks, np.split(found, 3), strict=True):
+        centered = block - family.reference.mean
+        for k, (_, members) in enumerate(family.groups):
+            inside = family.reference.covariance[np.ix_(members, members)]
+            moved = centered[:, list(members)].T
+            whitened = np.linalg.solve(cholesky(inside), moved)
+            expected = 0.5 * np.sum(whitened**2, axis=0)
+            np.testing.assert_array_equal(energies[:, 7 + k], expected)
 
 
 def test_the_energy_of_a_group_is_its_marginal_mahalanobis():
@@ -247,7 +273,7 @@ def test_of_spaces_that_do_equally_well_the_first_by_name_is_taken(channels):
     windows = CalmWindows(length=10, starts=np.arange(10, 90, 2))
     rung, space = found.judged(Segment(0, 10), windows)
     assert rung.by == ("A",)
-    assert space == channels.index("A")
+    assert space.column == channels.index("A")
     assert (rung.coverage, rung.calm, rung.visible) == (0.5, 0.0, True)
 
 
@@ -257,7 +283,7 @@ def test_the_best_space_wins_whatever_its_name():
     rung, space = hand_made(above, "ABC").judged(
         Segment(0, 10), CalmWindows(length=10, starts=np.arange(10, 90, 2))
     )
-    assert (rung.by, space, rung.coverage) == (("C",), 2, 0.6)
+    assert (rung.by, space.column, rung.coverage) == (("C",), 2, 0.6)
 
 
 def test_a_calm_window_may_pick_its_own_best_space():

@@ -1,21 +1,17 @@
-"""Does the plant's own telemetry move? The one-step model and its three views."""
+"""Does the telemetry itself move? The one-step model and its five views."""
 
 import numpy as np
 import pytest
 from strategies import ChunkedRows
 
-from sightline import ResidualStream, evaluate
+from sightline import ResidualStream, evaluate, fit_reference
 from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import Segment
+from sightline.energy.scored import ScoredTest
 from sightline.errors import StreamError
+from sightline.facts.telemetry import RIDGE, Views, _held, fit_one_step
 from sightline.judgement.calm import CalmWindows
-from sightline.judgement.telemetry import (
-    RIDGE,
-    Views,
-    _held,
-    fit_one_step,
-    gather_telemetry,
-)
+from sightline.judgement.evidence import gather_telemetry
 
 
 def autoregressive(n_rows, d=3, seed=0, phi=0.9):
@@ -70,16 +66,26 @@ def gathered(train, test, segment, labels=None):
         labels = np.zeros(len(test), np.int8)
         labels[segment.rows] = 1
     edges = [windows.starts, windows.stops, [segment.start, segment.stop]]
-    evidence = gather_telemetry(
-        ArrayRows(train),
-        ArrayRows(test),
-        train_breaks=np.array([0]),
-        test_breaks=np.array([0]),
-        labels=labels,
-        positions=np.unique(np.concatenate(edges)),
-        channels=[f"T{j}" for j in range(train.shape[1])],
+    residuals = np.random.default_rng(0).normal(size=(len(test), 2))
+    stream = ResidualStream(
+        np.random.default_rng(1).normal(size=(len(train), 2)),
+        residuals,
+        labels,
+        telemetry_train=train,
+        telemetry_test=test,
     )
-    return None if evidence is None else evidence.judged(segment, windows)
+    energy = np.ones(len(test))
+    scored = ScoredTest(
+        energy=energy,
+        labels=labels,
+        attacks=stream.attack_segments(),
+        breaks=stream.test_breaks,
+        reference=fit_reference(residuals),
+        threshold=1.0,
+        alarms=energy > 1.0,
+    )
+    found = gather_telemetry(stream, scored, np.unique(np.concatenate(edges)))
+    return None if found is None else found.judged(segment, windows)[0]
 
 
 def waves(n_rows, seed):
@@ -139,7 +145,7 @@ def test_telemetry_with_a_dead_channel_does_not_crash():
         telemetry_test=telemetry,
     )
     found = evaluate(stream, intervals=False)
-    assert found.diagnosis["telemetry_judged"] is False
+    assert found.diagnosis.telemetry_judged is False
     assert found.segments[0].verdict == "weak-evidence"
 
 

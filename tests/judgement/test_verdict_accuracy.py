@@ -5,38 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 from known_causes import make_known_stream
-
-from sightline import energy_trace, fit_reference
-from sightline.data.row_tables import ArrayRows, gather_rows
-from sightline.judgement.ladder import climb, gather_evidence
+from more_calm_data import climb_with_calm, words
 
 UNBLAMED = ("weak-evidence", "undecided")
-
-
-def verdicts(known, replicas=0):
-    """Climb the ladder, with so many more calm versions of the record."""
-    stream = known.stream
-    attacks = [attack.segment for attack in stream.attack_segments()]
-    n_rows = stream.test.n_rows
-    test = gather_rows(stream.test, np.arange(n_rows))
-    values = np.concatenate([test, *(known.calm(k) for k in range(replicas))])
-    labels = np.concatenate([stream.labels, np.zeros(replicas * n_rows, np.int8)])
-    breaks = np.concatenate(
-        [stream.test_breaks + k * n_rows for k in range(replicas + 1)]
-    )
-    reference = fit_reference(stream.train)
-    evidence = gather_evidence(
-        ArrayRows(values),
-        labels,
-        breaks,
-        attacks,
-        energy_trace(values, reference),
-        reference,
-        train_limit=float(np.quantile(energy_trace(stream.train, reference), 0.99)),
-        channels=stream.channels,
-        clock=np.tile(np.arange(n_rows), replicas + 1),
-    )
-    return [one.verdict for one in climb(evidence, attacks, times=replicas + 1)]
 
 
 @cache
@@ -48,7 +19,10 @@ def judged_stream(seed):
     return [
         (intended[attack.start], found, true)
         for attack, found, true in zip(
-            attacks, verdicts(known), verdicts(known, 3), strict=True
+            attacks,
+            words(climb_with_calm(known)),
+            words(climb_with_calm(known, 3)),
+            strict=True,
         )
     ]
 

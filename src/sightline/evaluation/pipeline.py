@@ -12,6 +12,7 @@ from sightline.data.row_tables import gather_rows
 from sightline.data.segments import Attack, with_guard
 from sightline.data.stream import ResidualStream
 from sightline.energy.reference import crossfit_excess
+from sightline.energy.scored import ScoredTest
 from sightline.errors import StreamError
 from sightline.evaluation.caveats import remarks
 from sightline.evaluation.chart_data import OWN, P99, excerpts_of, extreme_rows
@@ -192,15 +193,19 @@ def evaluate(
         traces=traces,
     )
     if diagnosed:
+        tested = ScoredTest(
+            energy=energy,
+            labels=labels,
+            attacks=attacks,
+            breaks=stream.test_breaks,
+            reference=scored.reference,
+            threshold=rule.threshold,
+            alarms=is_alarm,
+            own_alarms=None if stream.alarms is None else stream.alarms == 1,
+            step_s=stream.step_s,
+        )
         found = diagnose(
-            stream,
-            labels,
-            attacks,
-            segments,
-            energy,
-            scored.reference,
-            train_limit=rule.threshold,
-            tick=track.stage(StepKind.DIAGNOSING),
+            stream, tested, segments, tick=track.stage(StepKind.DIAGNOSING)
         )
         track.finish(StepKind.DIAGNOSING)
         evaluation = replace(
@@ -211,7 +216,7 @@ def evaluate(
             ),
             repairs=found.repairs,
             verdict_counts=found.verdict_counts,
-            diagnosis=found.facts(),
+            diagnosis=found.facts,
         )
     if intervals:
         evaluation = with_uncertainty(

@@ -1,49 +1,161 @@
-"""The repair ladder: every repair carried out on every attack, and its cause."""
+"""The repair ladder: every repair is carried out on every attack, and shows its cause.
 
-from collections.abc import Mapping, Sequence
+`LADDER` is the table of the rungs. A new rung is one row of it and one function that
+judges an attack; result, terminal, page and figures read the table.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
-from sightline.data.row_tables import Rows, Tick, gather_rows, no_tick
-from sightline.data.segments import Segment, segments_of
-from sightline.energy.reference import Reference
-from sightline.judgement.accumulation import Accumulated, accumulated
-from sightline.judgement.calm import (
-    BUDGET,
-    CalmWindows,
-    Counts,
-    calm_windows,
-    coverage,
-    coverages,
-    judged,
-    running_count,
-)
-from sightline.judgement.refit import (
-    MOST_ROWS,
-    Refitted,
-    judge_local,
-    judge_refit,
-    local_rows,
-    refit_all,
-)
-from sightline.judgement.subspaces import (
-    Exceedances,
-    count_above,
-    family_of,
-    upper_quantiles,
-)
-from sightline.judgement.telemetry import TelemetryEvidence
+from sightline.data.arrays import Bools
+from sightline.data.segments import Segment
+from sightline.judgement.calm import CalmWindows
+from sightline.judgement.evidence import Accumulation, Evidence
+from sightline.judgement.refit import RefitScope, refit_around
+from sightline.judgement.subspaces import Subspace
 from sightline.judgement.verdicts import RungName, RungOutcome, Verdict
 
-# The cheapest of the first three repairs that gets nearly all there is to get.
+# Of repairs that compete, the first with this share of the best coverage is the cause.
 NEARLY_ALL = 0.8
-# Quiet is less than this share of the usual mean energy, and less than ever nearby.
+# A quiet attack has less than this share of the usual mean energy.
 QUIET_SHARE = 0.6
-# So many calm windows stand for all when the ladder is tried on them.
+# The ladder is tried on at most this many calm windows.
 MOST_CALM = 60
+
+Used = Subspace | Accumulation | RefitScope
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Outcome of one rung, and what it used."""
+
+    outcome: RungOutcome
+    used: Used | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Case:
+    """One attack, or an attack-free window in its place, with what it is compared to.
+
+    Parameters
+    ----------
+    segment : Segment
+        Its rows.
+    windows, near : CalmWindows
+        All calm windows of its length, and those nearest to it.
+    local : RungOutcome, optional
+        Its outcome under references fitted around it.
+    """
+
+    segment: Segment
+    windows: CalmWindows
+    near: CalmWindows
+    local: RungOutcome | None
+
+
+# --- The rungs: how each judges an attack, and when its repair is in alarm ------------
+
+
+def _judge_own_rule(evidence: Evidence, case: Case) -> Finding | None:
+    if evidence.own_rule is None:
+        return None
+    return Finding(evidence.own_rule.judged(case.segment, case.near))
+
+
+def _judge_probe(evidence: Evidence, case: Case) -> Finding:
+    return Finding(evidence.probe.judged(case.segment, case.near))
+
+
+def _judge_recalibrated(evidence: Evidence, case: Case) -> Finding:
+    return Finding(evidence.recalibrated.judged(case.segment, case.windows))
+
+
+def _recalibrated_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools:
+    return evidence.recalibrated.rows
+
+
+def _judge_refitted(evidence: Evidence, case: Case) -> Finding:
+    """Judge by the better of the two refits: around the attack, and of all rows."""
+    findings = []
+    if case.local is not None:
+        findings.append(Finding(case.local, RefitScope.AROUND))
+    if evidence.refitted is not None:
+        whole = evidence.refitted.judged(case.segment, case.windows)
+        findings.append(Finding(whole, RefitScope.WHOLE))
+    if not findings:
+        return Finding(RungOutcome(coverage=0.0, calm=0.0, limit=0.0, visible=False))
+    return max(findings, key=lambda f: (f.outcome.visible, f.outcome.coverage))
+
+
+def _refitted_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools | None:
+    """Return the alarms of the refit of the whole record.
+
+    None where an attack needs a refit around it: a reference that follows the plant
+    has no alarms of one trace to count.
+    """
+    if evidence.refitted is None or RefitScope.AROUND in used:
+        return None
+    return evidence.refitted.above.rows
+
+
+def _judge_subspaces(evidence: Evidence, case: Case) -> Finding:
+    return Finding(*evidence.exceedances.judged(case.segment, case.windows))
+
+
+def _subspace_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools:
+    columns = [space.column for space in used if isinstance(space, Subspace)]
+    above = [evidence.exceedances.above(column) for column in columns]
+    return np.asarray(np.any(above, axis=0))
+
+
+def _judge_accumulated(evidence: Evidence, case: Case) -> Finding:
+    return Finding(*evidence.accumulated.judged(case.segment, case.windows, case.near))
+
+
+def _accumulated_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools:
+    ways = [way for way in used if isinstance(way, Accumulation)]
+    above = [evidence.accumulated.above[way].rows for way in ways]
+    return np.asarray(np.any(above, axis=0))
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _judge_quiet(evidence: Evidence, case: Case) -> Finding:
+    """Judge whether an attack has less mean energy than every calm window near it.
+
+    Mean energies are shares of the median of these windows, under the original or the
+    refitted reference.
+    """
+    traces = [evidence.scored.energy]
+    if evidence.refitted is not None:
+        traces.append(evidence.refitted.energy)
+    shares = []
+    for trace in traces:
+        # One by one: a running sum would carry the rounding of all rows before.
+        calm = np.array(
+            [np.mean(trace[i : i + case.near.length]) for i in case.near.starts]
+        )
+        mean, usual = float(np.mean(trace[case.segment.rows])), float(np.median(calm))
+        lowest = float(calm.min())
+        is_quiet = mean < lowest and mean < QUIET_SHARE * usual
+        share = mean / usual if usual > 0 else 1.0
+        shares.append((is_quiet, share, lowest / usual if usual > 0 else 1.0))
+    is_quiet, share, lowest_share = min(shares, key=lambda s: (not s[0], s[1]))
+    return Finding(
+        RungOutcome(coverage=share, calm=1.0, limit=lowest_share, visible=is_quiet)
+    )
+
+
+def _quiet_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools:
+    return evidence.accumulated.is_low
+
+
+def _judge_telemetry(evidence: Evidence, case: Case) -> Finding | None:
+    if evidence.telemetry is None:
+        return None
+    return Finding(*evidence.telemetry.judged(case.segment, case.windows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,62 +168,97 @@ class Rung:
         Its name in files.
     label : str
         Its name for people.
+    judge : callable
+        Returns what it makes of a case; None where it does not apply to the stream.
     proves : Verdict, optional
         The cause of an attack that this rung shows and the p99 rule does not.
+    competes : bool
+        Whether it names the cause only with at least `NEARLY_ALL` of the best coverage
+        of those that compete. The others name it where none before them shows the
+        attack.
     repair : str, optional
-        What to do, in words; None where the rung is no repair.
+        What to try, in words, with ``{by}`` for what it uses.
+    alarms : callable, optional
+        Returns the rows in alarm after the repair, given what the attacks use. None
+        where they cannot be counted.
     is_coverage : bool
-        Whether its figures are shares of an attack's rows, and not of its energy.
+        Whether its figures are shares of rows, and not of energy.
     """
 
     name: str
     label: str
+    judge: Callable[[Evidence, Case], Finding | None]
     proves: Verdict | None = None
+    competes: bool = False
     repair: str | None = None
+    alarms: Callable[[Evidence, Sequence[Used]], Bools | None] | None = None
     is_coverage: bool = True
 
 
+# The cheapest repair comes first.
 LADDER: Final[dict[str, Rung]] = {
     rung.name: rung
     for rung in (
         Rung(
             name=RungName.OWN_RULE,
             label="Your own rule, as it runs today",
-            repair="the p99 rule beside your own",
+            judge=_judge_own_rule,
+            repair="using the p99 rule beside your own",
         ),
-        Rung(name=RungName.DETECTED, label="The p99 limit from training"),
+        Rung(
+            name=RungName.DETECTED,
+            label="The p99 limit from training",
+            judge=_judge_probe,
+        ),
         Rung(
             name=RungName.RECALIBRATE,
             label="Limit set on attack-free test time",
+            judge=_judge_recalibrated,
             proves=Verdict.THRESHOLD,
-            repair="a limit set on attack-free test time",
+            competes=True,
+            repair="setting the alarm limit on attack-free test time",
+            alarms=_recalibrated_alarms,
         ),
         Rung(
             name=RungName.REREFERENCE,
             label="Reference fitted on attack-free test time",
+            judge=_judge_refitted,
             proves=Verdict.DRIFT,
-            repair="a reference refitted on attack-free test time",
+            competes=True,
+            repair="fitting the reference on attack-free test time {by}",
+            alarms=_refitted_alarms,
         ),
         Rung(
             name=RungName.REFOCUS,
             label="A smaller space separately",
+            judge=_judge_subspaces,
             proves=Verdict.DILUTED,
-            repair="scoring smaller spaces by themselves",
+            competes=True,
+            repair="scoring {by} separately",
+            alarms=_subspace_alarms,
         ),
         Rung(
             name=RungName.ACCUMULATE,
             label="Accumulated over time",
+            judge=_judge_accumulated,
             proves=Verdict.SEQUENTIAL,
-            repair="accumulating energy over time",
+            repair="accumulating energy over time by {by}",
+            alarms=_accumulated_alarms,
         ),
         Rung(
             name=RungName.QUIET,
             label="Alarm on too little movement",
+            judge=_judge_quiet,
             proves=Verdict.QUIET,
             repair="an alarm on too little movement as well",
+            alarms=_quiet_alarms,
             is_coverage=False,
         ),
-        Rung(name=RungName.TELEMETRY, label="The telemetry itself"),
+        Rung(
+            name=RungName.TELEMETRY,
+            label="The telemetry itself",
+            judge=_judge_telemetry,
+        ),
     )
 }
 
@@ -121,285 +268,149 @@ def causes() -> dict[str, Verdict]:
 
     Examples
     --------
-    >>> list(causes().items())[0]
-    (<RungName.RECALIBRATE: 'recalibrate'>, <Verdict.THRESHOLD: 'threshold'>)
+    >>> [f"{name}: {verdict}" for name, verdict in causes().items()][:2]
+    ['recalibrate: threshold', 'rereference: drift']
     """
     return {r.name: r.proves for r in LADDER.values() if r.proves is not None}
 
 
+# --- Up the ladder --------------------------------------------------------------------
+
+
 @dataclass(frozen=True, kw_only=True)
-class Climbed:
-    """One attack on the ladder: the verdict and what each rung makes of it."""
+class LadderResult:
+    """The verdict on one attack, and what each rung makes of it.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        Why the p99 rule sees the attack or not.
+    findings : mapping of str to Finding
+        By the name of the rung, in the order of the ladder; empty where there are too
+        few calm windows.
+    contributing : tuple of Verdict
+        Causes of all rungs that show the attack.
+    """
 
     verdict: Verdict
-    rungs: Mapping[str, RungOutcome] = field(default_factory=dict)
+    findings: Mapping[str, Finding] = field(default_factory=dict)
     contributing: tuple[Verdict, ...] = ()
-    refocus_channels: tuple[str, ...] = ()
-    refocus_space: int | None = None
-    n_windows: int = 0
-    window_length: int | None = None
+
+    @property
+    def outcomes(self) -> dict[str, RungOutcome]:
+        """The outcome of each rung by its name."""
+        return {str(name): found.outcome for name, found in self.findings.items()}
+
+    @property
+    def space(self) -> Subspace | None:
+        """The best subspace, whatever the verdict."""
+        finding = self.findings.get(RungName.REFOCUS)
+        used = None if finding is None else finding.used
+        return used if isinstance(used, Subspace) else None
+
+    def is_shown(self, rung: str) -> bool:
+        """Return whether a rung shows the attack; False where it does not apply."""
+        return rung in self.findings and self.findings[rung].outcome.visible
+
+
+def climb(evidence: Evidence, segments: Sequence[Segment]) -> list[LadderResult]:
+    """Carry out every repair on every attack, and return the verdict on each."""
+    windows = [evidence.windows[segment.length] for segment in segments]
+    return _climb_each(evidence, list(zip(segments, windows, strict=True)))
+
+
+def _climb_each(
+    evidence: Evidence, pairs: Sequence[tuple[Segment, CalmWindows | None]]
+) -> list[LadderResult]:
+    local = refit_around(evidence.test, evidence.scored, [s for s, _ in pairs])
+    return [
+        LadderResult(verdict=Verdict.UNDECIDED)
+        if windows is None
+        else climb_one(
+            evidence,
+            Case(
+                segment=segment,
+                windows=windows,
+                near=windows.nearest(segment),
+                local=near,
+            ),
+        )
+        for (segment, windows), near in zip(pairs, local, strict=True)
+    ]
+
+
+def climb_one(evidence: Evidence, case: Case) -> LadderResult:
+    """Judge one case by every rung of the ladder that applies to the stream."""
+    findings = {
+        name: finding
+        for name, rung in LADDER.items()
+        if (finding := rung.judge(evidence, case)) is not None
+    }
+    outcomes = {name: finding.outcome for name, finding in findings.items()}
+    return LadderResult(
+        verdict=decide(outcomes),
+        findings=findings,
+        contributing=tuple(
+            cause
+            for name, cause in causes().items()
+            if name in outcomes and outcomes[name].visible
+        ),
+    )
+
+
+def decide(outcomes: Mapping[str, RungOutcome]) -> Verdict:
+    """Return the verdict that the outcomes of the rungs lead to.
+
+    The cause is the first of the competing repairs that shows the attack with at least
+    `NEARLY_ALL` of their best coverage: the cheapest that gets nearly all there is to
+    get. Where none of them shows it, the first of the other repairs that does.
+    """
+    if outcomes[RungName.DETECTED].visible:
+        return Verdict.DETECTED
+    shown = [
+        (rung, rung.proves, outcomes[name].coverage)
+        for name, rung in LADDER.items()
+        if rung.proves is not None and name in outcomes and outcomes[name].visible
+    ]
+    best = max((share for rung, _, share in shown if rung.competes), default=0.0)
+    for rung, cause, share in shown:
+        if not rung.competes or share >= NEARLY_ALL * best:
+            return cause
+    telemetry = outcomes.get(RungName.TELEMETRY)
+    if telemetry is not None and not telemetry.visible:
+        return Verdict.NOT_IN_TELEMETRY
+    return Verdict.WEAK_EVIDENCE
 
 
 @dataclass(frozen=True, kw_only=True)
 class FalseCauses:
-    """How many calm windows the same ladder gives a cause."""
+    """How many of the attack-free windows tried the ladder gives a cause."""
 
-    n_windows: int
-    rate: float | None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Evidence:
-    """Everything the rungs look at, made once for all attacks."""
-
-    test: Rows
-    labels: Labels
-    breaks: Ints
-    clock: Ints
-    energy: Floats
-    train_limit: float
-    refitted: Refitted | None
-    exceedances: Exceedances
-    accumulated: Accumulated
-    counts: Mapping[str, Counts]
-    windows: Mapping[int, CalmWindows | None]
-    telemetry: TelemetryEvidence | None = None
-
-    @property
-    def is_normal(self) -> Bools:
-        """Which rows are attack-free."""
-        return np.asarray(self.labels == NORMAL)
+    n_windows: int = 0
+    rate: float | None = None
 
 
-def gather_evidence(
-    test: Rows,
-    labels: Labels,
-    breaks: Ints,
-    attacks: Sequence[Segment],
-    energy: Floats,
-    reference: Reference,
-    *,
-    train_limit: float,
-    channels: Sequence[str],
-    groups: Mapping[str, Sequence[str]] | None = None,
-    alarms: Bools | None = None,
-    clock: Ints | None = None,
-    tick: Tick = no_tick,
-) -> Evidence:
-    """Read the residuals four times and keep what all rungs need.
+def false_cause_rate(evidence: Evidence, segments: Sequence[Segment]) -> FalseCauses:
+    """Put calm windows on the ladder as if they were attacks.
 
-    `clock` says when each row was, where rows are not simply one after the other.
+    Returns
+    -------
+    FalseCauses
+        The share of at most `MOST_CALM` windows, spread evenly over those of each
+        attack, that get a cause. None where there is no window.
     """
-    is_normal = labels == NORMAL
-    clock = np.arange(len(labels)) if clock is None else clock
-    stretches = segments_of(is_normal, breaks)
-    windows = {
-        length: calm_windows(stretches, length)
-        for length in {attack.length for attack in attacks}
-    }
-    family = family_of(reference, channels, groups)
-    limits = upper_quantiles(test, family, is_normal, tick)
-    positions = positions_of(attacks, windows)
-    exceedances = count_above(test, family, limits, positions, tick)
-    refitted = refit_all(test, is_normal, clock, tick)
-    resets = np.zeros(len(labels), np.bool_)
-    resets[breaks] = True
-    # What accumulated before an attack is not its own, nor what it leaves behind.
-    resets[[attack.start for attack in attacks]] = True
-    resets[[attack.stop for attack in attacks if attack.stop < len(labels)]] = True
-    counts: dict[str, Counts] = {
-        RungName.DETECTED: running_count(energy > train_limit),
-        RungName.RECALIBRATE: running_count(
-            energy > np.quantile(energy[is_normal], 1 - BUDGET)
-        ),
-    }
-    if refitted is not None:
-        counts[RungName.REREFERENCE] = running_count(refitted.energy > refitted.limit)
-    if alarms is not None:
-        counts[RungName.OWN_RULE] = running_count(alarms)
-    return Evidence(
-        test=test,
-        labels=labels,
-        breaks=breaks,
-        clock=clock,
-        energy=energy,
-        train_limit=train_limit,
-        refitted=refitted,
-        exceedances=exceedances,
-        accumulated=accumulated(energy, labels, resets),
-        counts=counts,
-        windows=windows,
-    )
-
-
-def positions_of(
-    attacks: Sequence[Segment], windows: Mapping[int, CalmWindows | None]
-) -> Ints:
-    """Return all rows at which a window begins or ends."""
-    edges = [np.array([a.start, a.stop]) for a in attacks]
-    for calm in windows.values():
-        if calm is not None:
-            edges += [calm.starts, calm.stops]
-    return np.unique(np.concatenate([np.zeros(1, np.int64), *edges]))
-
-
-def climb(
-    evidence: Evidence, attacks: Sequence[Segment], *, times: int = 1
-) -> list[Climbed]:
-    """Carry out every repair on every attack; return the cause of each.
-
-    `times` multiplies the rows of a refit near an attack, where the record holds
-    several versions of the same time.
-    """
-    local = _local_rungs(evidence, attacks, times)
-    return [
-        _climb_one(evidence, attack, near, evidence.windows[attack.length])
-        for attack, near in zip(attacks, local, strict=True)
-    ]
-
-
-def false_cause_rate(evidence: Evidence, attacks: Sequence[Segment]) -> FalseCauses:
-    """Climb with calm windows instead of attacks, and count those given a cause."""
-    there = [w for a in attacks if (w := evidence.windows[a.length]) is not None]
-    if not there:
-        return FalseCauses(n_windows=0, rate=None)
-    each = max(1, MOST_CALM // len(there))
+    found = [evidence.windows[segment.length] for segment in segments]
+    per_attack = [windows for windows in found if windows is not None]
+    if not per_attack:
+        return FalseCauses()
+    each = max(1, MOST_CALM // len(per_attack))
     calm = [
         (Segment(int(start), int(start) + windows.length), windows)
-        for windows in there
+        for windows in per_attack
         for start in windows.starts[
             np.unique(np.linspace(0, len(windows.starts) - 1, each).astype(np.int64))
         ]
     ][:MOST_CALM]
-    local = _local_rungs(evidence, [segment for segment, _ in calm], 1)
-    blamed = sum(
-        _climb_one(evidence, segment, near, windows).verdict in causes().values()
-        for (segment, windows), near in zip(calm, local, strict=True)
-    )
-    return FalseCauses(n_windows=len(calm), rate=blamed / len(calm))
-
-
-def _local_rungs(
-    evidence: Evidence, attacks: Sequence[Segment], times: int
-) -> list[RungOutcome | None]:
-    """Refit near each attack; all rows needed are read in one pass."""
-    normal_rows = np.flatnonzero(evidence.is_normal)
-    p = evidence.test.n_channels
-    around = [
-        local_rows(attack, normal_rows, evidence.clock, p, times=times)
-        for attack in attacks
-    ]
-    inside = [_spaced(attack) for attack in attacks]
-    needed = np.unique(np.concatenate([*around, *inside, np.empty(0, np.int64)]))
-    values = gather_rows(evidence.test, needed)
-    return [
-        judge_local(
-            values[np.searchsorted(needed, near)],
-            near,
-            values[np.searchsorted(needed, own)],
-            attack,
-            evidence.breaks,
-            evidence.clock,
-        )
-        for attack, near, own in zip(attacks, around, inside, strict=True)
-    ]
-
-
-def _spaced(attack: Segment) -> Ints:
-    n_rows = min(attack.length, MOST_ROWS)
-    return attack.start + (np.arange(n_rows) * attack.length) // n_rows
-
-
-def _climb_one(
-    evidence: Evidence,
-    attack: Segment,
-    local: RungOutcome | None,
-    windows: CalmWindows | None,
-) -> Climbed:
-    if windows is None:
-        return Climbed(verdict=Verdict.UNDECIDED)
-    near = windows.nearest(attack, evidence.clock)
-    counts = evidence.counts
-    rungs: dict[str, RungOutcome] = {}
-    if RungName.OWN_RULE in counts:
-        rungs[RungName.OWN_RULE] = _judged(counts[RungName.OWN_RULE], attack, near)
-    rungs[RungName.DETECTED] = _judged(counts[RungName.DETECTED], attack, near)
-    rungs[RungName.RECALIBRATE] = _judged(counts[RungName.RECALIBRATE], attack, windows)
-    rungs[RungName.REREFERENCE] = _best(
-        local,
-        None
-        if evidence.refitted is None
-        else judge_refit(
-            evidence.refitted, attack, windows, counts[RungName.REREFERENCE]
-        ),
-    )
-    rungs[RungName.REFOCUS], space = evidence.exceedances.judged(attack, windows)
-    rungs[RungName.ACCUMULATE] = evidence.accumulated.judged(attack, windows, near)
-    rungs[RungName.QUIET] = _quiet(evidence, attack, near)
-    if evidence.telemetry is not None:
-        rungs[RungName.TELEMETRY] = evidence.telemetry.judged(attack, windows)
-    family = evidence.exceedances.family
-    return Climbed(
-        verdict=_verdict(rungs),
-        rungs=rungs,
-        contributing=tuple(
-            verdict for name, verdict in causes().items() if rungs[name].visible
-        ),
-        refocus_channels=tuple(family.channels[j] for j in family.members(space)),
-        refocus_space=space,
-        n_windows=len(windows.starts),
-        window_length=windows.length,
-    )
-
-
-def _judged(counts: Counts, attack: Segment, windows: CalmWindows) -> RungOutcome:
-    return judged(coverage(counts, attack), coverages(counts, windows))
-
-
-_NO_RUNG = RungOutcome(coverage=0.0, calm=0.0, limit=0.0, visible=False)
-
-
-def _best(*rungs: RungOutcome | None) -> RungOutcome:
-    """Return the better of two ways to make the same repair."""
-    there = [rung for rung in rungs if rung is not None]
-    if not there:
-        return _NO_RUNG
-    return max(there, key=lambda rung: (rung.visible, rung.coverage))
-
-
-def _quiet(evidence: Evidence, attack: Segment, near: CalmWindows) -> RungOutcome:
-    """Tell whether an attack has less energy than ever nearby."""
-    traces = [evidence.energy]
-    if evidence.refitted is not None:
-        traces.append(evidence.refitted.energy)
-    shares = []
-    for trace in traces:
-        # Each by itself: a running sum would carry the rounding of all rows before.
-        calm = np.array(
-            [np.mean(trace[start : start + near.length]) for start in near.starts]
-        )
-        own = float(np.mean(trace[attack.rows]))
-        usual = float(np.median(calm))
-        lowest = float(calm.min())
-        is_quiet = own < lowest and own < QUIET_SHARE * usual
-        share = own / usual if usual > 0 else 1.0
-        shares.append((is_quiet, share, lowest / usual if usual > 0 else 1.0))
-    is_quiet, share, lowest_share = min(shares, key=lambda s: (not s[0], s[1]))
-    return RungOutcome(coverage=share, calm=1.0, limit=lowest_share, visible=is_quiet)
-
-
-def _verdict(rungs: Mapping[str, RungOutcome]) -> Verdict:
-    if rungs[RungName.DETECTED].visible:
-        return Verdict.DETECTED
-    cause_of = causes()
-    first_three = (RungName.RECALIBRATE, RungName.REREFERENCE, RungName.REFOCUS)
-    best = max((rungs[n].coverage for n in first_three if rungs[n].visible), default=0)
-    for name in first_three:
-        if rungs[name].visible and rungs[name].coverage >= NEARLY_ALL * best:
-            return cause_of[name]
-    for name in (RungName.ACCUMULATE, RungName.QUIET):
-        if rungs[name].visible:
-            return cause_of[name]
-    if RungName.TELEMETRY in rungs and not rungs[RungName.TELEMETRY].visible:
-        return Verdict.NOT_IN_TELEMETRY
-    return Verdict.WEAK_EVIDENCE
+    blamed = set(causes().values())
+    n_blamed = sum(one.verdict in blamed for one in _climb_each(evidence, calm))
+    return FalseCauses(n_windows=len(calm), rate=n_blamed / len(calm))

@@ -1,64 +1,133 @@
-"""The reference refitted on attack-free test data, and judged on other such data."""
+"""The reference fitted again on attack-free test data, and judged on other such data.
 
+A reference must not judge the rows it was fitted on. So the attack-free rows are cut
+into blocks, and each row is scored by a reference fitted on other blocks.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels
-from sightline.data.row_tables import Part, Rows, Tick, joined, map_parts
+from sightline.data.row_tables import (
+    Part,
+    Rows,
+    Tick,
+    gather_rows,
+    joined,
+    map_parts,
+    no_tick,
+)
 from sightline.data.segments import Segment, segments_of
 from sightline.energy.energy import energy_of_block
 from sightline.energy.moments import GrowingMoments, Moments, merged, moments_of
 from sightline.energy.reference import Reference, reference_of
+from sightline.energy.scored import ScoredTest
 from sightline.errors import StreamError
 from sightline.judgement.calm import (
     BUDGET,
     CalmWindows,
-    Counts,
+    Exceedance,
     calm_windows,
     coverages,
     judged,
-    running_count,
 )
 from sightline.judgement.verdicts import RungOutcome
 
+# Attack-free rows are cut into this many blocks, which the folds take in turn.
 N_BLOCKS = 20
-LOCAL_FOLDS = 5
-# A refit near an attack takes so many rows a channel, so many in all, so many lengths.
+WHOLE_FOLDS, LOCAL_FOLDS = 2, 5
+# A refit around an attack takes this many rows a channel, at least this many rows, and
+# at least this many lengths of the attack.
 ROWS_PER_CHANNEL, LEAST_ROWS, LENGTHS = 20, 2000, 2
-# Of very long attacks so many rows, evenly spaced, stand for all.
+# At most this many rows of an attack, evenly spaced, are scored.
 MOST_ROWS = 10_000
+
+
+class RefitScope(StrEnum):
+    """The attack-free rows that a refit uses; the value is the name in files."""
+
+    AROUND = "around it"
+    WHOLE = "whole record"
+
+    @property
+    def phrase(self) -> str:
+        """The name as a part of a sentence."""
+        return "around the attack" if self is RefitScope.AROUND else f"of the {self}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Refitted:
-    """Two references, each fitted on every other block, and what they make of rows.
+    """Two references, each fitted on every other block, and the energies they give.
 
-    `energy` is, of attack-free rows, that under the reference which did not see them;
-    of all others the smaller of the two.
+    Parameters
+    ----------
+    energy : array of shape (n_rows,)
+        Of attack-free rows: the energy under the reference that was not fitted on
+        them. Of all other rows: the smaller of the two energies.
+    both : tuple of two arrays of shape (n_rows,)
+        Energy of each row under either reference.
+    limit : float
+        The limit that `BUDGET` of attack-free rows exceed.
+    above : Exceedance
+        Where `energy` is above `limit`.
     """
 
     energy: Floats
     both: tuple[Floats, Floats]
     limit: float
+    above: Exceedance
+
+    def judged(self, segment: Segment, windows: CalmWindows) -> RungOutcome:
+        """Judge an attack by the smaller of its coverages under the two references."""
+        attack_coverage = min(
+            float(np.mean(energy[segment.rows] > self.limit)) for energy in self.both
+        )
+        calm = coverages(self.above.counts, windows)
+        return judged(attack_coverage, calm, by=(RefitScope.WHOLE.value,))
 
 
-def alternating(normal_rows: Ints, clock: Ints, n_folds: int) -> Labels:
-    """Return the fold of each attack-free row: 20 blocks in time, taken in turn."""
-    order = np.argsort(clock[normal_rows], kind="stable")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return ((rank * N_BLOCKS // len(order)) % n_folds).astype(np.int8)
+def alternating(n_rows: int, n_folds: int) -> Labels:
+    """Return the fold of each of n rows in time: `N_BLOCKS` blocks, taken in turn.
+
+    Examples
+    --------
+    >>> alternating(40, 2)[:6].tolist()
+    [0, 0, 1, 1, 0, 0]
+    """
+    return (np.arange(n_rows) * N_BLOCKS // max(n_rows, 1) % n_folds).astype(np.int8)
 
 
-def refit_all(rows: Rows, is_normal: Bools, clock: Ints, tick: Tick) -> Refitted | None:
-    """Refit on all attack-free test rows; None where they do not make a reference."""
-    normal_rows = np.flatnonzero(is_normal)
-    if len(normal_rows) < N_BLOCKS:
+def folds_of(is_normal: Bools) -> Labels:
+    """Return the fold, 0 or 1, of each attack-free row, and -1 of all others."""
+    fold = np.full(len(is_normal), -1, np.int8)
+    fold[is_normal] = alternating(int(is_normal.sum()), WHOLE_FOLDS)
+    return fold
+
+
+def refit_all(rows: Rows, fold: Labels, tick: Tick = no_tick) -> Refitted | None:
+    """Fit one reference on the attack-free rows of each fold, and score all rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        Test residuals; they are read twice.
+    fold : array of int8, shape (n_rows,)
+        0 or 1 for attack-free rows, -1 for all others; see `folds_of`.
+    tick : callable
+        Called with the number of rows of each block read.
+
+    Returns
+    -------
+    Refitted or None
+        None where the rows do not determine a reference: fewer than `N_BLOCKS`, never
+        varying, or too large to be squared.
+    """
+    if (fold >= 0).sum() < N_BLOCKS:
         return None
-    fold = np.full(rows.n_rows, -1, np.int8)
-    fold[normal_rows] = alternating(normal_rows, clock, 2)
     try:
         parts = list(map_parts(rows, _moments_of_folds, fold, tick=tick))
         references = [
@@ -66,13 +135,21 @@ def refit_all(rows: Rows, is_normal: Bools, clock: Ints, tick: Tick) -> Refitted
             for of_fold in zip(*parts, strict=True)
         ]
     except (StreamError, FloatingPointError):
-        # Rows that never vary, too few of them, or too large to be squared.
         return None
-    scored = list(
+    energies = list(
         map_parts(rows, partial(_energies_under, references=references), tick=tick)
     )
-    one, other = (joined(energies) for energies in zip(*scored, strict=True))
-    return _crossed((one, other), fold)
+    one, other = (joined(of_reference) for of_reference in zip(*energies, strict=True))
+    energy = np.where(
+        fold == 0, other, np.where(fold == 1, one, np.minimum(one, other))
+    )
+    limit = float(np.quantile(energy[fold >= 0], 1 - BUDGET))
+    return Refitted(
+        energy=energy,
+        both=(one, other),
+        limit=limit,
+        above=Exceedance(energy > limit),
+    )
 
 
 def _moments_of_folds(part: Part, fold: Labels) -> list[Moments | None]:
@@ -80,10 +157,10 @@ def _moments_of_folds(part: Part, fold: Labels) -> list[Moments | None]:
     n_channels = part.rows.n_channels
     sums = (GrowingMoments(n_channels), GrowingMoments(n_channels))
     for start, block in part.blocks():
-        here = fold[start : start + len(block)]
+        of_block = fold[start : start + len(block)]
         for k in (0, 1):
-            if (here == k).any():
-                sums[k].add(block[here == k])
+            if (of_block == k).any():
+                sums[k].add(block[of_block == k])
     return [sums[k].value() if (fold == k).any() else None for k in (0, 1)]
 
 
@@ -98,70 +175,121 @@ def _energies_under(part: Part, *, references: list[Reference]) -> list[Floats]:
     return both
 
 
-def _crossed(both: tuple[Floats, Floats], fold: Labels) -> Refitted:
-    """Give each attack-free row the energy of the reference that did not see it."""
-    energy = np.where(
-        fold == 0, both[1], np.where(fold == 1, both[0], np.minimum(*both))
-    )
-    limit = float(np.quantile(energy[fold >= 0], 1 - BUDGET))
-    return Refitted(energy=energy, both=both, limit=limit)
+def refit_around(
+    rows: Rows, scored: ScoredTest, segments: Sequence[Segment]
+) -> list[RungOutcome | None]:
+    """Judge each segment under references fitted on the attack-free rows around it.
+
+    All rows needed are read in one pass. A segment may be attack-free itself; then its
+    rows are not used for its references.
+
+    Returns
+    -------
+    list of RungOutcome or None
+        None where too few rows or windows are near, or where rows never vary.
+    """
+    normal_rows = np.flatnonzero(scored.is_normal)
+    around = [
+        rows_around(segment, normal_rows, rows.n_channels) for segment in segments
+    ]
+    folds = [alternating(len(near), LOCAL_FOLDS) for near in around]
+    return judge_around(rows, scored.breaks, segments, around, folds)
 
 
-def judge_refit(
-    refitted: Refitted, segment: Segment, windows: CalmWindows, counts: Counts
-) -> RungOutcome:
-    """Return an attack under the refitted references: the smaller of its coverages."""
-    own = min(
-        float(np.mean(energy[segment.rows] > refitted.limit))
-        for energy in refitted.both
-    )
-    return judged(own, coverages(counts, windows), by=("whole record",))
+def judge_around(
+    rows: Rows,
+    breaks: Ints,
+    segments: Sequence[Segment],
+    around: Sequence[Ints],
+    folds: Sequence[Labels],
+) -> list[RungOutcome | None]:
+    """Judge each segment under references fitted on given rows in given folds."""
+    inside = [_evenly_spaced(segment) for segment in segments]
+    needed = np.unique(np.concatenate([*around, *inside, np.empty(0, np.int64)]))
+    values = gather_rows(rows, needed)
+    return [
+        judge_local(
+            values[np.searchsorted(needed, near)],
+            near,
+            fold,
+            values[np.searchsorted(needed, attack_rows)],
+            segment,
+            breaks,
+        )
+        for segment, near, fold, attack_rows in zip(
+            segments, around, folds, inside, strict=True
+        )
+    ]
 
 
-def local_rows(
-    segment: Segment,
-    normal_rows: Ints,
-    clock: Ints,
-    p: int,
-    *,
-    times: int = 1,
-) -> Ints:
-    """Return the attack-free rows nearest to a segment in time, sorted by row.
+def _evenly_spaced(segment: Segment) -> Ints:
+    """Return the rows of a segment, at most `MOST_ROWS` of them."""
+    n_rows = min(segment.length, MOST_ROWS)
+    return segment.start + (np.arange(n_rows) * segment.length) // n_rows
 
-    Its own rows are not among them, though it may be a calm one.
+
+def n_rows_around(segment: Segment, n_channels: int) -> int:
+    """Return how many attack-free rows a refit around a segment takes."""
+    length = min(segment.length, MOST_ROWS)
+    return max(ROWS_PER_CHANNEL * n_channels, LEAST_ROWS, LENGTHS * length)
+
+
+def rows_around(segment: Segment, normal_rows: Ints, n_channels: int) -> Ints:
+    """Return the attack-free rows nearest to a segment, sorted, without its own rows.
+
+    Examples
+    --------
+    >>> near = rows_around(Segment(5000, 5100), np.arange(9000), n_channels=3)
+    >>> len(near), int(near[0]), int(near[-1])
+    (2000, 4000, 6099)
     """
     first, last = np.searchsorted(normal_rows, [segment.start, segment.stop])
-    normal_rows = np.delete(normal_rows, slice(first, last))
-    wanted = times * max(
-        ROWS_PER_CHANNEL * p, LEAST_ROWS, LENGTHS * min(segment.length, MOST_ROWS)
+    others = np.delete(normal_rows, slice(first, last))
+    wanted = n_rows_around(segment, n_channels)
+    # Rows are in the order of time: the nearest are the next on either side.
+    near = others[max(int(first) - wanted, 0) : int(first) + wanted]
+    distance = np.maximum(
+        np.maximum(segment.start - near, near - (segment.stop - 1)), 0
     )
-    begin, end = clock[segment.start], clock[segment.stop - 1]
-    if times == 1:
-        # Rows are in the order of time: the nearest are the next on either side.
-        middle = int(np.searchsorted(normal_rows, segment.start))
-        normal_rows = normal_rows[max(middle - wanted, 0) : middle + wanted]
-    when = clock[normal_rows]
-    distance = np.maximum(np.maximum(begin - when, when - end), 0)
-    nearest = np.argsort(distance, kind="stable")[:wanted]
-    return np.sort(normal_rows[nearest])
+    return np.sort(near[np.argsort(distance, kind="stable")[:wanted]])
 
 
 def judge_local(
     values: Floats,
     rows: Ints,
+    fold: Labels,
     attack: Floats,
     segment: Segment,
     breaks: Ints,
-    clock: Ints,
 ) -> RungOutcome | None:
-    """Return an attack under references refitted on the rows around it.
+    """Judge an attack under references fitted on the rows around it.
 
-    `values` are the residuals of `rows`, `attack` those of the attack.
+    Each fold is scored by a reference fitted on all others; the attack takes the median
+    coverage of these references.
+
+    Parameters
+    ----------
+    values : array of shape (n_near, n_channels)
+        Residuals of `rows`.
+    rows : array of int, shape (n_near,)
+        Attack-free rows near the attack, sorted.
+    fold : array of int8, shape (n_near,)
+        Fold of each of these rows, 0 to ``LOCAL_FOLDS - 1``.
+    attack : array of shape (n_attack, n_channels)
+        Residuals of the attack.
+    segment : Segment
+        Rows of the attack.
+    breaks : array of int
+        Rows at which a new recording begins.
+
+    Returns
+    -------
+    RungOutcome or None
+        None where rows or calm windows among them are too few, or never vary.
     """
     if len(rows) < N_BLOCKS:
         return None
-    fold = alternating(rows, clock, LOCAL_FOLDS)
-    energy, own = np.empty(len(rows)), []
+    energy, attack_energies = np.empty(len(rows)), []
     for k in range(LOCAL_FOLDS):
         try:
             reference = reference_of(moments_of(values[fold != k])).checked()
@@ -171,11 +299,12 @@ def judge_local(
         energy[unseen] = energy_of_block(
             values[unseen] - reference.mean, reference.factor.T
         )
-        own.append(energy_of_block(attack - reference.mean, reference.factor.T))
+        attack_energies.append(
+            energy_of_block(attack - reference.mean, reference.factor.T)
+        )
     limit = float(np.quantile(energy, 1 - BUDGET))
-    covered = float(np.median([np.mean(e > limit) for e in own]))
-    # Consecutive rows of the record are consecutive here too, unless something lies
-    # between them.
+    covered = float(np.median([np.mean(e > limit) for e in attack_energies]))
+    # Neighbours among `rows` are neighbours in the record, unless rows lie between.
     gaps = np.flatnonzero(np.diff(rows) > 1) + 1
     cuts = np.flatnonzero(np.isin(rows, breaks))
     stretches = segments_of(
@@ -184,5 +313,5 @@ def judge_local(
     windows = calm_windows(stretches, segment.length)
     if windows is None:
         return None
-    counts = running_count(energy > limit)
-    return judged(covered, coverages(counts, windows), by=("around it",))
+    calm = coverages(Exceedance(energy > limit).counts, windows)
+    return judged(covered, calm, by=(RefitScope.AROUND.value,))

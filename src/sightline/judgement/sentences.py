@@ -1,243 +1,181 @@
-"""Verdicts in plain words: channels and numbers, and honest about hindsight."""
+"""Verdicts and advice in words: channels and numbers, and honest about hindsight."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from sightline.judgement.ladder import LADDER, Climbed
-from sightline.judgement.verdicts import Repair, RungName, RungOutcome, Verdict
+from sightline.judgement.calm import BUDGET, LEAST_ROWS, LEAST_WINDOWS
+from sightline.judgement.ladder import LADDER, LadderResult, Used
+from sightline.judgement.subspaces import Subspace, SubspaceKind
+from sightline.judgement.verdicts import (
+    VERDICTS,
+    Repair,
+    RungName,
+    RungOutcome,
+    Verdict,
+)
+from sightline.text import names, share
 
 # More names than this are counted, not listed.
-_MOST_NAMES = 4
+MOST_NAMES = 4
+_BUDGET = share(BUDGET)
+
+
+@dataclass(frozen=True)
+class _RungWords:
+    """The figures of a rung as the templates of the sentences name them."""
+
+    outcome: RungOutcome
+
+    def __getattr__(self, name: str) -> str:
+        """Return a figure of the outcome in per cent."""
+        return share(getattr(self.outcome, name))
+
+    @property
+    def hindsight(self) -> str:
+        return f"in hindsight {self.coverage} of this attack lies beyond"
+
+    @property
+    def usual(self) -> str:
+        return f"attack-free time: {self.calm}"
+
+    @property
+    def against_nearby(self) -> str:
+        """Coverage of an attack that a rung does not show, and of calm windows."""
+        return (
+            f"{self.coverage}; attack-free time near it: {self.calm}, one window in "
+            f"twenty above {self.limit}"
+        )
 
 
 def sentence_of(
-    climbed: Climbed,
+    result: LadderResult,
     *,
     n_channels: int,
     also: Sequence[str] = (),
     more_alarms: float | None = None,
 ) -> str:
-    """Return one sentence on one attack, for somebody who runs the plant.
+    """Return the verdict on one attack in words, for an operator of the plant.
 
-    `also` are other attacks that the same smaller space shows, `more_alarms` what it
-    adds to false alarms a day.
+    Parameters
+    ----------
+    result : LadderResult
+        The verdict, and what each rung makes of the attack.
+    n_channels : int
+        Channels that are pooled.
+    also : sequence of str
+        Ids of other missed attacks that the same subspace shows.
+    more_alarms : float, optional
+        False alarms a day that this subspace adds.
     """
-    if climbed.verdict is Verdict.UNDECIDED:
-        return (
-            "Cannot be judged: there are fewer than 20 attack-free stretches of its "
-            "length, or of 20 rows, to compare it with; record more calm hours."
-        )
-    rungs = climbed.rungs
-    told = _TOLD[climbed.verdict]
-    text = told(rungs, climbed, n_channels)
-    own = rungs.get("own-rule")
-    if own is not None and own.visible and climbed.verdict is not Verdict.DETECTED:
-        text = f"Your own rule finds it; what follows is of the p99 rule. {text}"
-    if climbed.verdict is Verdict.DILUTED:
-        text += _what_else(also, more_alarms)
-    others = [word for word in climbed.contributing if word != climbed.verdict]
-    if others and climbed.verdict is not Verdict.DETECTED:
-        text += f" Also shown by the repair for: {', '.join(others)}."
+    verdict = result.verdict
+    words = {name: _RungWords(o) for name, o in result.outcomes.items()}
+    text = VERDICTS[verdict].sentence.format_map(
+        words | _phrases(result, n_channels) if words else _COMMON
+    )
+    if verdict is Verdict.DETECTED:
+        return text
+    if result.is_shown(RungName.OWN_RULE):
+        text = f"Your own rule detects it; what follows is about the p99 rule. {text}"
+    if verdict is Verdict.DILUTED:
+        text += _gain(also, more_alarms)
+    others = [cause for cause in result.contributing if cause is not verdict]
+    if others:
+        repair, shows = ("repair", "shows") if len(others) == 1 else ("repairs", "show")
+        text += f" The {repair} for {names(others)} {shows} it as well."
     return text
 
 
-def _share(value: float) -> str:
-    return f"{value:.0%}"
-
-
-def _hindsight(rung: RungOutcome, limit: str) -> str:
-    return (
-        f"in hindsight {_share(rung.coverage)} of this attack lies beyond {limit}; "
-        f"calm hours {_share(rung.calm)}"
-    )
-
-
-def _beside_calm(rung: RungOutcome) -> str:
-    """Return why a rung does not stand out: the attack, and calm hours beside it."""
-    return (
-        f"{_share(rung.coverage)}; calm hours near it {_share(rung.calm)}, one in "
-        f"twenty over {_share(rung.limit)}"
-    )
-
-
-def _detected(
-    rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int
-) -> str:
-    rung = rungs[RungName.DETECTED]
-    return (
-        f"Detected: {_share(rung.coverage)} of this attack is above the limit that 1% "
-        f"of training exceeds; calm hours near it {_share(rung.calm)}."
-    )
-
-
-def _threshold(
-    rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int
-) -> str:
-    rung, seen = rungs["recalibrate"], rungs[RungName.DETECTED]
-    return (
-        f"Missed by its limit: the energy stands out ({_hindsight(rung, _CALM_LIMIT)}) "
-        "but not beside calm hours by the limit from training "
-        f"({_beside_calm(seen)}). Check whether the alarm limit can be set anew on "
-        "calm hours of this plant."
-    )
-
-
-def _drift(rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int) -> str:
-    rung, seen = rungs["rereference"], rungs[RungName.DETECTED]
-    where = "around it" if rung.by == ("around it",) else "of the whole record"
-    return (
-        "Missed by drift: with the normal reference fitted anew on calm hours "
-        f"{where}, it stands out ({_hindsight(rung, _CALM_LIMIT)}), with the one from "
-        f"training it does not ({_beside_calm(seen)}). Confirm first that the change "
-        "of normal operation is a known one: an attack that lasts looks like drift."
-    )
-
-
-def _diluted(
-    rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int
-) -> str:
-    rung, pooled = rungs["refocus"], rungs["recalibrate"]
-    space = rung.by[0]
-    if space.startswith("largest "):
-        what = (
-            f"the {space.removeprefix('largest ')} largest channels of each row stand"
-        )
-        limit = "their own 1% limit"
-    elif len(climbed.refocus_channels) > 1:
-        what, limit = f"{space} by itself stands", "its own 1% limit"
-    else:
-        what, limit = f"{space} alone stands", "its own 1% limit"
-    return (
-        f"Missed by dilution: {what} out ({_hindsight(rung, limit)}) but is lost among "
-        f"{n_channels} pooled channels ({_share(pooled.coverage)}). Check whether "
-        "scoring this smaller space by itself would serve."
-    )
-
-
-def _what_else(also: Sequence[str], more_alarms: float | None) -> str:
-    parts = []
-    if also:
-        parts.append(f"it would also show attack{_plural(also)} {_names(also)}")
-    if more_alarms is not None:
-        parts.append(f"at {more_alarms:.1f} more false alarms a day")
-    if not parts:
-        return ""
-    text = ", ".join(parts)
-    return f" {text[0].upper()}{text[1:]}." if also else f" It would come {text}."
-
-
-def _sequential(
-    rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int
-) -> str:
-    rung, pooled = rungs["accumulate"], rungs["recalibrate"]
-    return (
-        "Missed point by point: single points do not stand out "
-        f"({_share(pooled.coverage)} beyond a limit set on calm hours), their "
-        f"accumulation does (by {_way(rung)}; {_hindsight(rung, _CALM_LIMIT)}). Check "
-        "whether a rule that accumulates would serve."
-    )
-
-
-def _way(rung: RungOutcome) -> str:
-    way = rung.by[0]
-    return f"an {way} rows" if way.startswith("average") else f"a {way}"
-
-
-def _quiet(rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int) -> str:
-    rung = rungs["quiet"]
-    return (
-        f"Missed for being quiet: it has {_share(rung.coverage)} of the usual energy "
-        f"of calm hours near it, less than any of them (the least has "
-        f"{_share(rung.limit)}), as frozen or replayed signals have. Check whether an "
-        "alarm on too little movement would serve."
-    )
-
-
-def _weak(rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int) -> str:
-    best = max(
-        (rungs[name] for name in ("recalibrate", "rereference", "refocus")),
-        key=lambda rung: rung.coverage - rung.calm,
-    )
-    start = (
-        "Not seen, and no repair shows it: at best "
-        f"{_share(best.coverage)} of it lies beyond a 1% limit, calm hours "
-        f"{_share(best.calm)}"
-    )
-    if "telemetry" in rungs:
-        moved = rungs["telemetry"]
-        return (
-            f"{start}; but the telemetry itself moves in {moved.by[0]} "
-            f"({_hindsight(moved, 'its 1% limit')}). The detector's model of the plant "
-            "would have to be better."
-        )
-    return (
-        f"{start}. Whether the telemetry itself moves was not judged: none was given."
-    )
-
-
-def _nothing(
-    rungs: Mapping[str, RungOutcome], climbed: Climbed, n_channels: int
-) -> str:
-    moved = rungs["telemetry"]
-    return (
-        "Not seen, and nothing to see: no repair shows it, and the measured telemetry "
-        f"itself does not move clearly more than in calm hours (at most "
-        f"{_share(moved.coverage)} beyond a 1% limit; calm hours {_share(moved.calm)}, "
-        f"one in twenty over {_share(moved.limit)})."
-    )
-
-
-_CALM_LIMIT = "a 1% limit set on calm hours"
-_TOLD = {
-    Verdict.DETECTED: _detected,
-    Verdict.THRESHOLD: _threshold,
-    Verdict.DRIFT: _drift,
-    Verdict.DILUTED: _diluted,
-    Verdict.SEQUENTIAL: _sequential,
-    Verdict.QUIET: _quiet,
-    Verdict.WEAK_EVIDENCE: _weak,
-    Verdict.NOT_IN_TELEMETRY: _nothing,
+_COMMON: Mapping[str, object] = {
+    "budget": _BUDGET,
+    "test_limit": f"a {_BUDGET} limit set on attack-free time",
+    "least_windows": LEAST_WINDOWS,
+    "least_rows": LEAST_ROWS,
 }
 
 
-def advice_of(repairs: Mapping[str, Repair]) -> str:
-    """Return the first thing to check: the repair that buys most."""
-    name, best = next(
-        ((n, r) for n, r in repairs.items() if r.segments_gained), (None, None)
+def _phrases(result: LadderResult, n_channels: int) -> dict[str, object]:
+    """Return the phrases that the templates name, other than figures of rungs."""
+    used = {name: finding.used for name, finding in result.findings.items()}
+    repairs = [o for name, o in result.outcomes.items() if LADDER[name].competes]
+    best = max(repairs, key=lambda outcome: outcome.coverage - outcome.calm)
+    return {
+        **_COMMON,
+        "n_channels": n_channels,
+        "accumulation": getattr(used[RungName.ACCUMULATE], "phrase", ""),
+        "refit_scope": getattr(used[RungName.REREFERENCE], "phrase", ""),
+        "space_stands": _space_stands(result.space),
+        "best": _RungWords(best),
+        "telemetry_finding": _telemetry_finding(result),
+    }
+
+
+def _space_stands(space: Subspace | None) -> str:
+    if space is None:
+        return ""
+    verb = "stand" if space.kind is SubspaceKind.LARGEST else "stands"
+    how = {SubspaceKind.CHANNEL: " alone", SubspaceKind.GROUP: " separately"}
+    return f"{space.phrase}{how.get(space.kind, '')} {verb}"
+
+
+def _telemetry_finding(result: LadderResult) -> str:
+    telemetry = result.outcomes.get(RungName.TELEMETRY)
+    if telemetry is None:
+        return "Whether the telemetry moves was not judged: no usable one was given."
+    words = _RungWords(telemetry)
+    return (
+        f"But the telemetry itself moves in {telemetry.by[0]} ({words.hindsight} its "
+        f"{_BUDGET} limit; {words.usual}): a better model of the plant is needed."
     )
-    if name is None or best is None:
-        return "No repair would show an attack that is not detected already."
-    cost = ""
+
+
+def _gain(also: Sequence[str], more_alarms: float | None) -> str:
+    """Return what else a subspace shows, and the false alarms that it adds."""
+    alarms = "" if more_alarms is None else f"{more_alarms:.1f} more false alarms a day"
+    if also:
+        cost = f", with {alarms}" if alarms else ""
+        return f" In hindsight this also detects {_attacks(also)}{cost}."
+    return f" This gives {alarms}." if alarms else ""
+
+
+def advice_of(
+    repairs: Mapping[str, Repair], used: Mapping[str, Sequence[Used]] | None = None
+) -> str:
+    """Return the first thing to try, in words: the repair that gains most attacks.
+
+    Parameters
+    ----------
+    repairs : mapping of str to Repair
+        By the name of the rung, the best one first; "own-rule" is there where the user
+        has a rule, and the other repairs are then those of the p99 rule.
+    used : mapping of str to sequence
+        What each repair uses: subspaces, ways to accumulate, scopes of a refit.
+    """
+    name = next((n for n, r in repairs.items() if r.segments_gained), None)
+    if name is None:
+        return "No repair shows an attack that is not detected already."
+    best = repairs[name]
+    by = names([one.phrase for one in (used or {}).get(name, ())], MOST_NAMES)
+    what = (LADDER[name].repair or "").format(by=by)
     before, after = best.false_alarms_per_day_before, best.false_alarms_per_day_after
-    # A rule that is always in alarm has none that begins outside an attack.
+    recall, cost = f"instead of {share(best.recall_before)}", ""
+    # A rule that is always in alarm has no alarm that begins outside an attack.
     if before is not None and after is not None and after > 0:
-        cost = f"; false alarms a day would go from {before:.1f} to {after:.1f}"
-    used = f" ({_names(best.by)})" if best.by else ""
-    known = ""
-    if "own-rule" in repairs and name != "own-rule":
-        # Where there are two rules, a repair is one of the p99 rule.
-        own = repairs["own-rule"].recall_before
-        if own >= best.recall_after:
+        cost = f"; false alarms a day go from {before:.1f} to {after:.1f}"
+    if RungName.OWN_RULE in repairs and name != RungName.OWN_RULE:
+        own_recall = repairs[RungName.OWN_RULE].recall_before
+        if own_recall >= best.recall_after:
             return (
-                f"Your own rule finds {_share(own)} of all attacks; no repair of the "
-                "p99 rule would find more."
+                f"Your own rule detects {share(own_recall)} of all attacks; no repair "
+                "of the p99 rule would detect more."
             )
-        used += " beside the p99 rule"
-        known = f" (your own rule finds {_share(own)})"
+        what += " in addition to the p99 rule"
+        recall += f" (your own rule: {share(own_recall)})"
     return (
-        f"Check first whether {LADDER[name].repair}{used} would serve: in hindsight it "
-        f"shows attack{_plural(best.segments_gained)} {_names(best.segments_gained)} "
-        f"as well, {_share(best.recall_after)} of all instead of "
-        f"{_share(best.recall_before)}{known}{cost}."
+        f"First try {what}. In hindsight this also detects "
+        f"{_attacks(best.segments_gained)}: {share(best.recall_after)} of all attacks "
+        f"{recall}{cost}."
     )
 
 
-def _plural(names: Sequence[str]) -> str:
-    return "" if len(names) == 1 else "s"
-
-
-def _names(names: Sequence[str]) -> str:
-    if len(names) > _MOST_NAMES:
-        return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
-    return (
-        " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
-    )
+def _attacks(ids: Sequence[str]) -> str:
+    return f"attack{'' if len(ids) == 1 else 's'} {names(ids, MOST_NAMES)}"

@@ -1,8 +1,13 @@
-"""Smaller spaces: channels alone, groups, and the few largest channels of each row."""
+"""Subspaces: channels alone, groups, and the few largest channels of each row.
+
+What is lost when all channels are pooled may stand out in a subspace. All subspaces of
+a stream are scored in one pass over blocks of rows, one column each.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from enum import StrEnum
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +27,76 @@ from sightline.energy.reference import Reference
 from sightline.judgement.calm import BUDGET, CalmWindows, judged
 from sightline.judgement.verdicts import RungOutcome
 
-# The largest channels of a row are summed up to this many.
+# Sums of up to this many of the largest channels of a row are subspaces.
 MOST_LARGEST = 5
+
+
+class SubspaceKind(StrEnum):
+    """What a subspace consists of."""
+
+    CHANNEL = "channel"
+    GROUP = "group"
+    LARGEST = "largest"
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """One subspace of a family.
+
+    Parameters
+    ----------
+    kind : SubspaceKind
+        One channel, a group of channels, or the largest channels of each row.
+    name : str
+        Its name in files: the channel's, the group's, or ``largest 3``. Any channel
+        may have such a name; only `kind` says what it is.
+    members : tuple of str
+        Its channels; empty for the largest channels, which differ from row to row.
+    size : int
+        How many channels are pooled.
+    column : int
+        Its column among the subspaces of the family.
+
+    Examples
+    --------
+    >>> Subspace(SubspaceKind.CHANNEL, "largest tank level", ("LIT",), 1, 0).phrase
+    'largest tank level'
+    >>> Subspace(SubspaceKind.LARGEST, "largest 3", (), 3, 9).phrase
+    'the 3 largest channels of each row'
+    """
+
+    kind: SubspaceKind
+    name: str
+    members: tuple[str, ...]
+    size: int
+    column: int
+
+    def __str__(self) -> str:
+        """Return the name that files have."""
+        return self.name
+
+    @property
+    def phrase(self) -> str:
+        """The name as a part of a sentence."""
+        if self.kind is SubspaceKind.LARGEST:
+            return f"the {self.size} largest channels of each row"
+        return self.name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Family:
-    """A fixed family of smaller spaces under one reference.
+    """A fixed family of subspaces under one reference.
 
-    Columns are: each channel alone, each group, the sums of the 2, 3, 4, 5 largest.
+    Parameters
+    ----------
+    reference : Reference
+        Mean and covariance of all channels.
+    channels : tuple of str
+        Names of the channels.
+    groups : tuple of (str, tuple of int)
+        Name of each group, and the indices of its channels.
+    largest : int
+        The sums of the 2, 3, ... `largest` largest channels are subspaces.
     """
 
     reference: Reference
@@ -45,40 +111,68 @@ class Family:
 
     @property
     def n_spaces(self) -> int:
-        """Number of columns."""
+        """Number of subspaces."""
         return len(self.channels) + len(self.groups) + self.most - 1
 
-    def name(self, column: int) -> str:
-        """Return what a column is called."""
-        p, n_groups = len(self.channels), len(self.groups)
-        if column < p:
-            return self.channels[column]
-        if column < p + n_groups:
-            return self.groups[column - p][0]
-        return f"largest {column - p - n_groups + 2}"
+    @cached_property
+    def spaces(self) -> tuple[Subspace, ...]:
+        """The subspaces: each channel alone, each group, sums of the 2, 3, ... largest.
 
-    def members(self, column: int) -> tuple[int, ...]:
-        """Return the channels of a column; of a sum of the largest, none."""
-        p, n_groups = len(self.channels), len(self.groups)
-        if column < p:
-            return (column,)
-        return self.groups[column - p][1] if column < p + n_groups else ()
+        Their order is that of the columns of `energies`.
+        """
+        alone = [(SubspaceKind.CHANNEL, name, (name,), 1) for name in self.channels]
+        groups = [
+            (SubspaceKind.GROUP, name, self._names(members), len(members))
+            for name, members in self.groups
+        ]
+        largest = [
+            (SubspaceKind.LARGEST, f"largest {k}", (), k)
+            for k in range(2, self.most + 1)
+        ]
+        return tuple(
+            Subspace(*space, column)
+            for column, space in enumerate((*alone, *groups, *largest))
+        )
+
+    def _names(self, members: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self.channels[j] for j in members)
+
+    @cached_property
+    def _factors(self) -> list[tuple[list[int], Floats]]:
+        """Columns of each group, and the Cholesky factor of its covariance."""
+        covariance = self.reference.covariance
+        return [
+            (
+                list(members),
+                np.asarray(np.linalg.cholesky(covariance[np.ix_(members, members)])),
+            )
+            for _, members in self.groups
+        ]
 
     def energies(self, block: Floats, out: Floats) -> None:
-        """Write the energy of each row in each space."""
+        """Write the energy of each row in each subspace.
+
+        Energy is half the squared Mahalanobis distance under the marginal of the
+        reference; 0 at its mean.
+
+        Parameters
+        ----------
+        block : array of shape (n_rows, n_channels)
+            Residuals.
+        out : array of shape (n_rows, n_spaces)
+            Overwritten.
+        """
         from sightline._kernels.spaces import single_energies
 
         centered = block - self.reference.mean
         variance = np.diag(self.reference.covariance)
         single_energies(centered, 0.5 / variance, self.most, out)
         p = len(self.channels)
-        for k, (_, members) in enumerate(self.groups):
-            columns = list(members)
-            inside = self.reference.covariance[np.ix_(columns, columns)]
-            whitened = np.linalg.solve(
-                np.linalg.cholesky(inside), centered[:, columns].T
-            )
-            out[:, p + k] = 0.5 * np.sum(whitened**2, axis=0)
+        # Squares of wild rows overflow to infinity, which is above every limit.
+        with np.errstate(over="ignore"):
+            for k, (columns, factor) in enumerate(self._factors):
+                whitened = np.linalg.solve(factor, centered[:, columns].T)
+                out[:, p + k] = 0.5 * np.sum(whitened**2, axis=0)
 
 
 def family_of(
@@ -86,30 +180,54 @@ def family_of(
     channels: Sequence[str],
     groups: Mapping[str, Sequence[str]] | None,
 ) -> Family:
-    """Return the family of a stream; a group of one channel, or of all, is none."""
-    place = {name: k for k, name in enumerate(channels)}
-    kept = []
+    """Return the family of subspaces of a stream.
+
+    Unknown members of a group are left out; so is a group of one channel or of all,
+    which is a subspace already or none at all.
+    """
+    index = {name: k for k, name in enumerate(channels)}
+    usable = []
     for name, members in (groups or {}).items():
-        columns = tuple(sorted({place[m] for m in members if m in place}))
+        columns = tuple(sorted({index[m] for m in members if m in index}))
         if 1 < len(columns) < len(channels):
-            kept.append((str(name), columns))
-    return Family(reference=reference, channels=tuple(channels), groups=tuple(kept))
+            usable.append((str(name), columns))
+    return Family(reference=reference, channels=tuple(channels), groups=tuple(usable))
 
 
 def upper_quantiles(rows: Rows, family: Family, counted: Bools, tick: Tick) -> Floats:
-    """Return the limit of each space that `BUDGET` of the counted rows exceed."""
+    """Return the limit of each subspace that `BUDGET` of the counted rows exceed.
+
+    Parameters
+    ----------
+    rows : Rows
+        Residuals; they are read once, and only the largest energies are held.
+    family : Family
+        The subspaces.
+    counted : array of bool, shape (n_rows,)
+        Rows to count: those that are attack-free.
+    tick : callable
+        Called with the number of rows of each block read.
+
+    Returns
+    -------
+    array of shape (n_spaces,)
+        The same as ``np.quantile(energies[counted], 1 - BUDGET, axis=0)``; infinite
+        where a subspace has no energy but nan.
+    """
     n_counted = int(counted.sum())
     place = (n_counted - 1) * (1 - BUDGET)
     low = int(np.floor(place))
     n_kept = n_counted - low
-    kept = _Largest(family.n_spaces, n_kept)
-    # Parts that are begun later are told what is too small to matter by then.
-    task = partial(_largest_of_part, family=family, n_kept=n_kept, floors=kept.floors)
+    largest = _Largest(family.n_spaces, n_kept)
+    # A part that starts later skips what is too small by then.
+    task = partial(
+        _largest_of_part, family=family, n_kept=n_kept, floors=largest.floors
+    )
     for values in map_parts(rows, task, counted, tick=tick):
-        kept.add(values)
+        largest.add(values)
     limits = np.empty(family.n_spaces)
     for f in range(family.n_spaces):
-        ordered = np.sort(kept.of(f))
+        ordered = np.sort(largest.of(f))
         if not len(ordered):  # nothing but nan
             limits[f] = np.inf
             continue
@@ -121,9 +239,9 @@ def upper_quantiles(rows: Rows, family: Family, counted: Bools, tick: Tick) -> F
 def _largest_of_part(
     part: Part, counted: Bools, *, family: Family, n_kept: int, floors: Floats
 ) -> list[Floats]:
-    """Return, unordered, the largest energies of each space that are above its floor.
+    """Return, unordered, the largest energies of each subspace that exceed its floor.
 
-    `n_kept` at most; what equals the floor is as good as one of those known already.
+    At most `n_kept`. A value equal to the floor changes no limit.
     """
     from sightline._kernels.spaces import keep_largest
 
@@ -140,14 +258,14 @@ def _largest_of_part(
 
 
 def _most(values: Floats, n_kept: int) -> Floats:
-    """Return the largest values, unordered, and the least of them first."""
+    """Return the `n_kept` largest values, the smallest first, the others unordered."""
     if len(values) <= n_kept or n_kept == 0:
         return values[:n_kept]
     return np.partition(values, len(values) - n_kept)[-n_kept:]
 
 
 class _Largest:
-    """The largest values of each space, from parts that come in one by one."""
+    """The largest values of each subspace, collected from one part after another."""
 
     def __init__(self, n_spaces: int, n_kept: int) -> None:
         self.n_kept = n_kept
@@ -155,7 +273,7 @@ class _Largest:
         self._pieces: list[list[Floats]] = [[] for _ in range(n_spaces)]
 
     def add(self, values: Sequence[Floats]) -> None:
-        """Take in the values of a part."""
+        """Add the values of a part; keep at most twice as many as are needed."""
         for f, of_space in enumerate(values):
             self._pieces[f].append(of_space)
             if sum(map(len, self._pieces[f])) > 2 * self.n_kept:
@@ -163,13 +281,25 @@ class _Largest:
                 self.floors[f] = self._pieces[f][0][0]
 
     def of(self, space: int) -> Floats:
-        """Return the largest values of a space, unordered."""
+        """Return the largest values of a subspace, unordered."""
         return _most(joined(self._pieces[space]), self.n_kept)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Exceedances:
-    """How many rows were above the limit of each space, up to the rows that matter."""
+    """Counts of rows above the limit of each subspace, up to the rows that matter.
+
+    Parameters
+    ----------
+    family : Family
+        The subspaces.
+    positions : array of int, shape (n_positions,)
+        Sorted rows at which windows begin or end.
+    counts : array of int32, shape (n_positions, n_spaces)
+        Rows above the limit before each position.
+    bits : array of uint8, shape (n_rows, ceil(n_spaces / 8))
+        Which subspaces are above in each row, one bit each.
+    """
 
     family: Family
     positions: Ints
@@ -177,7 +307,7 @@ class Exceedances:
     bits: npt.NDArray[np.uint8]
 
     def above(self, column: int) -> Bools:
-        """Return which rows are above the limit of one space."""
+        """Return which rows are above the limit of the subspace of a column."""
         return np.asarray((self.bits[:, column >> 3] >> (column & 7)) & 1, np.bool_)
 
     def _shares(self, starts: Ints, stops: Ints) -> Floats:
@@ -185,26 +315,47 @@ class Exceedances:
         n_rows = (stops - starts)[:, None]
         return np.asarray((self.counts[last] - self.counts[first]) / n_rows)
 
-    def judged(self, segment: Segment, windows: CalmWindows) -> tuple[RungOutcome, int]:
-        """Return the best space of an attack against the best of each calm window.
+    def judged(
+        self, segment: Segment, windows: CalmWindows
+    ) -> tuple[RungOutcome, Subspace]:
+        """Return the best subspace of an attack against the best of each calm window.
 
-        Searching pays for itself: a window may pick its own best space too.
+        Each window may take its own best subspace as well, so that a search among many
+        is no advantage.
         """
-        own = self._shares(np.array([segment.start]), np.array([segment.stop]))[0]
+        attack = self._shares(np.array([segment.start]), np.array([segment.stop]))[0]
         calm = self._shares(windows.starts, windows.stops)
-        # Of spaces that do equally well the one that is quieter in calm windows, then
-        # the first by name, whatever their order.
-        equal = np.flatnonzero(own == own.max()).tolist()
+        # Of equal subspaces the one that is quieter in calm windows, then the first by
+        # name: the order of channels must not matter.
+        equal = np.flatnonzero(attack == attack.max()).tolist()
         usual = calm.mean(axis=0)
-        best = min(equal, key=lambda space: (usual[space], self.family.name(space)))
-        rung = judged(float(own[best]), calm.max(axis=1), by=(self.family.name(best),))
-        return rung, best
+        spaces = self.family.spaces
+        best = min(equal, key=lambda column: (usual[column], spaces[column].name))
+        calm_best = calm.max(axis=1)
+        return (
+            judged(float(attack[best]), calm_best, by=(spaces[best].name,)),
+            spaces[best],
+        )
 
 
 def count_above(
     rows: Rows, family: Family, limits: Floats, positions: Ints, tick: Tick
 ) -> Exceedances:
-    """Return how often each space is above its limit up to each of some rows."""
+    """Count the rows above the limit of each subspace up to each of some positions.
+
+    Parameters
+    ----------
+    rows : Rows
+        Residuals; they are read once.
+    family : Family
+        The subspaces.
+    limits : array of shape (n_spaces,)
+        Limit of each subspace; a value equal to it is not above.
+    positions : array of int
+        Sorted rows; at each the count of rows before it is stored.
+    tick : callable
+        Called with the number of rows of each block read.
+    """
     counts = np.zeros((len(positions), family.n_spaces), np.int32)
     running = np.zeros(family.n_spaces, np.int32)
     bits, filled = [], 0
@@ -215,7 +366,7 @@ def count_above(
         filled += len(at_positions)
         running += total
         bits.append(is_above)
-    # The end of the table is in no part.
+    # The position after the last row is in no part.
     counts[filled:] = running
     return Exceedances(
         family=family, positions=positions, counts=counts, bits=joined(bits)
@@ -225,7 +376,7 @@ def count_above(
 def _count_in_part(
     part: Part, positions: RowNumbers, *, family: Family, limits: Floats
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Return counts up to each position, counts in all, and who is above in bits."""
+    """Return counts up to each position, total counts, and the bits of each row."""
     from sightline._kernels.spaces import count_exceedances
 
     n_spaces = family.n_spaces

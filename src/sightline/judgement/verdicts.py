@@ -159,10 +159,10 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
         word=Verdict.DILUTED,
         meaning="the evidence is in a few channels and is lost when all are pooled",
         repair="score a smaller space separately",
-        sentence="Missed by dilution: {space} out ({refocus.hindsight} {space_limit}; "
-        "{refocus.usual}), but the evidence is lost among {n_channels} pooled channels "
-        "({recalibrate.coverage}). Check whether scoring this smaller space "
-        "separately helps.",
+        sentence="Missed by dilution: {space_stands} out ({refocus.hindsight} a "
+        "{budget} limit of its own; {refocus.usual}), but the evidence is lost among "
+        "{n_channels} pooled channels ({recalibrate.coverage}). Check whether scoring "
+        "this smaller space separately helps.",
         symbol="\u25c6",
         marker="diamond",
         print_marker="D",

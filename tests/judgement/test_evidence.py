@@ -6,13 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import seeds
 
-from sightline import energy_trace, fit_reference
+from sightline import Attack, energy_trace, fit_reference
 from sightline._kernels.spaces import accumulate
 from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import Segment
-from sightline.judgement.accumulation import SLACK, SPANS, Accumulated, accumulated
-from sightline.judgement.calm import CalmWindows, running_count
-from sightline.judgement.ladder import gather_evidence
+from sightline.energy.scored import ScoredTest
+from sightline.judgement.calm import CalmWindows, Exceedance, running_count
+from sightline.judgement.evidence import (
+    SLACK,
+    SPANS,
+    WAYS,
+    Accumulated,
+    accumulate_energy,
+    gather_evidence,
+)
 
 
 def plain_loop(values, counted, resets, level, slack, weight):
@@ -63,6 +70,10 @@ def expected_above(energy, labels, resets):
     return traces, [t > np.quantile(t[is_normal], 0.99) for t in traces]
 
 
+def accumulated(energy, labels, resets):
+    return accumulate_energy(energy, labels == 0, labels != -1, resets)
+
+
 def make_energy(n_rows=3000, seed=0):
     energy = np.random.default_rng(seed).chisquare(6, n_rows) / 2
     labels = np.zeros(n_rows, np.int8)
@@ -77,11 +88,12 @@ def test_all_ways_are_the_plain_loop_at_the_same_budget():
     resets = np.zeros(3000, bool)
     resets[[0, 1000, 1200, 2000]] = True
     found = accumulated(energy, labels, resets)
-    assert found.names == ("average over 30", "average over 300", "cumulative sum")
+    names = [str(way) for way in found.above]
+    assert names == ["average over 30", "average over 300", "cumulative sum"]
     traces, above = expected_above(energy, labels, resets)
-    for k in range(3):
-        np.testing.assert_array_equal(found.is_above[k], above[k])
-        np.testing.assert_array_equal(found.counts[k], running_count(above[k]))
+    for k, way in enumerate(WAYS):
+        np.testing.assert_array_equal(found.above[way].rows, above[k])
+        np.testing.assert_array_equal(found.above[way].counts, running_count(above[k]))
         assert np.mean(above[k][labels == 0]) == pytest.approx(0.01, abs=0.001)
     low = traces[0] < np.quantile(traces[0][labels == 0], 0.01)
     np.testing.assert_array_equal(found.is_low, low)
@@ -93,8 +105,8 @@ def test_ignored_rows_change_nothing():
     before = accumulated(energy, labels, resets)
     energy[labels == -1] *= 1e12
     after = accumulated(energy, labels, resets)
-    for k in range(3):
-        np.testing.assert_array_equal(after.is_above[k], before.is_above[k])
+    for way in WAYS:
+        np.testing.assert_array_equal(after.above[way].rows, before.above[way].rows)
     np.testing.assert_array_equal(after.is_low, before.is_low)
 
 
@@ -106,43 +118,38 @@ def test_an_energy_of_zero_is_only_very_little():
     assert found.is_low[labels == 0].mean() == pytest.approx(0.01, abs=0.001)
 
 
-def test_accumulation_starts_anew_at_breaks_and_at_both_ends_of_attacks():
+def test_accumulation_starts_again_at_breaks_and_at_both_ends_of_attacks():
     rng = np.random.default_rng(2)
     reference = fit_reference(rng.normal(size=(500, 2)))
     test, labels = rng.normal(size=(3000, 2)), np.zeros(3000, np.int8)
-    attacks, breaks = [Segment(900, 1000), Segment(2900, 3000)], np.array([0, 2000])
+    attacks = [Attack(id=str(s), start=s, stop=s + 100) for s in (900, 2900)]
     for attack in attacks:
-        labels[attack.rows] = 1
+        labels[attack.segment.rows] = 1
     energy = energy_trace(test, reference)
-    evidence = gather_evidence(
-        ArrayRows(test),
-        labels,
-        breaks,
-        attacks,
-        energy,
-        reference,
-        train_limit=5.0,
-        channels=("a", "b"),
+    scored = ScoredTest(
+        energy=energy,
+        labels=labels,
+        attacks=attacks,
+        breaks=np.array([0, 2000]),
+        reference=reference,
+        threshold=5.0,
+        alarms=energy > 5.0,
     )
+    evidence = gather_evidence(ArrayRows(test), scored, channels=("a", "b"))
     resets = np.zeros(3000, bool)
     resets[[0, 900, 1000, 2000, 2900]] = True
     _, above = expected_above(energy, labels, resets)
-    for k in range(3):
-        np.testing.assert_array_equal(evidence.accumulated.is_above[k], above[k])
+    for k, way in enumerate(WAYS):
+        np.testing.assert_array_equal(evidence.accumulated.above[way].rows, above[k])
 
 
 def with_rows_above(rows_of_each, n_rows=1000):
-    above = []
-    for rows in rows_of_each:
+    above = {}
+    for way, rows in zip(WAYS, rows_of_each, strict=False):
         is_above = np.zeros(n_rows, bool)
         is_above[rows] = True
-        above.append(is_above)
-    return Accumulated(
-        names=("one", "two"),
-        counts=tuple(running_count(is_above) for is_above in above),
-        is_above=tuple(above),
-        is_low=np.zeros(n_rows, bool),
-    )
+        above[way] = Exceedance(is_above)
+    return Accumulated(above=above, is_low=np.zeros(n_rows, bool))
 
 
 FAR = CalmWindows(length=100, starts=np.arange(0, 400, 10))
@@ -151,18 +158,21 @@ NEAR = CalmWindows(length=100, starts=np.arange(600, 900, 10))
 
 def test_the_best_way_counts_and_says_which_it_is():
     ways = with_rows_above([slice(500, 540), slice(500, 570)])
-    rung = ways.judged(Segment(500, 600), FAR, NEAR)
-    assert (rung.visible, rung.coverage, rung.by) == (True, 0.7, ("two",))
+    rung, way = ways.judged(Segment(500, 600), FAR, NEAR)
+    assert (rung.visible, rung.coverage) == (True, 0.7)
+    assert way == WAYS[1]
+    assert rung.by == ("average over 300",)
 
 
 def test_what_the_windows_near_it_have_too_is_not_its_own():
     ways = with_rows_above([slice(500, 1000), []])
-    rung = ways.judged(Segment(500, 600), FAR, NEAR)
+    rung, _ = ways.judged(Segment(500, 600), FAR, NEAR)
     assert (rung.visible, rung.calm) == (False, 1.0)
 
 
 def test_each_calm_window_may_pick_its_own_best_way():
     ways = with_rows_above([slice(500, 560), slice(0, 400)])
-    rung = ways.judged(Segment(500, 600), FAR, NEAR)
-    assert rung.by == ("one",)
+    rung, way = ways.judged(Segment(500, 600), FAR, NEAR)
+    assert way == WAYS[0]
+    assert rung.by == ("average over 30",)
     assert not rung.visible

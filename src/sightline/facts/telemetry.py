@@ -1,70 +1,79 @@
-"""Does the plant's own telemetry move? Levels, changes, surprises, and for how long."""
+"""Telemetry in five views: level, change, surprise, lasting surprise, activity.
 
-from collections.abc import Iterator, Sequence
+A one-step model fitted on train telemetry predicts each row from the row before. What
+it does not explain is the surprise. All views are read in blocks of rows.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
 import numpy as np
 
-from sightline.data.arrays import (
-    IGNORED,
-    NORMAL,
-    Bools,
-    Floats,
-    Ints,
-    Labels,
-    Residuals,
-)
+from sightline.data.arrays import Bools, Floats, Ints, Residuals
 from sightline.data.row_tables import (
     Carried,
     CutRows,
     OverRows,
     Part,
     Rows,
-    Tick,
     carry_over,
     map_parts,
-    no_tick,
     read_on_grid,
 )
-from sightline.data.segments import Segment
-from sightline.energy.reference import fit_reference
 from sightline.errors import StreamError
-from sightline.judgement.calm import CalmWindows
-from sightline.judgement.subspaces import (
-    Exceedances,
-    Family,
-    count_above,
-    upper_quantiles,
-)
-from sightline.judgement.verdicts import RungOutcome
 
-# The ridge of the one-step model, in units of each channel's own variance.
+# Ridge of the one-step model, in units of the variance of each channel.
 RIDGE = 1e-3
 VIEWS = ("level", "change", "surprise", "lasting surprise", "activity")
-# Changes smaller than this share of a channel's spread are none.
+# Smaller changes, as a share of a channel's spread, make no difference.
 LEAST_ACTIVITY = 1e-4
-# Spans of the averages behind the last two.
+# Spans in rows of the averages of surprise and of activity.
 LASTING, ACTIVE = 30, 10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OneStep:
-    """A linear model of each row by the row before it, fitted on train telemetry."""
+    """A linear model of each row by the row before it, fitted on train telemetry.
+
+    Parameters
+    ----------
+    mean, scale : array of shape (n_channels,)
+        Mean and standard deviation on train; the scale of a constant channel is 1.
+    weights : array of shape (n_channels, n_channels)
+        Weights of the standardised row before.
+    """
 
     mean: Floats
     scale: Floats
     weights: Floats
 
     def surprise(self, before: Floats, now: Floats) -> Floats:
-        """Return what of `now` does not follow from `before`, in units of scale."""
+        """Return the residual of `now` given `before`, in units of `scale`.
+
+        Both have shape (n_rows, n_channels), and so has the result; 0 where a row is
+        exactly as predicted.
+        """
         x, y = (before - self.mean) / self.scale, (now - self.mean) / self.scale
         return np.asarray(y - x @ self.weights)
 
 
 def fit_one_step(rows: Rows, breaks: Ints) -> OneStep:
-    """Fit the one-step model by ridge regression, in one pass over pairs of rows."""
+    """Fit the one-step model by ridge regression, in one pass over pairs of rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        Train telemetry. A missing cell holds the last value of its channel.
+    breaks : array of int
+        Rows without a row before them.
+
+    Raises
+    ------
+    StreamError
+        If no two rows follow one another.
+    """
     begins = _marked(breaks, rows.n_rows)
     last = carry_over(rows, _last_row, None, begins)
     pilot = _first_row(rows)
@@ -80,7 +89,7 @@ def fit_one_step(rows: Rows, breaks: Ints) -> OneStep:
     variance = np.diag(both) / count - mean**2
     scale = np.sqrt(np.maximum(variance, 0))
     scale[scale == 0] = 1.0
-    # Rows before and rows after have all but the same mean.
+    # Rows before and rows after have nearly the same mean.
     inside = (both - count * np.outer(mean, mean)) / np.outer(scale, scale)
     across = (cross - count * np.outer(mean, mean)) / np.outer(scale, scale)
     inside.flat[:: d + 1] += RIDGE * count
@@ -91,7 +100,7 @@ def fit_one_step(rows: Rows, breaks: Ints) -> OneStep:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _PairSums:
-    """Sums over pairs of a row x and the next y, about a pilot."""
+    """Sums over pairs of a row x and the next row y, both minus a pilot row."""
 
     count: int
     total: Floats
@@ -102,6 +111,7 @@ class _PairSums:
 def _pair_sums(
     part: Part, begins: Bools, last: "Carried[Floats | None]", *, pilot: Floats
 ) -> _PairSums:
+    """Return the sums over the pairs of a part."""
     d = part.rows.n_channels
     count, total = 0, np.zeros(d)
     both, cross = np.zeros((d, d)), np.zeros((d, d))
@@ -130,6 +140,7 @@ def _last_row(part: Part, last: Floats | None, begins: Bools) -> Floats | None:
 
 
 def _marked(breaks: Ints, n_rows: int) -> Bools:
+    """Return which rows begin a recording."""
     begins = np.zeros(n_rows, np.bool_)
     begins[breaks] = True
     return begins
@@ -138,9 +149,9 @@ def _marked(breaks: Ints, n_rows: int) -> Bools:
 def _pairs(
     rows: Rows, begins: Bools, last: Floats | None
 ) -> Iterator[tuple[Floats, Floats, Bools]]:
-    """Yield blocks of rows, each with the row before it, and whether there is one.
+    """Yield blocks of rows before, rows, and whether each has a row before it.
 
-    `last` is the row before the first, if there is one.
+    `last` is the row before the first block, None at the beginning of the table.
     """
     for start, block in read_on_grid(rows):
         now = _held(np.asarray(block, np.float64), last)
@@ -153,22 +164,22 @@ def _pairs(
 def _held(block: Floats, last: Floats | None) -> Floats:
     """Return rows with missing cells held at the last value; 0 where there is none.
 
-    One missing cell would else spoil all averages after it.
+    Otherwise one missing cell would spoil all averages after it.
     """
-    is_known = np.isfinite(block)
-    if is_known.all():
+    is_finite = np.isfinite(block)
+    if is_finite.all():
         return block
     before = np.zeros((1, block.shape[1])) if last is None else last
     whole = np.concatenate([before, block])
     row = np.arange(len(whole))[:, None]
-    known = np.concatenate([np.ones_like(before, np.bool_), is_known])
-    newest = np.maximum.accumulate(np.where(known, row, 0), axis=0)
+    has_value = np.concatenate([np.ones_like(before, np.bool_), is_finite])
+    newest = np.maximum.accumulate(np.where(has_value, row, 0), axis=0)
     return np.take_along_axis(whole, newest, axis=0)[1:]
 
 
 @dataclass(frozen=True, eq=False)
 class Carry:
-    """What rows leave behind for those after them: the last row, two averages."""
+    """State after some rows, for the rows after them: the last row, two averages."""
 
     last: Floats | None
     averages: Floats
@@ -176,11 +187,23 @@ class Carry:
 
 @dataclass(frozen=True, eq=False)
 class Views(OverRows):
-    """Telemetry in five views side by side, read in blocks.
+    """Telemetry in five views, side by side, read in blocks.
 
-    Besides level, change and surprise: the surprise averaged over a while, which shows
-    a small error that lasts, and the log of the average size of changes, which shows a
-    reading that is frozen or restless. `carried` is what the rows before leave behind.
+    The columns are, for all channels each: their level; their change from row to row;
+    their surprise under the one-step model; the surprise averaged over `LASTING` rows,
+    which shows a small error that lasts; and their activity, the log of the average
+    size of changes over `ACTIVE` rows, which shows a frozen or restless reading.
+
+    Parameters
+    ----------
+    rows : Rows
+        Telemetry.
+    breaks : array of int
+        Rows without a row before them: they have no change and no surprise.
+    model : OneStep
+        Fitted on train telemetry.
+    carried : Carried, optional
+        State after the rows before, where `rows` is a part of a table.
     """
 
     rows: Rows
@@ -199,11 +222,11 @@ class Views(OverRows):
         return len(VIEWS) * self.rows.n_channels
 
     def chunks(self) -> Iterator[Residuals]:
-        """Yield the columns of some rows; at a break nothing changes or surprises."""
+        """Yield the columns of blocks of rows; change and surprise are 0 at breaks."""
         return (columns for columns, _ in self.carrying())
 
     def carrying(self) -> Iterator[tuple[Residuals, Carry]]:
-        """Yield the columns of some rows, and what these leave behind."""
+        """Yield the columns of blocks of rows, and the state after each block."""
         from sightline._kernels.spaces import average_columns
 
         carry = (self.carried or _nothing_before(self.rows)).state
@@ -215,7 +238,7 @@ class Views(OverRows):
             lasting, moving = np.empty_like(now), np.empty_like(now)
             size = np.abs(change) / self.model.scale
             average_columns(surprise, ~is_pair, 2 / (LASTING + 1), states[0], lasting)
-            # That nothing is known of a change at a break does not make it a still one.
+            # The change at a break is unknown, which does not mean that it is 0.
             size = np.where(is_pair[:, None], size, states[1])
             average_columns(
                 size, np.zeros(len(now), np.bool_), 2 / (ACTIVE + 1), states[1], moving
@@ -225,7 +248,7 @@ class Views(OverRows):
             yield columns, Carry(now[-1:].copy(), states.copy())
 
     def between(self, first: int, stop: int) -> "Views":
-        """Return the rows from `first` up to `stop`, which is a part."""
+        """Return the rows [first, stop) of a table in parts."""
         low, high = np.searchsorted(self.breaks, [first, stop])
         return Views(
             cast(CutRows, self.rows).between(first, stop),
@@ -235,12 +258,12 @@ class Views(OverRows):
         )
 
     def where(self, row: int) -> str:
-        """Say in words where a row is to be found."""
+        """Return in words where a row is stored."""
         return self.rows.where(row)
 
 
 def views_of(rows: Rows, breaks: Ints, model: OneStep) -> Views:
-    """Return telemetry in five views, in as many parts as the rows are."""
+    """Return telemetry in five views, in the same parts as the rows."""
     begins = _marked(breaks, rows.n_rows)
     task = partial(_left_behind, model=model)
     nothing = _nothing_before(rows).state
@@ -248,63 +271,13 @@ def views_of(rows: Rows, breaks: Ints, model: OneStep) -> Views:
 
 
 def _nothing_before(rows: Rows) -> Carried[Carry]:
+    """Return the state before the first row."""
     return Carried({0: Carry(None, np.zeros((2, rows.n_channels)))})
 
 
 def _left_behind(part: Part, carry: Carry, begins: Bools, *, model: OneStep) -> Carry:
-    """Return what the rows of a part leave behind."""
+    """Return the state after the rows of a part."""
     views = Views(part.rows, np.flatnonzero(begins), model, Carried({0: carry}))
     for _, after in views.carrying():
         carry = after
     return carry
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TelemetryEvidence:
-    """How often each view of each channel is beyond what is usual."""
-
-    exceedances: Exceedances
-
-    def judged(self, segment: Segment, windows: CalmWindows) -> RungOutcome:
-        """Return the best view of an attack against the best of each calm window."""
-        return self.exceedances.judged(segment, windows)[0]
-
-
-def gather_telemetry(
-    train: Rows,
-    test: Rows,
-    *,
-    train_breaks: Ints,
-    test_breaks: Ints,
-    labels: Labels,
-    positions: Ints,
-    channels: Sequence[str],
-    tick: Tick = no_tick,
-) -> TelemetryEvidence | None:
-    """Look at telemetry in three ways; None where train telemetry never varies."""
-    try:
-        model = fit_one_step(train, train_breaks)
-        views = views_of(train, train_breaks, model)
-        reference = fit_reference(views, estimator="ledoit-wolf-standardised")
-    except (StreamError, np.linalg.LinAlgError):
-        return None
-    d = len(channels)
-    family = Family(
-        reference=reference,
-        channels=tuple(f"{name} ({view})" for view in VIEWS for name in channels),
-        groups=tuple(
-            (f"all channels ({view})", tuple(range(k * d, (k + 1) * d)))
-            for k, view in enumerate(VIEWS)
-        ),
-        # A sum over views of different kinds would mean nothing.
-        largest=1,
-    )
-    # What an attack leaves behind is no surprise of calm hours; ignored rows are none.
-    is_normal, is_ignored = labels == NORMAL, labels == IGNORED
-    returns = np.flatnonzero(~is_normal[:-1] & is_normal[1:]) + 1
-    begins = [test_breaks, returns, np.flatnonzero(is_ignored)]
-    tested = views_of(test, np.unique(np.concatenate(begins)), model)
-    limits = upper_quantiles(tested, family, is_normal, tick)
-    return TelemetryEvidence(
-        exceedances=count_above(tested, family, limits, positions, tick)
-    )
