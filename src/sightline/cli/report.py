@@ -38,8 +38,7 @@ def report_command(
     ] = False,
 ) -> None:
     """Write one stand-alone page that shows what each detector can see."""
-    from sightline.report import write_report
-    from sightline.report.write import figures_folder
+    from sightline.report import figures_folder, write_report
 
     with door(debug=debug):
         path = folders[0] / "report.html" if out is None else out

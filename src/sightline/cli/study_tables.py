@@ -1,8 +1,7 @@
 """A study on the terminal: the live table of its cells, and what came of them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -11,6 +10,7 @@ from rich.text import Text
 
 from sightline.cli.tables import figures_table
 from sightline.progress import Step
+from sightline.report.overview import GlanceRow
 from sightline.study import Study
 from sightline.study.cell import Cell
 from sightline.study.collect import REPORT
@@ -163,7 +163,7 @@ def study_summary(study: Study) -> RenderableType:
     if 0 < len(study.at_a_glance) <= _MOST_ADVICE:
         parts.append(Text("What to check first", style="bold"))
         parts += [
-            Text(f"{row['detector']} on {row['testbed']}: {row['check']}")
+            Text(f"{row.detector} on {row.testbed}: {row.check}")
             for row in study.at_a_glance
         ]
         parts.append(Text())
@@ -185,14 +185,14 @@ def study_summary(study: Study) -> RenderableType:
 
 def _glance_tables(study: Study) -> list[Table]:
     """Return what each alarm rule found, in an operator's words; by testbed."""
-    grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    grouped: dict[str, list[GlanceRow]] = defaultdict(list)
     for row in study.at_a_glance:
-        grouped[row["testbed"]].append(row)
+        grouped[row.testbed].append(row)
     return [_glance_table(testbed, rows) for testbed, rows in grouped.items()]
 
 
-def _glance_table(testbed: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    seeded = any(row["n_seeds"] > 1 for row in rows)
+def _glance_table(testbed: str, rows: Sequence[GlanceRow]) -> Table:
+    seeded = any(row.n_seeds > 1 for row in rows)
     title = f"At a glance on {testbed}" + (", each first seed" if seeded else "")
     table = Table(
         title=Text(title, style="italic"),
@@ -205,14 +205,14 @@ def _glance_table(testbed: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     for header in ("attacks found,\n95% interval", "false alarms", "typical\ndelay"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in rows:
-        who = row["detector"]
-        for rule in row["rules"]:
+        who = row.detector
+        for rule in row.rules:
             table.add_row(
                 Text(who),
-                rule["rule"],
-                f"{rule['found_text']}, {rule['interval']}".removesuffix(", "),
-                rule["false_alarms"],
-                rule["delay"],
+                rule.rule,
+                f"{rule.found_text}, {rule.interval}".removesuffix(", "),
+                rule.false_alarms,
+                rule.delay,
             )
             # Said once, for the first of its rules.
             who = ""

@@ -1,147 +1,177 @@
-"""Each attack: the rows of a table, and the picture behind each of them."""
+"""Attacks: the rows of the table, the picture of each, and attacks by detectors."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
+from sightline.comparison.runs import TestbedRuns
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.ladder import LADDER
-from sightline.judgement.verdicts import info_of
-from sightline.report.array_encoding import packed, quantised
-from sightline.report.entries import Entry, attack_keys, is_found
+from sightline.judgement.verdicts import Verdict, VerdictInfo, info_of
+from sightline.report.encoding import (
+    JsonObject,
+    clocks_by_testbed,
+    packed,
+    quantised,
+    time_text,
+)
+from sightline.report.entries import Entry
 from sightline.report.formatting import delay
-from sightline.report.time_axis import clock_kinds, started
 from sightline.text import number, row_span, share
 
-# Signals drawn one below the other; more would not be looked at.
-MOST_SIGNALS = 5
+# Signals drawn below one another in the picture of an attack.
+MAX_SIGNALS = 5
+# Contributions smaller than the largest by this factor get no colour.
 HEAT_RANGE = 200
 
 
-def attack_rows(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return one table row for each attack and detector."""
-    kinds = clock_kinds(entries)
-    return [
-        _row(entry, i, segment, key, kinds[entry.testbed])
-        for entry in entries
-        for i, (segment, key) in enumerate(
-            zip(entry.evaluation.segments, attack_keys(entry), strict=True)
-        )
-    ]
+@dataclass(frozen=True, kw_only=True)
+class AttackRow:
+    """One attack of one detector as the table of attacks shows it.
+
+    Parameters
+    ----------
+    key : str
+        The link to the row, unique on the page.
+    entry : Entry
+        The detector; `index` counts its attacks.
+    segment : SegmentResult
+        What was measured.
+    verdict : VerdictInfo
+        Row of the table of verdicts.
+    stages : tuple of str
+        Stages of the targets; without targets, of the channels with the evidence.
+    began, lasted, coverage, first_alarm : str
+        Begin, duration, share of rows in alarm, and delay of the first alarm, as text.
+    """
+
+    key: str
+    entry: Entry
+    index: int
+    segment: SegmentResult
+    verdict: VerdictInfo
+    stages: tuple[str, ...]
+    began: str
+    lasted: str
+    coverage: str
+    first_alarm: str
 
 
-def _row(
-    entry: Entry, i: int, segment: SegmentResult, key: str, kind: str
-) -> dict[str, Any]:
-    step = entry.evaluation.stream.step_s
-    style = info_of(segment.verdict)
-    first = segment.first_alarm
-    return {
-        "key": key,
-        "entry": entry.key,
-        "index": i,
-        "testbed": entry.testbed,
-        "detector": entry.label,
-        "id": segment.id,
-        "name": segment.name,
-        "note": segment.note,
-        "targets": list(segment.targets or ()),
-        "stages": attack_stages(segment, entry.stages),
-        "start": segment.start,
-        "started": started(entry, segment.start, kind),
-        "rows": segment.length,
-        "lasted": row_span(segment.length, step),
-        "verdict": style.word,
-        "symbol": style.symbol,
-        "coverage": segment.coverage,
-        "coverage_text": share(segment.coverage),
-        "auc": segment.auc,
-        "auc_text": share(segment.auc),
-        "first_alarm": first,
-        "first_alarm_text": delay(first, step),
-        "is_found": is_found(segment),
-        "sentence": segment.sentence or "",
-    }
+def attack_rows(entries: Sequence[Entry]) -> list[AttackRow]:
+    """Return one table row for each attack of each detector."""
+    clocks = clocks_by_testbed(entries)
+    rows = []
+    for entry in entries:
+        step = entry.evaluation.stream.step_s
+        for i, segment in enumerate(entry.evaluation.segments):
+            row = AttackRow(
+                key=entry.attack_keys[i],
+                entry=entry,
+                index=i,
+                segment=segment,
+                verdict=info_of(segment.verdict),
+                stages=attack_stages(segment, entry.stages),
+                began=time_text(entry, segment.start, clocks[entry.testbed]),
+                lasted=row_span(segment.length, step),
+                coverage=share(segment.coverage),
+                first_alarm=delay(segment.first_alarm, step),
+            )
+            rows.append(row)
+    return rows
 
 
-def attack_stages(segment: SegmentResult, stages: dict[str, str]) -> list[str]:
-    """Return the stages an attack aims at; else those its evidence lies in."""
-    aimed = [stages[name] for name in segment.targets or () if name in stages]
-    if not aimed:
-        named = segment.refocus_channels or ()
-        aimed = [stages[name] for name in named if name in stages]
-    return list(dict.fromkeys(aimed))
+def attack_stages(segment: SegmentResult, stages: dict[str, str]) -> tuple[str, ...]:
+    """Return the stages of an attack's targets, else of its evidence, without doubles.
+
+    Parameters
+    ----------
+    segment : SegmentResult
+        The attack.
+    stages : dict of str to str
+        The stage of each channel.
+    """
+    for channels in (segment.targets, segment.refocus_channels):
+        named = [stages[name] for name in channels or () if name in stages]
+        if named:
+            return tuple(dict.fromkeys(named))
+    return ()
 
 
-def attack_details(entry: Entry) -> list[dict[str, Any]]:
-    """Return what the picture of each attack is made of."""
+def attack_details(entry: Entry) -> list[JsonObject]:
+    """Return what the page draws when the row of an attack is opened."""
     return [
         {
             "ladder": ladder_bars(segment),
             "facts": _facts(segment),
             "signature": segment.signature and segment.signature.reading,
             "signature_agrees": segment.signature_agrees,
-            "contributing": list(segment.contributing or ()),
             "picture": _picture(entry, i, segment),
         }
         for i, segment in enumerate(entry.evaluation.segments)
     ]
 
 
-def ladder_bars(segment: SegmentResult) -> list[dict[str, Any]]:
-    """Return the coverage of an attack under each rung of the ladder."""
+def ladder_bars(segment: SegmentResult) -> list[JsonObject]:
+    """Return the outcome of each rung of the ladder for one attack, in its order."""
     ladder = segment.ladder or {}
     return [
         {
             "rung": name,
             "label": rung.label,
-            "coverage": ladder[name]["coverage"],
-            "calm": ladder[name]["calm"],
-            "limit": ladder[name]["limit"],
-            "visible": bool(ladder[name]["visible"]),
-            "by": ", ".join(ladder[name].get("by") or ()),
+            "is_coverage": rung.is_coverage,
+            "coverage": ladder[name].coverage,
+            "calm": ladder[name].calm,
+            "limit": ladder[name].limit,
+            "visible": ladder[name].visible,
+            "by": ", ".join(ladder[name].by),
         }
         for name, rung in LADDER.items()
         if name in ladder
     ]
 
 
-def _facts(segment: SegmentResult) -> list[list[str]]:
-    """Return the paper's figures of one attack, as pairs of name and value."""
+def _facts(segment: SegmentResult) -> list[tuple[str, str]]:
+    """Return the paper's figures of one attack as pairs of name and value."""
     usable = "" if segment.sdr_usable else " (not usable)"
     shrunk = "" if segment.reliable else " (short window)"
     return [
-        ["AUC", share(segment.auc, 1)],
-        ["AUC nearby", share(segment.auc_nearby, 1)],
-        ["D_FULL", number(segment.d_full) + shrunk],
-        ["D_MS", number(segment.d_ms)],
-        ["D_eff", number(segment.d_eff)],
-        ["SDR", number(segment.sdr) + usable],
+        ("AUC", share(segment.auc, 1)),
+        ("AUC against normal rows nearby", share(segment.auc_nearby, 1)),
+        ("D_FULL", number(segment.d_full) + shrunk),
+        ("D_MS", number(segment.d_ms)),
+        ("D_eff", number(segment.d_eff)),
+        ("SDR", number(segment.sdr) + usable),
     ]
 
 
-def _picture(entry: Entry, i: int, segment: SegmentResult) -> dict[str, Any] | None:
-    """Return the excerpt around an attack; None where the folder has none."""
+def _picture(entry: Entry, i: int, segment: SegmentResult) -> JsonObject | None:
+    """Return the excerpt around an attack; None if the results hold none."""
     traces = entry.traces
-    bounds = traces.get("excerpt_rows")
-    names = traces.get("channel_names")
-    if bounds is None or names is None or i >= len(bounds):
+    if (
+        traces.channel_names is None
+        or traces.excerpt_rows is None
+        or traces.excerpt_columns is None
+        or traces.excerpt_channels is None
+        or traces.excerpt_contributions is None
+        or i >= len(traces.excerpt_rows)
+    ):
         return None
-    n_columns = int(traces["excerpt_columns"][i])
-    shown = [m for m, j in enumerate(traces["excerpt_channels"][i]) if j >= 0]
-    channels = [str(names[traces["excerpt_channels"][i][m]]) for m in shown]
-    heat = traces["excerpt_contributions"][i][shown, :n_columns].astype(np.float64)
-    # Two decades below the strongest a channel carries nothing worth a colour.
+    start, stop = traces.excerpt_rows[i]
+    n_columns = int(traces.excerpt_columns[i])
+    indices = traces.excerpt_channels[i]
+    places = np.flatnonzero(indices >= 0)
+    channels = [str(traces.channel_names[j]) for j in indices[places]]
+    heat = traces.excerpt_contributions[i][places, :n_columns].astype(np.float64)
     least = max(float(np.nanmax(heat, initial=0.0)) / HEAT_RANGE, 1e-6)
     steps, low, high = quantised(np.log10(np.maximum(heat, least)), 255)
     return {
-        "start": int(bounds[i][0]),
-        "stop": int(bounds[i][1]),
+        "start": int(start),
+        "stop": int(stop),
         "columns": n_columns,
         "channels": channels,
         "targets": [name for name in channels if name in (segment.targets or ())],
-        "heat": packed(steps) | {"low": low, "high": high},
+        "heat": {**packed(steps), "low": low, "high": high},
         "signals": _signals(entry, i, segment, channels, n_columns),
     }
 
@@ -152,25 +182,92 @@ def _signals(
     segment: SegmentResult,
     channels: Sequence[str],
     n_columns: int,
-) -> list[dict[str, Any]]:
-    """Return lowest and highest values of the channels that matter most."""
-    signals = entry.traces.get("excerpt_signals")
-    if signals is None:
+) -> list[JsonObject]:
+    """Return the range of each column of the channels that matter most."""
+    signals, telemetry = entry.traces.excerpt_signals, entry.traces.excerpt_telemetry
+    if signals is None or telemetry is None:
         return []
-    measured = entry.traces["excerpt_telemetry"][i]
     named = {*(segment.targets or ()), *(segment.refocus_channels or ())}
     order = sorted(range(len(channels)), key=lambda m: (channels[m] not in named, m))
-    made = []
-    for m in order[:MOST_SIGNALS]:
+    rows: list[JsonObject] = []
+    for m in order[:MAX_SIGNALS]:
         values = signals[i, m, :n_columns, :2].astype(np.float64)
         steps, low, high = quantised(values, 255)
-        made.append(
+        rows.append(
             {
                 "channel": channels[m],
-                "is_telemetry": bool(measured[m] >= 0),
+                "is_telemetry": bool(telemetry[i][m] >= 0),
                 "low": low,
                 "high": high,
                 "values": packed(np.ascontiguousarray(steps.T)),
             }
         )
-    return made
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixCell:
+    """The verdict of one detector on one attack, with the link to its row."""
+
+    verdict: VerdictInfo
+    detector: str
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixRow:
+    """One attack and its cell for each detector; None if a detector lacks it."""
+
+    id: str
+    targets: tuple[str, ...]
+    cells: list[MatrixCell | None]
+
+    @property
+    def n_detected(self) -> int:
+        """Number of detectors whose verdict is detected."""
+        words = [cell.verdict.word for cell in self.cells if cell is not None]
+        return words.count(Verdict.DETECTED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matrix:
+    """Attacks of one testbed by detectors."""
+
+    detectors: list[str]
+    rows: list[MatrixRow]
+
+    @property
+    def n_missed_by_all(self) -> int:
+        """Number of attacks that no detector detects."""
+        return sum(row.n_detected == 0 for row in self.rows)
+
+    @property
+    def n_seen_by_all(self) -> int:
+        """Number of attacks that every detector detects."""
+        return sum(row.n_detected == len(self.detectors) for row in self.rows)
+
+
+def matrix(entries: Sequence[Entry]) -> Matrix | None:
+    """Return attacks by detectors of one testbed; None without attacks.
+
+    Attacks are matched across detectors by `sightline.comparison.runs`.
+    """
+    shown = [entry for entry in entries if entry.evaluation.segments]
+    if not shown:
+        return None
+    rows = []
+    for attack in TestbedRuns(shown[0].testbed, tuple(shown)).attacks:
+        targets = (segment.targets for segment in attack.segments.values())
+        cells = [
+            MatrixCell(
+                verdict=info_of(attack.segments[entry.label].verdict),
+                detector=entry.label,
+                key=entry.attack_keys[attack.places[entry.label]],
+            )
+            if entry.label in attack.places
+            else None
+            for entry in shown
+        ]
+        named = next((one for one in targets if one), ())
+        rows.append(MatrixRow(id=attack.id, targets=tuple(named), cells=cells))
+    return Matrix(detectors=[entry.label for entry in shown], rows=rows)

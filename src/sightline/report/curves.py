@@ -1,75 +1,103 @@
-"""What can be seen: energy through time, ROC curves, attack windows."""
-
-from typing import Any
+"""Data of the charts: energy through time, ROC curves, windows, distributions."""
 
 import numpy as np
 
-from sightline.data.arrays import Floats, Ints
-from sightline.evaluation.result import ChartData
-from sightline.report.array_encoding import packed_energy
-from sightline.report.entries import Entry, attack_keys
-from sightline.report.time_axis import clock
+from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
+from sightline.judgement.verdicts import info_of
+from sightline.report.encoding import (
+    Clock,
+    JsonObject,
+    log_energy,
+    packed_energy,
+    time_axis,
+)
+from sightline.report.entries import Entry
 
-# Corners of a curve that a page draws; an eye sees no more.
-MOST_CORNERS = 500
+# Points of a ROC curve on the page.
+MAX_POINTS = 500
+# False-alarm rates at which pAUC@1% ends, and the enlarged ROC curves.
+PAUC_RATE, LOW_RATE = 0.01, 0.05
+# Breaks of the record that are drawn as gaps.
+MAX_BREAKS = 1000
+BINS = 80
+# Central share of the normal windows that the wide bar holds.
+WINDOW_SHARE = 0.9
+# Quantiles drawn: few in the bulk, many towards the upper tail.
+LEVELS = np.unique(
+    np.concatenate(
+        [np.linspace(0.01, 0.95, 60), 1 - np.geomspace(0.05, 1e-4, 60), [0.99]]
+    )
+)
+PARTS = {"train": "train", "normal": "test, no attack", "attack": "test, attack"}
 
 
-def energy_figure(entry: Entry, kind: str | None = None) -> dict[str, Any]:
-    """Return the energy trace of an entry, its levels and its attacks.
+def energy_figure(entry: Entry, clock: Clock | None = None) -> JsonObject:
+    """Return the energy of every test row of an entry, its levels and its attacks.
 
-    `kind` is the clock it shares with others, else its own.
+    Parameters
+    ----------
+    entry : Entry
+        The detector.
+    clock : Clock, optional
+        The clock it shares with other detectors; by default its best.
     """
     evaluation = entry.evaluation
-    drift = evaluation.drift
-    robust = drift.mean_dominated
-    floor = drift.d_drift_robust if robust else drift.d_drift
     return {
         "key": entry.key,
         "label": entry.label,
         "testbed": entry.testbed,
-        "clock": clock(entry, kind),
-        "breaks": [int(row) for row in entry.traces["test_breaks"][:1000]],
-        "energy": packed_energy(entry.traces["test_energy"]),
+        "clock": time_axis(entry, clock),
+        "breaks": [int(row) for row in entry.traces.test_breaks[:MAX_BREAKS]],
+        "energy": packed_energy(entry.traces.test_energy),
         "train_mean": entry.train_mean,
         "tau99": evaluation.probe.tau99,
-        "drift_floor": None if floor is None else entry.train_mean + floor,
-        "drift_is_median": bool(robust),
+        "drift_floor": entry.drift_floor,
         "attacks": [
             {
                 "id": segment.id,
                 "key": key,
                 "start": segment.start,
                 "stop": segment.stop,
-                "verdict": segment.verdict or "not-diagnosed",
+                "verdict": info_of(segment.verdict).word,
                 "coverage": segment.coverage,
             }
-            for segment, key in zip(
-                evaluation.segments, attack_keys(entry), strict=True
-            )
+            for segment, key in zip(evaluation.segments, entry.attack_keys, strict=True)
         ],
     }
 
 
-def roc_figure(entry: Entry) -> dict[str, Any] | None:
-    """Return the ROC curve, with most corners where false alarms are few."""
-    fpr, tpr = entry.traces.get("roc_fpr"), entry.traces.get("roc_tpr")
-    if fpr is None or tpr is None or len(fpr) < 2 or not entry.evaluation.segments:
+def roc_figure(entry: Entry) -> JsonObject | None:
+    """Return the ROC curve and its figures; None without attacks."""
+    fpr, tpr = entry.traces.roc_fpr, entry.traces.roc_tpr
+    if len(fpr) < 2 or not entry.evaluation.segments:
         return None
-    rows = roc_corners(fpr, MOST_CORNERS)
+    rows = roc_points(fpr, MAX_POINTS)
     evaluation = entry.evaluation
     return {
         "fpr": _rounded(fpr[rows]),
         "tpr": _rounded(tpr[rows]),
         "roc_auc": evaluation.rank.roc_auc,
-        "pauc_1": evaluation.rank.pauc_1,
         "f1": evaluation.probe.f1,
         "interval": (evaluation.intervals or {}).get("roc_auc"),
         "f1_interval": (evaluation.intervals or {}).get("f1"),
     }
 
 
-def roc_corners(fpr: Floats, most: int) -> Ints:
-    """Return the corners to keep: half of them evenly, half by the log of the rate."""
+def roc_points(fpr: Floats, most: int) -> Ints:
+    """Return the points of a ROC curve to draw: half evenly, half by log rate.
+
+    Parameters
+    ----------
+    fpr : array of shape (n_points,)
+        False-alarm rates, rising.
+    most : int
+        Number of points to keep at most.
+
+    Returns
+    -------
+    array of int
+        Indices, rising; both ends are among them.
+    """
     if len(fpr) <= most:
         return np.arange(len(fpr))
     evenly = np.linspace(0, len(fpr) - 1, most // 2).astype(np.int64)
@@ -78,57 +106,109 @@ def roc_corners(fpr: Floats, most: int) -> Ints:
     return np.unique(np.concatenate([evenly, low]))
 
 
-def windows_figure(entry: Entry) -> dict[str, Any] | None:
-    """Return the evidence of attacks beside normal windows of their own length.
+def windows_figure(entry: Entry) -> JsonObject | None:
+    """Return the evidence of attacks and of normal windows of the same length.
 
-    Everything is in multiples of the median D_FULL of those windows, so that attacks
-    of any length stand on one scale.
+    All values are multiples of the median D_FULL of these normal windows, so that
+    attacks of any length share one scale. None without attacks or normal windows.
     """
     traces = entry.traces
-    attack = traces.get("segment_d_full")
-    if attack is None or len(attack) == 0:
+    attack = traces.segment_d_full
+    if len(attack) == 0:
         return None
-    bounds, matched = traces["matched_bounds"], traces["matched_d_full"]
-    normal: list[Floats] = []
-    medians = np.full(len(bounds) - 1, np.nan)
-    for k in range(len(bounds) - 1):
-        windows = matched[bounds[k] : bounds[k + 1]]
-        if len(windows):
-            medians[k] = np.median(windows)
-            if medians[k] > 0:
-                normal.append(windows / medians[k])
+    groups = np.split(traces.matched_d_full, traces.matched_bounds[1:-1])
+    medians = np.array([np.median(w) if len(w) else np.nan for w in groups])
+    normal = [w / m for w, m in zip(groups, medians, strict=True) if m > 0]
     if not normal:
         return None
-    group = traces["segment_group"]
-    ratio = attack / medians[group]
-    keys = attack_keys(entry)
-    told = [
-        {
-            "id": segment.id,
-            "key": keys[i],
-            "ratio": float(ratio[i]),
-            "outweighs": _outweighed(traces, i),
-            "verdict": segment.verdict or "not-diagnosed",
-        }
-        for i, segment in enumerate(entry.evaluation.segments)
-        if np.isfinite(ratio[i]) and ratio[i] > 0
-    ]
-    levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+    ratio = attack / medians[traces.segment_group]
+    edge = (1 - WINDOW_SHARE) / 2
+    levels = [edge, 0.25, 0.5, 0.75, 1 - edge]
     return {
         "normal": [float(q) for q in np.quantile(np.concatenate(normal), levels)],
-        "attacks": told,
+        "attacks": [
+            {
+                "id": segment.id,
+                "key": entry.attack_keys[i],
+                "ratio": float(ratio[i]),
+                "outweighs": float(
+                    np.mean(groups[traces.segment_group[i]] < attack[i])
+                ),
+                "verdict": info_of(segment.verdict).word,
+            }
+            for i, segment in enumerate(entry.evaluation.segments)
+            if np.isfinite(ratio[i]) and ratio[i] > 0
+        ],
         "p_full": entry.evaluation.windows.p_full,
     }
 
 
-def _outweighed(traces: ChartData, i: int) -> float | None:
-    """Return the share of its matched windows that an attack outweighs."""
-    k, bounds = traces.segment_group[i], traces.matched_bounds
-    windows = traces.matched_d_full[bounds[k] : bounds[k + 1]]
-    if len(windows) == 0:
-        return None
-    return float(np.mean(windows < traces.segment_d_full[i]))
+def energies(entry: Entry) -> dict[str, Floats]:
+    """Return the energies of each part in `PARTS` that has rows.
+
+    Of train these are the quantiles, since only the extremes of its rows are stored.
+    """
+    traces = entry.traces
+    labels, energy = traces.labels, traces.test_energy
+    parts = {
+        "train": traces.train_quantiles,
+        "normal": energy[labels == NORMAL],
+        "attack": energy[labels == ATTACK],
+    }
+    return {name: values for name, values in parts.items() if len(values)}
+
+
+def spread_figure(entry: Entry) -> JsonObject:
+    """Return densities of log energy on one grid, each scaled to a maximum of 1.
+
+    The grid reaches from the lowest 0.1% to the highest 99.9% quantile of the parts.
+    """
+    logs = {name: log_energy(values) for name, values in energies(entry).items()}
+    low = min(float(np.quantile(values, 0.001)) for values in logs.values())
+    high = max(float(np.quantile(values, 0.999)) for values in logs.values())
+    edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
+    density = {}
+    for name, values in logs.items():
+        counts, _ = np.histogram(values, edges)
+        density[name] = _figures(counts / max(int(counts.max()), 1))
+    return {"at": _figures(10 ** ((edges[:-1] + edges[1:]) / 2)), "density": density}
+
+
+def quantile_figure(entry: Entry) -> JsonObject:
+    """Return quantiles of energy, and those of half a chi-square with p degrees."""
+    from scipy.stats import chi2
+
+    p = entry.evaluation.stream.p
+    return {
+        "p": p,
+        "ideal": _figures(0.5 * chi2.ppf(LEVELS, p)),
+        "measured": {
+            name: _figures(np.quantile(values, LEVELS))
+            for name, values in energies(entry).items()
+        },
+    }
+
+
+def drift_figure(entry: Entry) -> JsonObject:
+    """Return the energy of normal test rows as multiples of mean train energy."""
+    drift = entry.evaluation.drift
+    return {
+        "mean": _multiple(entry.train_mean, drift.d_drift),
+        "robust": _multiple(entry.train_mean, drift.d_drift_robust),
+        "mean_dominated": bool(drift.mean_dominated),
+    }
+
+
+def _multiple(train: float, rise: float | None) -> float | None:
+    """Return risen energy as a multiple of train energy; None if undefined."""
+    return None if rise is None or train <= 0 else (train + rise) / train
 
 
 def _rounded(values: Floats) -> list[float]:
+    """Return values with six decimals."""
     return [float(v) for v in np.round(values, 6)]
+
+
+def _figures(values: Floats) -> list[float]:
+    """Return values with six significant figures: enough for a chart, and short."""
+    return [float(f"{v:.6g}") for v in np.nan_to_num(values)]

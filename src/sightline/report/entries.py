@@ -1,87 +1,107 @@
-"""Results as a report shows them: one entry for a detector on a testbed."""
+"""The detectors as the page lists them, and how many attacks each alarm rule finds."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from sightline.comparison.runs import DetectorRuns, group_runs
 from sightline.data.arrays import Floats
-from sightline.evaluation.result import ChartData, Evaluation, SegmentResult
+from sightline.evaluation.result import Evaluation, SegmentResult
+from sightline.judgement.verdicts import RungName, Verdict
 from sightline.metrics.probe import AlarmMetrics
 from sightline.report.formatting import slug
 from sightline.storage import Result
 
-# What the ladder calls the two alarm rules.
-OWN, P99 = "own-rule", "detected"
+# The two alarm rules, by the names of their rungs, and what people read.
+OWN, P99 = RungName.OWN_RULE, RungName.DETECTED
+RULE_LABELS: dict[RungName, str] = {OWN: "own rule", P99: "p99 rule"}
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
-    """One detector on one testbed: its seeds, of which the first is drawn."""
+class Entry(DetectorRuns):
+    """One detector on one testbed as the page shows it; the first seed is drawn.
 
-    testbed: str
-    label: str
+    Parameters
+    ----------
+    key : str
+        Unique on the page; part of the links to its attacks.
+    """
+
     key: str
-    results: tuple[Result, ...]
-
-    @property
-    def evaluation(self) -> Evaluation:
-        """What was measured, of the first seed."""
-        return self.results[0].evaluation
-
-    @property
-    def traces(self) -> ChartData:
-        """What pictures are made of, of the first seed."""
-        return self.results[0].traces
 
     @cached_property
     def train_mean(self) -> float:
-        """Mean train energy."""
+        """Mean train energy of the first seed."""
         return self.evaluation.compactness.p_eff / 2
 
     @cached_property
+    def drift_floor(self) -> float | None:
+        """Mean energy of attack-free test rows; the median if extremes dominate it."""
+        drift = self.evaluation.drift
+        moved = drift.d_drift_robust if drift.mean_dominated else drift.d_drift
+        return None if moved is None else self.train_mean + moved
+
+    @cached_property
     def time(self) -> Floats | None:
-        """The time of each test row in seconds, if it never runs back."""
-        time = self.traces.get("test_time")
+        """Time of each test row in seconds; None if absent or not monotonic."""
+        time = self.traces.test_time
         if time is None or len(time) < 2 or not np.all(np.diff(time) >= 0):
             return None
         return np.asarray(time, dtype=np.float64)
 
     @cached_property
     def stages(self) -> dict[str, str]:
-        """The stage of each channel, where the stream brought groups."""
-        return stages_of(self.evaluation)
+        """The stage of each channel, if the stream has groups."""
+        return self.evaluation.provenance.stages
 
-
-def stages_of(evaluation: Evaluation) -> dict[str, str]:
-    """Return the stage of each channel, from the groups in the stream's meta."""
-    return evaluation.provenance.stages
+    @cached_property
+    def attack_keys(self) -> list[str]:
+        """The link of each attack, unique whatever the attacks are called."""
+        taken: set[str] = set()
+        return [
+            unique(f"attack-{self.key}_{slug(segment.id)}", taken)
+            for segment in self.evaluation.segments
+        ]
 
 
 def entries_of(results: Sequence[Result]) -> list[Entry]:
-    """Group results by testbed and detector; who finds most comes first."""
-    grouped: dict[tuple[str, str], list[Result]] = defaultdict(list)
-    for result in results:
-        grouped[result.testbed, _label(result)].append(result)
-    testbeds = list(dict.fromkeys(testbed for testbed, _ in grouped))
+    """Return the page's entries: testbeds as given, the best detector first.
+
+    Detectors are ordered by attacks found (their own rule, if judged), then ROC-AUC,
+    then false alarms.
+
+    Parameters
+    ----------
+    results : sequence of Result
+        In any order; `sightline.comparison.runs.group_runs` groups them.
+
+    Returns
+    -------
+    list of Entry
+        One for each detector on each testbed.
+    """
     keys: set[str] = set()
     entries = []
-    for (testbed, label), seeds in grouped.items():
-        # No slug holds the sign between them, so no two of these meet by chance.
-        key = unique(f"{slug(testbed)}_{slug(label)}", keys)
-        ordered = sorted(seeds, key=lambda result: result.name)
-        entries.append(Entry(testbed, label, key, tuple(ordered)))
-    return sorted(entries, key=lambda e: (testbeds.index(e.testbed), *_merit(e)))
-
-
-def _label(result: Result) -> str:
-    guard = result.evaluation.guard
-    return f"{result.detector} (guard {guard})" if guard else result.detector
+    for testbed in group_runs(results):
+        group = [
+            Entry(
+                runs.testbed,
+                runs.detector,
+                runs.guard,
+                runs.results,
+                # No slug holds an underscore, so no two pairs of names share a key.
+                unique(f"{slug(runs.testbed)}_{slug(runs.label)}", keys),
+            )
+            for runs in testbed.detectors
+        ]
+        entries += sorted(group, key=_merit)
+    return entries
 
 
 def _merit(entry: Entry) -> tuple[float, float, float]:
+    """Return what entries are sorted by: the better entry has the smaller value."""
     evaluation = entry.evaluation
     alarms = evaluation.probe.false_alarms_per_day
     if alarms is None:
@@ -91,7 +111,14 @@ def _merit(entry: Entry) -> tuple[float, float, float]:
 
 
 def unique(key: str, taken: set[str]) -> str:
-    """Return a key that nobody else has."""
+    """Return a key that is not in `taken`, and add it.
+
+    Examples
+    --------
+    >>> taken = {"swat"}
+    >>> unique("swat", taken), unique("swat", taken)
+    ('swat-2', 'swat-3')
+    """
     name, n = key, 1
     while name in taken:
         n += 1
@@ -100,71 +127,63 @@ def unique(key: str, taken: set[str]) -> str:
     return name
 
 
-def attack_keys(entry: Entry) -> list[str]:
-    """Return the link of each attack: unique, whatever the attacks are called."""
-    taken: set[str] = set()
-    return [
-        unique(f"attack-{entry.key}_{slug(segment.id)}", taken)
-        for segment in entry.evaluation.segments
-    ]
+def rules_of(evaluation: Evaluation) -> dict[RungName, AlarmMetrics]:
+    """Return the metrics of each alarm rule; the detector's own rule comes first."""
+    p99 = {P99: evaluation.probe}
+    return p99 if evaluation.own_rule is None else {OWN: evaluation.own_rule} | p99
 
 
-def rules_of(evaluation: Evaluation) -> list[tuple[str, AlarmMetrics]]:
-    """Return the alarm rules there are, with what they did; the own rule first."""
-    p99 = [(P99, evaluation.probe)]
-    return p99 if evaluation.own_rule is None else [(OWN, evaluation.own_rule), *p99]
-
-
-def is_judged(evaluation: Evaluation, rule: str) -> bool:
-    """Tell whether it is known that alarms stand out, not only that they rang."""
+def is_judged(evaluation: Evaluation, rule: RungName) -> bool:
+    """Return whether the diagnosis says which attacks a rule finds."""
     return any(rule in (segment.ladder or {}) for segment in evaluation.segments)
 
 
-def main_rule(evaluation: Evaluation) -> str:
-    """Return the rule a detector is ranked by: its own, where that was judged."""
+def main_rule(evaluation: Evaluation) -> RungName:
+    """Return the rule a detector is ranked by: its own, if that was judged."""
     is_own = evaluation.own_rule is not None and is_judged(evaluation, OWN)
     return OWN if is_own else P99
 
 
-def is_found(segment: SegmentResult, rule: str = P99) -> bool:
-    """Tell whether a rule's alarm stands out; without a diagnosis, whether it rang."""
+def is_found(segment: SegmentResult, rule: RungName) -> bool:
+    """Return whether a rule's alarm stands out from attack-free time.
+
+    Without a diagnosis, whether the p99 rule alarms during the attack at all.
+    """
     rung = (segment.ladder or {}).get(rule)
     if rung is not None:
-        return bool(rung["visible"])
+        return rung.visible
     if rule == P99 and segment.verdict is None:
         return bool(segment.hit)
-    return segment.verdict == rule
+    return rule == P99 and segment.verdict == Verdict.DETECTED
 
 
-def found(evaluation: Evaluation, rule: str = P99) -> int:
-    """Count the attacks that a rule's alarm makes stand out from calm hours.
+def found(evaluation: Evaluation, rule: RungName) -> int:
+    """Return the number of attacks whose alarm stands out from attack-free time.
 
-    Where nobody judged that, the attacks in which the rule rings.
+    Without a diagnosis of the rule, the number of attacks in which it alarms.
     """
     if is_judged(evaluation, rule):
         return sum(is_found(segment, rule) for segment in evaluation.segments)
-    return int(dict(rules_of(evaluation))[rule].hits or 0)
+    return int(rules_of(evaluation)[rule].hits or 0)
 
 
-def first_alarms(entry: Entry, rule: str) -> list[float]:
-    """Return the rows to the first alarm, of the attacks that `found` counts."""
+def median_delay(entry: Entry, rule: RungName) -> float | None:
+    """Return the median number of rows to the first alarm, over the attacks found.
+
+    None if no attack is found, or if the results do not hold the first alarms.
+    """
     segments = entry.evaluation.segments
-    judged = is_judged(entry.evaluation, rule)
     if rule == P99:
         rows = [segment.first_alarm for segment in segments]
     else:
-        own = entry.traces.get("own_first_alarm")
+        own = entry.traces.own_first_alarm
         if own is None or len(own) != len(segments):
-            return []
+            return None
         rows = [int(row) if row >= 0 else None for row in own]
-    return [
-        float(row)
+    judged = is_judged(entry.evaluation, rule)
+    delays = [
+        row
         for row, segment in zip(rows, segments, strict=True)
         if row is not None and (not judged or is_found(segment, rule))
     ]
-
-
-def typical_delay(entry: Entry, rule: str) -> float | None:
-    """Return the median number of rows to the first alarm, of the attacks found."""
-    rows = first_alarms(entry, rule)
-    return float(np.median(rows)) if rows else None
+    return float(np.median(delays)) if delays else None

@@ -1,141 +1,231 @@
 """Where false alarms come from: by leading channel, by hour, by the plant's state."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from sightline.data.arrays import NORMAL, Ints
-from sightline.evaluation.chart_data import OWN, P99
+from sightline.evaluation import chart_data
+from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
-from sightline.report.entries import Entry
-from sightline.report.time_axis import FIRST_DATE
-from sightline.text import number, share
+from sightline.report.encoding import FIRST_DATE
+from sightline.report.entries import OWN, P99, RULE_LABELS, Entry, rules_of
+from sightline.text import names as name_list
+from sightline.text import number, plural, share
 
-MOST_CHANNELS = 12
-# So many tags are named in the one sentence, unless fewer make up this share.
-MOST_NAMED = 3
-MOST_OF_THEM = 0.6
-_RULE_WORDS = {P99: "p99 rule", OWN: "own rule"}
+# Channels drawn.
+MAX_CHANNELS = 12
+# The sentence names channels until they make up this share, at most this many.
+MAJORITY = 0.6
+MAX_NAMES = 3
+# Numbers of the rules in chart data.
+_CODES = {OWN: chart_data.OWN, P99: chart_data.P99}
 
 
-def false_alarms(entry: Entry) -> list[dict[str, Any]] | None:
-    """Return what is known of false alarms by each rule; None in an old folder."""
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """False alarms: first row and leading channel of each, as an index of `names`."""
+
+    names: tuple[str, ...]
+    start: Ints
+    channel: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leader:
+    """A channel and the false alarms it leads: it has most energy at their peak."""
+
+    channel: str
+    stage: str | None
+    count: int
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """False alarms that begin within an attack's length after its end.
+
+    Parameters
+    ----------
+    share : float
+        Share of the false alarms.
+    time_share : float
+        Share of normal time that lies there, for comparison.
+    """
+
+    share: float
+    time_share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantState:
+    """One state of a channel: its share of time, and of the false alarms."""
+
+    value: str
+    time: str
+    alarms: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FalseAlarms:
+    """What is known of the false alarms of one rule.
+
+    Parameters
+    ----------
+    rule : str
+        "own rule" or "p99 rule".
+    count, n_read : int
+        False alarms, and how many of them the results describe.
+    sentence : str
+        The channels that most of them come from.
+    channels : list of Leader
+        Most false alarms first.
+    hours : list of int, optional
+        Number that begins in each hour of the day; None without dates.
+    recovery : Recovery, optional
+        None without attacks or false alarms.
+    states : list
+        By channel, of the p99 rule only: its states.
+    """
+
+    rule: str
+    count: int
+    n_read: int
+    sentence: str
+    channels: list[Leader]
+    hours: list[int] | None
+    recovery: Recovery | None
+    states: list[tuple[str, list[PlantState]]]
+
+
+def false_alarms(entry: Entry) -> list[FalseAlarms] | None:
+    """Return the false alarms of each rule; None if the results do not hold them."""
     traces = entry.traces
-    rules = traces.get("episode_rule")
-    if rules is None or "channel_names" not in traces:
+    if (
+        traces.channel_names is None
+        or traces.episode_rule is None
+        or traces.episode_start is None
+        or traces.episode_channel is None
+    ):
         return None
-    made = []
-    for rule in (OWN, P99):
-        alarms = entry.evaluation.own_rule if rule == OWN else entry.evaluation.probe
-        if alarms is None:
-            continue
-        picked = np.flatnonzero(np.asarray(rules) == rule)
-        starts = np.asarray(traces["episode_start"])[picked]
-        made.append(
-            {
-                "rule": _RULE_WORDS[rule],
-                "count": alarms.false_positive_segments,
-                "n_read": len(picked),
-                "sentence": _sentence(entry, picked, alarms),
-                "channels": by_channel(entry, picked)[:MOST_CHANNELS],
-                "hours": by_hour(entry, starts),
-                "recovery": after_attacks(entry, starts),
-                "states": _states(entry) if rule == P99 else [],
-            }
-        )
-    return made
+    names = tuple(str(name) for name in traces.channel_names)
+    rows = []
+    for rule, alarms in rules_of(entry.evaluation).items():
+        mine = traces.episode_rule == _CODES[rule]
+        starts, channels = traces.episode_start[mine], traces.episode_channel[mine]
+        rows.append(_of_rule(entry, rule, alarms, Episodes(names, starts, channels)))
+    return rows
 
 
-def by_channel(entry: Entry, picked: Ints) -> list[dict[str, Any]]:
-    """Return how many episodes each channel leads, most first."""
-    names = entry.traces["channel_names"]
-    leading = np.asarray(entry.traces["episode_channel"])[picked]
-    lengths = np.asarray(entry.traces["episode_length"])[picked]
-    counts = np.bincount(leading, minlength=len(names))
-    rows = np.bincount(leading, weights=lengths, minlength=len(names))
-    order = np.argsort(-counts, kind="stable")
-    total = max(int(counts.sum()), 1)
+def _of_rule(
+    entry: Entry, rule: RungName, alarms: AlarmMetrics, episodes: Episodes
+) -> FalseAlarms:
+    starts = episodes.start
+    leaders = leading_channels(entry, episodes)
+    return FalseAlarms(
+        rule=RULE_LABELS[rule],
+        count=alarms.false_positive_segments,
+        n_read=len(starts),
+        sentence=_sentence(leaders, alarms),
+        channels=leaders[:MAX_CHANNELS],
+        hours=_by_hour(entry, starts),
+        recovery=after_attacks(entry, starts),
+        states=_states(entry) if rule == P99 else [],
+    )
+
+
+def leading_channels(entry: Entry, episodes: Episodes) -> list[Leader]:
+    """Return the channels that lead these false alarms, most first."""
+    counts = np.bincount(episodes.channel, minlength=len(episodes.names))
     return [
-        {
-            "channel": str(names[j]),
-            "stage": entry.stages.get(str(names[j])),
-            "count": int(counts[j]),
-            "share": float(counts[j] / total),
-            "rows": int(rows[j]),
-        }
-        for j in order
+        Leader(
+            channel=episodes.names[j],
+            stage=entry.stages.get(episodes.names[j]),
+            count=int(counts[j]),
+            share=float(counts[j] / counts.sum()),
+        )
+        for j in np.argsort(-counts, kind="stable")
         if counts[j]
     ]
 
 
-def by_hour(entry: Entry, starts: Ints) -> list[int] | None:
-    """Return how many episodes begin in each hour of the day; None without dates."""
-    time = entry.traces.get("test_time")
+def _by_hour(entry: Entry, starts: Ints) -> list[int] | None:
+    """Return the number that begins in each hour of the day; None without dates."""
+    time = entry.traces.test_time
     if time is None or len(time) == 0 or time[0] < FIRST_DATE or len(starts) == 0:
         return None
     hours = (np.asarray(time)[starts] % 86_400 // 3600).astype(np.int64)
     return [int(n) for n in np.bincount(hours, minlength=24)]
 
 
-def after_attacks(entry: Entry, starts: Ints) -> dict[str, Any] | None:
-    """Return the share of episodes that begin within an attack's length after it."""
+def after_attacks(entry: Entry, starts: Ints) -> Recovery | None:
+    """Return the false alarms soon after attacks, when the plant may still recover.
+
+    Parameters
+    ----------
+    entry : Entry
+        The detector.
+    starts : array of int
+        First row of each false alarm.
+    """
     segments = entry.evaluation.segments
     if not segments or len(starts) == 0:
         return None
-    is_normal = np.asarray(entry.traces["labels"]) == NORMAL
+    is_normal = np.asarray(entry.traces.labels) == NORMAL
     is_after = np.zeros(len(is_normal), np.bool_)
     for segment in segments:
         is_after[segment.stop : segment.stop + segment.length] = True
-    return {
-        "share": float(is_after[starts].mean()),
-        "time_share": float(is_after[is_normal].mean()) if is_normal.any() else 0.0,
-    }
+    return Recovery(
+        share=float(is_after[starts].mean()),
+        time_share=float(is_after[is_normal].mean()) if is_normal.any() else 0.0,
+    )
 
 
-def _sentence(entry: Entry, picked: Ints, alarms: AlarmMetrics) -> str:
-    """Return the one sentence: "63% come from 2 tags"."""
-    if len(picked) == 0:
+def _sentence(leaders: list[Leader], alarms: AlarmMetrics) -> str:
+    """Return a sentence such as "63% come from 2 tags: LIT101 and P101."."""
+    if not leaders:
         if alarms.false_alarm_rate == 0:
             return "No false alarm."
         return (
-            "No run of alarms lies wholly outside attacks; "
+            "No run of alarms lies fully outside attacks; "
             f"{share(alarms.false_alarm_rate)} of normal time is in alarm."
         )
-    leaders = by_channel(entry, picked)
-    shares = np.cumsum([leader["share"] for leader in leaders])
-    k = min(int(np.searchsorted(shares, MOST_OF_THEM)) + 1, MOST_NAMED, len(leaders))
-    named = ", ".join(leader["channel"] for leader in leaders[:k])
-    tags = "1 tag" if k == 1 else f"{k} tags"
-    verb = "comes" if len(picked) == 1 else "come"
-    return f"{share(float(shares[k - 1]))} {verb} from {tags}: {named}."
+    shares = np.cumsum([leader.share for leader in leaders])
+    k = min(int(np.searchsorted(shares, MAJORITY)) + 1, MAX_NAMES, len(leaders))
+    verb = "comes" if sum(leader.count for leader in leaders) == 1 else "come"
+    channels = name_list([leader.channel for leader in leaders[:k]])
+    return f"{share(float(shares[k - 1]))} {verb} from {plural(k, 'tag')}: {channels}."
 
 
-def _states(entry: Entry) -> list[dict[str, Any]]:
-    """Return how often alarms begin in the states of a pump, a valve or a mode."""
+def _states(entry: Entry) -> list[tuple[str, list[PlantState]]]:
+    """Return how often false alarms begin in the states of a pump, valve or mode."""
     traces = entry.traces
-    if "state_channel" not in traces:
+    if (
+        traces.telemetry_names is None
+        or traces.state_channel is None
+        or traces.state_value is None
+        or traces.state_time_share is None
+        or traces.state_alarm_share is None
+    ):
         return []
-    names = traces["telemetry_names"]
-    made = []
-    for m, j in enumerate(traces["state_channel"]):
-        values, time, alarm = (
-            traces[key][m]
-            for key in ("state_value", "state_time_share", "state_alarm_share")
+    return [
+        (
+            str(channel),
+            [
+                PlantState(
+                    value=number(float(value)),
+                    time=share(float(time)),
+                    alarms=share(float(alarms)),
+                )
+                for value, time, alarms in zip(*states, strict=True)
+                if np.isfinite(value)
+            ],
         )
-        made.append(
-            {
-                "channel": str(names[j]),
-                "states": [
-                    {
-                        "value": number(float(values[k])),
-                        "time": share(float(time[k])),
-                        "alarms": share(float(alarm[k])),
-                        "time_share": float(time[k]),
-                        "alarm_share": float(alarm[k]),
-                    }
-                    for k in range(len(values))
-                    if np.isfinite(values[k])
-                ],
-            }
+        for channel, *states in zip(
+            traces.telemetry_names[traces.state_channel],
+            traces.state_value,
+            traces.state_time_share,
+            traces.state_alarm_share,
+            strict=True,
         )
-    return made
+    ]

@@ -1,108 +1,198 @@
-"""At a glance: what each detector found, in operator's words, and what to check."""
+"""Detectors at a glance and side by side: attacks found, figures, agreement."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from sightline.comparison.agreement import agreements
+from sightline.comparison.compare import Transfer, ranking_transfer, seeded_figures
+from sightline.comparison.runs import Figure, FigureStyle, TestbedRuns, group_runs
 from sightline.evaluation.result import Evaluation
-from sightline.judgement.verdicts import info_of
+from sightline.judgement.verdicts import RungName, VerdictInfo, info_of
 from sightline.metrics.intervals import count_interval
 from sightline.metrics.probe import AlarmMetrics
 from sightline.report.entries import (
     OWN,
-    P99,
+    RULE_LABELS,
     Entry,
     found,
     is_judged,
     main_rule,
+    median_delay,
     rules_of,
-    typical_delay,
 )
-from sightline.report.formatting import (
-    DAGGER,
-    delay,
-    on_testbed,
-    per_day,
-    score,
-)
-from sightline.storage import Result
-from sightline.text import UNKNOWN, number, share
+from sightline.report.formatting import DAGGER, delay, on_testbed, per_day, score
+from sightline.text import UNKNOWN, names, number, share
 
-RULES = {OWN: "own rule", P99: "p99 rule"}
-# So many are named in a headline.
-MOST_NAMED = 3
-# Column, block and name of the paper's main table, and how it is written.
-PAPER: tuple[tuple[str, str, str, Callable[[float | None], str]], ...] = (
-    ("ROC-AUC", "rank", "roc_auc", score),
-    ("pAUC@1%", "rank", "pauc_1", score),
-    ("P_FULL", "windows", "p_full", score),
-    ("median D_FULL", "windows", "median_d_full", number),
-    ("D_drift", "drift", "d_drift", number),
-    ("robust", "drift", "d_drift_robust", number),
-    ("p_eff/p", "compactness", "compactness", score),
-    ("F1@p99", "probe", "f1", score),
+# Detectors that a headline names.
+MAX_NAMES = 3
+# Columns of the paper's main table.
+PAPER_COLUMNS = (
+    Figure.ROC_AUC,
+    Figure.PAUC_1,
+    Figure.P_FULL,
+    Figure.MEDIAN_D_FULL,
+    Figure.D_DRIFT,
+    Figure.D_DRIFT_ROBUST,
+    Figure.COMPACTNESS,
+    Figure.F1,
 )
 
 
-def glance(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+@dataclass(frozen=True, kw_only=True)
+class RuleRow:
+    """What one alarm rule of a detector did, as the table at a glance shows it.
+
+    Parameters
+    ----------
+    rule : str
+        "own rule" or "p99 rule".
+    found : int, optional
+        Attacks whose alarm stands out from attack-free time; without a diagnosis,
+        attacks with an alarm. None without attacks.
+    n_attacks : int
+        Attacks in the test.
+    low, high : float
+        Exact 95% interval of the share of attacks found.
+    hits : int, optional
+        Attacks in which the rule alarms, whether that stands out or not.
+    is_judged : bool
+        Whether the diagnosis says what the rule finds.
+    seeds : str
+        Mean and range of `found` over seeds; empty with one seed.
+    false_alarms, rate, delay : str
+        False alarms a day, share of normal time in alarm, median delay.
+    is_over_alarming : bool
+        Whether the rule is in alarm too much of the normal time to tell anything.
+    """
+
+    rule: str
+    found: int | None
+    n_attacks: int
+    low: float
+    high: float
+    hits: int | None
+    is_judged: bool
+    seeds: str
+    false_alarms: str
+    rate: str
+    is_over_alarming: bool
+    delay: str
+
+    @property
+    def found_text(self) -> str:
+        """Attacks found of all attacks, such as "12 of 26"."""
+        return UNKNOWN if self.found is None else f"{self.found} of {self.n_attacks}"
+
+    @property
+    def interval(self) -> str:
+        """The interval in per cent; empty without attacks."""
+        return f"{share(self.low)} to {share(self.high)}" if self.n_attacks else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlanceRow:
+    """One detector at a glance: its rules, its verdicts, and what to check first."""
+
+    key: str
+    testbed: str
+    detector: str
+    n_seeds: int
+    rules: tuple[RuleRow, ...]
+    verdicts: tuple[tuple[VerdictInfo, int], ...]
+    check: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """The first thing to read on a testbed: the best detector, and what to check."""
+
+    detector: str
+    title: str
+    check: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperCell:
+    """One figure of a detector with its interval, chance level and range over seeds."""
+
+    figure: Figure
+    value: float | None
+    text: str
+    interval: str
+    floor: str
+    is_above_floor: bool | None
+    seeds: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreementTable:
+    """Rank correlation of D_FULL between detectors, and how many attacks they share."""
+
+    detectors: tuple[str, ...]
+    rho: list[list[float | None]]
+    shared: list[list[int]]
+
+
+def glance(entries: Sequence[Entry]) -> list[GlanceRow]:
     """Return one row for each entry: what an operator asks first."""
     return [
-        {
-            "key": entry.key,
-            "testbed": entry.testbed,
-            "detector": entry.label,
-            "n_seeds": len(entry.results),
-            "rules": [
-                _rule(entry, rule, alarms)
-                for rule, alarms in rules_of(entry.evaluation)
-            ],
-            "verdicts": _verdicts(entry.evaluation),
-            "check": first_check(entry.evaluation),
-        }
+        GlanceRow(
+            key=entry.key,
+            testbed=entry.testbed,
+            detector=entry.label,
+            n_seeds=len(entry.results),
+            rules=tuple(
+                _rule_row(entry, rule, alarms)
+                for rule, alarms in rules_of(entry.evaluation).items()
+            ),
+            verdicts=tuple(
+                (info_of(word), count)
+                for word, count in (entry.evaluation.verdict_counts or {}).items()
+                if count
+            ),
+            check=first_check(entry.evaluation),
+        )
         for entry in entries
     ]
 
 
-def _rule(entry: Entry, rule: str, alarms: AlarmMetrics) -> dict[str, Any]:
-    """Return what one alarm rule did: found, false alarms a day, delay."""
+def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
     evaluation = entry.evaluation
     n = evaluation.stream.n_segments
-    k = found(evaluation, rule)
-    low, high = count_interval(k, n) if n else (0.0, 0.0)
-    return {
-        "rule": RULES[rule],
-        "found": k if n else None,
-        "n_attacks": n,
-        "found_text": f"{k} of {n}" if n else UNKNOWN,
-        "interval": f"{share(low / n)} to {share(high / n)}" if n else "",
-        "share": k / n if n else 0.0,
-        "low": low / n if n else 0.0,
-        "high": high / n if n else 0.0,
-        "hits": alarms.hits,
-        "is_judged": is_judged(evaluation, rule),
-        "seeds": _over_seeds(entry, rule) if n else "",
-        "false_alarms": _false_alarms(alarms),
-        "rate": share(alarms.false_alarm_rate),
-        "over_alarming": bool(alarms.over_alarming),
-        "delay": delay(typical_delay(entry, rule), evaluation.stream.step_s),
-    }
+    n_found = found(evaluation, rule)
+    low, high = count_interval(n_found, n) if n else (0.0, 0.0)
+    return RuleRow(
+        rule=RULE_LABELS[rule],
+        found=n_found if n else None,
+        n_attacks=n,
+        low=low / n if n else 0.0,
+        high=high / n if n else 0.0,
+        hits=alarms.hits,
+        is_judged=is_judged(evaluation, rule),
+        seeds=_over_seeds(entry, rule) if n else "",
+        false_alarms=_false_alarms(alarms),
+        rate=share(alarms.false_alarm_rate),
+        is_over_alarming=bool(alarms.over_alarming),
+        delay=delay(median_delay(entry, rule), evaluation.stream.step_s),
+    )
 
 
 def _false_alarms(alarms: AlarmMetrics) -> str:
-    # An alarm that never stops runs into an attack each time: it is no false alarm by
-    # itself, and yet in alarm all the normal time.
+    # An alarm that never stops touches an attack each time, so it counts as no false
+    # alarm although it lasts all the normal time.
     if alarms.false_positive_segments == 0 and alarms.over_alarming:
-        return "none by itself"
+        return "none fully outside attacks"
     if alarms.false_alarms_per_day is None:
-        return f"{alarms.false_positive_segments:,} in all"
+        return f"{alarms.false_positive_segments:,} in total"
     return f"{per_day(alarms.false_alarms_per_day)} a day"
 
 
-def _over_seeds(entry: Entry, rule: str) -> str:
-    """Return the mean and range of attacks found, where there are several seeds."""
-    known = [result.evaluation for result in entry.results]
-    counts = [found(one, rule) for one in known if rule in dict(rules_of(one))]
+def _over_seeds(entry: Entry, rule: RungName) -> str:
+    """Return the mean and range of attacks found; empty with fewer than two seeds."""
+    evaluations = [result.evaluation for result in entry.results]
+    counts = [found(one, rule) for one in evaluations if rule in rules_of(one)]
     if len(counts) < 2:
         return ""
     return (
@@ -111,33 +201,17 @@ def _over_seeds(entry: Entry, rule: str) -> str:
     )
 
 
-def _verdicts(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Return how many attacks have each verdict, those that occur."""
-    counts = evaluation.verdict_counts or {}
-    total = sum(counts.values())
-    return [
-        {
-            "word": word,
-            "symbol": info_of(word).symbol,
-            "count": count,
-            "width": 100 * count / total,
-        }
-        for word, count in counts.items()
-        if count
-    ]
-
-
 def first_check(evaluation: Evaluation) -> str:
-    """Return the first thing to check with one detector, in one sentence."""
-    rule = evaluation.own_rule or evaluation.probe
+    """Return the first thing to check with one detector, in one or two sentences."""
+    alarms = evaluation.own_rule or evaluation.probe
     advice = evaluation.diagnosis.advice if evaluation.diagnosis else ""
-    if rule.over_alarming:
-        which = "Its own rule" if evaluation.own_rule else "The p99 limit"
-        start = (
-            f"{which} is in alarm {share(rule.false_alarm_rate)} of normal time, so an "
-            "alarm says little."
+    if alarms.over_alarming:
+        rule = "Its own rule" if evaluation.own_rule else "The p99 rule"
+        warning = (
+            f"{rule} is in alarm for {share(alarms.false_alarm_rate)} of normal time, "
+            "so an alarm says little."
         )
-        return f"{start} {advice}" if advice else f"{start} Check the limit first."
+        return f"{warning} {advice or 'Check the alarm limit first.'}"
     if advice:
         return advice
     if evaluation.stream.n_segments == 0:
@@ -148,101 +222,104 @@ def first_check(evaluation: Evaluation) -> str:
     return "Evaluated without a diagnosis: evaluate again to learn what to check."
 
 
-def headline(entries: Sequence[Entry]) -> dict[str, Any] | None:
-    """Return what to check first of all: that of the detector which finds most."""
-    if not entries:
-        return None
-    best = entries[0]
-    return {
-        "detector": best.label,
-        "testbed": best.testbed,
-        "title": _title(best, entries[1:]),
-        "check": first_check(best.evaluation),
-    }
-
-
-def _title(best: Entry, others: Sequence[Entry]) -> str:
-    """Return what the best detector finds, in a few words."""
-    evaluation = best.evaluation
-    n, where = evaluation.stream.n_segments, on_testbed(best.testbed)
-    if n == 0:
-        return f"{best.label}{where}"
-    if others and not any(_most_found(entry) for entry in (best, *others)):
-        return f"No attack{where} is found; {best.label} comes nearest"
-    rule = main_rule(evaluation)
-    k = found(evaluation, rule)
-    by = "by its own rule" if rule == OWN else "by the p99 rule"
-    n_seeds = len(best.results)
-    seeds = f" in the first of {n_seeds} seeds" if n_seeds > 1 else ""
-    return f"{best.label} finds {k} of {n} attacks{where} {by}{seeds}" + _beside(
-        k, others
+def headline(entries: Sequence[Entry]) -> Headline:
+    """Return the headline of a testbed from its entries, the best detector first."""
+    best, *others = entries
+    return Headline(
+        detector=best.label,
+        title=_title(best, others),
+        check=first_check(best.evaluation),
     )
 
 
-def _beside(k: int, others: Sequence[Entry]) -> str:
-    """Return how many attacks found compares with every rule of the others."""
+def _title(best: Entry, others: Sequence[Entry]) -> str:
+    """Return what the best detector finds, in one phrase."""
+    n, where = best.evaluation.stream.n_segments, on_testbed(best.testbed)
+    if n == 0:
+        return f"{best.label}{where}"
+    if others and not any(_most_found(entry) for entry in (best, *others)):
+        return f"No detector finds an attack{where}; {best.label} comes closest"
+    rule = main_rule(best.evaluation)
+    n_found = found(best.evaluation, rule)
+    by = "by its own rule" if rule == OWN else "by the p99 rule"
+    n_seeds = len(best.results)
+    seeds = f" in the first of {n_seeds} seeds" if n_seeds > 1 else ""
+    start = f"{best.label} finds {n_found} of {n} attacks{where} {by}{seeds}"
+    return start + _rank(n_found, others)
+
+
+def _rank(n_found: int, others: Sequence[Entry]) -> str:
+    """Return how a number of attacks found compares with all rules of the others."""
     most = max(map(_most_found, others), default=None)
-    if most is None or most > k or k == 0:
+    if most is None or most > n_found or n_found == 0:
         return ""
-    if most < k:
+    if most < n_found:
         return ", the most of all"
-    names = [entry.label for entry in others if _most_found(entry) == k]
-    more = len(names) - MOST_NAMED
-    if more > 0:
-        names = [*names[:MOST_NAMED], f"{more} more"]
-    listed = " and ".join([", ".join(names[:-1]), names[-1]][len(names) == 1 :])
-    return f", as many as {listed}"
+    equal = [entry.label for entry in others if _most_found(entry) == n_found]
+    return f", as many as {names(equal, MAX_NAMES)}"
 
 
 def _most_found(entry: Entry) -> int:
-    """Return the most attacks that a rule of a detector finds."""
-    return max(found(entry.evaluation, rule) for rule, _ in rules_of(entry.evaluation))
+    """Return the most attacks that any rule of a detector finds."""
+    return max(found(entry.evaluation, rule) for rule in rules_of(entry.evaluation))
 
 
-def paper_table(entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return the columns of the paper's main table, with intervals and floors."""
-    return {
-        "columns": [column for column, _, _, _ in PAPER],
-        "rows": [
-            {
-                "testbed": entry.testbed,
-                "detector": entry.label,
-                "p": entry.evaluation.stream.p,
-                "n_seeds": len(entry.results),
-                "cells": [_cell(entry, *column[1:]) for column in PAPER],
-            }
-            for entry in entries
-        ],
-    }
+def paper_table(entries: Sequence[Entry]) -> list[tuple[Entry, list[PaperCell]]]:
+    """Return each entry with the cells of the paper's main table."""
+    return [
+        (entry, [_paper_cell(entry, figure) for figure in PAPER_COLUMNS])
+        for entry in entries
+    ]
 
 
-def _value(result: Result, block: str, name: str) -> float | None:
-    value = getattr(getattr(result.evaluation, block), name, None)
-    return None if value is None else float(value)
-
-
-def _cell(
-    entry: Entry, block: str, name: str, written: Callable[[float | None], str]
-) -> dict[str, Any]:
-    """Return a figure of the first seed, and what is known of how far to trust it."""
+def _paper_cell(entry: Entry, figure: Figure) -> PaperCell:
+    """Return a figure of the first seed, and how far it can be trusted."""
     evaluation = entry.evaluation
-    value = _value(entry.results[0], block, name)
-    interval = (evaluation.intervals or {}).get(name)
-    floor = (evaluation.floor or {}).get(name)
-    marked = name == "d_drift" and evaluation.drift.mean_dominated
-    known = [v for r in entry.results if (v := _value(r, block, name)) is not None]
-    several = len(entry.results) > 1 and bool(known)
-    return {
-        "key": f"{block}.{name}",
-        "value": value,
-        "text": written(value) + (DAGGER if marked else ""),
-        "interval": f"{written(interval[0])} to {written(interval[1])}"
+    written = score if figure.style == FigureStyle.SCORE else number
+    value = figure.of(evaluation)
+    interval = (evaluation.intervals or {}).get(figure)
+    floor = (evaluation.floor or {}).get(figure)
+    marked = figure == Figure.D_DRIFT and evaluation.drift.mean_dominated
+    spread = entry.spread(figure) if len(entry.results) > 1 else None
+    return PaperCell(
+        figure=figure,
+        value=value,
+        text=written(value) + (DAGGER if marked else ""),
+        interval=f"{written(interval[0])} to {written(interval[1])}"
         if interval
         else "",
-        "floor": f"chance {written(floor['value'])}" if floor else "",
-        "above_floor": None if floor is None else bool(floor["above_floor"]),
-        "seeds": f"mean {written(float(np.mean(known)))}, {written(min(known))} to "
-        f"{written(max(known))}"
-        if several
+        floor=f"chance {written(floor.value)}" if floor else "",
+        is_above_floor=None if floor is None else floor.above_floor,
+        seeds=f"mean {written(spread.mean)}, {written(spread.low)} to "
+        f"{written(spread.high)}"
+        if spread
         else "",
-    }
+    )
+
+
+def agreement_table(entries: Sequence[Entry]) -> AgreementTable | None:
+    """Return the agreement of the detectors of one testbed that have attacks.
+
+    The values are those of `sightline.comparison.agreement`. None with fewer than two
+    detectors.
+    """
+    shown = tuple(entry for entry in entries if entry.evaluation.segments)
+    if len(shown) < 2:
+        return None
+    labels = tuple(entry.label for entry in shown)
+    rho: list[list[float | None]] = [[None] * len(shown) for _ in shown]
+    shared = [[0] * len(shown) for _ in shown]
+    for i, entry in enumerate(shown):
+        rho[i][i], shared[i][i] = 1.0, len(entry.evaluation.segments)
+    for pair in agreements(TestbedRuns(shown[0].testbed, shown)):
+        i, j = (labels.index(label) for label in pair.detectors)
+        rho[i][j] = rho[j][i] = pair.rho
+        shared[i][j] = shared[j][i] = pair.n_matched
+    return AgreementTable(detectors=labels, rho=rho, shared=shared)
+
+
+def transfer(entries: Sequence[Entry]) -> list[Transfer]:
+    """Return how rankings of detectors transfer between testbeds that share two."""
+    results = [result for entry in entries for result in entry.results]
+    rows = ranking_transfer(seeded_figures(group_runs(results)))
+    return [row for row in rows if row.correlation.n >= 2]

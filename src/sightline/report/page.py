@@ -1,24 +1,40 @@
-"""The page: data, words and scripts in one stand-alone file."""
+"""The page: data, tables and scripts in one stand-alone file, and how it is written."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
 
-import jinja2
-
+from sightline._version import __version__
+from sightline.comparison.runs import Figure
+from sightline.errors import FileError
 from sightline.evaluation.result import plain
-from sightline.judgement.verdicts import all_infos
-from sightline.report.attacks import attack_details, attack_rows
-from sightline.report.curves import energy_figure, roc_figure, windows_figure
-from sightline.report.entries import Entry
+from sightline.files import staged_file
+from sightline.judgement import calm
+from sightline.judgement.verdicts import Verdict, all_infos
+from sightline.report import curves
+from sightline.report.attacks import attack_details, attack_rows, matrix
+from sightline.report.encoding import JsonObject, clocks_by_testbed
+from sightline.report.entries import Entry, entries_of
 from sightline.report.false_alarms import false_alarms
-from sightline.report.formatting import on_testbed
-from sightline.report.overview import glance, headline, paper_table
-from sightline.report.provenance import making
-from sightline.report.side_by_side import agreement, matrix, transfer
-from sightline.report.stability import drift_figure, quantile_figure, spread_figure
-from sightline.report.time_axis import clock_kinds
+from sightline.report.formatting import correlation, on_testbed, probability
+from sightline.report.overview import (
+    PAPER_COLUMNS,
+    agreement_table,
+    glance,
+    headline,
+    paper_table,
+    transfer,
+)
+from sightline.report.plotting.report_figures import write_figures
+from sightline.report.provenance import (
+    CITATION,
+    LIMITATIONS,
+    definitions,
+    stream_rows,
+)
+from sightline.report.redaction import redacted
+from sightline.storage import Result, read_results
 
 STYLES = ("page.css", "tables.css", "print.css")
 SCRIPTS = (
@@ -34,64 +50,160 @@ SCRIPTS = (
 )
 
 
-def page_data(entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return everything the charts of a page are drawn from, as plain values."""
-    kinds = clock_kinds(entries)
-    data: dict[str, Any] = plain(
-        {
-            "verdicts": {info.word: info.page_fields() for info in all_infos()},
-            "entries": [
-                energy_figure(entry, kinds[entry.testbed])
-                | {
-                    "roc": roc_figure(entry),
-                    "windows": windows_figure(entry),
-                    "spread": spread_figure(entry),
-                    "quantiles": quantile_figure(entry),
-                    "drift": drift_figure(entry),
-                    "details": attack_details(entry),
-                    "false_alarms": false_alarms(entry),
-                }
-                for entry in entries
-            ],
-        }
-    )
-    return data
+def write_report(
+    results: Sequence[Result | str | Path] | str | Path,
+    path: str | Path,
+    *,
+    redact: bool = False,
+    title: str | None = None,
+    figures: bool = False,
+) -> Path:
+    """Write one stand-alone page that shows what each detector can see.
+
+    Parameters
+    ----------
+    results : path, or sequence of paths or Result
+        Folders that `write_results` wrote, or results in memory. Several results of
+        one detector on one testbed are its seeds: the first is drawn, figures come
+        with the mean and the range of all.
+    path : path
+        The page to write, such as ``report.html``. It needs no network.
+    redact : bool
+        Whether to replace names of tags and stages, and ids of attacks that are more
+        than numbers, by pseudonyms and to leave out notes and telemetry, so that the
+        page may leave the plant.
+    title : str, optional
+        Title at the top of the page.
+    figures : bool
+        Whether to write figures for print as well, as SVG and PNG: into ``figures``
+        for ``report.html``, into ``page-figures`` for ``page.html``.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    Raises
+    ------
+    FileError
+        If there is no result, or the page cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from sightline import ResidualStream, evaluate, write_report, write_results
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat([0, 1, 0], [400, 50, 550])
+    >>> stream = ResidualStream(rng.normal(size=(2000, 4)), rng.normal(size=(1000, 4)),
+    ...     labels, name="mine")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_results([evaluate(stream, intervals=False)], folder)
+    ...     write_report(folder, f"{folder}/report.html").name
+    'report.html'
+    """
+    known = _read(results)
+    if not known:
+        raise FileError("There is no result to report on: evaluate a stream first.")
+    entries = entries_of(redacted(known) if redact else known)
+    path = Path(path)
+    page = render(entries, redact=redact, title=title)
+    with staged_file(path) as partial:
+        # A name may hold code points that are no characters.
+        partial.write_text(page, encoding="utf-8", errors="backslashreplace")
+    if figures:
+        write_figures(entries, figures_folder(path))
+    return path
 
 
-def page_words(entries: Sequence[Entry], *, redact: bool) -> dict[str, Any]:
-    """Return everything that the page says in tables and sentences."""
+def figures_folder(page: Path) -> Path:
+    """Return the folder of a page's figures, which no other page shares.
+
+    Examples
+    --------
+    >>> figures_folder(Path("report.html")).name, figures_folder(Path("a.html")).name
+    ('figures', 'a-figures')
+    """
+    name = "figures" if page.name == "report.html" else f"{page.stem}-figures"
+    return page.parent / name
+
+
+def _read(results: Sequence[Result | str | Path] | str | Path) -> list[Result]:
+    """Return all results; a folder given twice is read once."""
+    given = [results] if isinstance(results, str | Path) else list(results)
+    known: list[Result] = []
+    folders: set[Path] = set()
+    for one in given:
+        if isinstance(one, Result):
+            known.append(one)
+            continue
+        for result in read_results([one]):
+            folder = result.folder and result.folder.resolve()
+            if folder is not None and folder not in folders:
+                folders.add(folder)
+                known.append(result)
+    return known
+
+
+def page_data(entries: Sequence[Entry]) -> JsonObject:
+    """Return what the page's scripts read: the table of verdicts, numbers, charts."""
+    clocks = clocks_by_testbed(entries)
+    return {
+        "verdicts": {info.word: info.page_fields() for info in all_infos()},
+        "detected": Verdict.DETECTED,
+        "parts": curves.PARTS,
+        "method": {
+            "contrast": calm.CONTRAST,
+            "rare": 1 - calm.RARE,
+            "pauc_rate": curves.PAUC_RATE,
+            "low_rate": curves.LOW_RATE,
+        },
+        "entries": [
+            {
+                **curves.energy_figure(entry, clocks[entry.testbed]),
+                "roc": curves.roc_figure(entry),
+                "windows": curves.windows_figure(entry),
+                "spread": curves.spread_figure(entry),
+                "quantiles": curves.quantile_figure(entry),
+                "drift": curves.drift_figure(entry),
+                "details": attack_details(entry),
+                "false_alarms": false_alarms(entry),
+            }
+            for entry in entries
+        ],
+    }
+
+
+def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, object]:
+    """Return what the template reads: the records of all tables, and texts."""
     testbeds = list(dict.fromkeys(entry.testbed for entry in entries))
-    by_testbed = {t: [e for e in entries if e.testbed == t] for t in testbeds}
+    groups = {t: [e for e in entries if e.testbed == t] for t in testbeds}
     rows = attack_rows(entries)
+    words = {row.verdict.word for row in rows}
     return {
         "testbeds": testbeds,
-        "entries": [
-            {"key": e.key, "label": e.label, "testbed": e.testbed} for e in entries
-        ],
-        "headlines": {t: headline(group) for t, group in by_testbed.items()},
+        "entries": entries,
+        "headlines": {t: headline(group) for t, group in groups.items()},
         "glance": glance(entries),
+        "paper_columns": PAPER_COLUMNS,
         "paper": paper_table(entries),
         "attacks": rows,
-        "stages": sorted({stage for row in rows for stage in row["stages"]}),
-        "verdicts": [info.page_fields() for info in all_infos()],
-        "verdicts_there": [
-            info.word
-            for info in all_infos()
-            if any(r["verdict"] == info.word for r in rows)
-        ],
-        "matrices": {t: matrix(group) for t, group in by_testbed.items()},
-        "agreements": {t: agreement(group) for t, group in by_testbed.items()},
+        "stages": sorted({stage for row in rows for stage in row.stages}),
+        "verdicts": all_infos(),
+        "verdicts_shown": [info for info in all_infos() if info.word in words],
+        "detected": Verdict.DETECTED,
+        "matrices": {t: matrix(group) for t, group in groups.items()},
+        "agreements": {t: agreement_table(group) for t, group in groups.items()},
         "transfer": transfer(entries),
-        "making": making(entries, redact=redact),
-        "false_alarms": [
-            {
-                "key": e.key,
-                "label": e.label,
-                "testbed": e.testbed,
-                "rules": false_alarms(e),
-            }
-            for e in entries
-        ],
+        "streams": stream_rows(entries, redact=redact),
+        "definitions": definitions(),
+        "limitations": LIMITATIONS,
+        "citation": CITATION,
+        "version": __version__,
+        "false_alarms": [(entry, false_alarms(entry)) for entry in entries],
+        "pauc_rate": curves.PAUC_RATE,
+        "low_rate": curves.LOW_RATE,
+        "window_share": curves.WINDOW_SHARE,
     }
 
 
@@ -99,6 +211,7 @@ def render(
     entries: Sequence[Entry], *, redact: bool = False, title: str | None = None
 ) -> str:
     """Return the page as HTML."""
+    import jinja2
     from plotly.offline import get_plotlyjs
 
     environment = jinja2.Environment(
@@ -108,8 +221,13 @@ def render(
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["on"] = on_testbed
-    words = page_words(entries, redact=redact)
+    environment.filters |= {
+        "on": on_testbed,
+        "figure": lambda name: Figure(name).label,
+        "correlation": correlation,
+        "probability": probability,
+        "percent": lambda value: f"{100 * value:.0f}%",
+    }
     return environment.get_template("page.html").render(
         title=title or _title(entries),
         redact=redact,
@@ -117,13 +235,21 @@ def render(
         scripts="\n".join(_asset(name) for name in SCRIPTS),
         plotly=get_plotlyjs(),
         data=for_script(page_data(entries)),
-        **words,
+        **page_tables(entries, redact=redact),
     )
 
 
-def for_script(value: Any) -> str:
-    """Return JSON that cannot end the script it stands in, whatever text it holds."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+def for_script(value: object) -> str:
+    r"""Return JSON that cannot end the script it stands in, whatever text it holds.
+
+    Records become objects; numbers that are not finite become null.
+
+    Examples
+    --------
+    >>> for_script({"name": "</script>", "value": float("nan")})
+    '{"name":"\\u003c/script\\u003e","value":null}'
+    """
+    text = json.dumps(plain(value), allow_nan=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
@@ -134,7 +260,8 @@ def _asset(name: str) -> str:
 
 
 def _title(entries: Sequence[Entry]) -> str:
+    """Return the default title, which names the testbeds."""
     testbeds = list(dict.fromkeys(entry.testbed for entry in entries))
-    known = [name for name in testbeds if name != "unknown"]
-    what = "the detector" if len(entries) == 1 else "each detector"
-    return f"What {what} can see" + (f": {', '.join(known)}" if known else "")
+    named = [name for name in testbeds if name != "unknown"]
+    subject = "the detector" if len(entries) == 1 else "each detector"
+    return f"What {subject} can see" + (f": {', '.join(named)}" if named else "")

@@ -1,10 +1,13 @@
-"""How it was made: versions, settings, definitions, and what this cannot say."""
+"""How the report was made: versions, settings, definitions, and limitations."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from sightline._version import __version__
+from sightline.comparison.runs import Figure
+from sightline.evaluation.result import Evaluation
+from sightline.judgement import calm
 from sightline.report.entries import Entry
+from sightline.report.formatting import DAGGER
 from sightline.text import duration, share
 
 CITATION = (
@@ -12,203 +15,180 @@ CITATION = (
     "Anomaly Detectors Independently of the Decision Rule. 2026. Code and data: "
     "https://zenodo.org/records/20653309"
 )
-LIMITS = (
-    "It speaks of past incidents only: the attacks labelled in this record.",
-    "It says nothing about attacks that are not in this record, nor about an attacker "
-    "who adapts to the detector.",
-    "Repairs are judged in hindsight, with attack-free test hours of the same record; "
-    "a repair in service would not have had them.",
-    "A channel that carries evidence need not be the cause.",
+LIMITATIONS = (
+    "The report covers past incidents only: the attacks labelled in this record.",
+    "It says nothing about other attacks, nor about an attacker who adapts to the "
+    "detector.",
+    "Repairs are judged in hindsight, with attack-free test time of the same record. "
+    "A repair in operation would not have had this data.",
+    "A channel that carries evidence is not necessarily the cause.",
 )
-DEFINITIONS = (
-    (
-        "Attacks found",
-        "Attacks during which the rule is in alarm at least 30 points more of the time "
-        "than in calm windows of the same length nearby, and more than in 95% of them. "
-        "An alarm that never stops finds nothing. The interval is exact "
-        "(Clopper-Pearson, 95%).",
-    ),
-    (
-        "False alarms a day",
-        "Runs of alarms that touch no attack, a day of attack-free test time.",
-    ),
-    (
-        "Typical delay",
-        "Median time from an attack's start to the first alarm, of attacks found.",
-    ),
-    (
-        "Own rule, p99 rule",
-        "The detector's own alarms as it runs today; and one fixed rule for all: "
-        "energy above the 99th percentile of train energy (tau99), nothing tuned.",
-    ),
-    (
-        "Energy",
-        "Half the squared distance of a row's residuals from the normal reference "
-        "fitted on train; p/2 on average if nothing changes.",
-    ),
-    (
-        "Train level, drift floor",
-        "Mean energy of train; mean energy of attack-free test rows, or their median "
-        "where a few extreme points make the mean (\u2020).",
-    ),
-    (
-        "ROC-AUC",
-        "How often an attack row has more energy than a normal one; 0.5 is chance.",
-    ),
-    (
-        "pAUC@1%",
-        "The same where false alarms are at most 1% of rows; 0 is chance, 1 perfect.",
-    ),
-    (
-        "D_FULL",
-        "Evidence of a whole attack window against the reference (its length times a "
-        "Gaussian Kullback-Leibler divergence); read only beside windows as long.",
-    ),
-    (
-        "P_FULL",
-        "How often an attack window has more of it than a normal window of its length.",
-    ),
-    (
-        "D_drift (robust)",
-        "Mean (median) energy of attack-free test rows minus mean train energy. "
-        "\u2020: a few extreme points make the mean; read the robust one.",
-    ),
-    (
-        "p_eff/p",
-        "Share of the residual dimensions that normal data use; a signature, no mark.",
-    ),
-    (
-        "F1@p99",
-        "Point-wise F1 of the p99 rule, without point adjustment.",
-    ),
-    (
-        "Interval",
-        "95%, from attacks drawn whole and normal time drawn in blocks.",
-    ),
-    (
-        "Chance",
-        "The same figure with labels moved at random along the record; a figure that "
-        "is not above it is marked.",
-    ),
-    (
-        "Coverage",
-        "Share of an attack's rows beyond the limit.",
-    ),
-    (
-        "Agreement",
-        "Spearman's rank correlation of D_FULL over the attacks two detectors share.",
-    ),
-    (
-        "False-cause rate",
-        "Share of calm windows that the same ladder of repairs would give a cause.",
-    ),
-)
-# Of what a detector brings along, what a reader would ask for.
-_LEFT_OUT = ("groups", "scale", "detector_settings", "seed")
+# Metadata of a stream that the section shows elsewhere, or that is too long.
+_HIDDEN = ("groups", "scale", "detector_settings", "seed")
+MAX_LETTERS = 200
 
 
-def making(entries: Sequence[Entry], *, redact: bool = False) -> dict[str, Any]:
-    """Return what section seven of the page says."""
+@dataclass(frozen=True, kw_only=True)
+class StreamRow:
+    """What is known of the streams of one detector on one testbed.
+
+    Parameters
+    ----------
+    label, testbed : str
+        Names of the detector and the testbed.
+    facts : dict of str to str
+        Sizes, settings of the evaluation, versions.
+    settings : dict of str to str
+        Settings of the detector; empty in a redacted report.
+    notices : tuple of str
+        What to watch out for.
+    """
+
+    label: str
+    testbed: str
+    facts: dict[str, str]
+    settings: dict[str, str]
+    notices: tuple[str, ...]
+
+
+def definitions() -> dict[str, str]:
+    """Return the glossary of the page: each term and its definition."""
     return {
-        "sightline": __version__,
-        "streams": [_stream(entry, redact=redact) for entry in entries],
-        "definitions": [list(pair) for pair in DEFINITIONS],
-        "citation": CITATION,
-        "limits": list(LIMITS),
+        "Attacks found": "Attacks during which the rule is in alarm at least "
+        f"{100 * calm.CONTRAST:.0f} percentage points more of the time than in "
+        "attack-free windows of the same length nearby (their median), and more than "
+        f"in {share(calm.RARE)} of them. An alarm that never stops finds nothing. The "
+        "interval is exact (Clopper-Pearson, 95%).",
+        "False alarms a day": "Runs of alarms that touch no attack, for each day of "
+        "attack-free test time.",
+        "Typical delay": "Median time from the start of an attack to the first alarm, "
+        "over the attacks found.",
+        "Own rule, p99 rule": "The detector's own alarms as it runs today; and one "
+        "fixed rule for all detectors: energy above the 99th percentile of train "
+        "energy (the alarm limit tau99), with nothing tuned.",
+        "Energy": "Deviation score of a row: half the squared Mahalanobis distance of "
+        "its residuals from the reference, the model of normal operation fitted on "
+        "train. The average is p/2 if nothing changes.",
+        "Train level": "Mean energy of train.",
+        "Drift floor": "Mean energy of attack-free test rows; their median if a few "
+        f"extreme points dominate the mean ({DAGGER}).",
+        Figure.ROC_AUC.label: "Probability that an attack row has more energy than a "
+        "normal row; 0.5 is chance.",
+        Figure.PAUC_1.label: "The same, where at most 1% of normal rows are in alarm; "
+        "0 is chance, 1 is perfect.",
+        "D_FULL": "Evidence of a whole attack window against the reference: its length "
+        "times a Gaussian Kullback-Leibler divergence. Compare it only with windows of "
+        "the same length.",
+        Figure.MEDIAN_D_FULL.label: "Median of D_FULL over the attacks.",
+        Figure.P_FULL.label: "Probability that an attack window has a larger D_FULL "
+        "than a normal window of its length; 0.5 is chance.",
+        Figure.D_DRIFT.label: "Mean energy of attack-free test rows minus mean train "
+        f"energy. {DAGGER}: a few extreme points dominate it; use the robust value.",
+        Figure.D_DRIFT_ROBUST.label: "Median energy of attack-free test rows minus "
+        "mean train energy.",
+        Figure.COMPACTNESS.label: "Share of the residual dimensions that normal data "
+        "use. It describes the detector; it is neither good nor bad.",
+        Figure.F1.label: "Point-wise F1 of the p99 rule, without point adjustment.",
+        "Interval": "95%, from a bootstrap that draws attacks whole and normal time in "
+        "blocks.",
+        "Chance": "The same figure with the labels shifted at random along the record. "
+        "A figure that is no better than chance is marked.",
+        "Coverage": "Share of the rows of an attack beyond the limit.",
+        "Agreement": "Spearman's rank correlation of D_FULL over the attacks that two "
+        "detectors share, the mean over pairs of seeds.",
+        "False-cause rate": "Share of attack-free windows to which the same ladder of "
+        "repairs would assign a cause.",
     }
 
 
-def _stream(entry: Entry, *, redact: bool) -> dict[str, Any]:
-    e = entry.evaluation
-    settings = {} if redact else _settings(e.provenance)
-    return {
-        "label": entry.label,
-        "testbed": entry.testbed,
-        "names": [result.evaluation.stream.name for result in entry.results],
-        "seeds": [_seed(result.evaluation.provenance) for result in entry.results],
-        "facts": [
-            ["rows", f"train {e.stream.n_train:,}, test {e.stream.n_test:,}"],
-            ["channels", f"{e.stream.p} ({e.stream.space or 'space not given'})"],
-            [
-                "attacks",
-                f"{e.stream.n_segments} in {e.stream.n_attack:,} rows"
-                + (f"; {e.stream.n_ignored:,} rows ignored" * bool(e.stream.n_ignored)),
-            ],
-            [
-                "seconds a row",
-                "not known" if e.stream.step_s is None else duration(e.stream.step_s),
-            ],
-            ["reference", _reference(entry)],
-            ["guard after attacks", f"{e.guard} rows"],
-            ["false-cause rate", _false_causes(e.diagnosis)],
-            ["telemetry judged", _telemetry(e.diagnosis)],
-            ["intervals", _intervals(e.bootstrap)],
-            ["made with", _versions(e.provenance)],
-        ],
-        "settings": settings,
-        "notices": list(e.notices or ()),
-    }
+def stream_rows(entries: Sequence[Entry], *, redact: bool = False) -> list[StreamRow]:
+    """Return what is known of the streams of each entry.
 
-
-def _reference(entry: Entry) -> str:
-    facts = entry.evaluation.reference
-    shrunk = "" if facts.shrinkage is None else f", shrinkage {facts.shrinkage:.3g}"
-    return f"{facts.estimator}{shrunk}"
-
-
-def _false_causes(diagnosis: Mapping[str, Any] | None) -> str:
-    if diagnosis is None or diagnosis.get("false_cause_rate") is None:
-        return "not measured"
-    n_windows = diagnosis["n_calm_windows"]
-    return f"{share(diagnosis['false_cause_rate'])} of {n_windows} calm windows"
-
-
-def _telemetry(diagnosis: Mapping[str, Any] | None) -> str:
-    judged = bool((diagnosis or {}).get("telemetry_judged"))
-    return "yes" if judged else "no: none was given, or no diagnosis was made"
-
-
-def _intervals(bootstrap: Mapping[str, Any] | None) -> str:
-    if bootstrap is None:
-        return "left out"
-    return (
-        f"{bootstrap['n']} draws in blocks of {bootstrap['block']:,} rows, "
-        f"seed {bootstrap['seed']}"
-    )
-
-
-def _versions(provenance: Mapping[str, Any] | None) -> str:
-    known = provenance or {}
-    parts = [
-        f"{name} {known[name]}"
-        for name in ("sightline", "numpy", "python")
-        if known.get(name)
+    Parameters
+    ----------
+    entries : sequence of Entry
+        In the order of the page.
+    redact : bool
+        Whether to leave out the detector's settings.
+    """
+    return [
+        StreamRow(
+            label=entry.label,
+            testbed=entry.testbed,
+            facts=_facts(entry),
+            settings={} if redact else _settings(entry.evaluation),
+            notices=tuple(entry.evaluation.notices or ()),
+        )
+        for entry in entries
     ]
-    return ", ".join(parts) or "not known"
 
 
-def _seed(provenance: Mapping[str, Any] | None) -> str:
-    meta = (provenance or {}).get("meta")
-    if not isinstance(meta, Mapping):
-        return "not given"
-    settings = meta.get("detector_settings")
-    inner = settings.get("seed") if isinstance(settings, Mapping) else None
-    seed = meta.get("seed", inner)
+def _facts(entry: Entry) -> dict[str, str]:
+    e = entry.evaluation
+    evaluations = [result.evaluation for result in entry.results]
+    ignored = f"; {e.stream.n_ignored:,} rows ignored" if e.stream.n_ignored else ""
+    shrinkage = e.reference.shrinkage
+    return {
+        "streams": ", ".join(one.stream.name for one in evaluations),
+        "seeds": ", ".join(map(_seed, evaluations)),
+        "rows": f"train {e.stream.n_train:,}, test {e.stream.n_test:,}",
+        "channels": f"{e.stream.p} ({e.stream.space or 'space not given'})",
+        "attacks": f"{e.stream.n_segments} in {e.stream.n_attack:,} rows{ignored}",
+        "time between rows": "not known"
+        if e.stream.step_s is None
+        else duration(e.stream.step_s),
+        "reference": e.reference.estimator
+        + ("" if shrinkage is None else f", shrinkage {shrinkage:.3g}"),
+        "guard after attacks": f"{e.guard} rows",
+        "false-cause rate": _false_causes(e),
+        "telemetry judged": "yes"
+        if e.diagnosis and e.diagnosis.telemetry_judged
+        else "no: none was given, or no diagnosis was made",
+        "intervals": _intervals(e),
+        "versions": _versions(e),
+    }
+
+
+def _seed(evaluation: Evaluation) -> str:
+    seed = evaluation.provenance.seed
     return "not given" if seed is None else str(seed)
 
 
-def _settings(provenance: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the configuration a stream brought along, one line for each value."""
-    meta = (provenance or {}).get("meta")
-    if not isinstance(meta, Mapping):
-        return {}
-    settings = meta.get("detector_settings")
-    known = {str(key): value for key, value in meta.items() if key not in _LEFT_OUT}
-    if isinstance(settings, Mapping):
-        known |= {str(key): value for key, value in settings.items()}
-    return {key: _short(value) for key, value in known.items() if value is not None}
+def _false_causes(evaluation: Evaluation) -> str:
+    facts = evaluation.diagnosis
+    if facts is None or facts.false_cause_rate is None:
+        return "not measured"
+    rate, n_windows = share(facts.false_cause_rate), facts.n_calm_windows
+    return f"{rate} of {n_windows} attack-free windows"
 
 
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 200 else f"{text[:200]}\u2026"
+def _intervals(evaluation: Evaluation) -> str:
+    facts = evaluation.bootstrap
+    if facts is None:
+        return "not computed"
+    return f"{facts.n} draws in blocks of {facts.block:,} rows, seed {facts.seed}"
+
+
+def _versions(evaluation: Evaluation) -> str:
+    versions = {
+        name: getattr(evaluation.provenance, name)
+        for name in ("sightline", "numpy", "python")
+    }
+    known = [f"{name} {version}" for name, version in versions.items() if version]
+    return ", ".join(known) or "not known"
+
+
+def _settings(evaluation: Evaluation) -> dict[str, str]:
+    """Return the settings that a stream's metadata hold, shortened if long."""
+    meta = evaluation.provenance.meta
+    inner = meta.get("detector_settings")
+    merged = {**meta, **(inner if isinstance(inner, Mapping) else {})}
+    texts = {
+        str(key): str(value)
+        for key, value in merged.items()
+        if value is not None and key not in _HIDDEN
+    }
+    return {
+        key: text if len(text) <= MAX_LETTERS else f"{text[:MAX_LETTERS]}\u2026"
+        for key, text in texts.items()
+    }

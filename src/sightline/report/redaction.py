@@ -1,17 +1,18 @@
-"""A report that may leave the plant: pseudonyms for tags, and no telemetry."""
+"""A report that may leave the plant: pseudonyms for names, and no telemetry."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sightline.evaluation.result import ChartData, Evaluation, SegmentResult
-from sightline.report.entries import stages_of
 from sightline.storage import Result
 
-# What the plant measured, or tells of it.
+T = TypeVar("T")
+# Chart data that the plant measured, or that describe it.
 _TELEMETRY = (
     "excerpt_signals",
     "excerpt_telemetry",
@@ -20,37 +21,50 @@ _TELEMETRY = (
     "state_time_share",
     "state_alarm_share",
 )
-# Names that Sightline gives itself, where none are given.
+# Names of channels that Sightline numbers itself if none are given.
 _NUMBER = re.compile(r"\d{1,4}")
-# An attack's id that tells nothing of the plant.
+# An attack's id that says nothing about the plant.
 _PLAIN_ID = re.compile(r"[A-Za-z]?\d+")
 
 
 class Pseudonyms:
-    """What each tag, each stage and each attack is called outside the plant."""
+    """The name of each tag, stage and attack outside the plant.
+
+    Parameters
+    ----------
+    tags, stages : sequence of str
+        Become ``CH-001`` and ``STAGE-01``, numbered in this order.
+    attacks : sequence of str
+        Ids. A number, or a letter and a number, stays; others become ``A-01``.
+
+    Examples
+    --------
+    >>> Pseudonyms(["LIT101"], ["raw water"]).text("lit101_max of Raw water")
+    'CH-001_max of STAGE-01'
+    """
 
     def __init__(
         self, tags: Sequence[str], stages: Sequence[str], attacks: Sequence[str] = ()
     ) -> None:
         self.names: dict[str, str] = {}
-        telling = [name for name in attacks if not _PLAIN_ID.fullmatch(name)]
-        for listed, pattern in (
+        revealing = [name for name in attacks if not _PLAIN_ID.fullmatch(name)]
+        for group, pattern in (
             (tags, "CH-{:03d}"),
             (stages, "STAGE-{:02d}"),
-            (telling, "A-{:02d}"),
+            (revealing, "A-{:02d}"),
         ):
-            known = [name for name in listed if name not in self.names]
-            self.names |= {n: pattern.format(k) for k, n in enumerate(known, 1)}
-        self._written = self._as_written()
-        # One pattern, so that a pseudonym is never taken for a name; the longest
-        # first, so that no name is taken for a part of another.
-        listed_all = sorted(self._written, key=len, reverse=True)
-        self._groups = [self._written[name] for name in listed_all]
-        joined = "|".join(f"({_pattern(name)})" for name in listed_all)
+            new = [name for name in group if name not in self.names]
+            self.names |= {name: pattern.format(k) for k, name in enumerate(new, 1)}
+        self._spellings = self._all_spellings()
+        # One pattern, so that no pseudonym is replaced again; the longest name first,
+        # so that no name is taken for a part of another.
+        ordered = sorted(self._spellings, key=len, reverse=True)
+        self._groups = [self._spellings[name] for name in ordered]
+        joined = "|".join(f"({_pattern(name)})" for name in ordered)
         self._pattern = re.compile(joined) if joined else None
 
-    def _as_written(self) -> dict[str, str]:
-        """Return pseudonyms by every way that texts write a name."""
+    def _all_spellings(self) -> dict[str, str]:
+        """Return the pseudonyms by every spelling that texts use for a name."""
         hidden = [name for name in self.names if name and not _NUMBER.fullmatch(name)]
         quoted = {repr(name)[1:-1]: self.names[name] for name in hidden}
         return quoted | {name: self.names[name] for name in hidden}
@@ -65,53 +79,63 @@ class Pseudonyms:
 
     def text(self, text: str) -> str:
         """Return a sentence with every name in it replaced."""
-        return text if self._pattern is None else self._pattern.sub(self._hidden, text)
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(self._replacement, text)
 
-    def _hidden(self, found: re.Match[str]) -> str:
-        # Another tag may have the same name but for its case: the one as written wins.
-        return self._written.get(found[0]) or self._groups[(found.lastindex or 1) - 1]
+    def _replacement(self, match: re.Match[str]) -> str:
+        # Tags may differ in case only: the exact spelling has priority.
+        exact = self._spellings.get(match[0])
+        return exact or self._groups[(match.lastindex or 1) - 1]
 
-    def anything(self, value: Any) -> Any:
+    def anything(self, value: T) -> T:
         """Return nested values with every text in them replaced."""
-        if isinstance(value, str):
-            return self.text(value)
-        if is_dataclass(value) and not isinstance(value, type):
-            return replace(
-                value,
-                **{
-                    f.name: self.anything(getattr(value, f.name)) for f in fields(value)
-                },
-            )
-        if isinstance(value, Mapping):
-            return {key: self.anything(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return type(value)(self.anything(item) for item in value)
-        return value
+        result: Any = value
+        if isinstance(value, str) and not isinstance(value, Enum):
+            result = self.text(value)
+        elif isinstance(value, Mapping):
+            result = {key: self.anything(item) for key, item in value.items()}
+        elif isinstance(value, list | tuple):
+            result = type(value)(self.anything(item) for item in value)
+        elif is_dataclass(value) and not isinstance(value, type):
+            texts = {
+                f.name: self.anything(getattr(value, f.name)) for f in fields(value)
+            }
+            result = replace(value, **texts)
+        return result  # type: ignore[no-any-return]
 
 
 def _pattern(name: str) -> str:
-    """Return what finds a name in a text."""
+    """Return the pattern that recognises a name in a text."""
     if not re.search(r"[^\W\d_]", name):
-        # Without a letter it is a part of many numbers and dates.
+        # Without a letter it may be a part of many numbers and dates.
         return rf"(?<![\w.,-]){re.escape(name)}(?![\w-])"
     if len(name) <= 2:
         # One or two letters are a part of nearly every word.
         return rf"(?<!\w){re.escape(name)}(?!\w)"
-    # It may be written otherwise, and be a part of a longer word: lit101_max.
+    # It may be spelled in another case, and be a part of a longer word: lit101_max.
     return rf"(?i:{re.escape(name)})"
 
 
 def redacted(results: Sequence[Result]) -> list[Result]:
-    """Return results with pseudonyms for what is named, without notes or telemetry.
+    """Return results with pseudonyms, without notes, settings and telemetry.
 
-    The same tag, stage or attack has the same pseudonym in all of them.
+    Parameters
+    ----------
+    results : sequence of Result
+        All results of one report.
+
+    Returns
+    -------
+    list of Result
+        The same tag, stage or attack has the same pseudonym in all of them.
     """
     tags: dict[str, None] = {}
     stages: dict[str, None] = {}
     attacks: dict[str, None] = {}
     for result in results:
         tags |= dict.fromkeys(_tags(result))
-        stages |= dict.fromkeys(stages_of(result.evaluation).values())
+        stages |= dict.fromkeys(result.evaluation.provenance.stages.values())
         attacks |= dict.fromkeys(one.id for one in result.evaluation.segments)
     names = Pseudonyms(sorted(tags), sorted(stages), list(attacks))
     return [
@@ -127,41 +151,39 @@ def redacted(results: Sequence[Result]) -> list[Result]:
 
 
 def _tags(result: Result) -> list[str]:
-    """Return every tag name a result holds."""
+    """Return every tag name that a result holds."""
     evaluation, traces = result.evaluation, result.traces
     quality = evaluation.quality
-    found = [*(stages_of(evaluation))]
-    for key in ("channel_names", "telemetry_names"):
-        found += [str(name) for name in traces.get(key, ())]
-    for listed in (
+    tags = [*evaluation.provenance.stages]
+    for channels in (
+        traces.channel_names,
+        traces.telemetry_names,
         quality.constant_channels,
         quality.one_sided_channels,
-        getattr(quality, "scale_blind_channels", None),
+        quality.scale_blind_channels,
     ):
-        found += list(listed or ())
+        tags += [str(name) for name in (() if channels is None else channels)]
     for segment in evaluation.segments:
-        found += [*(segment.targets or ()), *(segment.refocus_channels or ())]
-    return found
+        tags += [*(segment.targets or ()), *(segment.refocus_channels or ())]
+    return tags
 
 
 def _evaluation(evaluation: Evaluation, names: Pseudonyms) -> Evaluation:
-    meta = evaluation.provenance.meta
-    groups = meta.get("groups")
-    kept: dict[str, Any] = {}
-    if isinstance(groups, Mapping):
-        by_stage: dict[str, list[str]] = {}
-        for tag, stage in stages_of(evaluation).items():
-            by_stage.setdefault(names.name(stage), []).append(names.name(tag))
-        kept["groups"] = by_stage
-    if isinstance(meta.get("seed"), int):
-        kept["seed"] = meta["seed"]
+    public: dict[str, object] = {}
+    groups: dict[str, list[str]] = {}
+    for tag, stage in evaluation.provenance.stages.items():
+        groups.setdefault(names.name(stage), []).append(names.name(tag))
+    if groups:
+        public["groups"] = groups
+    if isinstance(seed := evaluation.provenance.meta.get("seed"), int):
+        public["seed"] = seed
     return replace(
         evaluation,
         segments=tuple(_segment(segment, names) for segment in evaluation.segments),
         notices=names.anything(tuple(evaluation.notices or ())),
         diagnosis=names.anything(evaluation.diagnosis),
         repairs=names.anything(evaluation.repairs),
-        provenance=replace(evaluation.provenance, meta=kept),
+        provenance=replace(evaluation.provenance, meta=public),
     )
 
 
@@ -174,15 +196,13 @@ def _segment(segment: SegmentResult, names: Pseudonyms) -> SegmentResult:
         targets=tuple(names.name(name) for name in segment.targets or ()),
         refocus_channels=tuple(names.name(n) for n in segment.refocus_channels or ()),
         ladder=names.anything(segment.ladder),
-        sentence=None if segment.sentence is None else names.text(segment.sentence),
+        sentence=names.anything(segment.sentence),
     )
 
 
 def _traces(traces: ChartData, names: Pseudonyms) -> ChartData:
     changes: dict[str, Any] = dict.fromkeys(_TELEMETRY)
-    changes |= {
-        key: np.array([names.name(str(tag)) for tag in listed], dtype=np.str_)
-        for key in ("channel_names", "telemetry_names")
-        if (listed := getattr(traces, key)) is not None
-    }
+    for key in ("channel_names", "telemetry_names"):
+        if (tags := getattr(traces, key)) is not None:
+            changes[key] = np.array([names.name(str(tag)) for tag in tags], np.str_)
     return replace(traces, **changes)

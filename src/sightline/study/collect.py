@@ -18,7 +18,7 @@ from sightline.paper import Finding, write_up
 from sightline.progress import Progress, Step, StepKind
 from sightline.report import write_report
 from sightline.report.entries import entries_of
-from sightline.report.overview import glance
+from sightline.report.overview import GlanceRow, glance
 from sightline.storage import (
     gather_results,
     read_results,
@@ -65,7 +65,7 @@ class Study:
         What of the paper's findings holds here.
     notices : tuple of str
         What of the tables and figures could not be made, and why.
-    at_a_glance : tuple of mapping
+    at_a_glance : tuple of GlanceRow
         For each detector on each testbed: what each alarm rule found, and what to
         check first; of the first seed, as the report has it.
     """
@@ -77,7 +77,7 @@ class Study:
     comparison: Comparison | None = None
     findings: tuple[Finding, ...] = ()
     notices: tuple[str, ...] = ()
-    at_a_glance: tuple[Mapping[str, Any], ...] = ()
+    at_a_glance: tuple[GlanceRow, ...] = ()
 
 
 def check_folder(names: Sequence[str], out: Path, *, overwrite: bool) -> None:

@@ -1,14 +1,14 @@
-/* The picture behind one attack: energy, contributions, signals, and the ladder. */
+/* The details of one attack: energy, contributions, signals, and the ladder of repairs. */
 function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
+  const created = document.createElement(tag);
+  if (className) created.className = className;
+  if (text !== undefined) created.textContent = text;
+  return created;
 }
 
 const percent = (value) => (value === null ? "–" : value > 0 && value < 0.005 ? "<1%" : `${Math.round(100 * value)}%`);
 
-/* What each repair would show: the bar is the attack, the mark calm hours. */
+/* Each rung of the ladder: the bar is the attack, the mark attack-free time. */
 function ladder(bars, verdict) {
   const list = element("div", "ladder");
   for (const bar of bars) {
@@ -22,17 +22,17 @@ function ladder(bars, verdict) {
     fill.style.width = `${Math.min(100, 100 * (bar.coverage ?? 0))}%`;
     calm.style.left = `${Math.min(99, 100 * (bar.calm ?? 0))}%`;
     track.append(fill, calm);
-    const word = bar.rung === "quiet" ? "energy beside calm hours" : `calm hours ${percent(bar.calm)}${seldomMore(bar)}`;
-    row.append(name, track, element("small", "", `${word}${bar.by ? `; ${bar.by}` : ""}${bar.visible ? "; stands out" : ""}`));
+    const note = bar.is_coverage ? `attack-free time ${percent(bar.calm)}${whyHidden(bar)}` : "energy relative to attack-free time";
+    row.append(name, track, element("small", "", `${note}${bar.by ? `; ${bar.by}` : ""}${bar.visible ? "; stands out" : ""}`));
     list.append(row);
   }
   return list;
 }
 
-/* Why an attack that is well above calm hours does not stand out: some reach as far. */
-function seldomMore(bar) {
-  const isMore = !bar.visible && bar.limit !== null && bar.coverage - bar.calm >= 0.3 - 1e-9;
-  return isMore ? `, one in twenty over ${percent(bar.limit)}` : "";
+/* Why an attack far above attack-free time does not stand out: some windows exceed it. */
+function whyHidden(bar) {
+  const isFarAbove = !bar.visible && bar.limit !== null && bar.coverage - bar.calm >= DATA.method.contrast - 1e-9;
+  return isFarAbove ? `, ${percent(DATA.method.rare)} of windows over ${percent(bar.limit)}` : "";
 }
 
 async function attackPicture(place, entry, index) {
@@ -52,7 +52,7 @@ async function attackPicture(place, entry, index) {
   return draw;
 }
 
-/* Rows of the picture from the top: energy, contributions, then each signal. */
+/* Rows of the picture from top to bottom: energy, contributions, then each signal. */
 function pictureSpec(entry, attack, picture, heat, signals, from, to, width) {
   const channels = picture ? picture.channels.length : 0;
   const sizes = [130, ...(picture ? [24 * channels + 8] : []), ...signals.map(() => 54)];
@@ -61,38 +61,38 @@ function pictureSpec(entry, attack, picture, heat, signals, from, to, width) {
   const domains = sizes.map((size) => { const d = [1 - (top + size) / height, 1 - top / height]; top += size + gaps; return d.map((v) => Math.max(0, v)); });
   const x = (row) => timeAt(entry.clock, row);
   const kind = entry.clock.kind;
-  const made = layout({
+  const chart = layout({
     height: height + 70, margin: { l: 76, r: 10, t: 24, b: 44 }, annotations: [], hovermode: "closest",
-    xaxis: axis(SPAN_TITLES[kind], { type: kind === "date" ? "date" : "linear", range: [x(from), x(to - 1)], anchor: sizes.length > 1 ? `y${sizes.length}` : "y", showgrid: false, nticks: isNarrow() ? 4 : 8, tickangle: 0 }),
+    xaxis: axis(TIME_TITLES[kind], { type: kind === "date" ? "date" : "linear", range: [x(from), x(to - 1)], anchor: sizes.length > 1 ? `y${sizes.length}` : "y", showgrid: false, nticks: isNarrow() ? 4 : 8, tickangle: 0 }),
     shapes: [attack.start, attack.stop].map((row) => ({ type: "line", xref: "x", x0: x(row), x1: x(row), yref: "paper", y0: 0, y1: 1, line: { color: verdictColour(attack.verdict), width: 1.2, dash: "dash" } })),
   });
-  const title = (text, i, more) => made.annotations.push({ text, showarrow: false, ...more, xref: "paper", x: 0, xanchor: "left", yref: "paper", y: domains[i][1], yanchor: "bottom", font: { size: 12, color: colour("soft") } });
+  const title = (text, i, more) => chart.annotations.push({ text, showarrow: false, ...more, xref: "paper", x: 0, xanchor: "left", yref: "paper", y: domains[i][1], yanchor: "bottom", font: { size: 12, color: colour("soft") } });
   const data = [{
     type: "scatter", mode: "lines", ...energyPoints(entry, [x(from), x(to - 1)], Math.floor(width - 90)),
     line: { width: 1.2, color: colour("ink") }, hovertemplate: "energy %{y:.3g}<br>%{x}<extra></extra>",
   }];
-  made.yaxis = logAxis("", data[0].y.filter((v) => v !== null), { domain: domains[0] });
-  title("energy, and the p99 limit", 0);
-  made.shapes.push({
+  chart.yaxis = logAxis("", data[0].y.filter((v) => v !== null), { domain: domains[0] });
+  title("energy, and the alarm limit (tau99)", 0);
+  chart.shapes.push({
     type: "rect", xref: "x", x0: x(attack.start), x1: x(attack.stop - 1), yref: "y domain", y0: 0, y1: 1,
     fillcolor: verdictColour(attack.verdict), opacity: 0.16, line: { width: 0 }, layer: "below",
   });
-  if (entry.tau99 > 0) made.shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, yref: "y", y0: entry.tau99, y1: entry.tau99, line: { color: colour("tau"), width: 1.3 } });
+  if (entry.tau99 > 0) chart.shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, yref: "y", y0: entry.tau99, y1: entry.tau99, line: { color: colour("tau"), width: 1.3 } });
   if (picture) {
     const columns = Array.from({ length: picture.columns }, (_, c) => x(from + ((c + 0.5) * (to - from)) / picture.columns));
-    heatRow(data, made, picture, heat, columns, domains[1]);
-    title(`energy by channel (log scale)${picture.targets.length ? "; ◎ attacked" : ""}`, 1);
-    picture.signals.forEach((signal, k) => signalRow(data, made, signal, signals[k], columns, domains[2 + k], 3 + k, title, 2 + k));
+    heatRow(data, chart, picture, heat, columns, domains[1]);
+    title(`energy by channel (log scale)${picture.targets.length ? "; ◎ target of the attack" : ""}`, 1);
+    picture.signals.forEach((signal, k) => signalRow(data, chart, signal, signals[k], columns, domains[2 + k], 3 + k, title, 2 + k));
   }
-  return { data, layout: made };
+  return { data, layout: chart };
 }
 
-function heatRow(data, made, picture, heat, columns, domain) {
+function heatRow(data, chart, picture, heat, columns, domain) {
   const n = picture.columns, { low, high } = picture.heat;
   const names = picture.channels.map((name) => safe(name));
   const z = names.map((_, c) => Array.from({ length: n }, (_, t) => low + (heat[c * n + t] / 255) * (high - low)));
-  made.yaxis2 = axis("", { ...nameTicks(names, picture.channels), domain, autorange: "reversed", showgrid: false, tickfont: { size: 11, color: colour("ink") } });
-  made.yaxis2.ticktext = made.yaxis2.ticktext.map((text, c) => text + (picture.targets.includes(picture.channels[c]) ? " ◎" : ""));
+  chart.yaxis2 = axis("", { ...nameTicks(names, picture.channels), domain, autorange: "reversed", showgrid: false, tickfont: { size: 11, color: colour("ink") } });
+  chart.yaxis2.ticktext = chart.yaxis2.ticktext.map((text, c) => text + (picture.targets.includes(picture.channels[c]) ? " ◎" : ""));
   data.push({
     type: "heatmap", x: columns, y: names, z, yaxis: "y2", showscale: false, xgap: 0, ygap: 1,
     colorscale: [[0, colour("faint")], [0.55, colour("train")], [1, isDark() ? "#fff6d8" : "#0b2545"]],
@@ -100,14 +100,14 @@ function heatRow(data, made, picture, heat, columns, domain) {
   });
 }
 
-function signalRow(data, made, signal, values, columns, domain, number, title, place) {
+function signalRow(data, chart, signal, values, columns, domain, number, title, place) {
   const n = columns.length, wide = signal.high - signal.low;
   const at = (k) => signal.low + (values[k] / 255) * wide;
   const low = columns.map((_, t) => at(t)), high = columns.map((_, t) => at(n + t));
-  made[`yaxis${number}`] = axis("", { domain, nticks: 3, showgrid: false });
+  chart[`yaxis${number}`] = axis("", { domain, nticks: 3, showgrid: false });
   const line = { width: 1, color: colour("train") };
   const base = { type: "scatter", mode: "lines", yaxis: `y${number}`, x: columns, line, hovertemplate: `${safe(signal.channel)} %{y:.4g}<extra></extra>` };
   data.push({ ...base, y: low }, { ...base, y: high, fill: "tonexty", fillcolor: "rgba(90,150,200,.3)" });
   const { text, hovertext } = named(signal.channel);
-  title(`${text} ${signal.is_telemetry ? "as measured" : "residual"}`, place, { hovertext });
+  title(`${text} ${signal.is_telemetry ? "(measured)" : "(residual)"}`, place, { hovertext });
 }

@@ -1,12 +1,12 @@
-/* The table of attacks: sorts, filters, opens, and gives links. */
+/* The table of attacks: sorting, filters, details of a row, and links. */
 const attackTable = byId("attack-table");
 const attackRows = attackTable ? [...attackTable.tBodies[0].rows] : [];
-const MOST_ROWS = 30;
+const MAX_ROWS = 30;
 const openPictures = new Map();
 let showsAll = false, printsAll = false;
 
 const filters = {
-  verdict: (row, wanted) => (wanted === "!detected" ? row.dataset.verdict !== "detected" : row.dataset.verdict === wanted),
+  verdict: (row, wanted) => (wanted === "missed" ? row.dataset.verdict !== DATA.detected : row.dataset.verdict === wanted),
   stage: (row, wanted) => row.dataset.stages.split("\n").includes(wanted),
   detector: (row, wanted) => row.dataset.entry === wanted,
 };
@@ -19,21 +19,21 @@ function matching() {
 function showAttacks() {
   if (!attackTable) return;
   const fits = new Set(matching());
-  let shown = 0;
+  let nShown = 0;
   for (const row of [...attackTable.tBodies[0].rows]) {
     if (row.classList.contains("detail")) continue;
     const isOpen = openPictures.has(row.id);
-    row.hidden = !fits.has(row) || (!showsAll && !printsAll && shown >= MOST_ROWS && !isOpen);
-    if (!row.hidden) shown++;
+    row.hidden = !fits.has(row) || (!showsAll && !printsAll && nShown >= MAX_ROWS && !isOpen);
+    if (!row.hidden) nShown++;
     if (isOpen) openPictures.get(row.id).row.hidden = row.hidden;
   }
   const more = byId("show-all");
-  more.hidden = shown >= fits.size;
+  more.hidden = nShown >= fits.size;
   more.textContent = `Show all ${fits.size}`;
-  byId("attack-count").textContent = shown < fits.size ? `${shown} of ${fits.size} rows` : `${fits.size} ${fits.size === 1 ? "row" : "rows"}`;
+  byId("attack-count").textContent = nShown < fits.size ? `${nShown} of ${fits.size} rows` : `${fits.size} ${fits.size === 1 ? "row" : "rows"}`;
 }
 
-/* Cells sort as numbers where they are numbers, else as people count. */
+/* Numbers sort as numbers; texts sort with their numbers in natural order. */
 const collator = new Intl.Collator("en", { numeric: true });
 const sortKeys = {
   id: (row) => row.cells[0].textContent.replace("▸", "").trim(), detector: (row) => row.cells[1].textContent,
@@ -71,21 +71,21 @@ async function openAttack(row) {
   row.classList.add("is-open");
   row.querySelector(".open").setAttribute("aria-expanded", "true");
   openPictures.set(row.id, { row: below, draw: null });
-  inner.append(row.querySelector(".told").content.cloneNode(true));
+  inner.append(row.querySelector(".texts").content.cloneNode(true));
   const parts = element("div", "parts"), left = element("div"), right = element("div");
   if (detail.ladder.length) {
-    left.append(element("h4", "", "What each repair would show"), ladder(detail.ladder, row.dataset.verdict), element("p", "facts-line", "Bar: share of the attack beyond the limit. Mark: the same in calm hours."));
+    left.append(element("h4", "", "Effect of each repair"), ladder(detail.ladder, row.dataset.verdict), element("p", "facts-line", "Bar: share of the attack beyond the limit. Mark: the same in attack-free time."));
   }
   left.append(element("p", "facts-line", detail.facts.map(([name, value]) => `${name} ${value}`).join(" · ")));
   if (detail.signature) {
-    const agrees = detail.signature_agrees === null ? "" : detail.signature_agrees ? ", which the repairs confirm" : ", which the repairs do not confirm";
-    left.append(element("p", "facts-line", `By the figures alone: ${detail.signature}${agrees}.`));
+    const agrees = detail.signature_agrees === null ? "" : detail.signature_agrees ? ", and the repairs agree" : ", but the repairs disagree";
+    left.append(element("p", "facts-line", `From these figures alone: ${detail.signature}${agrees}.`));
   }
   const place = element("div", "chart");
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", `Energy, contributions and signals around attack ${entry.attacks[index].id}, ${entry.label}`);
   right.append(place);
-  if (!detail.picture) right.append(element("p", "quiet", "These results hold no excerpt around this attack."));
+  if (!detail.picture) right.append(element("p", "quiet", "These results do not hold the rows around this attack."));
   parts.append(left, right);
   inner.append(parts);
   const draw = await attackPicture(place, entry, index);
@@ -103,7 +103,7 @@ function redrawPictures() {
   for (const { draw } of openPictures.values()) if (draw) draw();
 }
 
-/* A link leads to its row, whatever was filtered away. */
+/* Show the row that the link in the address names, even if it was filtered out. */
 async function followLink(behavior = "auto") {
   const row = byId(location.hash.slice(1));
   if (!row || !row.classList.contains("attack")) return;
@@ -117,16 +117,16 @@ async function followLink(behavior = "auto") {
 async function copyLink(row) {
   const link = `${location.href.split("#")[0]}#${row.id}`;
   history.replaceState(null, "", `#${row.id}`);
-  let said = "copied";
+  let text = "copied";
   try {
     await navigator.clipboard.writeText(link);
-    byId("said").textContent = "The link was copied.";
+    byId("status").textContent = "The link was copied.";
   } catch (refused) {
-    said = "in the address bar";
-    byId("said").textContent = "The link is in the address bar.";
+    text = "in the address bar";
+    byId("status").textContent = "The link is in the address bar.";
   }
   const button = row.querySelector(".copy");
-  button.textContent = said;
+  button.textContent = text;
   setTimeout(() => { button.textContent = "link"; }, 1500);
 }
 

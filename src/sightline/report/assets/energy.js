@@ -11,7 +11,7 @@ function wholeRange(entries) {
   return [Math.min(...ends.map((e) => e[0])), Math.max(...ends.map((e) => e[1]))];
 }
 
-/* The part of a trace in view, as many points as the screen can show. */
+/* The part of an energy trace in view, with as many points as the screen can show. */
 function energyPoints(entry, range, nColumns) {
   const from = Math.max(0, Math.floor(rowAt(entry.clock, range[0])) - 1);
   const to = Math.min(entry.energy.n, Math.ceil(rowAt(entry.clock, range[1])) + 2);
@@ -29,7 +29,7 @@ function energyPoints(entry, range, nColumns) {
   return { x, y };
 }
 
-/* Log bounds that a few rows next to zero do not stretch. */
+/* Bounds of the log axis; a few rows near zero do not stretch them. */
 function energyBounds(entry) {
   const n = entry.energy.n, sample = [];
   for (let i = 0; i < 2000; i++) sample.push(entry.levels[Math.floor((i * n) / 2000)]);
@@ -40,21 +40,21 @@ function energyBounds(entry) {
   return [Math.min(bottom, Math.log10(Math.max(entry.train_mean, 1e-9))) - 0.1, top];
 }
 
-const SPAN_TITLES = { date: "", hours: "hours from the start", row: "row" };
+const TIME_TITLES = { date: "", hours: "hours from the start", row: "row" };
 const columnsOf = (place) => Math.max(200, Math.floor((place.clientWidth || 900) - 70));
 
 function energyChart() {
-  const entries = here();
+  const entries = shownEntries();
   const place = byId("chart-energy");
   const range = energyView.range || wholeRange(entries);
   const gap = 0.28, total = entries.length + gap * (entries.length - 1);
   // On paper all of them stand on one page.
   const each = Math.min(entries.length > 2 ? 132 : 220, state.printing ? 860 / total : Infinity);
   const kind = entries[0].clock.kind;
-  const made = layout({
+  const chart = layout({
     height: Math.round(each * total + 60), dragmode: isNarrow() ? false : "zoom", hovermode: "closest",
     margin: { l: 52, r: 12, t: 22, b: 36 }, shapes: [], annotations: [],
-    xaxis: axis(SPAN_TITLES[kind], {
+    xaxis: axis(TIME_TITLES[kind], {
       type: kind === "date" ? "date" : "linear", range: range.slice(), fixedrange: false,
       anchor: `y${entries.length > 1 ? entries.length : ""}`, showgrid: false, nticks: isNarrow() ? 4 : 10, tickangle: 0,
     }),
@@ -64,21 +64,21 @@ function energyChart() {
     const y = i ? `y${i + 1}` : "y", name = i ? `yaxis${i + 1}` : "yaxis";
     const [bottom, top] = energyBounds(entry);
     const head = Math.max(0.18 * (top - bottom), 0.1);
-    made[name] = axis("", {
+    chart[name] = axis("", {
       type: "log", range: [bottom, top + 1.6 * head], nticks: 4, exponentformat: "power",
       domain: [1 - (i * (1 + gap) + 1) / total, 1 - (i * (1 + gap)) / total].map((v) => Math.min(Math.max(v, 0), 1)),
     });
-    made.annotations.push(named(entry.label, {
+    chart.annotations.push(named(entry.label, {
       xref: "paper", x: 0, xanchor: "left", yref: `${y} domain`, y: 1, yanchor: "bottom", font: { size: 12.5 },
     }));
     data.push({
       ...energyPoints(entry, range, columnsOf(place)), type: "scatter", mode: "lines", yaxis: y,
       line: { width: 1, color: colour("soft") }, hovertemplate: "energy %{y:.3g}<br>%{x}<extra></extra>", connectgaps: false,
     });
-    made.shapes.push(...energyShapes(entry, y));
+    chart.shapes.push(...energyShapes(entry, y));
     data.push(attackMarks(entry, y, 10 ** (top + 0.85 * head)));
   });
-  return { data, layout: made };
+  return { data, layout: chart };
 }
 
 function energyShapes(entry, y) {
@@ -102,7 +102,7 @@ function attackMarks(entry, y, height) {
     type: "scatter", mode: "markers", yaxis: y, name: "attacks", cliponaxis: false,
     x: entry.attacks.map((a) => timeAt(entry.clock, (a.start + a.stop - 1) / 2)), y: entry.attacks.map(() => height),
     customdata: entry.attacks.map((a) => a.key),
-    text: entry.attacks.map((a) => `attack ${safe(a.id)}: ${safe(a.verdict)}, in alarm ${Math.round(100 * a.coverage)}% of it`),
+    text: entry.attacks.map((a) => `attack ${safe(a.id)}: ${safe(a.verdict)}, in alarm for ${percent(a.coverage)} of the time`),
     marker: {
       size: 8, symbol: entry.attacks.map((a) => DATA.verdicts[a.verdict].marker),
       color: entry.attacks.map((a) => verdictColour(a.verdict)),
@@ -130,33 +130,33 @@ function watchEnergy(place) {
   });
 }
 
-/* Finer data for what is in view. */
+/* Load finer data for the range in view. */
 function refine() {
   const place = byId("chart-energy");
-  const points = here().map((entry) => energyPoints(entry, energyView.range, columnsOf(place)));
+  const points = shownEntries().map((entry) => energyPoints(entry, energyView.range, columnsOf(place)));
   Plotly.restyle(place, { x: points.map((p) => p.x), y: points.map((p) => p.y) }, points.map((_, i) => 2 * i));
 }
 
 function zoomEnergy(how) {
   if (!charts.get("chart-energy").isDrawn) return;
-  const whole = wholeRange(here());
+  const whole = wholeRange(shownEntries());
   const [low, high] = energyView.range || whole;
-  const now = high - low, middle = (low + high) / 2;
-  const wides = { in: Math.min(now, Math.max(now / 2, leastRange(middle))), out: 2 * now, all: whole[1] - whole[0] };
-  const shifts = { back: -now / 2, on: now / 2 };
-  const wide = Math.min(wides[how] ?? now, whole[1] - whole[0]);
-  // At an end of the record the range is moved, not made narrower.
-  const from = Math.min(Math.max(middle + (shifts[how] ?? 0) - wide / 2, whole[0]), whole[1] - wide);
-  if (wide > 0) Plotly.relayout("chart-energy", { "xaxis.range": [from, from + wide] });
+  const width = high - low, middle = (low + high) / 2;
+  const widths = { in: Math.min(width, Math.max(width / 2, smallestRange(middle))), out: 2 * width, all: whole[1] - whole[0] };
+  const shifts = { back: -width / 2, forward: width / 2 };
+  const wanted = Math.min(widths[how] ?? width, whole[1] - whole[0]);
+  // At an end of the record the range moves and keeps its width.
+  const from = Math.min(Math.max(middle + (shifts[how] ?? 0) - wanted / 2, whole[0]), whole[1] - wanted);
+  if (wanted > 0) Plotly.relayout("chart-energy", { "xaxis.range": [from, from + wanted] });
 }
 
-/* About five rows of the detector whose rows lie closest, here or on average. */
-function leastRange(middle) {
-  return Math.min(...here().flatMap((entry) => {
+/* About five rows of the detector with the densest rows, at this point or on average. */
+function smallestRange(middle) {
+  return Math.min(...shownEntries().flatMap((entry) => {
     const [first, last] = moments(entry), row = rowAt(entry.clock, middle);
     const near = timeAt(entry.clock, row + 2.5) - timeAt(entry.clock, row - 2.5);
     return [near, (5 * (last - first)) / Math.max(entry.energy.n - 1, 1)];
-  }).filter((wide) => wide > 0));
+  }).filter((range) => range > 0));
 }
 
 chart("chart-energy", energyChart, watchEnergy);

@@ -1,52 +1,52 @@
 /* Where false alarms come from. */
-const originSelect = byId("origin-entry");
+const alarmSelect = byId("false-alarm-entry");
 
-function origin() {
-  const option = originSelect?.selectedOptions[0];
+function selectedAlarms() {
+  const option = alarmSelect?.selectedOptions[0];
   if (!option || Number(option.dataset.testbed) !== state.testbed) return null;
   const cut = option.value.lastIndexOf("|");
   const entry = DATA.entries.find((one) => one.key === option.value.slice(0, cut));
   return entry?.false_alarms?.[Number(option.value.slice(cut + 1))] ?? null;
 }
 
-function originChart() {
-  const found = origin();
-  if (!found || !found.channels.length) return null;
-  const names = found.channels.map((c) => safe(c.channel));
+function channelChart() {
+  const alarms = selectedAlarms();
+  if (!alarms || !alarms.channels.length) return null;
+  const names = alarms.channels.map((c) => safe(c.channel));
   return {
     data: [{
-      type: "bar", orientation: "h", y: names, x: found.channels.map((c) => c.share), marker: { color: colour("train") },
-      text: found.channels.map((c) => percent(c.share)), textposition: "outside", cliponaxis: false, textfont: { color: colour("soft"), size: 11 },
-      customdata: found.channels.map((c) => [c.count, safe(c.stage ?? "–"), safe(c.channel)]), hovertemplate: "%{customdata[2]}, stage %{customdata[1]}<br>%{customdata[0]} false alarms<extra></extra>",
+      type: "bar", orientation: "h", y: names, x: alarms.channels.map((c) => c.share), marker: { color: colour("train") },
+      text: alarms.channels.map((c) => percent(c.share)), textposition: "outside", cliponaxis: false, textfont: { color: colour("soft"), size: 11 },
+      customdata: alarms.channels.map((c) => [c.count, safe(c.stage ?? "–"), safe(c.channel)]), hovertemplate: "%{customdata[2]}, stage %{customdata[1]}<br>%{customdata[0]} false alarms<extra></extra>",
     }],
     layout: layout({
       height: 90 + 25 * names.length, margin: { l: 70, r: 44, t: 8, b: 44 }, bargap: 0.35,
       xaxis: axis("share of false alarms", { tickformat: ".0%", rangemode: "tozero", nticks: 5 }),
-      yaxis: axis("", { ...nameTicks(names, found.channels.map((c) => c.channel)), autorange: "reversed", showgrid: false, tickfont: { size: 11.5, color: colour("ink") } }),
+      yaxis: axis("", { ...nameTicks(names, alarms.channels.map((c) => c.channel)), autorange: "reversed", showgrid: false, tickfont: { size: 11.5, color: colour("ink") } }),
     }),
   };
 }
 
 function hoursChart() {
-  const found = origin();
-  if (!found || !found.hours) return null;
+  const alarms = selectedAlarms();
+  if (!alarms || !alarms.hours) return null;
   return {
-    data: [{ type: "bar", x: found.hours.map((_, h) => h), y: found.hours, marker: { color: colour("train") }, hovertemplate: "%{x}:00 to %{x}:59<br>%{y} false alarms<extra></extra>" }],
+    data: [{ type: "bar", x: alarms.hours.map((_, h) => h), y: alarms.hours, marker: { color: colour("train") }, hovertemplate: "%{x}:00 to %{x}:59<br>%{y} false alarms<extra></extra>" }],
     layout: layout({
       height: 220, bargap: 0.25, margin: { l: 48, r: 12, t: 8, b: 44 },
-      xaxis: axis("hour they begin in", { tickvals: [0, 6, 12, 18, 23], showgrid: false }), yaxis: axis("false alarms", { rangemode: "tozero", nticks: 4 }),
+      xaxis: axis("hour of the day in which they begin", { tickvals: [0, 6, 12, 18, 23], showgrid: false }), yaxis: axis("false alarms", { rangemode: "tozero", nticks: 4 }),
     }),
   };
 }
 
 function showStates() {
-  const place = byId("origin-states");
+  const place = byId("plant-states");
   if (!place) return;
   place.replaceChildren();
-  const found = origin();
-  if (!found || !found.states.length) return;
+  const alarms = selectedAlarms();
+  if (!alarms || !alarms.states.length) return;
   place.append(element("h3", "", "By the plant's state"));
-  place.append(element("p", "quiet", "How often false alarms begin in a state, beside the time the plant spends in it; where the two differ most."));
+  place.append(element("p", "quiet", "Share of false alarms that begin in a state, and share of time in this state, where the two differ most."));
   const scroll = element("div", "scroll"), table = element("table", "plain states"), body = element("tbody"), head = element("tr");
   scroll.tabIndex = 0;
   scroll.setAttribute("role", "region");
@@ -58,10 +58,10 @@ function showStates() {
   }
   const top = element("thead");
   top.append(head);
-  for (const one of found.states) {
-    for (const s of one.states) {
+  for (const [channel, states] of alarms.states) {
+    for (const state of states) {
       const row = element("tr");
-      row.append(element("td", "", one.channel), element("td", "", s.value), element("td", "num", s.time), element("td", "num", s.alarms));
+      row.append(element("td", "", channel), element("td", "", state.value), element("td", "num", state.time), element("td", "num", state.alarms));
       body.append(row);
     }
   }
@@ -70,24 +70,24 @@ function showStates() {
   place.append(scroll);
 }
 
-function chooseOrigin() {
-  if (!originSelect) return;
+function chooseAlarms() {
+  if (!alarmSelect) return;
   let first = null;
-  for (const option of originSelect.options) {
+  for (const option of alarmSelect.options) {
     const fits = Number(option.dataset.testbed) === state.testbed;
     option.hidden = option.disabled = !fits;
     if (fits && first === null) first = option;
   }
-  const chosen = originSelect.selectedOptions[0];
-  if (!chosen || chosen.disabled) { if (first) originSelect.value = first.value; }
-  originSelect.closest(".tools").hidden = byId("origin-charts").hidden = first === null;
+  const chosen = alarmSelect.selectedOptions[0];
+  if (!chosen || chosen.disabled) { if (first) alarmSelect.value = first.value; }
+  alarmSelect.closest(".tools").hidden = byId("false-alarm-charts").hidden = first === null;
 }
 
-function showOrigin() {
-  for (const id of ["chart-origin", "chart-hours"]) if (charts.get(id).isDrawn) drawChart(id);
+function showAlarms() {
+  for (const id of ["chart-channels", "chart-hours"]) if (charts.get(id).isDrawn) drawChart(id);
   showStates();
 }
 
-chart("chart-origin", originChart);
+chart("chart-channels", channelChart);
 chart("chart-hours", hoursChart);
-originSelect?.addEventListener("change", showOrigin);
+alarmSelect?.addEventListener("change", showAlarms);

@@ -1,6 +1,6 @@
 "use strict";
 
-/* Arrays come quantised, compressed and in base64; see packing.py. */
+/* Arrays are quantised, compressed and base64-encoded by encoding.py. */
 const KINDS = { Uint8Array, Uint16Array, Float32Array };
 
 async function unpacked(packed) {
@@ -12,8 +12,8 @@ async function unpacked(packed) {
   return new KINDS[packed.kind](buffer);
 }
 
-/* The rows of the lowest and the highest value of each column, in their order: no peak
-   is lost, whatever the width of the screen. */
+/* The rows of the lowest and the highest value of each column, in row order: no peak is
+   lost, whatever the width of the screen. */
 function thinned(values, from, to, nColumns) {
   const n = to - from;
   if (n <= 2 * nColumns) return Int32Array.from({ length: Math.max(n, 0) }, (_, i) => from + i);
@@ -33,7 +33,7 @@ function thinned(values, from, to, nColumns) {
   return rows.subarray(0, k);
 }
 
-/* Rows as time, by knots between which time runs evenly; dates in milliseconds. */
+/* The time of a row, interpolated between knots; dates in milliseconds. */
 function timeAt(clock, row) {
   const { rows, times } = clock;
   let k = upperBound(rows, row) - 1;

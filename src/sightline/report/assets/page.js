@@ -1,4 +1,4 @@
-/* What holds the page together: the testbed, the theme, and the start. */
+/* The page as a whole: choice of the testbed, theme, printing, and start. */
 function chooseTestbed(index) {
   const changes = index !== state.testbed;
   state.testbed = index;
@@ -8,11 +8,11 @@ function chooseTestbed(index) {
   }
   const detector = byId("filter-detector");
   if (detector) {
-    const keys = new Set(here().map((entry) => entry.key));
+    const keys = new Set(shownEntries().map((entry) => entry.key));
     for (const option of detector.options) option.hidden = option.disabled = option.value !== "" && !keys.has(option.value);
     if (detector.selectedOptions[0]?.disabled) detector.value = "";
   }
-  chooseOrigin();
+  chooseAlarms();
   if (!changes) return;
   energyView.range = null;
   showAttacks();
@@ -20,7 +20,7 @@ function chooseTestbed(index) {
   showStates();
 }
 
-/* Cells of the agreement table: the stronger the colour, the stronger the agreement. */
+/* Colour the agreement table: the stronger the agreement, the stronger the colour. */
 function paintAgreement() {
   for (const cell of document.querySelectorAll("[data-rho]")) {
     if (cell.dataset.rho === "") continue;
@@ -44,7 +44,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll)
 byId("testbed").addEventListener("change", (event) => chooseTestbed(Number(event.target.value)));
 window.addEventListener("hashchange", () => followLink());
 
-/* On paper everything is drawn, in light colours, and every row is there. */
+/* For printing, draw all charts in light colours and show all rows. */
 function printing(isPrinting) {
   printsAll = isPrinting;
   showAttacks();
@@ -62,7 +62,7 @@ function printing(isPrinting) {
 window.addEventListener("beforeprint", () => printing(true));
 window.addEventListener("afterprint", () => printing(false));
 
-/* The library of charts takes longer to start than all else: the page is there first. */
+/* The chart library takes longest to start, so it starts after the page is shown. */
 async function startCharts() {
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   const script = document.createElement("script");
@@ -73,7 +73,7 @@ async function startCharts() {
 
 async function start() {
   if (typeof DecompressionStream === "undefined") {
-    for (const place of document.querySelectorAll(".chart")) place.textContent = "This browser is too old to unpack the charts' data.";
+    for (const place of document.querySelectorAll(".chart")) place.textContent = "This browser is too old to unpack the data of the charts.";
     return;
   }
   chooseTestbed(0);
@@ -94,17 +94,17 @@ async function start() {
   document.documentElement.dataset.ready = "yes";
   performance.mark("ready");
   await drawn;
-  // Charts above have grown since, and moved what a link leads to.
+  // Charts above the linked row have grown and moved it.
   if (stays()) byId(location.hash.slice(1))?.scrollIntoView({ block: "start", behavior: "instant" });
 }
 
-/* Who has scrolled meanwhile is left where they are. */
+/* A function that says whether the reader has not scrolled since. */
 function readerStays() {
   let stays = true;
   for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) addEventListener(kind, () => { stays = false; }, { once: true, passive: true });
   return () => stays;
 }
 
-/* For tests, and for the curious. */
+/* For tests and for inspection. */
 window.sightline = { DATA, thinned, timeAt, rowAt, energyAt, energyView };
 start();

@@ -3,14 +3,14 @@ const DATA = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const state = { testbed: 0, printing: false };
 const testbeds = [...new Set(DATA.entries.map((entry) => entry.testbed))];
-const here = () => DATA.entries.filter((entry) => entry.testbed === testbeds[state.testbed]);
+const shownEntries = () => DATA.entries.filter((entry) => entry.testbed === testbeds[state.testbed]);
 
-/* Told apart by readers with any colour vision, and by their dashes as well. */
+/* Distinguishable with any colour vision, and by their dashes as well. */
 const LINES = {
   light: ["#332288", "#117733", "#b5479b", "#c4533f", "#2a9d8f", "#8a8420", "#882255", "#3f8fb5"],
   dark: ["#a9b4ff", "#6fd58b", "#eea2e3", "#ff9d8a", "#6fe0d0", "#dede72", "#e58fb0", "#8fd3f5"],
 };
-/* One fewer than colours, so that both come round together only after 56 lines. */
+/* Coprime with the number of colours: a pair recurs only after 56 lines. */
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px 2px"];
 
 function isDark() {
@@ -31,14 +31,14 @@ const verdictColour = (word) => DATA.verdicts[word][isDark() ? "dark" : "light"]
 const lineColour = (i) => LINES[isDark() ? "dark" : "light"][i % LINES.light.length];
 const lineDash = (i) => DASHES[i % DASHES.length];
 
-/* Charts read some HTML in their texts: names must not be taken for it. */
+/* Plotly interprets some HTML in texts, so names are escaped. */
 function safe(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
 const isNarrow = () => window.innerWidth < 640;
 
-/* A name's two ends, which tell it apart; a chart has no room for more. */
+/* A long name is shortened in the middle. */
 function short(text, most = isNarrow() ? 20 : 28) {
   const letters = [...String(text)], tail = Math.floor((most - 1) / 2);
   if (letters.length <= most) return String(text);
@@ -46,13 +46,13 @@ function short(text, most = isNarrow() ? 20 : 28) {
 }
 const shortSafe = (text) => safe(short(text));
 
-/* A note in a chart that begins with a name; all of the name is there on hover. */
+/* An annotation that begins with a name; hovering shows the full name. */
 const named = (name, more) => ({ text: `<b>${shortSafe(name)}</b>`, hovertext: short(name) === String(name) ? undefined : safe(name), showarrow: false, ...more });
 
-/* Names beside an axis, one for each of `values`. */
+/* Tick labels with one name for each of `values`. */
 const nameTicks = (values, names) => ({ type: "category", tickmode: "array", tickvals: values, ticktext: names.map((name) => safe(short(name, isNarrow() ? 14 : 28))) });
 
-/* Pixels that a legend needs beside the two lines a chart has room for anyway. */
+/* Height in pixels that a legend needs beyond the two lines every chart has room for. */
 function legendRoom(entries, place) {
   const letters = Math.max(...entries.map((entry) => short(entry.label).length), 1);
   const across = Math.max(1, Math.floor(((byId(place)?.clientWidth || 500) - 60) / (7 * letters + 48)));
@@ -67,20 +67,20 @@ function axis(title, more = {}) {
   };
 }
 
-/* 1, 2 and 5, ten times that, and so on, from the least value to the most. */
-function roundValues(known) {
-  const low = Math.min(...known), high = Math.max(...known), found = [];
+/* 1, 2, 5, 10, 20 ... between the smallest and the largest value. */
+function roundValues(values) {
+  const low = Math.min(...values), high = Math.max(...values), ticks = [];
   for (let ten = Math.floor(Math.log10(low)); ten <= Math.log10(high); ten++) {
-    found.push(...[1, 2, 5].map((v) => v * 10 ** ten).filter((v) => v >= low && v <= high));
+    ticks.push(...[1, 2, 5].map((v) => v * 10 ** ten).filter((v) => v >= low && v <= high));
   }
-  return found;
+  return ticks;
 }
 
-/* Decades where there are several of them, and what lies between where there are not. */
+/* Ticks at decades; a narrow range also gets ticks in between. */
 function logAxis(title, values, more = {}) {
-  const known = values.filter((v) => v > 0 && Number.isFinite(v));
-  const wide = Math.log10(Math.max(...known) / Math.min(...known));
-  const step = wide > 6 ? { dtick: 2 } : wide > 1.6 ? { dtick: 1 } : wide > 0.4 ? { tickvals: roundValues(known) } : { nticks: 4 };
+  const positive = values.filter((v) => v > 0 && Number.isFinite(v));
+  const decades = Math.log10(Math.max(...positive) / Math.min(...positive));
+  const step = decades > 6 ? { dtick: 2 } : decades > 1.6 ? { dtick: 1 } : decades > 0.4 ? { tickvals: roundValues(positive) } : { nticks: 4 };
   return axis(title, { type: "log", exponentformat: "power", ...step, ...more });
 }
 
@@ -98,15 +98,15 @@ function layout(more = {}) {
   };
 }
 
-/* Pixels across a sheet of A4, and across a half of it. */
+/* Width in pixels of an A4 sheet, and of half of it. */
 const PRINTED = { whole: 676, half: 312 };
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false };
 
-/* Until then nothing can be drawn. */
+/* Resolves when the chart library and the data are loaded. */
 let chartsAreReady;
 const chartsReady = new Promise((done) => { chartsAreReady = done; });
 
-/* Each chart is a function from what is chosen to data and layout, or to nothing. */
+/* Each chart is a function of the selection that returns data and layout, or null. */
 const charts = new Map();
 function chart(id, draw, then) {
   if (byId(id)) charts.set(id, { draw, then, isDrawn: false });
@@ -120,35 +120,35 @@ function drawChart(id) {
   if (!spec) {
     Plotly.purge(place);
     place.style.height = "";
-    place.replaceChildren(Object.assign(document.createElement("p"), { className: "chart-empty", textContent: "Nothing to draw here." }));
+    place.replaceChildren(Object.assign(document.createElement("p"), { className: "chart-empty", textContent: "No data for this chart." }));
     return;
   }
   if (place.querySelector(".chart-empty")) place.replaceChildren();
   place.style.height = `${spec.layout.height}px`;
-  // Before it prints, a browser lays the page out for the screen still.
+  // When printing starts, the browser still has the layout of the screen.
   if (state.printing) spec.layout.width = place.closest(".grid:not(.loose) > figure:not(.full)") ? PRINTED.half : PRINTED.whole;
   Plotly.react(place, spec.data, spec.layout, { ...CONFIG, ...spec.config });
   if (then) then(place);
 }
 
 function redrawCharts() {
-  for (const [id, known] of charts) if (known.isDrawn) drawChart(id);
+  for (const [id, one] of charts) if (one.isDrawn) drawChart(id);
 }
 
-/* What is in view first, the rest when there is time for it; told when all is drawn. */
+/* Draw the charts in view first and the others when idle; resolves when all are drawn. */
 function drawWhenSeen() {
-  let tell;
-  const allDrawn = new Promise((done) => { tell = done; });
+  let finish;
+  const allDrawn = new Promise((done) => { finish = done; });
   const waiting = new Set(charts.keys());
   const draw = (id) => { if (waiting.delete(id)) drawChart(id); };
-  const watcher = new IntersectionObserver((seen) => {
-    for (const one of seen) if (one.isIntersecting) { watcher.unobserve(one.target); draw(one.target.id); }
+  const watcher = new IntersectionObserver((observed) => {
+    for (const one of observed) if (one.isIntersecting) { watcher.unobserve(one.target); draw(one.target.id); }
   }, { rootMargin: "300px" });
   for (const id of waiting) watcher.observe(byId(id));
   const idle = window.requestIdleCallback || ((f) => setTimeout(f, 50));
   const next = () => {
     const [id] = waiting;
-    if (id === undefined) { document.documentElement.dataset.drawn = "all"; performance.mark("drawn"); tell(); return; }
+    if (id === undefined) { document.documentElement.dataset.drawn = "all"; performance.mark("drawn"); finish(); return; }
     draw(id);
     idle(next);
   };

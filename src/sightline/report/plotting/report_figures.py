@@ -1,7 +1,7 @@
 """Figures of the report for papers and slides: SVG and PNG, legible at column width."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,19 @@ from sightline.data.arrays import Floats
 from sightline.evaluation.chart_data import extreme_rows
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import info_of
-from sightline.report.array_encoding import log_energy
-from sightline.report.curves import roc_corners
+from sightline.report.attacks import matrix
+from sightline.report.curves import (
+    LEVELS,
+    LOW_RATE,
+    PARTS,
+    PAUC_RATE,
+    energies,
+    roc_points,
+)
+from sightline.report.encoding import Clock, clock_of, log_energy, moments
 from sightline.report.entries import Entry, unique
 from sightline.report.formatting import slug
 from sightline.report.plotting import print_style as style
-from sightline.report.side_by_side import matrix
-from sightline.report.stability import LEVELS, NAMES, energies
-from sightline.report.time_axis import DATE, ROW, clock_kind, moments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,11 +109,12 @@ def energy_through_time(entries: Sequence[Entry]) -> "Figure | None":
     return figure
 
 
-def _energy_row(axis: Any, entry: Entry, hours: Any) -> None:
-    logs = log_energy(entry.traces["test_energy"])
+def _energy_row(axis: Any, entry: Entry, hours: Floats) -> None:
+    """Draw the energy of one detector with its levels and attacks."""
+    logs = log_energy(entry.traces.test_energy)
     rows = extreme_rows(logs, 1500)
     # No line is drawn across a break.
-    breaks = np.asarray(entry.traces["test_breaks"])
+    breaks = np.asarray(entry.traces.test_breaks)
     run = np.searchsorted(breaks, rows, side="right")
     cut = np.flatnonzero(np.diff(run)) + 1
     axis.plot(
@@ -135,66 +141,66 @@ def _energy_row(axis: Any, entry: Entry, hours: Any) -> None:
 
 
 def _shared_time(entries: Sequence[Entry]) -> tuple[list[Floats], str]:
-    """Return when each row of each entry is, all from one origin, and the unit."""
-    kind = clock_kind(entries)
-    times = [moments(entry, kind) for entry in entries]
-    if kind == DATE:
+    """Return the time of each row of each entry, from one origin, and the unit."""
+    clock = clock_of(entries)
+    times = [moments(entry, clock) for entry in entries]
+    if clock == Clock.DATE:
         first = min(at[0] for at in times)
         times = [(at - first) / 3600 for at in times]
-    return times, "row" if kind == ROW else "hours from the start"
+    return times, "row" if clock == Clock.ROW else "hours from the start"
 
 
 def _levels(axis: Any, entry: Entry) -> None:
-    drift = entry.evaluation.drift
-    moved = drift.d_drift_robust if drift.mean_dominated else drift.d_drift
+    """Draw the alarm limit, the train level and the drift floor."""
     tau = entry.evaluation.probe.tau99
     if tau is not None:
         axis.axhline(tau, color=style.TAU, lw=0.8)
     axis.axhline(entry.train_mean, color=style.TRAIN, lw=0.8, ls=":")
-    if moved is not None and entry.train_mean + moved > 0:
-        axis.axhline(entry.train_mean + moved, color=style.FLOOR, lw=0.8, ls="--")
+    if entry.drift_floor is not None and entry.drift_floor > 0:
+        axis.axhline(entry.drift_floor, color=style.FLOOR, lw=0.8, ls="--")
 
 
 def roc(entries: Sequence[Entry]) -> "Figure | None":
-    """Draw the ROC curves, whole and where false alarms are few."""
-    known = [
+    """Draw the ROC curves: all rates, and few false alarms enlarged."""
+    drawn = [
         (i, entry)
         for i, entry in enumerate(entries)
-        if entry.evaluation.segments and len(entry.traces.get("roc_fpr", ())) > 1
+        if entry.evaluation.segments and len(entry.traces.roc_fpr) > 1
     ]
-    if not known:
+    if not drawn:
         return None
     labels = [
         f"{style.label(entry.label)} ({entry.evaluation.rank.roc_auc:.3f})"
-        for _, entry in known
+        for _, entry in drawn
     ]
-    # A line and the space beside it take the rest.
+    # The sample of the line takes 0.55 inches.
     widest = max(style.inches(label) for label in labels) + 0.55
     n_columns = min(max(int(style.TWO_COLUMNS / widest), 1), 5)
     figure = style.new_figure(
-        style.TWO_COLUMNS, 2.85 + 0.15 * -(-len(known) // n_columns)
+        style.TWO_COLUMNS, 2.85 + 0.15 * -(-len(drawn) // n_columns)
     )
     whole, low = figure.subplots(1, 2)
-    for (i, entry), label in zip(known, labels, strict=True):
-        fpr, tpr = entry.traces["roc_fpr"], entry.traces["roc_tpr"]
-        rows = roc_corners(fpr, 800)
+    for (i, entry), label in zip(drawn, labels, strict=True):
+        fpr, tpr = entry.traces.roc_fpr, entry.traces.roc_tpr
+        rows = roc_points(fpr, 800)
         look = {"color": style.colour(i), "ls": style.DASHES[i % len(style.DASHES)]}
         for axis in (whole, low):
             axis.plot(fpr[rows], tpr[rows], label=label, **look)
-    whole.set(xlim=(0, 1), title="every limit")
-    low.set(xlim=(0, 0.05), title="few false alarms (shaded: up to 1%)")
-    low.axvspan(0, 0.01, color=style.COLOURS[0], alpha=0.07, lw=0)
+    whole.set(xlim=(0, 1), title="all limits")
+    title = f"few false alarms (shaded: up to {PAUC_RATE:.0%})"
+    low.set(xlim=(0, LOW_RATE), title=title)
+    low.axvspan(0, PAUC_RATE, color=style.COLOURS[0], alpha=0.07, lw=0)
     for axis in (whole, low):
         axis.plot([0, 1], [0, 1], color="#999999", lw=0.7, ls=":")
         axis.set(
             ylim=(0, 1.01),
-            xlabel="normal rows in alarm",
-            ylabel="attack rows in alarm",
+            xlabel="share of normal rows in alarm",
+            ylabel="share of attack rows in alarm",
         )
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     figure.legend(
-        handles=whole.lines[: len(known)],
+        handles=whole.lines[: len(drawn)],
         loc="outside lower center",
         ncols=n_columns,
     )
@@ -202,13 +208,13 @@ def roc(entries: Sequence[Entry]) -> "Figure | None":
 
 
 def quantiles(entries: Sequence[Entry]) -> "Figure | None":
-    """Draw spreads of energy, and its quantiles against a chi-square."""
+    """Draw distributions of energy, and its quantiles against a chi-square."""
     figure = style.new_figure(style.TWO_COLUMNS, 0.6 + 1.25 * len(entries))
     axes = figure.subplots(len(entries), 2, squeeze=False)
-    for (spread, beside), entry in zip(axes, entries, strict=True):
-        known = {name: v for name, v in energies(entry).items() if len(v)}
-        _spread(spread, entry, known)
-        _beside_chi_square(beside, entry, known)
+    for (spread, ideal), entry in zip(axes, entries, strict=True):
+        parts = energies(entry)
+        _spread(spread, entry, parts)
+        _against_chi_square(ideal, entry, parts)
         spread.set_title(style.label(entry.label), loc="left", pad=3)
     axes[-1, 0].set_xlabel("energy / mean train energy")
     axes[-1, 1].set_xlabel("chi-square quantile / p")
@@ -218,8 +224,9 @@ def quantiles(entries: Sequence[Entry]) -> "Figure | None":
     return figure
 
 
-def _spread(axis: Any, entry: Entry, known: dict[str, Any]) -> None:
-    logs = {k: log_energy(v / entry.train_mean) for k, v in known.items()}
+def _spread(axis: Any, entry: Entry, parts: Mapping[str, Floats]) -> None:
+    """Draw the distribution of log energy of each part, scaled to the same height."""
+    logs = {k: log_energy(v / entry.train_mean) for k, v in parts.items()}
     pooled = np.concatenate([np.quantile(v, [0.001, 0.999]) for v in logs.values()])
     edges = np.linspace(pooled.min(), max(pooled.max(), pooled.min() + 0.1), 71)
     for name, values in logs.items():
@@ -232,39 +239,39 @@ def _spread(axis: Any, entry: Entry, known: dict[str, Any]) -> None:
     style.log_scale(axis.xaxis, 10**edges, most=6)
 
 
-def _beside_chi_square(axis: Any, entry: Entry, known: dict[str, Any]) -> None:
+def _against_chi_square(axis: Any, entry: Entry, parts: Mapping[str, Floats]) -> None:
+    """Draw quantiles of energy against those of a chi-square with p degrees."""
     from scipy.stats import chi2
 
     p = entry.evaluation.stream.p
     ideal = chi2.ppf(LEVELS, p) / p
-    for name, values in known.items():
-        found = np.maximum(np.quantile(values, LEVELS) / (p / 2), 1e-6)
-        axis.plot(ideal, found, label=NAMES[name], **_PARTS[name])
+    for name, values in parts.items():
+        measured = np.maximum(np.quantile(values, LEVELS) / (p / 2), 1e-6)
+        axis.plot(ideal, measured, label=PARTS[name], **_PARTS[name])
     axis.plot(ideal, ideal, color="black", lw=0.7, ls=(0, (4, 3)))
     axis.set_yscale("log")
-    shown = np.concatenate([line.get_ydata() for line in axis.lines])
-    style.log_scale(axis.yaxis, shown, most=3)
+    drawn = np.concatenate([line.get_ydata() for line in axis.lines])
+    style.log_scale(axis.yaxis, drawn, most=3)
 
 
 def attacks_by_detectors(entries: Sequence[Entry]) -> "Figure | None":
     """Draw the verdict of each attack by each detector."""
-    found = matrix(entries)
-    if found is None:
+    table = matrix(entries)
+    if table is None:
         return None
-    rows = found["rows"]
-    detectors = [style.label(name) for name in found["detectors"]]
-    attacks = [style.label(row["id"]) for row in rows]
-    beside = 0.8 + max(style.inches(name) for name in attacks)
-    width = max(style.ONE_COLUMN, beside + 0.62 * len(detectors))
+    detectors = [style.label(name) for name in table.detectors]
+    attacks = [style.label(row.id) for row in table.rows]
+    margin = 0.8 + max(style.inches(name) for name in attacks)
+    width = max(style.ONE_COLUMN, margin + 0.62 * len(detectors))
     widest = max(style.inches(name) for name in detectors)
-    is_upright = widest > 0.9 * (width - beside) / len(detectors)
+    is_upright = widest > 0.9 * (width - margin) / len(detectors)
     above = 1.1 + (widest if is_upright else 0)
-    figure = style.new_figure(width, above + 0.17 * len(rows))
+    figure = style.new_figure(width, above + 0.17 * len(attacks))
     axis = figure.subplots()
     cells = [
-        (x, y, cell["verdict"])
-        for y, row in enumerate(rows)
-        for x, cell in enumerate(row["cells"])
+        (x, y, cell.verdict.word)
+        for y, row in enumerate(table.rows)
+        for x, cell in enumerate(row.cells)
         if cell is not None
     ]
     at_x, at_y, words = zip(*cells, strict=True)
@@ -273,9 +280,9 @@ def attacks_by_detectors(entries: Sequence[Entry]) -> "Figure | None":
     axis.barh(at_y, 0.92, left=left, height=0.88, color=colours, alpha=0.15)
     style.plot_marks(axis, at_x, at_y, words)
     axis.set_xlim(-0.5, len(detectors) - 0.5)
-    axis.set_ylim(len(rows) - 0.4, -0.6)
+    axis.set_ylim(len(attacks) - 0.4, -0.6)
     axis.set_xticks(range(len(detectors)), detectors, rotation=90 * is_upright)
-    axis.set_yticks(range(len(rows)), attacks)
+    axis.set_yticks(range(len(attacks)), attacks)
     axis.xaxis.tick_top()
     axis.tick_params(length=0)
     axis.set_ylabel("attack")
@@ -293,53 +300,50 @@ def attacks_by_detectors(entries: Sequence[Entry]) -> "Figure | None":
 
 def ladder_coverage(entries: Sequence[Entry]) -> "Figure | None":
     """Draw the coverage of the attacks under each rung of the ladder."""
-    known = [e for e in entries if any(s.ladder for s in e.evaluation.segments)]
-    there = {r for e in known for s in e.evaluation.segments for r in s.ladder or {}}
-    rungs = [r.name for r in LADDER.values() if r.is_coverage and r.name in there]
-    if not known:
+    drawn = [e for e in entries if any(s.ladder for s in e.evaluation.segments)]
+    if not drawn:
         return None
-    n_across = min(len(known), MAX_ACROSS)
-    n_down = -(-len(known) // n_across)
-    figure = style.new_figure(
-        style.TWO_COLUMNS, 0.6 + n_down * (0.4 + 0.3 * len(rungs))
-    )
+    names = {r for e in drawn for s in e.evaluation.segments for r in s.ladder or {}}
+    rungs = [r for r in LADDER.values() if r.is_coverage and r.name in names]
+    n_across = min(len(drawn), MAX_ACROSS)
+    n_down = -(-len(drawn) // n_across)
+    height = 0.6 + n_down * (0.4 + 0.3 * len(rungs))
+    figure = style.new_figure(style.TWO_COLUMNS, height)
     axes = figure.subplots(n_down, n_across, sharey=True, squeeze=False)
-    for spare in axes.flat[len(known) :]:
+    for spare in axes.flat[len(drawn) :]:
         spare.set_visible(False)
-    for axis, entry in zip(axes.flat, known, strict=False):
+    for axis, entry in zip(axes.flat, drawn, strict=False):
         for y, rung in enumerate(rungs):
-            _rung(axis, entry, rung, y)
+            _rung(axis, entry, rung.name, y)
         axis.set_xlim(-0.05, 1.05)
         axis.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
         axis.set_title(style.fitting(entry.label, 4.9 / n_across), pad=3)
         axis.grid(axis="x", color="#e3e1dc", lw=0.5)
         axis.set_axisbelow(True)
         axis.tick_params(axis="y", length=0)
-    axes[0, 0].set_yticks(range(len(rungs)), [LADDER[name].label for name in rungs])
+    axes[0, 0].set_yticks(range(len(rungs)), [rung.label for rung in rungs])
     axes[0, 0].invert_yaxis()
-    told = "share of each attack beyond the limit (bar: calm hours)"
-    figure.suptitle(told, fontsize=8)
-    figure.legend(
-        handles=style.verdict_handles(known),
-        loc="outside lower center",
-        ncols=5,
-    )
+    title = "share of each attack beyond the limit (bar: attack-free time)"
+    figure.suptitle(title, fontsize=8)
+    handles = style.verdict_handles(drawn)
+    figure.legend(handles=handles, loc="outside lower center", ncols=5)
     return figure
 
 
 def _rung(axis: Any, entry: Entry, rung: str, y: int) -> None:
-    """Mark every attack by its coverage under one repair, and calm hours by a bar."""
-    told = [
+    """Mark each attack at its coverage on one rung, and attack-free time by a bar."""
+    outcomes = [
         (s.ladder[rung], info_of(s.verdict).word)
         for s in entry.evaluation.segments
         if s.ladder and rung in s.ladder
     ]
-    if not told:
+    if not outcomes:
         return
-    covered = [float(step["coverage"]) for step, _ in told]
-    spread = [y + ((k * 7) % 9 - 4) * 0.07 for k in range(len(told))]
-    style.plot_marks(axis, covered, spread, [word for _, word in told], size=3)
-    calm = float(np.median([step["calm"] for step, _ in told]))
+    covered = [outcome.coverage for outcome, _ in outcomes]
+    # Small shifts keep marks of equal coverage apart.
+    at_y = [y + ((k * 7) % 9 - 4) * 0.07 for k in range(len(outcomes))]
+    style.plot_marks(axis, covered, at_y, [word for _, word in outcomes], size=3)
+    calm = float(np.median([outcome.calm for outcome, _ in outcomes]))
     axis.plot([calm, calm], [y - 0.38, y + 0.38], color="black", lw=1)
 
 
