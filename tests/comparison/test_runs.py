@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from sightline.report.side_by_side import agreement
 from strategies import make_stream
 
 from sightline import compare, evaluate
@@ -13,7 +14,6 @@ from sightline.comparison.runs import Figure, group_runs, match_spans
 from sightline.paper.cross_tables import agreement_table
 from sightline.paper.study import Study
 from sightline.report.entries import entries_of
-from sightline.report.side_by_side import agreement
 from sightline.storage import Result
 
 ATTACKS = [(50, 60), (120, 140), (200, 210), (250, 255)]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sightline import Attack, Evaluation, ResidualStream, evaluate, write_results
+from sightline.judgement.verdicts import RungName, RungOutcome
 
 SCRIPT = "<script>alert(1)</script>"
 CHANNELS = (SCRIPT, "LIT101", "FIT101", "P101", "AIT&201", "MV'101\"")
@@ -87,12 +88,9 @@ def write_crowded_plant(folder: Path) -> Path:
     ]
     renamed = dict(zip(CHANNELS, tags, strict=True))
     ladder = dict(base.segments[0].ladder)
-    ladder["detected"] = ladder["detected"] | {
-        "coverage": 0.55,
-        "calm": 0.1,
-        "limit": 0.62,
-        "visible": False,
-    }
+    ladder[RungName.DETECTED] = RungOutcome(
+        coverage=0.55, calm=0.1, limit=0.62, visible=False
+    )
     segments = tuple(
         replace(
             segment,

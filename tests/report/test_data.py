@@ -13,27 +13,38 @@ from hypothesis import strategies as st
 from report.plant import PLAIN, QUOTED, SPANS
 
 from sightline.evaluation.chart_data import extreme_rows
-from sightline.judgement.verdicts import VERDICTS, info_of
+from sightline.judgement.verdicts import VERDICTS, RungName, RungOutcome, info_of
 from sightline.metrics.intervals import count_interval
-from sightline.report.array_encoding import LEVELS, log_energy, packed_energy, quantised
-from sightline.report.attacks import attack_details, attack_rows
+from sightline.report.attacks import attack_details, attack_rows, matrix
 from sightline.report.curves import (
+    drift_figure,
     energy_figure,
-    roc_corners,
+    quantile_figure,
     roc_figure,
+    roc_points,
+    spread_figure,
     windows_figure,
 )
-from sightline.report.entries import Entry, attack_keys, entries_of, found
+from sightline.report.encoding import (
+    LEVELS,
+    MAX_KNOTS,
+    clock_of,
+    clocks_by_testbed,
+    log_energy,
+    packed_energy,
+    quantised,
+    time_axis,
+    time_text,
+)
+from sightline.report.entries import Entry, entries_of, found
 from sightline.report.false_alarms import after_attacks, false_alarms
-from sightline.report.overview import first_check, glance, headline, paper_table
-from sightline.report.side_by_side import agreement, matrix, transfer
-from sightline.report.stability import drift_figure, quantile_figure, spread_figure
-from sightline.report.time_axis import (
-    MOST_KNOTS,
-    clock,
-    clock_kind,
-    clock_kinds,
-    started,
+from sightline.report.overview import (
+    agreement_table,
+    first_check,
+    glance,
+    headline,
+    paper_table,
+    transfer,
 )
 from sightline.text import duration
 
@@ -65,7 +76,7 @@ def test_one_entry_for_each_detector_on_a_testbed_and_seeds_within(entries):
 
 
 def test_links_to_attacks_are_unique(entries):
-    keys = [key for entry in entries for key in attack_keys(entry)]
+    keys = [key for entry in entries for key in entry.attack_keys]
     assert len(set(keys)) == len(keys)
 
 
@@ -76,16 +87,21 @@ def changed(entry, *, label=None, testbed=None, traces=None, **changes):
     evaluation = replace(entry.evaluation, traces=arrays, **changes)
     result = replace(first, evaluation=evaluation)
     name = label or entry.label
-    return Entry(testbed or entry.testbed, name, f"works_{name}", (result,))
+    return Entry(testbed or entry.testbed, name, 0, (result,), f"works_{name}")
 
 
 def finding(entry, label, *, own=None, p99=0):
-    """Return a detector whose rules find so many attacks."""
-    wanted = {"detected": p99} | ({} if own is None else {"own-rule": own})
+    """Return a detector whose rules find these numbers of attacks."""
+    wanted = {RungName.DETECTED: p99}
+    if own is not None:
+        wanted[RungName.OWN_RULE] = own
     segments = tuple(
         replace(
             segment,
-            ladder={rule: {"visible": i < k} for rule, k in wanted.items()},
+            ladder={
+                rule: RungOutcome(coverage=0.0, calm=0.0, limit=0.0, visible=i < k)
+                for rule, k in wanted.items()
+            },
         )
         for i, segment in enumerate(entry.evaluation.segments)
     )
@@ -104,7 +120,7 @@ def test_names_that_look_like_parts_of_others_make_no_link_twice(results):
         stream = replace(evaluation.stream, detector=detector, testbed="b")
         evaluation = replace(evaluation, segments=segments, stream=stream)
         named.append(replace(result, evaluation=evaluation))
-    keys = [key for entry in entries_of(named) for key in attack_keys(entry)]
+    keys = [key for entry in entries_of(named) for key in entry.attack_keys]
     assert len(keys) == 4
     assert len(set(keys)) == 4
 
@@ -114,7 +130,7 @@ def test_the_headline_names_the_rule_and_boasts_only_where_it_is_true(entries):
     best = finding(entry, "a", own=3, p99=1)
 
     def title(*others):
-        return headline([best, *others])["title"]
+        return headline([best, *others]).title
 
     start = "a finds 3 of 6 attacks on works by its own rule"
     assert title() == start
@@ -125,15 +141,20 @@ def test_the_headline_names_the_rule_and_boasts_only_where_it_is_true(entries):
     assert title(*same[:2]).endswith(", as many as b and c")
     assert title(*same).endswith(", as many as b, c, d and 2 more")
     none = [finding(entry, name, own=0, p99=0) for name in "ab"]
-    assert headline(none)["title"].startswith("No attack on works is found; a comes")
+    assert headline(none).title.startswith(
+        "No detector finds an attack on works; a comes"
+    )
     some = [none[0], finding(entry, "b", own=0, p99=1)]
-    assert headline(some)["title"].startswith("a finds 0 of 6")
+    assert headline(some).title.startswith("a finds 0 of 6")
     seeds = replace(best, results=best.results * 3, testbed="unknown")
-    told = headline([seeds])["title"]
-    assert told == "a finds 3 of 6 attacks by its own rule in the first of 3 seeds"
+    title_of_seeds = headline([seeds]).title
+    assert (
+        title_of_seeds
+        == "a finds 3 of 6 attacks by its own rule in the first of 3 seeds"
+    )
 
 
-def test_a_rule_that_never_stops_is_not_told_to_be_quiet(entries):
+def test_a_rule_that_never_stops_is_not_reported_as_silent(entries):
     entry = entry_of(entries, QUOTED)
     always = replace(
         entry.evaluation.probe,
@@ -142,19 +163,19 @@ def test_a_rule_that_never_stops_is_not_told_to_be_quiet(entries):
         false_alarm_rate=1.0,
         over_alarming=True,
     )
-    nothing = {"episode_rule": np.full_like(entry.traces["episode_rule"], 9)}
+    nothing = {"episode_rule": np.full_like(entry.traces.episode_rule, 9)}
     entry = changed(entry, own_rule=always, traces=nothing)
-    own = glance([entry])[0]["rules"][0]
-    assert (own["false_alarms"], own["rate"]) == ("none by itself", "100%")
+    own = glance([entry])[0].rules[0]
+    assert (own.false_alarms, own.rate) == ("none fully outside attacks", "100%")
     rare = replace(always, false_alarm_rate=0.01, over_alarming=False)
-    own = glance([changed(entry, own_rule=rare)])[0]["rules"][0]
-    assert own["false_alarms"] == "0.0 a day"
-    assert false_alarms(entry)[0]["sentence"] == (
-        "No run of alarms lies wholly outside attacks; 100% of normal time is in alarm."
+    own = glance([changed(entry, own_rule=rare)])[0].rules[0]
+    assert own.false_alarms == "0.0 a day"
+    assert false_alarms(entry)[0].sentence == (
+        "No run of alarms lies fully outside attacks; 100% of normal time is in alarm."
     )
 
 
-def test_without_a_diagnosis_seeds_and_delay_count_what_rings(entries):
+def test_without_a_diagnosis_seeds_and_delay_count_attacks_with_an_alarm(entries):
     entry = entry_of(entries, QUOTED)
     segments = tuple(
         replace(segment, ladder=None, verdict=None)
@@ -162,14 +183,14 @@ def test_without_a_diagnosis_seeds_and_delay_count_what_rings(entries):
     )
     bare = changed(entry, segments=segments)
     bare = replace(bare, results=bare.results * 2)
-    own = glance([bare])[0]["rules"][0]
+    own = glance([bare])[0].rules[0]
     k = entry.evaluation.own_rule.hits
     assert k > 0
-    assert own["found"] == k
-    assert own["seeds"] == f"mean {k:.1f}, {k} to {k} over 2 seeds"
-    rang = [row for row in entry.traces["own_first_alarm"] if row >= 0]
-    wanted = np.median(rang) * 10
-    assert own["delay"] == ("at once" if wanted == 0 else duration(wanted))
+    assert own.found == k
+    assert own.seeds == f"mean {k:.1f}, {k} to {k} over 2 seeds"
+    delays = [row for row in entry.traces.own_first_alarm if row >= 0]
+    wanted = np.median(delays) * 10
+    assert own.delay == ("at once" if wanted == 0 else duration(wanted))
 
 
 def test_time_after_attacks_is_counted_once_and_only_where_normal(entries):
@@ -184,65 +205,66 @@ def test_time_after_attacks_is_counted_once_and_only_where_normal(entries):
         )
     )
     small = changed(entry, segments=segments, traces={"labels": labels})
-    made = after_attacks(small, np.array([225, 320, 500, 600]))
-    assert made["share"] == 0.5
+    recovery = after_attacks(small, np.array([225, 320, 500, 600]))
+    assert recovery.share == 0.5
     # Rows 220 to 250 and 300 to 350, of those labelled 0.
-    assert made["time_share"] == pytest.approx(80 / 830)
+    assert recovery.time_share == pytest.approx(80 / 830)
 
 
 def test_short_times_keep_their_figures():
-    told = [duration(seconds) for seconds in (0.4, 1.5, 0, 42)]
-    assert told == ["0.4 s", "1.5 s", "0 s", "42 s"]
+    texts = [duration(seconds) for seconds in (0.4, 1.5, 0, 42)]
+    assert texts == ["0.4 s", "1.5 s", "0 s", "42 s"]
 
 
 def test_figures_at_a_glance_are_those_on_disk(entries):
     for entry, row in zip(entries, glance(entries), strict=True):
         known = on_disk(entry)
-        p99 = row["rules"][-1]
+        p99 = row.rules[-1]
         n = known["stream"]["n_segments"]
         if known["verdict_counts"]:
-            assert p99["found"] == known["verdict_counts"]["detected"]
+            assert p99.found == known["verdict_counts"]["detected"]
         else:
-            assert p99["found"] == known["probe"]["hits"]
-        low, high = count_interval(p99["found"], n)
-        assert (p99["low"], p99["high"]) == (low / n, high / n)
-        assert p99["hits"] == known["probe"]["hits"]
-        assert p99["over_alarming"] == known["probe"]["over_alarming"]
-        assert len(row["rules"]) == (2 if known["own_rule"] else 1)
+            assert p99.found == known["probe"]["hits"]
+        low, high = count_interval(p99.found, n)
+        assert (p99.low, p99.high) == (low / n, high / n)
+        assert p99.hits == known["probe"]["hits"]
+        assert p99.is_over_alarming == known["probe"]["over_alarming"]
+        assert len(row.rules) == (2 if known["own_rule"] else 1)
 
 
 def test_the_own_rule_comes_first_with_its_own_delay(entries):
     entry = entry_of(entries, QUOTED)
-    own = glance([entry])[0]["rules"][0]
-    assert own["rule"] == "own rule"
-    assert own["found"] == found(entry.evaluation, "own-rule") > 0
-    assert own["delay"] != "\N{EN DASH}"
+    own = glance([entry])[0].rules[0]
+    assert own.rule == "own rule"
+    assert own.found == found(entry.evaluation, RungName.OWN_RULE) > 0
+    assert own.delay != "\N{EN DASH}"
 
 
 def test_the_papers_columns_are_those_on_disk(entries):
-    for entry, row in zip(entries, paper_table(entries)["rows"], strict=True):
+    rows = paper_table(entries)
+    assert [entry for entry, _ in rows] == entries
+    for entry, cells in rows:
         known = on_disk(entry)
-        for cell in row["cells"]:
-            block, name = cell["key"].split(".")
-            assert cell["value"] == pytest.approx(known[block][name])
+        for cell in cells:
+            block, name = cell.figure.block, cell.figure.value
+            assert cell.value == pytest.approx(known[block][name])
             if known["intervals"] and known["intervals"].get(name):
-                assert cell["interval"]
-        assert ("mean" in row["cells"][0]["seeds"]) == (len(entry.results) > 1)
+                assert cell.interval
+        assert ("mean" in cells[0].seeds) == (len(entry.results) > 1)
 
 
 def test_what_to_check_first_is_the_advice(entries):
     entry = entry_of(entries, QUOTED)
-    assert entry.evaluation.diagnosis["advice"] in first_check(entry.evaluation)
+    assert entry.evaluation.diagnosis.advice in first_check(entry.evaluation)
     bare = entry_of(entries, "mean")
     assert "without a diagnosis" in first_check(bare.evaluation)
-    assert headline(entries)["check"] == first_check(entries[0].evaluation)
-    assert headline([]) is None
+    assert headline(entries).check == first_check(entries[0].evaluation)
 
 
 def test_energy_keeps_every_row_to_a_part_of_a_per_cent(entries):
     entry = entries[0]
-    made = packed_energy(entry.traces["test_energy"])
-    logs = log_energy(entry.traces["test_energy"])
+    made = packed_energy(entry.traces.test_energy)
+    logs = log_energy(entry.traces.test_energy)
     steps = unpacked(made["values"])
     assert len(steps) == len(logs) == made["n"]
     back = made["low"] + steps / made["levels"] * (made["high"] - made["low"])
@@ -288,9 +310,9 @@ def test_levels_of_energy_are_those_measured(entries):
     assert [(a["start"], a["stop"]) for a in made["attacks"]] == SPANS
 
 
-def test_corners_of_a_curve_keep_its_ends_and_its_beginning():
+def test_points_of_a_curve_keep_its_ends_and_its_beginning():
     fpr = np.linspace(0, 1, 5000)
-    rows = roc_corners(fpr, 200)
+    rows = roc_points(fpr, 200)
     assert rows[0] == 0
     assert rows[-1] == 4999
     assert len(rows) <= 200
@@ -317,33 +339,35 @@ def test_stability_tells_drift_and_spreads(entries):
     entry = entries[0]
     known = on_disk(entry)
     drift = drift_figure(entry)
-    assert drift["d_drift"] == known["drift"]["d_drift"]
+    for name, figure in (("mean", "d_drift"), ("robust", "d_drift_robust")):
+        rise = (drift[name] - 1) * entry.train_mean
+        assert rise == pytest.approx(known["drift"][figure])
     assert drift["mean_dominated"] == known["drift"]["mean_dominated"]
     spread = spread_figure(entry)
     assert set(spread["density"]) == {"train", "normal", "attack"}
     assert all(max(density) == 1.0 for density in spread["density"].values())
     made = quantile_figure(entry)
     assert made["ideal"] == sorted(made["ideal"])
-    assert made["found"]["normal"] == sorted(made["found"]["normal"])
+    assert made["measured"]["normal"] == sorted(made["measured"]["normal"])
 
 
 def test_rows_of_attacks_are_those_on_disk(entries):
     rows = attack_rows(entries)
     assert len(rows) == len(entries) * len(SPANS)
     for entry in entries:
-        mine = [row for row in rows if row["entry"] == entry.key]
+        mine = [row for row in rows if row.entry is entry]
         for row, segment in zip(mine, on_disk(entry)["segments"], strict=True):
-            assert row["id"] == segment["id"]
-            assert row["coverage"] == segment["coverage"]
-            assert row["verdict"] == (segment["verdict"] or "not-diagnosed")
-            assert row["sentence"] == (segment["sentence"] or "")
-            assert row["targets"] == segment["targets"]
+            assert row.segment.id == segment["id"]
+            assert row.segment.coverage == segment["coverage"]
+            assert row.verdict.word == (segment["verdict"] or "not-diagnosed")
+            assert row.segment.sentence == segment["sentence"]
+            assert list(row.segment.targets) == segment["targets"]
 
 
 def test_stages_come_from_targets(entries):
     rows = attack_rows([entries[0]])
-    assert rows[0]["stages"] == ["stage <1>"]
-    assert rows[3]["stages"] == ["stage 2"]
+    assert rows[0].stages == ("stage <1>",)
+    assert rows[3].stages == ("stage 2",)
 
 
 def test_a_picture_has_the_channels_that_carry_the_evidence(entries):
@@ -366,35 +390,35 @@ def test_a_picture_has_the_channels_that_carry_the_evidence(entries):
 def test_false_alarms_are_counted_as_in_the_evaluation(entries):
     for entry in entries:
         known = on_disk(entry)
-        rules = {rule["rule"]: rule for rule in false_alarms(entry)}
+        rules = {rule.rule: rule for rule in false_alarms(entry)}
         p99 = rules["p99 rule"]
-        assert p99["count"] == known["probe"]["false_positive_segments"]
-        assert sum(c["count"] for c in p99["channels"]) == p99["n_read"] == p99["count"]
-        assert sum(p99["hours"]) == p99["count"]
-        assert "come from" in p99["sentence"]
-        assert p99["states"][0]["channel"] == "P101"
+        assert p99.count == known["probe"]["false_positive_segments"]
+        assert sum(c.count for c in p99.channels) == p99.n_read == p99.count
+        assert sum(p99.hours) == p99.count
+        assert "come from" in p99.sentence
+        assert p99.states[0][0] == "P101"
         assert ("own rule" in rules) == (known["own_rule"] is not None)
 
 
 def test_the_matrix_has_a_verdict_for_every_attack_and_detector(entries):
     works = [entry for entry in entries if entry.testbed == "works"]
     made = matrix(works)
-    assert len(made["rows"]) == len(SPANS)
-    for i, row in enumerate(made["rows"]):
-        for entry, cell in zip(works, row["cells"], strict=True):
+    assert len(made.rows) == len(SPANS)
+    for i, row in enumerate(made.rows):
+        for entry, cell in zip(works, row.cells, strict=True):
             verdict = entry.evaluation.segments[i].verdict or "not-diagnosed"
-            assert cell["verdict"] == verdict
-            assert cell["symbol"] == info_of(verdict).symbol
+            assert cell.verdict.word == verdict
+            assert cell.verdict.symbol == info_of(verdict).symbol
     assert matrix([]) is None
 
 
 def test_detectors_agree_with_themselves_and_rankings_may_carry_over(entries):
     works = [entry for entry in entries if entry.testbed == "works"]
-    made = agreement(works)
+    made = agreement_table(works)
     n = len(works)
-    assert [made["rho"][i][i] for i in range(n)] == [1.0] * n
-    assert made["rho"][0][1] == made["rho"][1][0]
-    assert agreement(works[:1]) is None
+    assert [made.rho[i][i] for i in range(n)] == [1.0] * n
+    assert made.rho[0][1] == made.rho[1][0]
+    assert agreement_table(works[:1]) is None
     # One shared detector ranks nothing.
     assert transfer(entries) == []
 
@@ -406,15 +430,15 @@ def test_every_verdict_has_a_sign_and_a_colour_of_its_own():
     assert len({style.marker for style in styles}) == len(styles)
 
 
-def test_time_is_told_as_dates_and_runs_evenly(entries):
+def test_time_is_given_as_dates_and_runs_evenly(entries):
     entry = entries[0]
-    told = clock(entry)
-    assert told["kind"] == "date"
-    assert np.all(np.diff(told["rows"]) > 0)
+    axis = time_axis(entry)
+    assert axis["kind"] == "date"
+    assert np.all(np.diff(axis["rows"]) > 0)
     row = 1234
-    at = np.interp(row, told["rows"], told["times"])
-    assert at == pytest.approx(entry.traces["test_time"][row])
-    assert started(entry, 0) == "2023-11-14 22:13:20"
+    at = np.interp(row, axis["rows"], axis["times"])
+    assert at == pytest.approx(entry.traces.test_time[row])
+    assert time_text(entry, 0) == "2023-11-14 22:13:20"
 
 
 def test_entries_of_one_testbed_share_one_kind_of_clock(entries):
@@ -424,25 +448,25 @@ def test_entries_of_one_testbed_share_one_kind_of_clock(entries):
     rowed = changed(dated, label="rowed", stream=bare, traces={"test_time": None})
     late = 4e5 + 10.0 * np.arange(len(dated.traces["test_energy"]))
     counted = changed(dated, label="late", traces={"test_time": late})
-    assert clock_kind([dated, dated]) == "date"
-    assert clock_kind([dated, stepped, counted]) == "hours"
-    assert clock_kinds([dated, stepped, rowed]) == {"works": "row"}
+    assert clock_of([dated, dated]) == "date"
+    assert clock_of([dated, stepped, counted]) == "hours"
+    assert clocks_by_testbed([dated, stepped, rowed]) == {"works": "row"}
     # Hours are counted from the first row, whatever the clock said then.
     for entry in (dated, stepped, counted):
-        told = clock(entry, "hours")
-        assert (told["kind"], told["times"][0]) == ("hours", 0)
-        assert np.interp(360, told["rows"], told["times"]) == pytest.approx(1.0)
-        assert started(entry, 360, "hours") == "day 1, 01:00:00"
-    assert attack_rows([dated, rowed])[0]["started"] == "row 300"
+        axis = time_axis(entry, "hours")
+        assert (axis["kind"], axis["times"][0]) == ("hours", 0)
+        assert np.interp(360, axis["rows"], axis["times"]) == pytest.approx(1.0)
+        assert time_text(entry, 360, "hours") == "day 1, 01:00:00"
+    assert attack_rows([dated, rowed])[0].began == "row 300"
 
 
 def test_an_uneven_clock_stays_a_clock(entries):
     entry = entries[0]
     rng = np.random.default_rng(0)
-    steps = np.where(rng.random(len(entry.traces["test_energy"])) < 0.5, 1.0, 3.0)
+    steps = np.where(rng.random(len(entry.traces.test_energy)) < 0.5, 1.0, 3.0)
     time = 1.7e9 + np.cumsum(steps)
-    told = clock(changed(entry, traces={"test_time": time}))
-    assert told["kind"] == "date"
-    assert len(told["rows"]) <= MOST_KNOTS
-    back = np.interp(np.arange(len(time)), told["rows"], told["times"])
+    axis = time_axis(changed(entry, traces={"test_time": time}))
+    assert axis["kind"] == "date"
+    assert len(axis["rows"]) <= MAX_KNOTS
+    back = np.interp(np.arange(len(time)), axis["rows"], axis["times"])
     assert np.abs(back - time).max() < 30

@@ -5,6 +5,7 @@ import re
 import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -13,18 +14,21 @@ from typer.testing import CliRunner
 
 from sightline import FileError, read_results, write_report, write_results
 from sightline.cli.app import app
+from sightline.judgement.ladder import LADDER
+from sightline.judgement.verdicts import VERDICTS, Verdict, all_infos
 from sightline.report.page import for_script
 from sightline.report.redaction import Pseudonyms
+from sightline.storage import Result
 
 SECTIONS = (
     "glance",
     "energy",
-    "seen",
-    "stable",
+    "visibility",
+    "reference",
     "attacks",
-    "beside",
+    "comparison",
     "false-alarms",
-    "made",
+    "provenance",
 )
 # 15 MB for five detectors on a testbed of the size of SWaT.
 MOST_BYTES = 15_000_000
@@ -36,6 +40,7 @@ class Parsed(HTMLParser):
     def __init__(self, page):
         super().__init__(convert_charrefs=True)
         self.ids, self.tags, self.texts, self.attributes = [], [], [], []
+        self.elements = []
         self._in = None
         self.scripts = {}
         self.feed(page)
@@ -43,6 +48,7 @@ class Parsed(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         known = dict(attrs)
+        self.elements.append((tag, known))
         self.attributes += [(tag, name, value) for name, value in attrs]
         if "id" in known:
             self.ids.append(known["id"])
@@ -98,7 +104,10 @@ def test_names_are_shown_and_not_run(page, parsed):
     assert "<script>alert" not in own
     assert "<img" not in own
     assert "img" not in parsed.tags
-    assert "b" not in [tag for tag in parsed.tags if tag == "x"]
+    # The detector's name holds <b>: every bold element is one of the page's own marks.
+    bold = [attributes for tag, attributes in parsed.elements if tag == "b"]
+    assert bold
+    assert all(set(attributes) == {"style"} for attributes in bold)
 
 
 def test_data_in_the_page_cannot_end_their_script(parsed):
@@ -144,8 +153,8 @@ def test_redaction_leaves_no_tag_note_or_telemetry(results, tmp_path):
 
 def test_the_longest_name_is_replaced_first():
     names = Pseudonyms(["LIT10", "LIT101"], ["P1"])
-    told = names.text("LIT101 and LIT10 (LIT101_max), 1% of P1")
-    assert told == "CH-002 and CH-001 (CH-002_max), 1% of STAGE-01"
+    text = names.text("LIT101 and LIT10 (LIT101_max), 1% of P1")
+    assert text == "CH-002 and CH-001 (CH-002_max), 1% of STAGE-01"
 
 
 def test_names_that_are_numbers_do_not_change_numbers():
@@ -157,15 +166,15 @@ def test_names_that_are_numbers_do_not_change_numbers():
 def test_names_are_hidden_however_they_are_written_and_only_once():
     tags = ["CH-002", "FIT 1\tx", "LIT101", "P1", "lit101"]
     names = Pseudonyms(tags, ["Raw water"])
-    told = names.text("LIT101 lit101 Lit101 'FIT 1\\tx' CH-002 P1 p1 raw Water")
-    assert told == "CH-003 CH-005 CH-003 'CH-002' CH-001 CH-004 p1 STAGE-01"
+    text = names.text("LIT101 lit101 Lit101 'FIT 1\\tx' CH-002 P1 p1 raw Water")
+    assert text == "CH-003 CH-005 CH-003 'CH-002' CH-001 CH-004 p1 STAGE-01"
 
 
-def test_attacks_that_tell_of_the_plant_get_pseudonyms():
+def test_attacks_whose_ids_reveal_the_plant_get_pseudonyms():
     attacks = ["7", "A3", "LIT101_spoof", "Overflow of the big tank", "2-1"]
     names = Pseudonyms(["0", "7", "LIT101"], [], attacks)
-    told = [names.attack(name) for name in attacks]
-    assert told == ["7", "A3", "A-01", "A-02", "A-03"]
+    pseudonyms = [names.attack(name) for name in attacks]
+    assert pseudonyms == ["7", "A3", "A-01", "A-02", "A-03"]
     text = names.text("7 and lit101_Spoof, Overflow of the big tank, 2-1 (2012-12-10)")
     assert text == "7 and A-01, A-02, A-03 (2012-12-10)"
 
@@ -199,7 +208,7 @@ def test_a_folder_without_excerpts_gives_a_page_too(results, tmp_path):
     ]
     page = write_report(old, tmp_path / "report.html").read_text(encoding="utf-8")
     parsed = Parsed(without_plotly(page))
-    assert "older Sightline" in parsed.text
+    assert "older version of Sightline" in parsed.text
     data = json.loads(parsed.scripts["data"])
     assert all(d["picture"] is None for e in data["entries"] for d in e["details"])
 
@@ -216,7 +225,7 @@ def test_a_record_without_attacks_gives_a_page_too(tmp_path):
     write_results([made], tmp_path / "results")
     page = write_report(tmp_path / "results", tmp_path / "report.html", figures=True)
     parsed = Parsed(without_plotly(page.read_text(encoding="utf-8")))
-    assert "No test row is labelled an attack." in parsed.text
+    assert "No test row is labelled as an attack." in parsed.text
     assert "No attack is labelled" in parsed.text
     assert (tmp_path / "figures" / "energy-through-time.svg").is_file()
 
@@ -289,7 +298,7 @@ def test_a_folder_given_twice_counts_once(folder, tmp_path):
     assert page.read_text(encoding="utf-8") == once.read_text(encoding="utf-8")
 
 
-def test_what_is_not_known_or_alone_is_not_told(results, tmp_path):
+def test_unknown_testbeds_and_single_detectors_are_not_named(results, tmp_path):
     first = results[0].evaluation
     lone = replace(first, stream=replace(first.stream, testbed=None))
     page = write_report(
@@ -298,14 +307,81 @@ def test_what_is_not_known_or_alone_is_not_told(results, tmp_path):
     whole = without_plotly(page.read_text(encoding="utf-8"))
     assert "on unknown" not in whole
     text = Parsed(whole).text
-    assert "One detector only: nothing to lay side by side." in text
+    assert "There is only one detector, so there is nothing to compare." in text
     assert "by all 1" not in text
 
 
+def test_thresholds_on_the_page_are_those_of_the_method(results, tmp_path, monkeypatch):
+    before = write_report(results, tmp_path / "before.html")
+    monkeypatch.setattr("sightline.judgement.calm.CONTRAST", 0.37)
+    monkeypatch.setattr("sightline.judgement.calm.RARE", 0.875)
+    after = write_report(results, tmp_path / "after.html")
+    pages = [
+        Parsed(without_plotly(path.read_text(encoding="utf-8")))
+        for path in (before, after)
+    ]
+    for page, points, rare in zip(pages, ("30", "37"), ("95%", "88%"), strict=True):
+        assert f"at least {points} percentage points more" in page.text
+        assert f"and more than in {rare} of them" in page.text
+    methods = [json.loads(page.scripts["data"])["method"] for page in pages]
+    assert [method["contrast"] for method in methods] == [0.3, 0.37]
+    assert methods[1]["rare"] == pytest.approx(0.125)
+
+
+def test_scripts_and_template_hold_no_number_or_word_of_the_method():
+    assets = files("sightline.report") / "assets"
+    texts = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in assets.iterdir()
+        if path.name.endswith((".js", ".html"))
+    }
+    assert len(texts) == 10
+    words = [info.word for info in all_infos()]
+    labels = [rung.label for rung in LADDER.values()]
+    colours = [colour for info in all_infos() for colour in (info.light, info.dark)]
+    for name, text in texts.items():
+        for wanted in (*labels, *colours):
+            assert wanted not in text, (name, wanted)
+        for word in words:
+            assert f'"{word}"' not in text, (name, word)
+        for value in ("0.30", "0.3 -", "one in twenty", "30 points", "95% of them"):
+            assert value not in text, (name, value)
+
+
+def test_a_change_of_the_table_of_verdicts_reaches_the_page(
+    results, tmp_path, monkeypatch
+):
+    changed_info = replace(
+        VERDICTS[Verdict.DETECTED],
+        symbol="\u2606",
+        meaning="a new meaning",
+        light="#123",
+    )
+    monkeypatch.setitem(VERDICTS, Verdict.DETECTED, changed_info)
+    path = write_report(results, tmp_path / "report.html")
+    parsed = Parsed(without_plotly(path.read_text(encoding="utf-8")))
+    assert "\u2606" in parsed.texts
+    assert "a new meaning" in parsed.text
+    verdicts = json.loads(parsed.scripts["data"])["verdicts"]
+    assert verdicts[Verdict.DETECTED]["light"] == "#123"
+
+
+def test_results_in_memory_give_the_page_of_results_on_disk(folder, tmp_path):
+    on_disk = write_report(folder, tmp_path / "disk.html")
+    results = [Result.of(evaluation) for evaluation in evaluations()]
+    results.sort(key=lambda result: result.name)
+    in_memory = write_report(results, tmp_path / "memory.html")
+    parts = [
+        Parsed(without_plotly(path.read_text(encoding="utf-8")))
+        for path in (on_disk, in_memory)
+    ]
+    assert sorted(parts[0].texts) == sorted(parts[1].texts)
+
+
 def test_the_page_says_by_which_rule(parsed):
-    assert "Verdicts and alarms here are of the p99 rule." in parsed.text
-    assert re.search(r"By the p99 rule\s+\d of\s+6 attacks are detected", parsed.text)
-    assert "nothing to lay side by side" in parsed.text
+    assert "alarms in this table are those of the p99 rule." in parsed.text
+    assert re.search(r"With the p99 rule, \d of 6 attacks are detected", parsed.text)
+    assert "so there is nothing to compare" in parsed.text
 
 
 def test_results_stay_readable_where_a_report_is_beside_them(folder, tmp_path):

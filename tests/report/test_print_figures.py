@@ -31,7 +31,7 @@ def long_named(entries):
     """Return eight detectors with names that no figure has room for."""
     wanted = [f"A very long detector name with settings, number {k}" for k in range(8)]
     return [
-        replace(entries[k % len(entries)], label=name, key=f"long_{k}")
+        replace(entries[k % len(entries)], detector=name, key=f"long_{k}")
         for k, name in enumerate(wanted)
     ]
 
@@ -83,7 +83,7 @@ def at_time(result, test_time):
 
 def test_panels_share_one_time_axis(works):
     first = works[0]
-    time = first.traces["test_time"]
+    time = first.traces.test_time
     late = at_time(first.results[0], time + 3600)
     with styled():
         figure = FIGURES["energy-through-time"](
@@ -121,4 +121,4 @@ def test_testbeds_with_names_alike_do_not_overwrite_each_other(works, tmp_path):
 def test_signs_the_font_does_not_have_are_no_warning(works, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        write_figures([replace(works[0], label="\u6db2\u4f4d \U0001f6b0")], tmp_path)
+        write_figures([replace(works[0], detector="\u6db2\u4f4d \U0001f6b0")], tmp_path)

@@ -93,15 +93,13 @@ class Pseudonyms:
         result: Any = value
         if isinstance(value, str) and not isinstance(value, Enum):
             result = self.text(value)
+        elif is_dataclass(value) and not isinstance(value, type):
+            values = {f.name: getattr(value, f.name) for f in fields(value)}
+            result = replace(value, **self.anything(values))
         elif isinstance(value, Mapping):
             result = {key: self.anything(item) for key, item in value.items()}
         elif isinstance(value, list | tuple):
             result = type(value)(self.anything(item) for item in value)
-        elif is_dataclass(value) and not isinstance(value, type):
-            texts = {
-                f.name: self.anything(getattr(value, f.name)) for f in fields(value)
-            }
-            result = replace(value, **texts)
         return result  # type: ignore[no-any-return]
 
 

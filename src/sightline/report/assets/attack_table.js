@@ -85,7 +85,7 @@ async function openAttack(row) {
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", `Energy, contributions and signals around attack ${entry.attacks[index].id}, ${entry.label}`);
   right.append(place);
-  if (!detail.picture) right.append(element("p", "quiet", "These results do not hold the rows around this attack."));
+  if (!detail.picture) right.append(element("p", "muted", "These results do not hold the rows around this attack."));
   parts.append(left, right);
   inner.append(parts);
   const draw = await attackPicture(place, entry, index);

@@ -46,7 +46,7 @@ function showStates() {
   const alarms = selectedAlarms();
   if (!alarms || !alarms.states.length) return;
   place.append(element("h3", "", "By the plant's state"));
-  place.append(element("p", "quiet", "Share of false alarms that begin in a state, and share of time in this state, where the two differ most."));
+  place.append(element("p", "muted", "Share of false alarms that begin in a state, and share of time in this state, where the two differ most."));
   const scroll = element("div", "scroll"), table = element("table", "plain states"), body = element("tbody"), head = element("tr");
   scroll.tabIndex = 0;
   scroll.setAttribute("role", "region");
