@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from sightline.report.side_by_side import agreement
 from strategies import make_stream
 
 from sightline import compare, evaluate
@@ -14,6 +13,7 @@ from sightline.comparison.runs import Figure, group_runs, match_spans
 from sightline.paper.cross_tables import agreement_table
 from sightline.paper.study import Study
 from sightline.report.entries import entries_of
+from sightline.report.overview import agreement_table as page_agreement
 from sightline.storage import Result
 
 ATTACKS = [(50, 60), (120, 140), (200, 210), (250, 255)]
@@ -99,7 +99,7 @@ def test_agreement_of_a_pair_is_one_number_on_page_and_in_tables():
     assert (
         low < row.rho < high
     )  # seeds differ, so the first seeds alone differ from all
-    assert agreement(entries_of(results))["rho"][0][1] == row.rho
+    assert page_agreement(entries_of(results)).rho[0][1] == row.rho
     cells = agreement_table(Study(results), compared).groups[0].rows[0]
     assert row.rho in [cell.values[0] for cell in cells[1:]]
 

@@ -235,7 +235,7 @@ class TestbedRuns:
         other detectors have is added.
         """
         spans: list[Span] = []
-        ids: dict[str, None] = {}
+        ids: list[str] = []
         places: list[dict[str, int]] = []
         # `sorted` is stable: of detectors with equally many attacks the first counts.
         for runs in sorted(
@@ -249,7 +249,7 @@ class TestbedRuns:
                     spans.append(span)
                     places.append({})
                     name = runs.evaluation.segments[j].id
-                    ids[f"{name} of {runs.label}" if name in ids else name] = None
+                    ids.append(f"{name} of {runs.label}" if name in ids else name)
                 places[matched[j]][runs.label] = j
         attacks = [
             Attack(id, span, place, self._segments(place))
