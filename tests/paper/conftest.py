@@ -9,8 +9,9 @@ import pytest
 from strategies import make_stream
 
 from sightline import evaluate
+from sightline.judgement.verdicts import Repair
 from sightline.metrics.window_kl import Windows
-from sightline.paper.paper_values import published, published_figures
+from sightline.paper.tables import published, published_figures
 from sightline.storage import Result
 
 ATTACKS = [(40 + 50 * k, 45 + 50 * k + 2 * k) for k in range(8)]
@@ -96,7 +97,14 @@ def with_verdicts(rows, verdicts):
         if word in RUNGS:
             gained[RUNGS[word]].append(row.id)
     return tuple(told), {
-        rung: {"segments_gained": tuple(ids)} for rung, ids in gained.items()
+        rung: Repair(
+            recall_before=0.0,
+            recall_after=0.0,
+            segments_gained=tuple(ids),
+            false_alarms_per_day_before=None,
+            false_alarms_per_day_after=None,
+        )
+        for rung, ids in gained.items()
     }
 
 

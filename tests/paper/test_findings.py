@@ -1,20 +1,18 @@
 import numpy as np
 import pytest
 
-from sightline.comparison.compare import compare
+from sightline.paper.findings import binomial_tail
 from sightline.paper.findings.findings import (
     SCOPE,
     findings_json,
     findings_markdown,
     judge_findings,
 )
-from sightline.paper.findings.outcome import binomial_tail
 from sightline.paper.study import Study
 
 
 def judged(results):
-    compared = compare(results, n_replicates=2)
-    return {f.number: f for f in judge_findings(Study(results), compared)}
+    return {f.number: f for f in judge_findings(Study(results))}
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.paper.markup import (
+    Cell,
+    Column,
+    Group,
+    PaperTable,
     Phrase,
     compact,
     fixed,
     powers,
     ranged,
+    text_cell,
     thousands,
     whole,
     words,
 )
-from sightline.paper.table import Cell, Column, Group, PaperTable, text_cell
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 

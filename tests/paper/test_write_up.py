@@ -149,17 +149,16 @@ def test_one_detector_without_diagnosis(make_result, tmp_path):
     made = write_up([make_result("x", "a")], tmp_path / "up", n_replicates=2)
     told = " ".join(made.notices)
     for name in ("attack_cases", "cross_testbed_ranking", "agreement", "rankings"):
-        assert f"Table {name} is left out" in told
-    assert "Figure agreement is left out" in told
+        assert f"Skipped table '{name}': it needs " in told
+    assert "Skipped figure 'agreement': it needs at least two detectors" in told
+    assert "Skipped table 'rankings': it needs at least two seeds." in made.notices
     assert (tmp_path / "up/tables/main.csv").exists()
 
 
 def test_no_attacks(make_result, attack_free, tmp_path):
     results = [attack_free(make_result("x", name)) for name in "ab"]
     made = write_up(results, tmp_path / "up", n_replicates=2)
-    assert "Figure roc_auc_against_f1 is left out: there are no attacks." in (
-        made.notices
-    )
+    assert "Skipped figure 'roc_auc_against_f1': it needs attacks." in made.notices
     with open(tmp_path / "up/tables/main.csv", newline="") as handle:
         row = next(csv.DictReader(handle))
     assert row["roc_auc"] == ""
@@ -257,7 +256,7 @@ def test_a_name_is_no_formula():
 
 def test_the_command(make_result, tmp_path, monkeypatch, no_figures):
     results = many(make_result, 2)
-    monkeypatch.setattr("sightline.cli.app.read_results", lambda folders: results)
+    monkeypatch.setattr("sightline.storage.read_results", lambda folders: results)
     asked = ["compare", "r", "--write-up", str(tmp_path / "up")]
     told = CliRunner().invoke(app, asked)
     assert told.exit_code == 0, told.output

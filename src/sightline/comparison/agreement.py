@@ -59,8 +59,8 @@ def _agreement(
     for a, b in product(first.results, second.results):
         shared = (places[a] >= 0) & (places[b] >= 0)
         rho = rank_correlation(
-            a.traces["segment_d_full"][places[a][shared]],
-            b.traces["segment_d_full"][places[b][shared]],
+            a.traces.segment_d_full[places[a][shared]],
+            b.traces.segment_d_full[places[b][shared]],
         ).rho
         if rho is not None:
             rhos.append(rho)

@@ -1,13 +1,13 @@
-"""Two detectors on one testbed: differences with intervals from the same draws."""
+"""Differences of two detectors on one testbed, with intervals from the same draws."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 
 from sightline.comparison.runs import DetectorRuns, Figure
-from sightline.data.arrays import ATTACK, Bools, Floats, Ints
+from sightline.data.arrays import ATTACK, Floats, Ints
 from sightline.data.segments import Segment, breaks_kept, segments_of
 from sightline.metrics.intervals import (
     Drawable,
@@ -29,14 +29,30 @@ PAIRED_FIGURES = (
     Figure.F1,
     Figure.RECALL,
 )
+# Time stamps must be the same for this share of the rows of the shorter result.
+LEAST_SHARED = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """First minus second detector, with a 95% interval from the same draws.
+    """A figure of the first detector minus that of the second.
 
-    With several seeds it is the mean over all pairs of them. `n_rows` is how many test
-    rows both have, on which alone it is measured (the fewest over pairs of seeds).
+    Parameters
+    ----------
+    testbed : str
+        Name of the testbed.
+    detectors : tuple of str
+        Labels of the first and the second detector.
+    figure : str
+        Name of the figure.
+    difference : float
+        First minus second, the mean over all pairs of seeds. 0 if they do not differ.
+    interval : tuple of float, optional
+        95% interval from draws of attacks and blocks of normal rows that are the same
+        for both detectors. None for fewer than two shared attacks.
+    n_rows : int
+        Test rows that both detectors have, on which the difference is measured (the
+        fewest over pairs of seeds).
     """
 
     testbed: str
@@ -47,132 +63,154 @@ class Difference:
     n_rows: int
 
 
-# The figures of a result on some rows, as they are and in every replicate.
-_Side = tuple[dict[str, float], dict[str, Floats]]
+@dataclass(frozen=True)
+class _Side:
+    """The figures of a result on some rows: as measured, and in every draw."""
+
+    measured: dict[str, float]
+    drawn: dict[str, Floats]
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """Two results on the rows that they share."""
+
+    first: _Side
+    second: _Side
+    n_attacks: int
+    n_rows: int
+
+
+class _NotPaired(Exception):
+    """The reason why two results have no rows to compare."""
+
+
+@dataclass
 class Pairing:
-    """Pairs results of one testbed; each is drawn once for the rows it shares."""
+    """Pairs results of one testbed; each result is drawn once for the rows it shares.
 
-    def __init__(
-        self,
-        results: Sequence[Result],
-        *,
-        n_replicates: int,
-        seed: int,
-        tick: Callable[[], None] = no_tick,
-    ) -> None:
-        # One block length for all, or the draws would not be the same.
-        self.block = max(_block(result) for result in results)
-        self.n_replicates = n_replicates
-        self.seed = seed
-        self.tick = tick
-        self._sides: dict[tuple[int, bytes], _Side] = {}
-        # Of each pair whose rows differ: how many both have, and the more of the two.
-        self._rows: list[tuple[int, int]] = []
-        # Detectors with results that could not be paired, in order, by the reason.
-        self._unpaired: dict[str, dict[str, None]] = {}
+    Parameters
+    ----------
+    results : sequence of Result
+        All results that will be paired.
+    n_replicates, seed : int
+        Number of draws, and the seed that makes them reproducible.
+    tick : callable
+        Called after each draw.
+    """
+
+    results: Sequence[Result]
+    n_replicates: int
+    seed: int
+    tick: Callable[[], None] = no_tick
+    _sides: dict[tuple[Result, bytes], _Side] = field(default_factory=dict)
+    # Of each pair with different rows: how many both have, and the larger number.
+    _rows: list[tuple[int, int]] = field(default_factory=list)
+    # By reason: the detectors with results that could not be paired, in order.
+    _unpaired: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Choose one block length for all, so that all draws are the same."""
+        bootstraps = [result.evaluation.bootstrap for result in self.results]
+        self._block = max(1 if facts is None else facts.block for facts in bootstraps)
 
     def differences(
         self, first: DetectorRuns, second: DetectorRuns
     ) -> list[Difference]:
-        """Return the differences between two detectors, given their seeds.
+        """Return the differences between two detectors in all `PAIRED_FIGURES`.
 
-        Rows are paired by time stamps, or by number where not both results have any.
-        What could not be paired, and why, is for `notices` to say.
+        Rows are paired by time stamps, or by number if not both results have them.
+        `notices` reports what could not be paired.
         """
         pairs = []
         for a, b in product(first.results, second.results):
-            pair = self._pair(a, b)
-            if isinstance(pair, str):
-                names = f"{first.label} and {second.label}"
-                self._unpaired.setdefault(pair, {}).setdefault(names)
-            else:
-                pairs.append(pair)
-        if not pairs:
-            return []
-        n_attacks = min(pair[2] for pair in pairs)
-        n_rows = min(pair[3] for pair in pairs)
-        found = []
+            try:
+                pairs.append(self._pair(a, b))
+            except _NotPaired as reason:
+                detectors = f"{first.label} and {second.label}"
+                self._unpaired.setdefault(str(reason), {})[detectors] = None
+        differences = []
         for name in PAIRED_FIGURES:
             known = [
-                (one, two)
-                for one, two, *_ in pairs
-                if name in one[0] and name in two[0]
+                (pair.first, pair.second)
+                for pair in pairs
+                if name in pair.first.measured and name in pair.second.measured
             ]
             if not known:
                 continue
-            difference = float(np.mean([o[0][name] - t[0][name] for o, t in known]))
-            drawn = np.mean([o[1][name] - t[1][name] for o, t in known], axis=0)
-            if np.isfinite(difference):
-                found.append(
-                    Difference(
-                        testbed=first.testbed,
-                        detectors=(first.label, second.label),
-                        figure=name.value,
-                        difference=difference,
-                        interval=percentile_interval(
-                            "difference", difference, drawn, n_attacks
-                        ),
-                        n_rows=n_rows,
-                    )
+            difference = float(
+                np.mean([a.measured[name] - b.measured[name] for a, b in known])
+            )
+            if not np.isfinite(difference):
+                continue
+            drawn = np.mean([a.drawn[name] - b.drawn[name] for a, b in known], axis=0)
+            n_attacks = min(pair.n_attacks for pair in pairs)
+            differences.append(
+                Difference(
+                    testbed=first.testbed,
+                    detectors=(first.label, second.label),
+                    figure=name.value,
+                    difference=difference,
+                    interval=percentile_interval(
+                        "difference", difference, drawn, n_attacks
+                    ),
+                    n_rows=min(pair.n_rows for pair in pairs),
                 )
-        return found
+            )
+        return differences
 
     def notices(self, testbed: str) -> list[str]:
-        """Return what could not be paired, and on how many rows the rest is."""
-        told = [
-            f"{testbed}: not compared row by row are {'; '.join(names)}: {why}."
-            for why, names in self._unpaired.items()
+        """Return which detectors could not be paired, and on how many rows others are.
+
+        One notice for each reason.
+        """
+        notices = [
+            f"{testbed}: not compared row by row are {'; '.join(detectors)}: {reason}."
+            for reason, detectors in self._unpaired.items()
         ]
         if self._rows:
             shared, most = zip(*self._rows, strict=True)
-            told.append(
+            low, high = f"{min(shared):,}", f"{max(shared):,}"
+            notices.append(
                 f"{testbed}: results have different test rows, so each difference is "
-                f"on the rows both have: {_between(shared)} of up to {max(most):,} "
-                "rows."
+                f"on the rows both have: {low if low == high else f'{low} to {high}'} "
+                f"of up to {max(most):,} rows."
             )
-        return told
+        return notices
 
-    def _pair(self, a: Result, b: Result) -> tuple[_Side, _Side, int, int] | str:
-        shared = _shared_rows(a, b)
-        if isinstance(shared, str):
-            return shared
-        rows_a, rows_b = shared
+    def _pair(self, a: Result, b: Result) -> _Pair:
+        rows_a, rows_b = _shared_rows(a, b)
         attacks, breaks = _common_attacks(a, b, rows_a, rows_b)
         if not attacks:
-            return "they have no attack row in common"
-        most = max(len(r.traces["labels"]) for r in (a, b))
+            raise _NotPaired("they have no attack row in common")
+        most = max(len(a.traces.labels), len(b.traces.labels))
         if len(rows_a) < most:
             self._rows.append((len(rows_a), most))
-        sides = [
+        first, second = (
             self._side(result, rows, attacks, breaks)
             for result, rows in ((a, rows_a), (b, rows_b))
-        ]
-        return sides[0], sides[1], len(attacks), len(rows_a)
+        )
+        return _Pair(first, second, len(attacks), len(rows_a))
 
     def _side(
         self, result: Result, rows: Ints, attacks: list[Segment], breaks: Ints
     ) -> _Side:
-        key = (id(result), rows.tobytes() + breaks.tobytes())
-        if key not in self._sides:
-            self._sides[key] = self._draw(result, rows, attacks, breaks)
-        return self._sides[key]
-
-    def _draw(
-        self, result: Result, rows: Ints, attacks: list[Segment], breaks: Ints
-    ) -> _Side:
-        energy = result.traces["test_energy"][rows]
+        """Return the figures of a result on some rows, drawn when first asked for."""
+        key = (result, rows.tobytes() + breaks.tobytes())
+        if key in self._sides:
+            return self._sides[key]
+        energy = result.traces.test_energy[rows]
+        tau99 = result.evaluation.probe.tau99
         drawable = Drawable.of(
             energy,
-            result.traces["labels"][rows],
-            _alarms(result, energy),
+            result.traces.labels[rows],
+            energy > (np.inf if tau99 is None else tau99),
             attacks,
             breaks,
-            block=self.block,
+            block=self._block,
         )
         train_mean = result.evaluation.compactness.p_eff / 2
-        windows = _outcome(result, len(attacks))
+        windows = _windows(result, len(attacks))
         measured = figures_of_draw(
             drawable,
             np.ones(len(attacks)),
@@ -188,24 +226,27 @@ class Pairing:
             seed=self.seed,
             tick=self.tick,
         )
-        return measured, drawn
+        self._sides[key] = _Side(measured, drawn)
+        return self._sides[key]
 
 
-def _shared_rows(a: Result, b: Result) -> tuple[Ints, Ints] | str:
-    """Return the rows of both that stand for the same moments, or why none do."""
-    times = a.traces.get("test_time"), b.traces.get("test_time")
-    n_a, n_b = len(a.traces["labels"]), len(b.traces["labels"])
-    if times[0] is None or times[1] is None:
+def _shared_rows(a: Result, b: Result) -> tuple[Ints, Ints]:
+    """Return the rows of both results that are the same moments, in time order."""
+    time_a, time_b = a.traces.test_time, b.traces.test_time
+    n_a, n_b = len(a.traces.labels), len(b.traces.labels)
+    if time_a is None or time_b is None:
         if n_a != n_b:
-            return f"they have {n_a} and {n_b} rows and not both have time stamps"
+            raise _NotPaired(
+                f"they have {n_a} and {n_b} rows and not both have time stamps"
+            )
         rows_a = rows_b = np.arange(n_a)
     else:
-        _, rows_a, rows_b = np.intersect1d(times[0], times[1], return_indices=True)
-        if len(rows_a) < 0.5 * min(n_a, n_b):
-            return "fewer than half of their time stamps are the same"
+        _, rows_a, rows_b = np.intersect1d(time_a, time_b, return_indices=True)
+        if len(rows_a) < LEAST_SHARED * min(n_a, n_b):
+            raise _NotPaired("fewer than half of their time stamps are the same")
         rows_a, rows_b = np.sort(rows_a), np.sort(rows_b)
-    if not np.array_equal(a.traces["labels"][rows_a], b.traces["labels"][rows_b]):
-        return "their labels differ on the rows they share"
+    if not np.array_equal(a.traces.labels[rows_a], b.traces.labels[rows_b]):
+        raise _NotPaired("their labels differ on the rows they share")
     return rows_a, rows_b
 
 
@@ -215,36 +256,20 @@ def _common_attacks(
     """Return the attacks among the shared rows, and the breaks of either result."""
     breaks = []
     for result, rows in ((a, rows_a), (b, rows_b)):
-        keep = np.zeros(len(result.traces["labels"]), np.bool_)
+        keep = np.zeros(len(result.traces.labels), np.bool_)
         keep[rows] = True
-        breaks.append(breaks_kept(result.traces["test_breaks"], keep))
+        breaks.append(breaks_kept(result.traces.test_breaks, keep))
     merged = np.union1d(*breaks)
-    is_attack = a.traces["labels"][rows_a] == ATTACK
-    return segments_of(is_attack, merged), merged
+    return segments_of(a.traces.labels[rows_a] == ATTACK, merged), merged
 
 
-def _between(counts: Sequence[int]) -> str:
-    low, high = min(counts), max(counts)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _alarms(result: Result, energy: Floats) -> Bools:
-    probe = result.evaluation.probe
-    tau99 = None if probe is None else probe.tau99  # an old file may lack it
-    return energy > (np.inf if tau99 is None else tau99)
-
-
-def _block(result: Result) -> int:
-    return result.evaluation.bootstrap.block if result.evaluation.bootstrap else 1
-
-
-def _outcome(result: Result, n_attacks: int) -> WindowOutcome | None:
-    """Return the windows of a result, where they are those of the shared attacks."""
-    d_full, bounds = result.traces["segment_d_full"], result.traces["matched_bounds"]
-    if len(d_full) != n_attacks:
+def _windows(result: Result, n_attacks: int) -> WindowOutcome | None:
+    """Return the windows of a result; None if its attacks are not the shared ones."""
+    traces = result.traces
+    if len(traces.segment_d_full) != n_attacks:
         return None
+    bounds = traces.matched_bounds
     matched = [
-        result.traces["matched_d_full"][bounds[k] : bounds[k + 1]]
-        for k in result.traces["segment_group"]
+        traces.matched_d_full[bounds[k] : bounds[k + 1]] for k in traces.segment_group
     ]
-    return WindowOutcome.of(d_full, matched)
+    return WindowOutcome.of(traces.segment_d_full, matched)

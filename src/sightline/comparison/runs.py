@@ -12,7 +12,7 @@ from math import isfinite
 
 import numpy as np
 
-from sightline.data.arrays import Floats, Ints
+from sightline.data.arrays import Ints
 from sightline.evaluation.result import ChartData, Evaluation, SegmentResult
 from sightline.storage import Result
 
@@ -278,9 +278,7 @@ class TestbedRuns:
 
     @cached_property
     def _in_time(self) -> bool:
-        return all(
-            result.traces.get("test_time") is not None for result in self.results
-        )
+        return all(result.traces.test_time is not None for result in self.results)
 
     def _segments(self, places: Mapping[str, int]) -> dict[str, SegmentResult]:
         """Return the segments at these places, in the order of the detectors."""
@@ -329,9 +327,9 @@ def group_runs(results: Sequence[Result]) -> tuple[TestbedRuns, ...]:
 def spans_of(result: Result, *, in_time: bool) -> list[Span]:
     """Return begin and end of each attack of a result, in seconds or in rows."""
     rows = [(s.start, s.stop) for s in result.evaluation.segments]
-    if not in_time:
+    time = result.traces.test_time
+    if not in_time or time is None:
         return [(float(start), float(stop)) for start, stop in rows]
-    time: Floats = result.traces["test_time"]
     step = result.evaluation.stream.step_s or 0.0
     return [(float(time[start]), float(time[stop - 1]) + step) for start, stop in rows]
 

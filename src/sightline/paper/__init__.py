@@ -1,10 +1,11 @@
 """The paper's tables and figures, its findings and the methods, from any study."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sightline.comparison.agreement import why_undefined
 from sightline.comparison.compare import Comparison, compare
 from sightline.errors import FileError
 from sightline.files import reading, staged_folder, writing
@@ -18,13 +19,11 @@ from sightline.paper.findings.findings import (
     findings_markdown,
     judge_findings,
 )
-from sightline.paper.markup import escaped_markdown
-from sightline.paper.methods import methods_markdown, seed_of
-from sightline.paper.paper_values import beside_paper
-from sightline.paper.references import cited
+from sightline.paper.markup import PaperTable, escaped_markdown
+from sightline.paper.methods import methods_markdown, references_of
 from sightline.paper.study import Study
-from sightline.paper.table import PaperTable
 from sightline.paper.tables import (
+    beside_paper,
     detector_table,
     main_table,
     supplementary_table,
@@ -47,7 +46,7 @@ _TABLES = (
     "rankings",
 )
 _FIGURES = ("agreement", "roc_auc_against_f1", "mean_shift_identity")
-# All that a write-up may hold; whatever else is in its folder is left alone.
+# All files that a write-up may hold; other files in its folder are not touched.
 _FILES = (
     "findings.md",
     "findings.json",
@@ -62,7 +61,20 @@ _FILES = (
 
 @dataclass(frozen=True, kw_only=True)
 class WriteUp:
-    """What was written: files below the folder, and what could not be made and why."""
+    """What `write_up` wrote.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    files : tuple of str
+        Paths of the files below the folder, sorted.
+    findings : tuple of Finding
+        The paper's seven findings on these results.
+    notices : tuple of str
+        Which tables and figures were skipped and what they need, and which results are
+        not seeds of one another.
+    """
 
     folder: Path
     files: tuple[str, ...]
@@ -80,32 +92,37 @@ def write_up(
     n_replicates: int = N_REPLICATES,
     progress: Progress | None = None,
 ) -> WriteUp:
-    """Write the paper's tables, figures and findings for a study of one's own.
+    """Write the paper's tables, figures and findings for any study.
 
     Parameters
     ----------
     results : sequence of Result
-        As `read_results` gives them; several of one detector on one testbed are its
+        As `read_results` returns them; several of one detector on one testbed are its
         seeds.
     folder : path
         Gets ``tables/``, ``figures/``, ``findings.md``, ``findings.json``,
         ``methods.md``, ``references.bib`` and ``comparison.json``, all or nothing.
     overwrite : bool
-        Whether an earlier write-up may be replaced; what else the folder holds is
-        left alone.
+        Whether an earlier write-up may be replaced. Other files in the folder are not
+        touched.
     comparison : Comparison, optional
-        Of the same results, where `compare` was called already.
+        Of the same results, if `compare` was called already.
     identity_of : str, optional
-        The one detector to draw the mean-shift identity of; all if not given.
+        The one detector of the figure ``mean_shift_identity``; all if not given.
     n_replicates : int
         Draws for the intervals of `compare`.
     progress : callable, optional
-        Told what is being done, and how much of how much is done.
+        Called with a `Step` while results are compared.
+
+    Returns
+    -------
+    WriteUp
+        The files, the findings, and what was skipped.
 
     Raises
     ------
     FileError
-        Where there are no results, or the folder may not be written.
+        If there are no results, or the folder may not be written.
     """
     folder = Path(folder)
     if not results:
@@ -114,29 +131,28 @@ def write_up(
     if comparison is None:
         comparison = compare(results, n_replicates=n_replicates, progress=progress)
     study = Study(results)
-    tables, notices = _tables(study, comparison)
-    figures, not_drawn = draw_all(study, comparison, identity_of=identity_of)
-    findings = judge_findings(study, comparison)
-    texts = {
+    tables, no_tables = _tables(study, comparison)
+    figures, no_figures = draw_all(study, comparison, identity_of=identity_of)
+    findings = judge_findings(study)
+    contents: dict[str, str | bytes] = {
         "findings.md": findings_markdown(findings),
         "findings.json": _json(findings_json(findings)),
         "methods.md": methods_markdown(study),
-        "references.bib": "\n\n".join(cited(study)) + "\n",
+        "references.bib": "\n\n".join(references_of(study)) + "\n",
         "comparison.json": _json(comparison.to_dict()),
     }
     for table in tables:
-        texts[f"tables/{table.name}.csv"] = table.to_csv()
-        texts[f"tables/{table.name}.md"] = table.to_markdown()
-        texts[f"tables/{table.name}.tex"] = table.to_latex()
+        contents[f"tables/{table.name}.csv"] = table.to_csv()
+        contents[f"tables/{table.name}.md"] = table.to_markdown()
+        contents[f"tables/{table.name}.tex"] = table.to_latex()
     if figures:
-        texts["figures/captions.md"] = _captions(figures)
-    contents: dict[str, str | bytes] = {**texts}
+        contents["figures/captions.md"] = _captions(figures)
     for figure in figures:
         for kind, content in figure.files.items():
             contents[f"figures/{figure.name}.{kind}"] = content
     with staged_folder(folder) as partial:
         _write(partial, contents)
-    # What this study has no example of must not stay from an earlier one.
+    # Files of an earlier write-up that this study does not have must not stay.
     with writing(folder):
         for name in set(_FILES) - set(contents):
             (folder / name).unlink(missing_ok=True)
@@ -144,72 +160,69 @@ def write_up(
         folder=folder,
         files=tuple(sorted(contents)),
         findings=findings,
-        notices=(*_not_seeds(study), *notices, *not_drawn),
+        notices=(*_same_seeds(study), *no_tables, *no_figures),
     )
 
 
 def _check_folder(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a file, and a folder with an earlier write-up unless `overwrite`."""
     with reading(folder):
         if folder.exists() and not folder.is_dir():
             raise FileError(f"{folder}: is a file; a write-up needs a folder.")
-        there = [name for name in _FILES if (folder / name).exists()]
-    if there and not overwrite:
+        earlier = [name for name in _FILES if (folder / name).exists()]
+    if earlier and not overwrite:
         raise FileError(
-            f"{folder}: holds {there[0]}, of an earlier write-up, which is kept: "
+            f"{folder}: holds {earlier[0]} of an earlier write-up, which is kept: "
             "choose another folder, or pass --overwrite."
         )
 
 
 def _tables(study: Study, compared: Comparison) -> tuple[list[PaperTable], list[str]]:
-    """Return the tables that have rows, and a word on those that have not."""
-    made = [
-        (testbed_table(study), ""),
-        (detector_table(study), ""),
-        (main_table(study), ""),
-        (supplementary_table(study), ""),
-        (case_table(study), "attack_cases is left out: no attack has a verdict"),
+    """Return the tables that have rows, and a notice for each that has none."""
+    needs = (
+        (testbed_table(study), "it needs results"),
+        (detector_table(study), "it needs results"),
+        (main_table(study), "it needs results"),
+        (supplementary_table(study), "it needs results"),
+        (case_table(study), "it needs an attack with a verdict"),
+        (transfer_table(study, compared), "it needs at least two testbeds"),
         (
-            transfer_table(study, compared),
-            "cross_testbed_ranking is left out: there is one testbed",
+            agreement_table(study, compared),
+            why_undefined(compared.agreement),
         ),
-        (agreement_table(study, compared), "agreement is left out: no two detectors"),
-        (ranking_table(study, compared), "rankings is left out: nobody has two seeds"),
+        (ranking_table(study, compared), "it needs at least two seeds"),
         (
             beside_paper(study),
-            "main_beside_paper is left out: no detector and testbed of the paper",
+            "it needs a detector of the paper on a testbed of the paper",
         ),
-    ]
-    tables = [table for table, _ in made if table is not None and table.n_rows]
-    missing = [why for table, why in made if table is None or not table.n_rows]
-    return tables, [f"Table {why}." for why in missing]
+    )
+    return (
+        [table for table, _ in needs if table.n_rows],
+        [
+            f"Skipped table '{table.name}': {need}."
+            for table, need in needs
+            if not table.n_rows
+        ],
+    )
 
 
-def _not_seeds(study: Study) -> list[str]:
-    """Return a warning where results of one pair are no seeds of one another."""
-    guards, same = [], []
-    for pair in study.pairs:
-        who = f"{pair.detector} on {pair.testbed}"
-        seeds = [seed_of(result.evaluation.provenance) for result in pair.seeds]
+def _same_seeds(study: Study) -> Iterator[str]:
+    """Yield a notice if results of one detector and testbed have the same seed."""
+    same = []
+    for runs in study.runs:
+        seeds = [result.evaluation.provenance.seed for result in runs.results]
         known = [str(seed) for seed in seeds if seed is not None]
-        if len({result.evaluation.guard for result in pair.seeds}) > 1:
-            guards.append(who)
-        elif len(set(known)) < len(known):
-            same.append(who)
-    told = []
-    if guards:
-        told.append(
-            "Results with different guards are taken for seeds of one another; leave "
-            f"some out: {', '.join(guards)}."
-        )
+        if len(set(known)) < len(known):
+            same.append(f"{runs.label} on {runs.testbed}")
     if same:
-        told.append(
+        yield (
             "Several results have the same seed, so a range over seeds means little: "
             f"{', '.join(same)}."
         )
-    return told
 
 
 def _captions(figures: Sequence[Drawn]) -> str:
+    """Return the content of ``figures/captions.md``."""
     lines = ["# Captions"]
     lines += [f"**{f.name}.** {escaped_markdown(f.caption)}" for f in figures]
     return "\n\n".join(lines) + "\n"
@@ -223,7 +236,7 @@ def _write(folder: Path, contents: dict[str, str | bytes]) -> None:
     for name, content in contents.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
-        # A name of a detector may hold what is not a character.
+        # The name of a detector may hold a lone surrogate.
         path.write_bytes(
             content.encode("utf-8", errors="backslashreplace")
             if isinstance(content, str)

@@ -1,58 +1,75 @@
-"""Tables across detectors and testbeds: does a ranking transfer, who agrees."""
+"""Tables across detectors and testbeds: transfer of rankings, and agreement."""
 
-from collections.abc import Sequence
-
+from sightline.comparison.agreement import Agreement
 from sightline.comparison.compare import Comparison, Transfer
-from sightline.paper.markup import NOT_KNOWN, Phrase, fixed, ranged, whole, words
-from sightline.paper.study import Study
-from sightline.paper.table import Cell, Column, Group, PaperTable, text_cell
-from sightline.paper.tables import D_FULL, DETECTOR, P_FULL
+from sightline.comparison.runs import Figure
+from sightline.comparison.seed_rankings import Ranking
+from sightline.paper.markup import (
+    UNKNOWN,
+    Cell,
+    Column,
+    Group,
+    PaperTable,
+    Phrase,
+    filled,
+    fixed,
+    hidden_cell,
+    percent,
+    ranged,
+    text_cell,
+    whole,
+    words,
+)
+from sightline.paper.study import Study, space_of
+from sightline.paper.tables import DETECTOR, P, header
 
 RHO = Phrase("rho", r"$\rho$")
-FIGURE_TITLES = {
-    "roc_auc": words("ROC-AUC"),
-    "median_d_full": D_FULL,
-    "p_full": P_FULL,
-    "pauc_1": words("pAUC@1%"),
-    "f1": words("F1@p99"),
-}
+N = Phrase("n", "$n$")
+_METRIC = Column(key="figure", header=words("Metric"), align="l")
 
 
 def transfer_table(study: Study, compared: Comparison) -> PaperTable:
-    """Return whether detectors rank alike on two testbeds, by three figures."""
-    by_figure: dict[str, list[Transfer]] = {}
-    for row in compared.transfer:
-        by_figure.setdefault(row.figure, []).append(row)
-    groups = tuple(
-        Group(name=figure, title="", rows=tuple(_transfer_row(study, r) for r in rows))
-        for figure, rows in by_figure.items()
-    )
+    """Return whether detectors rank alike on two testbeds, by three figures.
+
+    A row for each figure and each two testbeds; no rows for a single testbed.
+    """
+    figures = dict.fromkeys(row.figure for row in compared.transfer)
     return PaperTable(
         name="cross_testbed_ranking",
-        caption=words("Cross-testbed ranking stability. ")
-        + Phrase("n", "$n$")
-        + words(" is the number of detectors shared by the two testbeds, ")
-        + RHO
-        + words(" is Spearman's rank correlation of means over seeds, ")
-        + Phrase("p", "$p$")
-        + words(
-            " is two-sided: by the t-approximation, and exact over all orders. With "
-            "few detectors these describe; they prove little."
+        caption=filled(
+            "Cross-testbed ranking stability. {n} is the number of detectors shared by "
+            "the two testbeds, {rho} is Spearman's rank correlation of means over "
+            "seeds, {p} is two-sided: by the t-approximation, and exact over all "
+            "orders. With few detectors these describe; they prove little.",
+            n=N,
+            rho=RHO,
+            p=P,
         ),
         columns=(
-            Column(key="figure", header=words("Metric"), align="l"),
+            _METRIC,
             Column(
                 key="testbeds",
                 header=words("Testbeds"),
                 align="l",
                 parts=("first", "second"),
             ),
-            Column(key="n", header=Phrase("n", "$n$")),
+            Column(key="n", header=N),
             Column(key="rho", header=RHO),
-            Column(key="p_value", header=Phrase("p", "$p$")),
+            Column(key="p_value", header=P),
             Column(key="p_exact", header=Phrase("exact p", "exact $p$")),
         ),
-        groups=groups,
+        groups=tuple(
+            Group(
+                name=figure,
+                title="",
+                rows=tuple(
+                    _transfer_row(study, row)
+                    for row in compared.transfer
+                    if row.figure == figure
+                ),
+            )
+            for figure in figures
+        ),
         grouped_by=None,
         wide=False,
     )
@@ -62,14 +79,8 @@ def _transfer_row(study: Study, row: Transfer) -> tuple[Cell, ...]:
     first, second = (words(study.testbed_title(name)) for name in row.testbeds)
     found = row.correlation
     return (
-        Cell(FIGURE_TITLES[row.figure], (row.figure,)),
-        Cell(
-            Phrase(
-                f"{first.markdown} - {second.markdown}",
-                f"{first.latex}--{second.latex}",
-            ),
-            row.testbeds,
-        ),
+        Cell(header(Figure(row.figure)), (row.figure,)),
+        Cell(first + Phrase(" - ", "--") + second, row.testbeds),
         Cell(whole(found.n), (found.n,)),
         Cell(fixed(found.rho, 2), (found.rho,)),
         Cell(fixed(found.p_value), (found.p_value,)),
@@ -78,40 +89,39 @@ def _transfer_row(study: Study, row: Transfer) -> tuple[Cell, ...]:
 
 
 def agreement_table(study: Study, compared: Comparison) -> PaperTable:
-    """Return Spearman's rho of D_FULL over shared attacks, for each two detectors."""
+    """Return the agreement of each two detectors on each testbed.
+
+    A row and a column for each detector; no rows for a testbed with one detector. See
+    `sightline.comparison.agreement.Agreement` for the number.
+    """
     groups = []
     for testbed in study.testbeds:
-        here = {pair.detector for pair in study.on(testbed)}
-        names = [name for name in study.detectors if name in here]
+        labels = [name for name in study.detectors if name in study.on(testbed)]
         rhos = agreement_of(compared, testbed)
         rows = tuple(
             (
-                text_cell(row, study.short_title(row)),
-                *(_rho_cell(rhos, row, name) for name in study.detectors),
+                text_cell(label, study.short_title(label)),
+                *(_rho_cell(rhos.get(frozenset((label, o)))) for o in study.detectors),
             )
-            for row in names
-            if len(names) > 1
+            for label in labels
+            if len(labels) > 1
         )
         if rows:
             title = study.testbed_title(testbed)
             groups.append(Group(name=testbed, title=title, rows=rows))
+    parts = ("rho", "low", "high", "n_attacks")
     return PaperTable(
         name="agreement",
-        caption=words("Cross-detector agreement on attacks: ")
-        + RHO
-        + words(
-            " is Spearman's correlation of D_FULL over the attack segments that two "
-            "detectors share, the mean over pairs of seeds"
-        )
-        + words(" and its range." if study.has_seeds else "."),
+        caption=filled(
+            "Cross-detector agreement on attacks: {rho} is Spearman's correlation of "
+            "D_FULL over the attack segments that two detectors share, the mean over "
+            "pairs of seeds" + (" and its range." if study.has_seeds else "."),
+            rho=RHO,
+        ),
         columns=(
             DETECTOR,
             *(
-                Column(
-                    key=name,
-                    header=words(study.short_title(name)),
-                    parts=("rho", "low", "high", "n_attacks"),
-                )
+                Column(key=name, header=words(study.short_title(name)), parts=parts)
                 for name in study.detectors
             ),
         ),
@@ -120,45 +130,35 @@ def agreement_table(study: Study, compared: Comparison) -> PaperTable:
 
 
 def by_space(study: Study, testbed: str) -> list[str]:
-    """Return the detectors of a testbed, those of one residual space together."""
-    pairs = sorted(study.on(testbed), key=lambda p: (str(p.space), p.detector))
-    return [pair.detector for pair in pairs]
+    """Return the labels of a testbed's detectors, sorted by residual space."""
+    runs = study.on(testbed).detectors
+    ordered = sorted(runs, key=lambda one: (str(space_of(one)), one.label))
+    return [one.label for one in ordered]
 
 
-Rho = tuple[float | None, tuple[float, float] | None, int]
+def agreement_of(compared: Comparison, testbed: str) -> dict[frozenset[str], Agreement]:
+    """Return the agreements on a testbed by the labels of the two detectors."""
+    rows = (row for row in compared.agreement if row.testbed == testbed)
+    return {frozenset(row.detectors): row for row in rows}
 
 
-def agreement_of(compared: Comparison, testbed: str) -> dict[frozenset[str], Rho]:
-    """Return rho, its range and the number of attacks for each two detectors."""
-    return {
-        frozenset(row.detectors): (row.rho, row.rho_range, row.n_matched)
-        for row in compared.agreement
-        if row.testbed == testbed
-    }
-
-
-def _rho_cell(rhos: dict[frozenset[str], Rho], row: str, name: str) -> Cell:
-    rho, between, n_attacks = rhos.get(frozenset((row, name)), (None, None, None))
-    if rho is None or between is None:
-        return Cell(NOT_KNOWN, (None, None, None, n_attacks))
-    shown = ranged(fixed(rho, 2), fixed(between[0], 2), fixed(between[1], 2))
-    return Cell(shown, (rho, *between, n_attacks))
+def _rho_cell(row: Agreement | None) -> Cell:
+    if row is None or row.rho is None or row.rho_range is None:
+        return Cell(UNKNOWN, (None, None, None, None if row is None else row.n_matched))
+    low, high = row.rho_range
+    shown = ranged(fixed(row.rho, 2), fixed(low, 2), fixed(high, 2))
+    return Cell(shown, (row.rho, low, high, row.n_matched))
 
 
 def ranking_table(study: Study, compared: Comparison) -> PaperTable:
-    """Return how often each ranking of detectors holds over seeds."""
+    """Return how often each ranking of detectors holds over seeds.
+
+    A row for each figure on each testbed where a detector has two seeds or more.
+    """
     groups = []
     for testbed in study.testbeds:
         rows = tuple(
-            (
-                Cell(FIGURE_TITLES[row.figure], (row.figure,)),
-                Cell(
-                    _order([study.detector_title(n) for n in row.order], row.above),
-                    (" > ".join(row.order),),
-                ),
-                Cell(_share(row.holds), (row.holds,)),
-                Cell(words(""), (" ".join(map(str, row.above)),)),
-            )
+            _ranking_row(study, row)
             for row in compared.rankings
             if row.testbed == testbed and max(row.n_seeds) > 1
         )
@@ -173,7 +173,7 @@ def ranking_table(study: Study, compared: Comparison) -> PaperTable:
             "share of seed combinations with this whole order. A tie counts half."
         ),
         columns=(
-            Column(key="figure", header=words("Metric"), align="l"),
+            _METRIC,
             Column(key="order", header=words("Order"), align="p{11cm}"),
             Column(key="holds", header=words("Whole order")),
             Column(key="above", shown=False),
@@ -182,14 +182,18 @@ def ranking_table(study: Study, compared: Comparison) -> PaperTable:
     )
 
 
-def _order(names: Sequence[str], above: Sequence[float]) -> Phrase:
-    told = words(names[0])
-    arrow = Phrase("→", r"$\to$")
-    for share, name in zip(above, names[1:], strict=True):
-        told = told + words(" ") + arrow + words(" (") + _share(share) + words(") ")
-        told = told + words(name)
-    return told
-
-
-def _share(value: float) -> Phrase:
-    return Phrase(f"{value:.0%}", rf"{100 * value:.0f}\%")
+def _ranking_row(study: Study, row: Ranking) -> tuple[Cell, ...]:
+    order = words(study.detector_title(row.order[0]))
+    for share, name in zip(row.above, row.order[1:], strict=True):
+        order += filled(
+            " {arrow} ({share}) {name}",
+            arrow=Phrase("→", r"$\to$"),
+            share=percent(share, 0),
+            name=words(study.detector_title(name)),
+        )
+    return (
+        Cell(header(Figure(row.figure)), (row.figure,)),
+        Cell(order, (" > ".join(row.order),)),
+        Cell(percent(row.holds, 0), (row.holds,)),
+        hidden_cell(" ".join(map(str, row.above))),
+    )

@@ -5,220 +5,201 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sightline.comparison.runs import DetectorRuns
 from sightline.evaluation.result import SegmentResult
+from sightline.judgement.verdicts import Verdict
 from sightline.paper.markup import (
-    NOT_KNOWN,
+    UNKNOWN,
+    Cell,
+    Column,
+    PaperTable,
     Phrase,
     fixed,
-    listed_in_words,
+    one_group,
     powers,
     span,
+    text_cell,
     whole,
     words,
 )
-from sightline.paper.study import Pair, Study
-from sightline.paper.table import Cell, Column, Group, PaperTable
+from sightline.paper.study import Study, space_of
+from sightline.text import names
 
-# Verdicts that say no repair shows the attack.
-NO_EVIDENCE = ("weak-evidence", "not-in-telemetry")
-# From here on an attack's AUC is clearly above chance; up to there it is near it.
+# Verdicts of attacks that no repair shows.
+NO_EVIDENCE = (Verdict.WEAK_EVIDENCE, Verdict.NOT_IN_TELEMETRY)
+# An attack's AUC is clearly above chance from the first value on, and near chance up to
+# the second.
 CLEAR_AUC = 0.7
 NEAR_CHANCE = 0.6
 
 
+def is_missed(segment: SegmentResult) -> bool:
+    """Return whether a verdict says that the attack was missed."""
+    return segment.verdict not in (None, Verdict.DETECTED, Verdict.UNDECIDED)
+
+
 @dataclass(frozen=True)
-class Seen:
-    """One attack as one detector's residuals show it."""
+class Example:
+    """One attack as the residuals of one detector show it (first seed)."""
 
-    pair: Pair
-    row: SegmentResult
-
-    @property
-    def is_missed(self) -> bool:
-        """Whether a verdict says that it was missed."""
-        return self.row.verdict not in (None, "detected", "undecided")
+    runs: DetectorRuns
+    segment: SegmentResult
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """An answer to one question: rows of a table, or a word on why there is none."""
+    """The answer to one question.
+
+    Parameters
+    ----------
+    question : str
+        The question.
+    lines : tuple of tuple of Example
+        Rows of the table, each with one detector or several; empty without an example.
+    is_of_all : bool
+        Whether the line is about all detectors of a testbed.
+    remark : str, optional
+        How the example differs from the paper's.
+    """
 
     question: str
-    lines: tuple[tuple[Seen, ...], ...] = ()
-    lead: tuple[str, ...] = ()
+    lines: tuple[tuple[Example, ...], ...] = ()
+    is_of_all: bool = False
     remark: str | None = None
 
 
 def choose_cases(study: Study) -> tuple[Case, ...]:
-    """Return the most telling attack for each question, if there is any.
+    """Return the clearest attack for each question, if there is any.
 
-    - No evidence: missed by all (else by most) that were judged, no repair shows it;
-      of these the one whose median AUC is lowest.
+    - No evidence: no repair shows the attack, for as many as possible of the detectors
+      with a verdict; of these attacks the one with the lowest median AUC.
     - Local: detected in a smaller residual space and diluted in a larger one, the
       largest gap in AUC first; else near chance and uncovered in the larger one; else
       diluted alone.
-    - Threshold: verdict threshold and AUC of at least 0.7; the least covered first,
-      then the highest AUC.
+    - Threshold: verdict threshold and an AUC of at least `CLEAR_AUC`; the least covered
+      first, then the highest AUC.
     - Drift: verdict drift; D_eff below 0 first, then the SDR nearest 0.
     """
     attacks = [
         [
-            Seen(pair, row)
-            for pair in study.on(testbed)
-            if (row := by.get(pair.detector))
+            Example(runs, attack.segments[runs.label])
+            for runs in study.on(testbed).detectors
+            if runs.label in attack.segments
         ]
         for testbed in study.testbeds
-        for by in study.rows(testbed)
+        for attack in study.on(testbed).attacks
     ]
     return (
         _without_evidence(attacks),
         _local(attacks),
-        _alone(
+        _single(
             "Is the threshold the bottleneck?",
             attacks,
-            "threshold",
-            lambda one: one.row.auc >= CLEAR_AUC,
-            lambda one: (one.row.coverage, -one.row.auc),
-            lambda one: (
-                "No attack with the verdict threshold has zero coverage, as the "
-                "paper's example has; shown is the least covered."
-                if one.row.coverage > 0
-                else None
-            ),
+            lambda s: s.verdict == Verdict.THRESHOLD and s.auc >= CLEAR_AUC,
+            order=lambda s: (s.coverage, -s.auc),
+            as_in_paper=lambda s: s.coverage == 0,
+            remark="No attack with the verdict threshold has zero coverage, as the "
+            "paper's example has; shown is the least covered.",
         ),
-        _alone(
+        _single(
             "Is drift hiding the attack?",
             attacks,
-            "drift",
-            lambda one: True,
-            lambda one: ((one.row.d_eff or 0.0) >= 0, abs(one.row.sdr or 0.0)),
-            lambda one: (
-                "No attack with the verdict drift has D_eff below 0, as the paper's "
-                "example has; shown is the SDR nearest 0."
-                if (one.row.d_eff or 0.0) >= 0
-                else None
-            ),
+            lambda s: s.verdict == Verdict.DRIFT,
+            order=lambda s: ((s.d_eff or 0.0) >= 0, abs(s.sdr or 0.0)),
+            as_in_paper=lambda s: (s.d_eff or 0.0) < 0,
+            remark="No attack with the verdict drift has D_eff below 0, as the paper's "
+            "example has; shown is the SDR nearest 0.",
         ),
     )
 
 
-def _without_evidence(attacks: Sequence[Sequence[Seen]]) -> Case:
+def _without_evidence(attacks: Sequence[Sequence[Example]]) -> Case:
     question = "Is there residual evidence?"
-    found: list[tuple[float, float, int, list[Seen], int]] = []
+    candidates: list[tuple[float, float, int, list[Example], int]] = []
     for attack in attacks:
-        judged = [one for one in attack if one.row.verdict is not None]
-        without = [one for one in judged if one.row.verdict in NO_EVIDENCE]
+        judged = [one for one in attack if one.segment.verdict is not None]
+        without = [one for one in judged if one.segment.verdict in NO_EVIDENCE]
         if without:
             share = len(without) / len(judged)
-            auc = float(np.median([one.row.auc for one in without]))
-            found.append((-share, auc, len(found), without, len(judged)))
-    if not found:
+            auc = float(np.median([one.segment.auc for one in without]))
+            candidates.append((-share, auc, len(candidates), without, len(judged)))
+    if not candidates:
         return Case(question=question)
-    *_, without, n_judged = min(found, key=lambda item: item[:3])
-    whose = "all detectors" if len(without) == n_judged > 1 else None
-    return Case(
-        question=question,
-        lines=(tuple(without),),
-        lead=(whose or _names(without),),
-    )
+    *_, without, n_judged = min(candidates, key=lambda item: item[:3])
+    is_of_all = len(without) == n_judged > 1
+    return Case(question=question, lines=(tuple(without),), is_of_all=is_of_all)
 
 
-def _local(attacks: Sequence[Sequence[Seen]]) -> Case:
+def _local(attacks: Sequence[Sequence[Example]]) -> Case:
     question = "Is the evidence local?"
-    found = []
+    candidates = []
     for number, attack in enumerate(attacks):
         for small, large in _by_size(attack):
-            if small.row.verdict != "detected" or not large.is_missed:
-                continue
-            is_diluted = large.row.verdict == "diluted"
-            is_lost = large.row.auc <= NEAR_CHANCE and large.row.coverage == 0
-            if is_diluted or is_lost:
-                gap = small.row.auc - large.row.auc
-                found.append((not is_diluted, -gap, number, small, large))
-    if found:
-        *_, small, large = min(found, key=lambda item: item[:3])
-        return Case(
-            question=question,
-            lines=((small,), (large,)),
-            lead=(_names([small]), _names([large])),
-        )
-    return _alone(
+            a, b = small.segment, large.segment
+            is_diluted = b.verdict == Verdict.DILUTED
+            is_lost = is_missed(b) and b.auc <= NEAR_CHANCE and b.coverage == 0
+            if a.verdict == Verdict.DETECTED and (is_diluted or is_lost):
+                gap = a.auc - b.auc
+                candidates.append((not is_diluted, -gap, number, small, large))
+    if candidates:
+        *_, small, large = min(candidates, key=lambda item: item[:3])
+        return Case(question=question, lines=((small,), (large,)))
+    return _single(
         question,
         attacks,
-        "diluted",
-        lambda one: True,
-        lambda one: (one.row.coverage, one.row.auc),
-        lambda one: (
-            "No detector in a smaller space detects an attack that a larger one "
-            "dilutes; shown is one that a part of the same residuals shows."
-        ),
+        lambda s: s.verdict == Verdict.DILUTED,
+        order=lambda s: (s.coverage, s.auc),
+        as_in_paper=lambda s: False,
+        remark="No detector in a smaller space detects an attack that a larger one "
+        "dilutes; shown is one that a part of the same residuals shows.",
     )
 
 
-def _by_size(attack: Sequence[Seen]) -> Iterator[tuple[Seen, Seen]]:
-    """Give two detectors on one attack whose spaces differ, the smaller first."""
+def _by_size(attack: Sequence[Example]) -> Iterator[tuple[Example, Example]]:
+    """Yield two detectors on one attack whose spaces differ, the smaller first."""
     for small in attack:
         for large in attack:
-            if (
-                small.pair.space != large.pair.space
-                and small.pair.first.stream.p < large.pair.first.stream.p
-            ):
+            is_smaller = small.runs.evaluation.stream.p < large.runs.evaluation.stream.p
+            if is_smaller and space_of(small.runs) != space_of(large.runs):
                 yield small, large
 
 
-def _alone(
+def _single(
     question: str,
-    attacks: Sequence[Sequence[Seen]],
-    verdict: str,
-    is_example: Callable[[Seen], bool],
-    order: Callable[[Seen], tuple[float, float]],
-    remark: Callable[[Seen], str | None],
+    attacks: Sequence[Sequence[Example]],
+    is_example: Callable[[SegmentResult], bool],
+    *,
+    order: Callable[[SegmentResult], tuple[float, float]],
+    as_in_paper: Callable[[SegmentResult], bool],
+    remark: str,
 ) -> Case:
-    found = [
-        one
-        for attack in attacks
-        for one in attack
-        if one.row.verdict == verdict and is_example(one)
-    ]
-    if not found:
+    """Return the example that is first in an order, remarked if not as in the paper."""
+    examples = [one for attack in attacks for one in attack if is_example(one.segment)]
+    if not examples:
         return Case(question=question)
-    best = min(found, key=order)
+    best = min(examples, key=lambda one: order(one.segment))
     return Case(
         question=question,
         lines=((best,),),
-        lead=(_names([best]),),
-        remark=remark(best),
+        remark=None if as_in_paper(best.segment) else remark,
     )
 
 
-def _names(seen: Sequence[Seen]) -> str:
-    return listed_in_words([one.pair.detector for one in seen])
-
-
-def case_table(study: Study) -> PaperTable | None:
-    """Return the values behind each case; None where no attack has a verdict."""
-    if not any(row.verdict for pair in study.pairs for row in pair.first.segments):
-        return None
-    rows, without, remarks = [], [], []
-    for case in choose_cases(study):
-        if not case.lines:
-            without.append(case.question)
-        if case.remark is not None:
-            remarks.append(words(case.remark))
-        rows += [
-            _case_row(study, case.question, seen, lead)
-            for seen, lead in zip(case.lines, case.lead, strict=True)
-        ]
+def case_table(study: Study) -> PaperTable:
+    """Return the values behind each case; no rows where no attack has a verdict."""
+    has_verdicts = any(s.verdict for r in study.runs for s in r.evaluation.segments)
+    cases = choose_cases(study) if has_verdicts else ()
     notes = [
         words(
             "Chosen by rule from the verdicts of this study, each of a detector's "
             "first seed. Several detectors: W is a range, all else a median. SDR is "
             "left out where drift is too small, negative or made by few points."
         ),
-        *remarks,
+        *(words(case.remark) for case in cases if case.remark is not None),
     ]
-    if without:
-        notes.append(words(f"No attack of this study answers: {' '.join(without)}"))
+    unanswered = [case.question for case in cases if not case.lines]
+    if unanswered:
+        notes.append(words(f"No attack of this study answers: {' '.join(unanswered)}"))
     return PaperTable(
         name="attack_cases",
         caption=words(
@@ -244,49 +225,51 @@ def case_table(study: Study) -> PaperTable | None:
             Column(key="verdict", header=words("Verdict"), align="l"),
             Column(key="sentence", header=words("In words"), align="p{4.6cm}"),
         ),
-        groups=(Group(name="", title="", rows=tuple(rows)),),
+        groups=one_group(
+            _case_row(study, case, line) for case in cases for line in case.lines
+        ),
         grouped_by=None,
         notes=tuple(notes),
     )
 
 
-def _case_row(
-    study: Study, question: str, seen: Sequence[Seen], lead: str
-) -> tuple[Cell, ...]:
-    testbed = seen[0].pair.testbed
-    one = seen[0].row
-    title = f"{study.testbed_title(testbed)}, segment {one.id}"
-    lengths = [s.row.length for s in seen]
-    several = len(seen) > 1
-    names = [study.detector_title(s.pair.detector) for s in seen]
-    told = f"{lead} (median)" if lead == "all detectors" else listed_in_words(names)
-    verdicts = sorted({str(s.row.verdict) for s in seen})
-    sentence = _sentence(one, several)
-
-    def median(name: str) -> float | None:
-        values = [getattr(s.row, name) for s in seen]
-        known = [v for v in values if v is not None]
-        return float(np.median(known)) if known else None
-
-    auc, coverage = median("auc"), median("coverage")
-    sdr, d_eff = median("sdr"), median("d_eff")
+def _case_row(study: Study, case: Case, line: Sequence[Example]) -> tuple[Cell, ...]:
+    testbed, segment = line[0].runs.testbed, line[0].segment
+    segments = [one.segment for one in line]
+    lengths = [s.length for s in segments]
+    labels = [one.runs.label for one in line]
+    titles = names([study.detector_title(label) for label in labels])
+    verdicts = ", ".join(sorted({str(s.verdict) for s in segments}))
+    sentence = (
+        segment.sentence
+        if len(line) == 1
+        else "None of the repairs makes this attack stand out in these residuals."
+    )
+    auc = _median([s.auc for s in segments])
+    coverage = _median([s.coverage for s in segments])
+    sdr = _median([s.sdr for s in segments])
+    d_eff = _median([s.d_eff for s in segments])
     return (
-        Cell(words(question), (question,)),
-        Cell(words(title), (testbed, one.id)),
-        Cell(words(told), (listed_in_words([s.pair.detector for s in seen]),)),
+        text_cell(case.question),
+        Cell(
+            words(f"{study.testbed_title(testbed)}, segment {segment.id}"),
+            (testbed, segment.id),
+        ),
+        text_cell(
+            names(labels), "all detectors (median)" if case.is_of_all else titles
+        ),
         Cell(
             span(whole(min(lengths)), whole(max(lengths))), (min(lengths), max(lengths))
         ),
         Cell(fixed(auc), (auc,)),
         Cell(fixed(coverage, 2), (coverage,)),
-        Cell(powers(sdr if any(s.row.sdr_usable for s in seen) else None), (sdr,)),
+        Cell(powers(sdr if any(s.sdr_usable for s in segments) else None), (sdr,)),
         Cell(powers(d_eff), (d_eff,)),
-        Cell(words(", ".join(verdicts)), (", ".join(verdicts),)),
-        Cell(NOT_KNOWN if sentence is None else words(sentence), (sentence,)),
+        text_cell(verdicts),
+        Cell(UNKNOWN if sentence is None else words(sentence), (sentence,)),
     )
 
 
-def _sentence(row: SegmentResult, several: bool) -> str | None:
-    if several:
-        return "None of the repairs makes this attack stand out in these residuals."
-    return row.sentence
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.median(known)) if known else None

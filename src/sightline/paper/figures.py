@@ -7,32 +7,51 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.comparison.agreement import Agreement, why_undefined
 from sightline.comparison.compare import Comparison
-from sightline.paper.cross_tables import Rho, agreement_of, by_space
-from sightline.paper.study import Pair, Spread, Study
+from sightline.comparison.runs import DetectorRuns, Figure, Spread
+from sightline.data.arrays import Floats
+from sightline.paper.cross_tables import agreement_of, by_space
+from sightline.paper.study import Study, space_of
+from sightline.report.formatting import short
 from sightline.report.plotting.print_style import (
     ONE_COLUMN,
     TWO_COLUMNS,
     colour,
     drawable,
     marker,
+    new_figure,
     rendered,
     styled,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
+    from matplotlib.image import AxesImage
 
-# Up to so many detectors three panels stand side by side, more need two.
+# With more detectors than this, two panels and not three are next to each other.
 _MOST_IN_THREE = 6
-# From this luminance of a cell on black has more contrast than white.
+# On a cell with a higher luminance black has more contrast than white.
 _BRIGHT = 0.179
+# Longer names are cut in titles and in legends.
+_TITLE_LETTERS = 30
+_LEGEND_LETTERS = 26
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """A figure: its files by kind, and the caption to print below it."""
+    """A figure that was drawn.
+
+    Parameters
+    ----------
+    name : str
+        Name of the files, without their ending.
+    caption : str
+        The text to print below the figure.
+    files : dict
+        Content of the files by ending: ``svg`` and ``png``.
+    """
 
     name: str
     caption: str
@@ -42,41 +61,65 @@ class Drawn:
 def draw_all(
     study: Study, compared: Comparison, *, identity_of: str | None = None
 ) -> tuple[list[Drawn], list[str]]:
-    """Return the figures that can be drawn, and a word on those that cannot."""
+    """Return the figures that can be drawn, and a notice for each that cannot.
+
+    Parameters
+    ----------
+    study : Study
+        The results.
+    compared : Comparison
+        Of the same results.
+    identity_of : str, optional
+        The one detector of the figure ``mean_shift_identity``; all if not given.
+
+    Returns
+    -------
+    list of Drawn, list of str
+        A notice says what the skipped figure needs.
+    """
     drawn, notices = [], []
     with styled():
-        for name, made, why in (
-            ("agreement", agreement(study, compared), "no two detectors share attacks"),
-            ("roc_auc_against_f1", ranking_and_alarms(study), "there are no attacks"),
+        for name, made, need in (
+            (
+                "agreement",
+                agreement(study, compared),
+                why_undefined(compared.agreement),
+            ),
+            ("roc_auc_against_f1", ranking_and_alarms(study), "it needs attacks"),
             (
                 "mean_shift_identity",
                 mean_shift_identity(study, identity_of),
-                "no attack window has energy above its ideal",
+                "it needs an attack window with more energy than the ideal p/2",
             ),
         ):
             if made is None:
-                notices.append(f"Figure {name} is left out: {why}.")
+                notices.append(f"Skipped figure '{name}': {need}.")
             else:
                 figure, caption = made
                 drawn.append(Drawn(name=name, caption=caption, files=rendered(figure)))
     return drawn, notices
 
 
-def agreement(study: Study, compared: Comparison) -> "tuple[Figure, str] | None":
-    """Draw rho of D_FULL for each two detectors, a panel for each testbed."""
+def agreement(study: Study, compared: Comparison) -> "tuple[Picture, str] | None":
+    """Draw rho of D_FULL for each two detectors, a panel for each testbed.
+
+    Returns
+    -------
+    figure and caption, or None
+        None if no two detectors have a rho; `why_undefined` gives the reason.
+    """
     rhos = {testbed: agreement_of(compared, testbed) for testbed in study.testbeds}
     shown = [
         testbed
         for testbed in study.testbeds
-        if any(rho is not None for rho, *_ in rhos[testbed].values())
+        if any(row.rho is not None for row in rhos[testbed].values())
     ]
     if not shown:
         return None
-    most = max(len(study.on(testbed)) for testbed in shown)
+    most = max(len(study.on(testbed).detectors) for testbed in shown)
     across = min(len(shown), 3 if most <= _MOST_IN_THREE else 2)
     width = ONE_COLUMN if across == 1 else TWO_COLUMNS
-    n_rows = ceil(len(shown) / across)
-    height = n_rows * (0.78 * width / across + 0.55) + 0.5
+    height = ceil(len(shown) / across) * (0.78 * width / across + 0.55) + 0.5
     figure, panels = _panels(len(shown), across, (width, height))
     images = [
         _heat(panel, study, testbed, rhos[testbed])
@@ -92,21 +135,23 @@ def agreement(study: Study, compared: Comparison) -> "tuple[Figure, str] | None"
         "cell is Spearman's correlation of D_FULL over the attack segments that two "
         "detectors share"
         + (", the mean over pairs of seeds" if study.has_seeds else "")
-        + ". Detectors are sorted by residual space; black lines part the spaces."
+        + ". Detectors are sorted by residual space; black lines separate the "
+        "spaces."
     )
 
 
 def _heat(
-    panel: "Axes", study: Study, testbed: str, rhos: dict[frozenset[str], Rho]
-) -> Any:
+    panel: "Axes", study: Study, testbed: str, rhos: dict[frozenset[str], Agreement]
+) -> "AxesImage":
+    """Draw the lower triangle of rho, each cell with its number."""
     import matplotlib as mpl
 
-    names = by_space(study, testbed)
-    n = len(names)
+    labels = by_space(study, testbed)
+    n = len(labels)
     grid = np.full((n - 1, n - 1), np.nan)
     for i in range(1, n):
         for j in range(i):
-            rho = rhos[frozenset((names[i], names[j]))][0]
+            rho = rhos[frozenset((labels[i], labels[j]))].rho
             grid[i - 1, j] = np.nan if rho is None else rho
     colours = mpl.colormaps["PuOr_r"]
     image = panel.imshow(grid, cmap=colours, vmin=-1, vmax=1)
@@ -122,71 +167,79 @@ def _heat(
                 fontsize=7,
                 color="black" if _luminance(shade) > _BRIGHT else "white",
             )
-    titles = [drawable(study.short_title(name)) for name in names]
+    titles = [drawable(study.short_title(label)) for label in labels]
     panel.set_xticks(
         range(n - 1), titles[:-1], rotation=40, ha="right", rotation_mode="anchor"
     )
     panel.set_yticks(range(n - 1), titles[1:])
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
-    panel.set_title(drawable(_short(study.testbed_title(testbed), 30)), loc="left")
-    _part_spaces(panel, study, testbed, names)
+    _set_title(panel, study.testbed_title(testbed))
+    _separate_spaces(panel, [space_of(study.on(testbed)[label]) for label in labels])
     return image
 
 
 def _luminance(shade: Sequence[float]) -> float:
-    """Return how bright a colour looks, 0 to 1 (sRGB)."""
+    """Return the relative luminance of an sRGB colour, from 0 (black) to 1 (white)."""
     parts = np.asarray(shade)
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
-def _part_spaces(
-    panel: "Axes", study: Study, testbed: str, names: Sequence[str]
-) -> None:
+def _separate_spaces(panel: "Axes", spaces: Sequence[str | None]) -> None:
     """Draw a line where the residual space of the sorted detectors changes."""
-    pairs = {pair.detector: pair for pair in study.on(testbed)}
-    spaces = [pairs[name].space for name in names]
-    n = len(names)
+    n = len(spaces)
     for k in range(1, n):
         if spaces[k] != spaces[k - 1]:
-            edge: dict[str, Any] = {
-                "color": "black",
-                "linewidth": 1.0,
-                "clip_on": False,
-            }
-            if k > 1:  # not along the rim
-                panel.plot([-0.5, k - 0.5], [k - 1.5, k - 1.5], **edge)
+            lines = []
+            if k > 1:  # not along the edge
+                lines.append(([-0.5, k - 0.5], [k - 1.5, k - 1.5]))
             if k < n - 1:
-                panel.plot([k - 0.5, k - 0.5], [k - 1.5, n - 1.5], **edge)
+                lines.append(([k - 0.5, k - 0.5], [k - 1.5, n - 1.5]))
+            for x, y in lines:
+                panel.plot(x, y, color="black", linewidth=1.0, clip_on=False)
 
 
-def ranking_and_alarms(study: Study) -> "tuple[Figure, str] | None":
-    """Draw ROC-AUC against F1 at the p99 limit, a point for each pair."""
+def ranking_and_alarms(study: Study) -> "tuple[Picture, str] | None":
+    """Draw ROC-AUC against F1 at the p99 limit, a point for a detector on a testbed.
+
+    Returns
+    -------
+    figure and caption, or None
+        None if no detector has both figures, that is, without attacks.
+    """
     points = []
-    for pair in study.pairs:
-        roc, f1 = pair.spread("rank.roc_auc"), pair.spread("probe.f1")
-        if roc is not None and f1 is not None:
-            points.append((pair, roc, f1))
+    for runs in study.runs:
+        roc_auc, f1 = runs.spread(Figure.ROC_AUC), runs.spread(Figure.F1)
+        if roc_auc is not None and f1 is not None:
+            points.append((runs, roc_auc, f1))
     if not points:
         return None
-    testbeds = [t for t in study.testbeds if any(p.testbed == t for p, *_ in points)]
-    detectors = [d for d in study.detectors if any(p.detector == d for p, *_ in points)]
+    testbeds = [t for t in study.testbeds if any(r.testbed == t for r, *_ in points)]
+    detectors = [d for d in study.detectors if any(r.label == d for r, *_ in points)]
     n_lines = ceil(len(testbeds) / 2) + ceil(len(detectors) / 2)
     figure, (panel,) = _panels(1, 1, (ONE_COLUMN, 2.6 + 0.16 * n_lines))
-    for pair, roc, f1 in points:
-        _point(
-            panel,
-            roc,
-            f1,
-            colour(testbeds.index(pair.testbed)),
-            marker(detectors.index(pair.detector)),
+    for runs, roc_auc, f1 in points:
+        shade = colour(testbeds.index(runs.testbed))
+        panel.errorbar(
+            roc_auc.mean,
+            f1.mean,
+            xerr=_bars(roc_auc),
+            yerr=_bars(f1),
+            color=shade,
+            marker=marker(detectors.index(runs.label)),
+            markersize=5,
+            markeredgecolor="white",
+            markeredgewidth=0.4,
+            ecolor=(shade, 0.6),
+            elinewidth=0.7,
+            linestyle="none",
         )
     panel.axvline(0.5, color="0.6", linewidth=0.6, linestyle=":", zorder=0)
     panel.set_xlabel("ROC-AUC (before any alarm rule)")
     panel.set_ylabel("F1 at the train p99 limit")
     low, high = min(-0.02, panel.get_ylim()[0]), panel.get_ylim()[1]
-    # Room above the highest mark, in proportion to the whole.
+    # Room above the highest mark.
     panel.set_ylim(low, high + 0.05 * (high - low))
     panel.set_xlim(left=min(0.48, panel.get_xlim()[0]))
     _legend(figure, study, testbeds, detectors)
@@ -196,57 +249,46 @@ def ranking_and_alarms(study: Study) -> "tuple[Figure, str] | None":
         + ("; bars are the range over seeds" if study.has_seeds else "")
         + ". ROC-AUC is computed from residual energy before any alarm rule, F1 after "
         "one shared limit, the 99th percentile of train energy. The dotted line is "
-        "chance. It is no leaderboard: similar ranking can give very different alarms."
+        "chance. It is not a leaderboard: similar ranking can give very different "
+        "alarms."
     )
 
 
-def _point(panel: "Axes", roc: Spread, f1: Spread, shade: str, shape: str) -> None:
-    panel.errorbar(
-        roc.mean,
-        f1.mean,
-        xerr=[[roc.mean - roc.low], [roc.high - roc.mean]],
-        yerr=[[f1.mean - f1.low], [f1.high - f1.mean]],
-        color=shade,
-        marker=shape,
-        markersize=5,
-        markeredgecolor="white",
-        markeredgewidth=0.4,
-        ecolor=(shade, 0.6),
-        elinewidth=0.7,
-        linestyle="none",
-    )
+def _bars(spread: Spread) -> list[list[float]]:
+    """Return the error bars from the mean to the lowest and highest value."""
+    return [[spread.mean - spread.low], [spread.high - spread.mean]]
 
 
 def _legend(
-    figure: "Figure", study: Study, testbeds: Sequence[str], detectors: Sequence[str]
+    figure: "Picture", study: Study, testbeds: Sequence[str], detectors: Sequence[str]
 ) -> None:
-    """Set two legends below: colours are testbeds, markers detectors."""
+    """Add one legend below: colours are testbeds, markers are detectors."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    blank = Line2D([], [], linestyle="none")
-    plants = [Patch(color=colour(k)) for k in range(len(testbeds))]
-    marks = [
-        Line2D([], [], linestyle="none", marker=marker(k), color="0.35", markersize=5)
-        for k in range(len(detectors))
+    plants: list[tuple[Any, str]] = [
+        (Patch(color=colour(k)), study.testbed_title(name))
+        for k, name in enumerate(testbeds)
     ]
-    # One legend of two columns reads row by row only if filled column by column.
-    handles: list[Any] = []
-    labels: list[str] = []
-    plant_names = [_short(study.testbed_title(t), 26) for t in testbeds]
-    mark_names = [_short(study.detector_title(d), 26) for d in detectors]
-    half = ceil(len(marks) / 2)
-    half_plants = ceil(len(plants) / 2)
+    marks: list[tuple[Any, str]] = [
+        (
+            Line2D([], [], ls="none", marker=marker(k), color="0.35", markersize=5),
+            study.detector_title(name),
+        )
+        for k, name in enumerate(detectors)
+    ]
+    # Matplotlib fills a legend column by column; in each the testbeds come first.
+    blank = (Line2D([], [], linestyle="none"), "")
+    entries = []
     for column in range(2):
-        some = slice(column * half_plants, (column + 1) * half_plants)
-        handles += plants[some] + [blank] * (half_plants - len(plants[some]))
-        labels += plant_names[some] + [""] * (half_plants - len(plants[some]))
-        some = slice(column * half, (column + 1) * half)
-        handles += marks[some] + [blank] * (half - len(marks[some]))
-        labels += mark_names[some] + [""] * (half - len(marks[some]))
+        for some in (plants, marks):
+            half = ceil(len(some) / 2)
+            part = some[column * half : (column + 1) * half]
+            entries += part + [blank] * (half - len(part))
+    handles, labels = zip(*entries, strict=True)
     figure.legend(
         handles,
-        [drawable(label) for label in labels],
+        [drawable(short(label, _LEGEND_LETTERS)) for label in labels],
         loc="outside lower center",
         ncols=2,
         handletextpad=0.4,
@@ -255,23 +297,50 @@ def _legend(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Identity:
+    """The attacks of a detector on a testbed, of the first seed.
+
+    `shift` is D_MS and `excess` is W (mean energy - p/2) of the attacks that have a
+    logarithm; `n_hidden` counts the others.
+    """
+
+    runs: DetectorRuns
+    shift: Floats
+    excess: Floats
+    n_hidden: int
+
+
 def mean_shift_identity(
     study: Study, detector: str | None = None
-) -> "tuple[Figure, str] | None":
-    """Draw W (mean energy - p/2) against D_MS of each attack, a panel a detector."""
-    names = [name for name in study.detectors if detector in (None, name)]
-    by_name = {name: _identity_points(study, name) for name in names}
-    shown = [name for name in names if any(len(x) for _, x, _, _ in by_name[name])]
+) -> "tuple[Picture, str] | None":
+    """Draw W (mean energy - p/2) against D_MS of each attack, a panel a detector.
+
+    Parameters
+    ----------
+    study : Study
+        The results.
+    detector : str, optional
+        Label of the one detector to draw; all if not given.
+
+    Returns
+    -------
+    figure and caption, or None
+        None if no attack has more energy than the ideal.
+    """
+    labels = [label for label in study.detectors if detector in (None, label)]
+    points = {label: _identities(study, label) for label in labels}
+    shown = [label for label in labels if any(len(p.shift) for p in points[label])]
     if not shown:
         return None
     across = min(len(shown), 3)
     width = ONE_COLUMN if across == 1 else TWO_COLUMNS
-    n_rows = ceil(len(shown) / across)
-    height = n_rows * (0.95 * width / across + 0.1) + (0.7 if across > 1 else 0.5)
+    height = ceil(len(shown) / across) * (0.95 * width / across + 0.1)
+    height += 0.7 if across > 1 else 0.5
     figure, panels = _panels(len(shown), across, (width, height))
-    for panel, name in zip(panels, shown, strict=True):
-        _identity_panel(panel, by_name[name], study)
-        panel.set_title(drawable(_short(study.detector_title(name), 30)), loc="left")
+    for panel, label in zip(panels, shown, strict=True):
+        _identity_panel(panel, points[label], study)
+        _set_title(panel, study.detector_title(label))
     figure.supxlabel(r"mean-shift information energy $D_{\mathrm{MS}}$", fontsize=7.5)
     figure.supylabel(r"window energy $W\,(\bar{e} - p/2)$", fontsize=7.5)
     if len(study.testbeds) > 1:
@@ -285,37 +354,31 @@ def mean_shift_identity(
     )
 
 
-_Points = tuple[Pair, np.ndarray[Any, Any], np.ndarray[Any, Any], int]
-
-
-def _identity_points(study: Study, detector: str) -> list[_Points]:
-    """Return D_MS and excess of the drawable attacks, and how many are not."""
-    found = []
-    for testbed in study.testbeds:
-        pair = study.pair(testbed, detector)
-        if pair is None:
-            continue
-        traces = pair.seeds[0].traces
-        shift = np.asarray(traces.get("segment_d_ms", ()), dtype=np.float64)
-        excess = np.asarray(traces.get("segment_excess", ()), dtype=np.float64)
-        if len(shift) != len(excess):
+def _identities(study: Study, detector: str) -> list[_Identity]:
+    """Return the attacks of a detector, by testbed."""
+    identities = []
+    for runs in study.runs_of(detector):
+        shift, excess = runs.traces.segment_d_ms, runs.traces.segment_excess
+        if excess is None:  # an old file
             continue
         is_drawn = (shift > 0) & (excess > 0) & np.isfinite(shift) & np.isfinite(excess)
-        found.append((pair, shift[is_drawn], excess[is_drawn], int((~is_drawn).sum())))
-    return found
+        n_hidden = int((~is_drawn).sum())
+        identities.append(_Identity(runs, shift[is_drawn], excess[is_drawn], n_hidden))
+    return identities
 
 
-def _identity_panel(panel: "Axes", points: list[_Points], study: Study) -> None:
+def _identity_panel(panel: "Axes", points: list[_Identity], study: Study) -> None:
+    """Draw the attacks of one detector on logarithmic axes, with the line y = x."""
     from matplotlib.ticker import LogLocator, NullLocator
 
-    values = np.concatenate([np.concatenate(p[1:3]) for p in points])
+    values = np.concatenate([part for p in points for part in (p.shift, p.excess)])
     low, high = values.min() / 2, values.max() * 2
     panel.plot([low, high], [low, high], color="0.6", linewidth=0.7, zorder=0)
-    for pair, shift, excess, _ in points:
-        k = study.testbeds.index(pair.testbed)
+    for one in points:
+        k = study.testbeds.index(one.runs.testbed)
         panel.plot(
-            shift,
-            excess,
+            one.shift,
+            one.excess,
             linestyle="none",
             marker=marker(k),
             markersize=3.5,
@@ -325,18 +388,18 @@ def _identity_panel(panel: "Axes", points: list[_Points], study: Study) -> None:
         )
     panel.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     panel.set_aspect("equal")
-    # Where hardly a decade is shown its tens alone are no scale.
+    # In less than three decades powers of ten alone are too few labels.
     steps = (1.0,) if high / low > 300 else (1.0, 2.0, 5.0)
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_locator(LogLocator(subs=steps, numticks=5))
         axis.set_minor_locator(NullLocator())
-    n_lost = sum(lost for *_, lost in points)
-    if n_lost:
-        n_all = n_lost + sum(len(shift) for _, shift, _, _ in points)
+    n_hidden = sum(one.n_hidden for one in points)
+    if n_hidden:
+        n_all = n_hidden + sum(len(one.shift) for one in points)
         panel.text(
             0.97,
             0.03,
-            f"{n_lost} of {n_all} at or below 0,\nnot drawn",
+            f"{n_hidden} of {n_all} at or below 0,\nnot drawn",
             transform=panel.transAxes,
             ha="right",
             va="bottom",
@@ -345,17 +408,19 @@ def _identity_panel(panel: "Axes", points: list[_Points], study: Study) -> None:
         )
 
 
-def _testbed_legend(figure: "Figure", study: Study) -> None:
+def _testbed_legend(figure: "Picture", study: Study) -> None:
+    """Add a legend above: colours and markers are testbeds."""
     from matplotlib.lines import Line2D
 
+    titles = [study.testbed_title(name) for name in study.testbeds]
     figure.legend(
         [
             Line2D([], [], linestyle="none", marker=marker(k), color=colour(k))
-            for k in range(len(study.testbeds))
+            for k in range(len(titles))
         ],
-        [drawable(_short(study.testbed_title(t), 26)) for t in study.testbeds],
+        [drawable(short(title, _LEGEND_LETTERS)) for title in titles],
         loc="outside upper center",
-        ncols=min(len(study.testbeds), 3),
+        ncols=min(len(titles), 3),
         handletextpad=0.2,
         markerscale=0.7,
     )
@@ -363,14 +428,12 @@ def _testbed_legend(figure: "Figure", study: Study) -> None:
 
 def _panels(
     n: int, across: int, size: tuple[float, float]
-) -> "tuple[Figure, list[Axes]]":
-    """Return a figure with so many panels; no more are made than are drawn in."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
+) -> "tuple[Picture, list[Axes]]":
+    """Return a figure of a size in inches with `n` panels, `across` in a row."""
+    figure = new_figure(*size)
     down = ceil(n / across)
     return figure, [figure.add_subplot(down, across, k + 1) for k in range(n)]
 
 
-def _short(name: str, most: int) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+def _set_title(panel: "Axes", title: str) -> None:
+    panel.set_title(drawable(short(title, _TITLE_LETTERS)), loc="left")

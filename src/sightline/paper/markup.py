@@ -1,20 +1,26 @@
-"""Words and numbers as Markdown and as LaTeX have them."""
+"""Text, numbers and tables in Markdown and in LaTeX."""
 
+import csv
+import io
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from string import Formatter
+from typing import TYPE_CHECKING
+
+from sightline.comparison.runs import FigureStyle
+from sightline.text import superscript
+
+if TYPE_CHECKING:
+    import jinja2
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$!])")
 _LATEX = {
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
+    **{character: f"\\{character}" for character in "{}$&%#_"},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
@@ -22,43 +28,38 @@ _LATEX = {
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
     # After the end of a row these would be taken for an option of the line break.
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
-    # Two in a row would make a dash, two quotes a closing mark.
-    "-": "-{}",
-    "'": "'{}",
-    "`": "`{}",
+    **{character: f"{{{character}}}" for character in "[]*"},
+    # Two hyphens would become a dash, two quotes a closing quotation mark.
+    **{character: f"{character}{{}}" for character in "-'`"},
 }
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-# From here on, and below its inverse, two digits and a power of ten are easier read.
-_LONG = 999.5
-_SHORT = 0.01
+# Numbers outside this range are written with two digits and a power of ten.
+_COMPACT_RANGE = (0.01, 999.5)
+_Value = str | float | int | bool | None
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """A stretch of text in both forms, escaped where it was given by a user."""
+    """A piece of text in both forms; characters that are special there are escaped."""
 
     markdown: str
     latex: str
 
     def __add__(self, other: "Phrase") -> "Phrase":
-        """Return both, one after the other."""
+        """Return both phrases, one after the other."""
         return Phrase(self.markdown + other.markdown, self.latex + other.latex)
 
     def bold(self) -> "Phrase":
-        """Return it in bold."""
+        """Return the phrase in bold."""
         return Phrase(f"**{self.markdown}**", rf"\textbf{{{self.latex}}}")
 
 
-NOTHING = Phrase("", "")
-NOT_KNOWN = Phrase("—", "---")
+EMPTY = Phrase("", "")
+UNKNOWN = Phrase("—", "---")
 DAGGER = Phrase("†", r"\textsuperscript{\dag}")
 
 
 def words(text: object) -> Phrase:
-    r"""Return any text, each special character made harmless in both forms.
+    r"""Return any text on one line, with special characters escaped.
 
     Examples
     --------
@@ -71,45 +72,71 @@ def words(text: object) -> Phrase:
     return Phrase(escaped_markdown(line), escaped_latex(line))
 
 
+def filled(template: str, **phrases: Phrase) -> Phrase:
+    r"""Return a text whose ``{name}`` fields are replaced by phrases.
+
+    Examples
+    --------
+    >>> filled("{p} is 5 %.", p=Phrase("p", "$p$")).latex
+    '$p$ is 5 \\%.'
+    """
+    total = EMPTY
+    for text, name, _, _ in Formatter().parse(template):
+        total += words(text) + (EMPTY if name is None else phrases[name])
+    return total
+
+
 def one_line(text: str) -> str:
-    """Return text without line breaks and control characters, which no cell bears."""
+    """Return text with line breaks and control characters replaced by spaces."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def escaped_markdown(text: str) -> str:
-    """Return text that Markdown shows as it is, in a table too."""
+    """Return text that Markdown shows unchanged, also in a cell of a table."""
     return _MARKDOWN.sub(r"\\\1", text.replace("&", "&amp;"))
 
 
 def escaped_latex(text: str) -> str:
-    """Return text that LaTeX sets as it is."""
+    """Return text that LaTeX shows unchanged."""
     escaped = "".join(_LATEX.get(c, c) for c in text)
-    # Only a mark that its like follows needs to be kept apart.
+    # Braces are needed only between two equal characters.
     return re.sub(r"([-'`])\{\}(?!\1)", r"\1", escaped)
 
 
-def joined(phrases: Iterable[Phrase], between: str = ", ") -> Phrase:
-    """Return phrases in a row."""
+def joined(phrases: Iterable[Phrase], separator: str = ", ") -> Phrase:
+    """Return phrases as one, with a separator between them."""
     listed = list(phrases)
     return Phrase(
-        between.join(p.markdown for p in listed), between.join(p.latex for p in listed)
+        separator.join(p.markdown for p in listed),
+        separator.join(p.latex for p in listed),
     )
 
 
 def fixed(value: float | None, digits: int = 3) -> Phrase:
-    """Return a number with so many decimals.
+    """Return a number with a fixed number of decimals.
+
+    Parameters
+    ----------
+    value : float, optional
+        None, nan and infinity are written as a dash.
+    digits : int
+        Number of decimals.
+
+    Returns
+    -------
+    Phrase
+        Without a sign where the rounded value is 0; negative numbers are formulas in
+        LaTeX, so that they get a minus sign.
 
     Examples
     --------
-    >>> fixed(-0.0031).latex
-    '$-0.003$'
+    >>> fixed(-0.0031).latex, fixed(-0.0001).markdown
+    ('$-0.003$', '0.000')
     """
     if value is None or not math.isfinite(value):
-        return NOT_KNOWN
+        return UNKNOWN
     text = f"{value:.{digits}f}"
-    if float(text) == 0:
-        text = text.lstrip("-")
-    return Phrase(text, f"${text}$" if text.startswith("-") else text)
+    return _number(text.lstrip("-") if float(text) == 0 else text)
 
 
 def powers(value: float | None) -> Phrase:
@@ -123,7 +150,7 @@ def powers(value: float | None) -> Phrase:
     '-9.4'
     """
     if value is None or not math.isfinite(value):
-        return NOT_KNOWN
+        return UNKNOWN
     if value == 0 or 0.0995 <= abs(value) < 9.95:
         return fixed(value, 1 if value == 0 or abs(value) >= 0.995 else 2)
     return _scientific(value)
@@ -138,22 +165,28 @@ def compact(value: float | None) -> Phrase:
     ('38.7', '526')
     """
     if value is None or not math.isfinite(value):
-        return NOT_KNOWN
-    if value != 0 and not _SHORT <= abs(value) < _LONG:
+        return UNKNOWN
+    low, high = _COMPACT_RANGE
+    if value != 0 and not low <= abs(value) < high:
         return _scientific(value)
-    text = f"{value:.3g}"
-    return Phrase(text, f"${text}$" if text.startswith("-") else text)
+    return _number(f"{value:.3g}")
 
 
 def whole(value: float | None) -> Phrase:
-    """Return a count, or a mean of counts with one decimal."""
+    """Return a count, or a mean of counts with one decimal.
+
+    Examples
+    --------
+    >>> whole(31.0).markdown, whole(31.5).markdown
+    ('31', '31.5')
+    """
     if value is None or not math.isfinite(value):
-        return NOT_KNOWN
+        return UNKNOWN
     return fixed(value, 0 if float(value).is_integer() else 1)
 
 
 def thousands(value: float) -> Phrase:
-    """Return a length as the paper writes it.
+    """Return the length of a recording as the paper writes it.
 
     Examples
     --------
@@ -166,13 +199,27 @@ def thousands(value: float) -> Phrase:
     return Phrase(text, text)
 
 
-def percent(value: float) -> Phrase:
-    """Return a share with one decimal."""
-    return Phrase(f"{100 * value:.1f}%", rf"{100 * value:.1f}\%")
+def percent(value: float, digits: int = 1) -> Phrase:
+    r"""Return a share in per cent.
+
+    Examples
+    --------
+    >>> percent(0.1216).latex, percent(0.5, 0).markdown
+    ('12.2\\%', '50%')
+    """
+    return Phrase(f"{value:.{digits}%}", rf"{100 * value:.{digits}f}\%")
+
+
+FORMATS: dict[FigureStyle, Callable[[float | None], Phrase]] = {
+    FigureStyle.SCORE: fixed,
+    FigureStyle.SIZE: powers,
+    FigureStyle.COUNT: whole,
+    FigureStyle.STATISTIC: compact,
+}
 
 
 def span(low: Phrase, high: Phrase) -> Phrase:
-    """Return a range; of negative numbers in words, for a dash would be read as sign.
+    """Return a range; with "to" if a number is negative, as a dash reads as a sign.
 
     Examples
     --------
@@ -182,40 +229,201 @@ def span(low: Phrase, high: Phrase) -> Phrase:
     if low == high:
         return low
     if low.markdown.startswith("-") or high.markdown.startswith("-"):
-        return Phrase(
-            f"{low.markdown} to {high.markdown}", f"{low.latex} to {high.latex}"
-        )
-    return Phrase(f"{low.markdown}-{high.markdown}", f"{low.latex}--{high.latex}")
+        return low + Phrase(" to ", " to ") + high
+    return low + Phrase("-", "--") + high
 
 
 def ranged(middle: Phrase, low: Phrase, high: Phrase) -> Phrase:
-    """Return a figure and in brackets its range, which LaTeX sets below it."""
+    """Return a number with its range in brackets, in LaTeX on a second line.
+
+    Without a range if both ends read the same.
+    """
     if low == high:
         return middle
-    between = span(low, high)
+    ends = span(low, high)
     return Phrase(
-        f"{middle.markdown} ({between.markdown})",
-        rf"\shortstack[r]{{{middle.latex}\\({between.latex})}}",
+        f"{middle.markdown} ({ends.markdown})",
+        rf"\shortstack[r]{{{middle.latex}\\({ends.latex})}}",
     )
 
 
-def listed_in_words(names: Sequence[str]) -> str:
-    """Return names as a sentence has them.
-
-    Examples
-    --------
-    >>> listed_in_words(["GDN", "GeCo", "NSIBF"])
-    'GDN, GeCo and NSIBF'
-    """
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+def _number(text: str) -> Phrase:
+    return Phrase(text, f"${text}$" if text.startswith("-") else text)
 
 
 def _scientific(value: float) -> Phrase:
     mantissa, exponent = f"{value:.1e}".split("e")
-    power = str(int(exponent))
+    power = int(exponent)
     return Phrase(
-        f"{mantissa}\N{MULTIPLICATION SIGN}10{power.translate(_SUPERSCRIPT)}",
+        f"{mantissa}\N{MULTIPLICATION SIGN}10{superscript(power)}",
         rf"${mantissa}{{\times}}10^{{{power}}}$",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    key : str
+        The name in CSV.
+    header : Phrase
+        The text above the column.
+    align : str
+        ``l``, ``r`` or ``c``, or a LaTeX width such as ``p{3cm}``.
+    parts : tuple of str
+        In CSV there is one column for each part, called ``key`` or ``key_part``.
+    shown : bool
+        False for a column that is in CSV only.
+    """
+
+    key: str
+    header: Phrase = EMPTY
+    align: str = "r"
+    parts: tuple[str, ...] = ("",)
+    shown: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns in CSV."""
+        return tuple(f"{self.key}_{part}" if part else self.key for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: the text that is shown, and the plain values of its parts for CSV."""
+
+    shown: Phrase
+    values: tuple[_Value, ...]
+
+
+def text_cell(text: str, title: str | None = None) -> Cell:
+    """Return a cell of text; `title` is shown in its place where given."""
+    return Cell(words(text if title is None else title), (text,))
+
+
+def hidden_cell(value: _Value) -> Cell:
+    """Return the cell of a column that is in CSV only."""
+    return Cell(EMPTY, (value,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Rows that belong together, such as those of one testbed."""
+
+    name: str
+    title: str
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def one_group(rows: Iterable[tuple[Cell, ...]]) -> tuple[Group, ...]:
+    """Return the groups of a table whose rows are not grouped."""
+    return (Group(name="", title="", rows=tuple(rows)),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTable:
+    """A table that is written as CSV, Markdown and LaTeX.
+
+    Parameters
+    ----------
+    name : str
+        The name of the files, and of the label in LaTeX.
+    caption : Phrase
+        The text above the table.
+    columns : tuple of Column
+        All columns; each row has a cell for each.
+    groups : tuple of Group
+        The rows, in groups.
+    grouped_by : str, optional
+        Header of the group names; None if the rows are not grouped.
+    notes : tuple of Phrase
+        Paragraphs below the table.
+    wide : bool
+        Whether the table spans both columns of a LaTeX page.
+    """
+
+    name: str
+    caption: Phrase
+    columns: tuple[Column, ...]
+    groups: tuple[Group, ...]
+    grouped_by: str | None = "Testbed"
+    notes: tuple[Phrase, ...] = ()
+    wide: bool = True
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows in all groups."""
+        return sum(len(group.rows) for group in self.groups)
+
+    def shown_rows(self) -> Iterator[tuple[Group, list[Phrase]]]:
+        """Yield the shown cells of each row, with the group of the row."""
+        for group in self.groups:
+            for row in group.rows:
+                cells = zip(row, self.columns, strict=True)
+                yield group, [cell.shown for cell, column in cells if column.shown]
+
+    def to_csv(self) -> str:
+        """Return plain values, numbers in full precision, one line for each row."""
+        text = io.StringIO()
+        writer = csv.writer(text)
+        head = [] if self.grouped_by is None else [self.grouped_by.lower()]
+        writer.writerow(head + [name for c in self.columns for name in c.names])
+        for group in self.groups:
+            for row in group.rows:
+                lead = [] if self.grouped_by is None else [group.name]
+                values = [value for cell in row for value in cell.values]
+                writer.writerow(lead + ["" if v is None else v for v in values])
+        return text.getvalue()
+
+    def to_markdown(self) -> str:
+        """Return the table with its caption above and its notes below."""
+        shown = [column for column in self.columns if column.shown]
+        rules = {"r": "--:", "c": ":-:"}
+        lead = [] if self.grouped_by is None else [self.grouped_by]
+        return render(
+            "table.md",
+            table=self,
+            heads=lead + [column.header.markdown for column in shown],
+            rules=["---"] * len(lead) + [rules.get(c.align, "---") for c in shown],
+        )
+
+    def to_latex(self) -> str:
+        """Return a float with a booktabs table; each group has its title above it."""
+        return render(
+            "table.tex",
+            table=self,
+            shown=[column for column in self.columns if column.shown],
+            kind="table*" if self.wide else "table",
+        )
+
+
+def render(template: str, **values: object) -> str:
+    """Return a template of this package, filled with values."""
+    return _templates().get_template(template).render(**values)
+
+
+@cache
+def _templates() -> "jinja2.Environment":
+    import jinja2
+
+    folder = files("sightline.paper") / "templates"
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda n: (folder / n).read_text("utf-8")),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        # Braces and per cent signs belong to LaTeX.
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals["words"] = words
+    environment.filters["markdown"] = escaped_markdown
+    environment.filters["paragraph"] = lambda text: " ".join(text.split())
+    return environment

@@ -1,263 +1,227 @@
-"""The paragraph on methods for one's own paper, from what the results say."""
+"""The draft of a methods section, and what to cite, from what the results say."""
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from functools import cache
+from importlib.resources import files
 
+from sightline.comparison.runs import DetectorRuns
 from sightline.detectors import detector_type
-from sightline.evaluation.result import Provenance
-from sightline.paper.markup import escaped_markdown, listed_in_words, one_line
-from sightline.paper.references import cited
-from sightline.paper.study import Pair, Study
+from sightline.judgement.calm import BUDGET
+from sightline.judgement.ladder import NEARLY_ALL
+from sightline.paper.markup import escaped_latex, escaped_markdown, one_line, render
+from sightline.paper.study import (
+    Study,
+    card_of_runs,
+    plant_of,
+    space_of,
+)
+from sightline.text import names, plural
 
-# Settings that say how a run was made, not what it computes.
-_NO_SETTING_OF_A_METHOD = {"seed", "device", "threads", "deterministic"}
+# Settings that do not change what a detector computes.
+_NOT_OF_THE_METHOD = {"seed", "device", "threads", "deterministic"}
+_PAPER = "shi-what-the-detector-can-see"
+_LEDOIT_WOLF = "ledoit2004wellconditioned"
+_DETECTORS = {
+    "gdn": "deng2021gdn",
+    "fusagnet": "han2022fusagnet",
+    "tranad": "tuli2022tranad",
+    "nsibf": "feng2021nsibf",
+    "geco": "wolsing2025geco",
+}
+_TESTBEDS = {
+    "swat": "mathur2016swat",
+    "wadi": "ahmed2017wadi",
+    "hai": "shin2021hai",
+}
 
 
 def methods_markdown(study: Study) -> str:
-    """Return how a study was made: data, detectors, evaluation, versions, sources."""
-    parts = [
-        "# Methods",
-        "Draft for the methods section of a paper, written from what the results "
-        "themselves say. Check it, and shorten it.",
-        "## Testbeds",
-        _testbeds(study),
-        "## Detectors",
-        *_detectors(study),
-        "## Evaluation",
-        _evaluation(study),
-        "## Versions",
-        _versions(study),
-        "## To cite",
-        "Testbeds and detectors without an entry here have none that this package "
-        "knows; cite where you got them.",
-        "```bibtex\n" + "\n\n".join(cited(study)) + "\n```",
+    """Return the draft: data, detectors, evaluation, versions and sources."""
+    results = [result for runs in study.runs for result in runs.results]
+    references = [result.evaluation.reference for result in results]
+    firsts = [runs.evaluation for runs in study.runs]
+    diagnoses = [e.diagnosis for e in firsts if e.diagnosis]
+    rates = [diagnosis.false_cause_rate for diagnosis in diagnoses]
+    guards = sorted({result.evaluation.guard for result in results})
+    return render(
+        "methods.md",
+        testbeds=[f"- {_testbed(study, name)}" for name in study.testbeds],
+        detectors=[_detector(study, label) for label in study.detectors],
+        estimators=_listed({str(reference.estimator) for reference in references}),
+        shrinkages=_range(reference.shrinkage for reference in references),
+        guards="" if guards == [0] else names(guards),
+        bootstraps=[e.bootstrap for e in firsts if e.bootstrap],
+        counts=lambda facts, key: _counts(getattr(one, key) for one in facts),
+        is_diagnosed=bool(diagnoses),
+        false_causes=_range(None if rate is None else 100 * rate for rate in rates),
+        budget=f"{BUDGET:.0%}",
+        nearly_all=NEARLY_ALL,
+        versions=_versions(study),
+        references=references_of(study),
+    )
+
+
+def _testbed(study: Study, testbed: str) -> str:
+    """Return the sizes, resolution, release and options of a testbed."""
+    detectors = study.on(testbed).detectors
+    streams = [runs.evaluation.stream for runs in detectors]
+    metas = [runs.evaluation.provenance.meta for runs in detectors]
+    facts = [
+        f"**{_safe(study.testbed_title(testbed))}**: "
+        f"{_counts(s.n_train for s in streams)} train and "
+        f"{_counts(s.n_test for s in streams)} test residual rows, "
+        f"{_counts(s.n_segments for s in streams)} attack segments"
     ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _testbeds(study: Study) -> str:
-    lines = []
-    for testbed in study.testbeds:
-        pairs = study.on(testbed)
-        streams = [pair.first.stream for pair in pairs]
-        told = (
-            f"- **{_safe(study.testbed_title(testbed))}**: "
-            f"{_range(s.n_train for s in streams)} train and "
-            f"{_range(s.n_test for s in streams)} test residual rows, "
-            f"{_range(s.n_segments for s in streams)} attack segments"
-        )
-        steps = sorted({s.step_s for s in streams if s.step_s is not None})
-        if steps:
-            told += f"; a row every {' or '.join(f'{step:g}' for step in steps)} s"
-        plants = _metas(pairs, "testbed_name")
-        if plants and plants != [testbed]:
-            told += f"; the testbed {_joined(plants)}"
-        releases = _metas(pairs, "testbed_release", "release", "testbed_revision")
-        if releases:
-            told += f"; release {_joined(releases)}"
-        told += _opened(pairs)
-        lines.append(told + ".")
-    return "\n".join(lines)
-
-
-def _opened(pairs: Iterable[Pair]) -> str:
-    """Return the options a testbed was opened with, where the streams tell."""
-    told = {
+    steps = sorted({s.step_s for s in streams if s.step_s is not None})
+    if steps:
+        facts.append(f"a row every {' or '.join(f'{step:g}' for step in steps)} s")
+    plants = _recorded(metas, "testbed_name")
+    if plants and plants != {testbed}:
+        facts.append(f"the testbed {_listed(plants)}")
+    releases = _recorded(metas, "testbed_release", "release", "testbed_revision")
+    if releases:
+        facts.append(f"release {_listed(releases)}")
+    options = {
         f"{name} = {value}"
-        for pair in pairs
-        for name, value in (
-            (pair.first.provenance.get("meta") or {}).get("testbed_options") or {}
-        ).items()
+        for meta in metas
+        for name, value in (meta.get("testbed_options") or {}).items()
     }
-    return f"; opened with {_joined(sorted(told))}" if told else ""
+    if options:
+        facts.append(f"opened with {_listed(options)}")
+    return "; ".join(facts) + "."
 
 
-def _detectors(study: Study) -> list[str]:
-    parts = []
-    for name in study.detectors:
-        pairs = [p for t in study.testbeds if (p := study.pair(t, name)) is not None]
-        card = study.card(name)
-        spaces = sorted({p.space for p in pairs if p.space is not None})
-        told = f"**{_safe(study.detector_title(name))}**"
-        if spaces:
-            told += f" (residuals: {_joined(spaces)})"
-        told += f". {_seeds(study, pairs)}"
-        if card is None:
-            told += " Not a detector of Sightline: describe it here."
-            parts.append(told)
-            continue
-        told += f" {_safe(card.kind).capitalize()}. Source: {_safe(card.paper)}"
-        lines = [told if told.endswith(".") else f"{told}."]
-        lines += [
-            f"- Settings on {where}: {what}" for where, what in _changed(study, pairs)
-        ]
-        if card.deviates:
-            lines.append("- Deviates from the published:")
-            lines += [f"  - {_safe(sentence)}" for sentence in card.deviates]
-        parts.append("\n".join([lines[0], "", *lines[1:]]).rstrip())
-    return parts
-
-
-def _seeds(study: Study, pairs: Iterable[Pair]) -> str:
-    told = []
-    for pair in pairs:
-        seeds = sorted(
-            {
-                str(seed)
-                for result in pair.seeds
-                if (seed := seed_of(result.evaluation.provenance)) is not None
-            }
-        )
-        n = len(pair.seeds)
-        what = f"{n} run{'s' if n > 1 else ''}"
-        if seeds:
-            what += f" (seed{'s' if len(seeds) > 1 else ''} {_joined(seeds)})"
-        told.append(f"{what} on {_safe(study.testbed_title(pair.testbed))}")
-    return f"{listed_in_words(told)}."
-
-
-def seed_of(provenance: Provenance) -> int | None:
-    """Return the seed that a result was made with; None if it does not say."""
-    return provenance.seed
-
-
-def _changed(study: Study, pairs: Iterable[Pair]) -> list[tuple[str, str]]:
-    """Return by testbed the settings that are not the detector's defaults."""
-    found = []
-    for pair in pairs:
-        card = pair.card
-        meta = pair.first.provenance.get("meta") or {}
-        settings = meta.get("detector_settings")
-        if card is None or not isinstance(settings, dict):
-            continue
-        defaults = {
-            one.name: one.default
-            for one in fields(detector_type(card.name).settings_type)
-        }
-        changed = [
-            f"`{name}` = {_safe(json.dumps(value))}"
-            for name, value in settings.items()
-            if name not in _NO_SETTING_OF_A_METHOD
-            and name in defaults
-            and _as_json(value) != _as_json(defaults[name])
-        ]
-        what = ", ".join(changed) if changed else "all defaults"
-        preset = meta.get("detector_preset")
-        if preset:
-            what += f"; preset {_safe(preset)}"
-        found.append((_safe(study.testbed_title(pair.testbed)), f"{what}."))
-    return found
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(list(value) if isinstance(value, tuple) else value, default=str)
-
-
-def _evaluation(study: Study) -> str:
-    evaluations = [r.evaluation for pair in study.pairs for r in pair.seeds]
-    estimators = sorted({str(e.reference.estimator) for e in evaluations})
-    shrinkages = [
-        e.reference.shrinkage for e in evaluations if e.reference.shrinkage is not None
+def _detector(study: Study, label: str) -> str:
+    """Return what a detector is, its seeds, its settings and its deviations."""
+    all_runs = study.runs_of(label)
+    card = card_of_runs(all_runs[0])
+    spaces = {space for runs in all_runs if (space := space_of(runs)) is not None}
+    text = f"**{_safe(study.detector_title(label))}**"
+    text += f" (residuals: {_listed(spaces)}). " if spaces else ". "
+    text += names([_seeds(study, runs) for runs in all_runs]) + "."
+    if card is None:
+        return f"{text} Not a detector of Sightline: describe it here."
+    text += f" {_safe(card.kind).capitalize()}. Source: {_safe(card.paper)}"
+    lines = [
+        f"- Settings on {_safe(study.testbed_title(runs.testbed))}: {settings}."
+        for runs in all_runs
+        if (settings := _settings(runs)) is not None
     ]
-    told = [
-        "All residual streams went through one evaluation, with nothing tuned for a "
-        "detector or a testbed (Shi, Xiang, Zhang and Fu).",
-        f"The normal reference is the mean and the covariance ({_joined(estimators)}) "
-        "of the train residuals alone"
-        + (f"; shrinkage {_numbers(shrinkages)}." if shrinkages else "."),
-        "The energy of a row is half its squared Mahalanobis distance to that "
-        "reference, so that its ideal mean is p/2; nothing is clipped or smoothed.",
-        "D_FULL of an attack segment is its length times the Gaussian Kullback-Leibler "
-        "divergence of its rows from the reference; P_FULL is the share of pairs of an "
-        "attack and an attack-free window of its length in which the attack has the "
-        "larger D_FULL.",
-        "Alarms (F1, precision, recall, hits) are at the 99th percentile of train "
-        "energy, point by point, without point adjustment: a probe, not a rule to use.",
+    if card.deviates:
+        lines.append("- Deviates from the published:")
+        lines += [f"  - {_safe(sentence)}" for sentence in card.deviates]
+    return "\n".join([f"{text.removesuffix('.')}.", "", *lines]).rstrip()
+
+
+def _seeds(study: Study, runs: DetectorRuns) -> str:
+    """Return the number of runs on a testbed, with their seeds where recorded."""
+    recorded = [result.evaluation.provenance.seed for result in runs.results]
+    seeds = {str(seed) for seed in recorded if seed is not None}
+    text = plural(len(runs.results), "run")
+    if seeds:
+        text += f" ({'seeds' if len(seeds) > 1 else 'seed'} {_listed(seeds)})"
+    return f"{text} on {_safe(study.testbed_title(runs.testbed))}"
+
+
+def _settings(runs: DetectorRuns) -> str | None:
+    """Return the settings that are not the detector's defaults; None if unknown."""
+    card, meta = card_of_runs(runs), runs.evaluation.provenance.meta
+    settings = meta.get("detector_settings")
+    if card is None or not isinstance(settings, Mapping):
+        return None
+    defaults = {
+        f.name: f.default for f in fields(detector_type(card.name).settings_type)
+    }
+    changed = [
+        f"`{name}` = {_safe(json.dumps(value))}"
+        for name, value in settings.items()
+        if name in defaults.keys() - _NOT_OF_THE_METHOD
+        # JSON has no tuples: values are compared as they are stored.
+        and json.dumps(value, default=str) != json.dumps(defaults[name], default=str)
     ]
-    guards = sorted({e.guard for e in evaluations})
-    if guards != [0]:
-        told.append(
-            f"Rows left out after each attack (guard): {_joined(map(str, guards))}."
-        )
-    return " ".join([*told, *_uncertainty(study), *_diagnosis(study)])
-
-
-def _uncertainty(study: Study) -> list[str]:
-    known = [p.first.bootstrap for p in study.pairs if p.first.bootstrap]
-    if not known:
-        return ["No intervals and no chance floors were computed."]
-    return [
-        "Intervals are 95% percentile intervals over "
-        f"{_range(b['n'] for b in known)} draws of whole attacks and of blocks of "
-        f"attack-free rows ({_range(b['block'] for b in known)} rows a block; seed "
-        f"{_range(b['seed'] for b in known)}).",
-        "Chance floors are what the figures are when the labels are moved in time, "
-        f"{_range(b['shifts'] for b in known)} times.",
-    ]
-
-
-def _diagnosis(study: Study) -> list[str]:
-    known = [p.first.diagnosis for p in study.pairs if p.first.diagnosis]
-    if not known:
-        return ["Missed attacks were not diagnosed."]
-    rates = [d["false_cause_rate"] for d in known if d["false_cause_rate"] is not None]
-    told = [
-        "The cause of a missed attack is the first of these repairs that makes it "
-        "visible at a false-alarm budget of 1%, judged in hindsight: a limit set on "
-        "attack-free test rows (threshold), a reference refitted on them (drift), "
-        "scoring parts of the residuals (diluted), accumulating energy (sequential), "
-        "an alarm on too little energy (quiet). Of the first three, one that covers "
-        "less than 0.8 of what the best of them covers is passed over."
-    ]
-    if rates:
-        told.append(
-            "The same ladder gives a cause to "
-            f"{_numbers([100 * r for r in rates])}% of attack-free windows."
-        )
-    return told
+    preset = meta.get("detector_preset")
+    return (", ".join(changed) or "all defaults") + (
+        f"; preset {_safe(preset)}" if preset else ""
+    )
 
 
 def _versions(study: Study) -> str:
-    found: dict[str, set[str]] = {}
-    for pair in study.pairs:
-        for result in pair.seeds:
-            provenance = result.evaluation.provenance
-            meta = provenance.meta
-            for name in ("sightline", "python", "numpy", "torch"):
-                version = provenance.get(name) or meta.get(f"detector_{name}")
-                if version:
-                    found.setdefault(name, set()).add(str(version))
-    if not found:
+    """Return the versions that computed the results."""
+    versions: dict[str, set[str]] = {}
+    for result in (result for runs in study.runs for result in runs.results):
+        provenance = result.evaluation.provenance
+        for name in ("sightline", "python", "numpy", "torch"):
+            version = getattr(provenance, name, None)
+            version = version or provenance.meta.get(f"detector_{name}")
+            if version:
+                versions.setdefault(name, set()).add(str(version))
+    if not versions:
         return "Not recorded."
-    told = [f"{name} {_joined(sorted(found[name]))}" for name in found]
-    return f"{listed_in_words(told)}."
+    return names([f"{name} {_listed(known)}" for name, known in versions.items()]) + "."
 
 
-def _metas(pairs: Iterable[Pair], *keys: str) -> list[str]:
-    found = set()
-    for pair in pairs:
-        meta = pair.first.provenance.get("meta") or {}
-        found |= {str(meta[key]) for key in keys if meta.get(key)}
-    return sorted(found)
+def references_of(study: Study) -> list[str]:
+    """Return the BibTeX entries that a study should cite, the paper first.
+
+    Nothing is looked up: a testbed or detector that the package has no entry for has
+    none here.
+    """
+    keys = [_PAPER]
+    if any("ledoit" in runs.evaluation.reference.estimator for runs in study.runs):
+        keys.append(_LEDOIT_WOLF)
+    cards = [card_of_runs(study.runs_of(label)[0]) for label in study.detectors]
+    keys += [
+        _DETECTORS[card.name] for card in cards if card and card.name in _DETECTORS
+    ]
+    plants = map(plant_of, study.testbeds)
+    keys += [_TESTBEDS[plant] for plant in plants if plant in _TESTBEDS]
+    recorded = {runs.evaluation.provenance.sightline for runs in study.runs}
+    versions = ", ".join(sorted(str(version) for version in recorded if version))
+    software = (
+        "@misc{sightline,\n"
+        "  author = {{The Sightline authors}},\n"
+        "  title  = {Sightline},\n"
+        f"  note   = {{Software, version "
+        f"{escaped_latex(one_line(versions)) or 'unknown'}}}\n"
+        "}"
+    )
+    return [*(_entries()[key] for key in dict.fromkeys(keys)), software]
+
+
+@cache
+def _entries() -> dict[str, str]:
+    """Return the BibTeX entries that come with the package, by key."""
+    path = files("sightline.paper") / "paper_tables" / "references.bib"
+    parts = re.split(r"\n(?=@)", path.read_text(encoding="utf-8"))
+    return {part.partition("{")[2].partition(",")[0]: part.strip() for part in parts}
+
+
+def _recorded(metas: Sequence[Mapping[str, object]], *keys: str) -> set[str]:
+    return {str(meta[key]) for meta in metas for key in keys if meta.get(key)}
 
 
 def _safe(text: object) -> str:
     return escaped_markdown(one_line(str(text)))
 
 
-def _joined(texts: Iterable[str]) -> str:
-    return listed_in_words([_safe(text) for text in texts])
+def _listed(texts: Iterable[str]) -> str:
+    """Return texts in alphabetical order as a list in words."""
+    return names([_safe(text) for text in sorted(texts)])
 
 
-def _range(counts: Iterable[int]) -> str:
-    known = sorted(set(counts))
-    if len(known) == 1:
-        return f"{known[0]:,}"
-    return f"{known[0]:,} to {known[-1]:,}"
+def _counts(counts: Iterable[int]) -> str:
+    ordered = sorted(counts)
+    low, high = f"{ordered[0]:,}", f"{ordered[-1]:,}"
+    return low if low == high else f"{low} to {high}"
 
 
-def _numbers(values: list[float]) -> str:
-    low, high = f"{min(values):.2g}", f"{max(values):.2g}"
+def _range(values: Iterable[float | None]) -> str:
+    """Return the lowest and highest known value; empty if none is known."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    low, high = f"{min(known):.2g}", f"{max(known):.2g}"
     return low if low == high else f"{low} to {high}"

@@ -1,16 +1,12 @@
-"""The results of a study, by testbed and detector; several of a pair are its seeds."""
+"""A study as the paper presents it: titles, cards, and the order of the tables."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 
-import numpy as np
-
-from sightline.comparison.runs import group_runs
+from sightline.comparison.runs import DetectorRuns, Figure, TestbedRuns, group_runs
 from sightline.detectors import list_detectors
 from sightline.detectors.base import DetectorCard
-from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.storage import Result
 from sightline.testbeds import list_testbeds
 
@@ -18,174 +14,112 @@ from sightline.testbeds import list_testbeds
 _PAPER_ORDER = ("swat", "wadi", "hai")
 
 
-@dataclass(frozen=True)
-class Spread:
-    """A figure over seeds: its mean, lowest and highest value."""
+class Study:
+    """The runs of a study in the order of the paper's tables, and their titles.
 
-    mean: float
-    low: float
-    high: float
-    n: int
+    Parameters
+    ----------
+    results : sequence of Result
+        As `read_results` returns them.
 
+    Attributes
+    ----------
+    testbeds : list of str
+        Names of the testbeds: those of the paper first, the rest alphabetically.
+    detectors : list of str
+        Labels of the detectors: those with a card first, in the order of the cards.
+    """
 
-def value_of(evaluation: Evaluation, figure: str) -> float | None:
-    """Return a figure by its place, such as ``rank.roc_auc``; None if not known."""
-    block, _, name = figure.partition(".")
-    found = getattr(getattr(evaluation, block, None), name, None)
-    return None if found is None or not np.isfinite(found) else float(found)
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """One detector on one testbed, with all its seeds."""
-
-    testbed: str
-    detector: str
-    seeds: tuple[Result, ...]
-
-    @property
-    def first(self) -> Evaluation:
-        """Its first seed, which stands for all where words are told."""
-        return self.seeds[0].evaluation
-
-    def spread(
-        self, figure: str | Callable[[Evaluation], float | None]
-    ) -> Spread | None:
-        """Return a figure over seeds; None where no seed has it."""
-        known = []
-        for result in self.seeds:
-            value = (
-                value_of(result.evaluation, figure)
-                if isinstance(figure, str)
-                else figure(result.evaluation)
+    def __init__(self, results: Sequence[Result]) -> None:
+        # On each testbed the highest ROC-AUC comes first, as in the paper.
+        self._runs = {
+            runs.testbed: TestbedRuns(
+                runs.testbed, tuple(sorted(runs.detectors, key=_by_roc_auc))
             )
-            if value is not None:
-                known.append(value)
-        if not known:
-            return None
-        low, high = min(known), max(known)
-        # Rounding may put the mean of equal values beside them.
-        mean = float(np.clip(np.mean(known), low, high))
-        return Spread(mean, low, high, len(known))
-
-    def mean(self, figure: str) -> float | None:
-        """Return the mean over seeds."""
-        spread = self.spread(figure)
-        return None if spread is None else spread.mean
-
-    @property
-    def is_mean_dominated(self) -> bool:
-        """Whether extreme points make the mean drift of any seed: the dagger."""
-        return any(
-            bool(getattr(result.evaluation.drift, "mean_dominated", False))
-            for result in self.seeds
+            for runs in group_runs(results)
+        }
+        self.testbeds = sorted(self._runs, key=_testbed_order)
+        self._names = {runs.label: runs.detector for runs in self.runs}
+        self.detectors = sorted(
+            self._names, key=lambda label: (_card_order(self._names[label]), label)
         )
 
     @property
-    def card(self) -> DetectorCard | None:
-        """What it is, if it is one of ours; a study may call it by another name."""
-        meta = self.first.provenance.get("meta") or {}
-        return card_of(str(meta.get("detector_name", self.detector)))
+    def runs(self) -> list[DetectorRuns]:
+        """Each detector on each testbed, by testbed, the highest ROC-AUC first."""
+        return [runs for name in self.testbeds for runs in self._runs[name].detectors]
 
-    @property
-    def space(self) -> str | None:
-        """What its residuals are of, where that is known."""
-        card = self.card
-        return self.first.stream.space or (None if card is None else card.space)
+    def on(self, testbed: str) -> TestbedRuns:
+        """Return the runs on a testbed, the detector with the highest ROC-AUC first."""
+        return self._runs[testbed]
 
-
-class Study:
-    """All pairs of a study, their names as people read them, and their attacks."""
-
-    def __init__(self, results: Sequence[Result]) -> None:
-        grouped: dict[tuple[str, str], list[Result]] = defaultdict(list)
-        for result in results:
-            grouped[result.testbed, result.detector].append(result)
-        pairs = [Pair(*key, tuple(seeds)) for key, seeds in grouped.items()]
-        self.testbeds = sorted({pair.testbed for pair in pairs}, key=_testbed_order)
-        self.detectors = sorted({pair.detector for pair in pairs}, key=_detector_order)
-        self._by_testbed = {
-            testbed: sorted(
-                (pair for pair in pairs if pair.testbed == testbed), key=_by_roc_auc
-            )
-            for testbed in self.testbeds
-        }
-        self._attacks: dict[str, list[dict[str, int]]] = {}
-
-    @property
-    def pairs(self) -> list[Pair]:
-        """All pairs, by testbed, the highest ROC-AUC first."""
-        return [pair for testbed in self.testbeds for pair in self.on(testbed)]
-
-    def on(self, testbed: str) -> list[Pair]:
-        """Return the pairs of a testbed, the highest ROC-AUC first."""
-        return self._by_testbed[testbed]
-
-    def pair(self, testbed: str, detector: str) -> Pair | None:
-        """Return one pair, if the study has it."""
-        return next((p for p in self.on(testbed) if p.detector == detector), None)
-
-    def card(self, detector: str) -> DetectorCard | None:
-        """Return what a detector is, if it is one of ours."""
-        return next(pair.card for pair in self.pairs if pair.detector == detector)
+    def runs_of(self, detector: str) -> list[DetectorRuns]:
+        """Return the runs of a detector, given by its label, in the testbeds' order."""
+        return [runs for runs in self.runs if runs.label == detector]
 
     @cached_property
     def has_seeds(self) -> bool:
-        """Whether any pair has more than one seed."""
-        return any(len(pair.seeds) > 1 for pair in self.pairs)
+        """Whether any detector has more than one seed on a testbed."""
+        return any(len(runs.results) > 1 for runs in self.runs)
 
     @cached_property
     def _detector_titles(self) -> dict[str, str]:
-        cards = {name: card_of(name) for name in self.detectors}
-        titles = {name: card.title if card else name for name, card in cards.items()}
-        return _told_apart(titles)
+        titles = {}
+        for label, name in self._names.items():
+            card = card_of(name)
+            titles[label] = label if card is None else card.title + label[len(name) :]
+        return _unambiguous(titles)
 
     @cached_property
     def _testbed_titles(self) -> dict[str, str]:
-        return _told_apart({name: _testbed_title(name) for name in self.testbeds})
+        cards = {card.name: card.title for card in list_testbeds()}
+        titles = {}
+        for name in self.testbeds:
+            title = cards.get(plant_of(name))
+            release = name.partition("-")[2]
+            titles[name] = name if title is None else f"{title} {release}".strip()
+        return _unambiguous(titles)
 
-    def detector_title(self, name: str) -> str:
-        """Return what people call a detector."""
-        return self._detector_titles[name]
+    def detector_title(self, label: str) -> str:
+        """Return the title of a detector; its label if it has no card."""
+        return self._detector_titles[label]
 
-    def short_title(self, name: str) -> str:
-        """Return what fits above a narrow column: the title, or what one types."""
-        title = self.detector_title(name)
-        short = title if len(title) <= 12 else min(title, name, key=len)
+    def short_title(self, label: str) -> str:
+        """Return at most 16 letters for a narrow column: the title or the label."""
+        title = self.detector_title(label)
+        short = title if len(title) <= 12 else min(title, label, key=len)
         return short if len(short) <= 16 else f"{short[:15]}…"
 
     def testbed_title(self, name: str) -> str:
-        """Return what people call a testbed."""
+        """Return the title of a testbed with its release; its name without a card."""
         return self._testbed_titles[name]
-
-    def attacks(self, testbed: str) -> list[dict[str, int]]:
-        """Return each attack of a testbed as its place among each detector's segments.
-
-        Segments are matched in time (else by row) with those of the detector that has
-        most of them, in each detector's first seed.
-        """
-        if testbed not in self._attacks:
-            results = [r for pair in self.on(testbed) for r in pair.seeds]
-            (runs,) = group_runs(results)
-            self._attacks[testbed] = [dict(attack.places) for attack in runs.attacks]
-        return self._attacks[testbed]
-
-    def rows(self, testbed: str) -> list[dict[str, SegmentResult]]:
-        """Return what each detector's first seed has on each attack of a testbed."""
-        firsts = {pair.detector: pair.first for pair in self.on(testbed)}
-        return [
-            {name: firsts[name].segments[place] for name, place in attack.items()}
-            for attack in self.attacks(testbed)
-        ]
 
 
 def card_of(detector: str) -> DetectorCard | None:
-    """Return the card of a detector by its name or title, if it is one of ours."""
+    """Return the card of a detector by its name or title; None if it has none.
+
+    Examples
+    --------
+    >>> card_of("GeCo").name, card_of("unheard of")
+    ('geco', None)
+    """
     wanted = detector.lower()
     return next(
         (c for c in list_detectors() if wanted in (c.name.lower(), c.title.lower())),
         None,
     )
+
+
+def card_of_runs(runs: DetectorRuns) -> DetectorCard | None:
+    """Return the card of the detector that made the residuals, whatever its label."""
+    meta = runs.evaluation.provenance.meta
+    return card_of(str(meta.get("detector_name", runs.detector)))
+
+
+def space_of(runs: DetectorRuns) -> str | None:
+    """Return the residual space by the stream, else by the card; None if unknown."""
+    card = card_of_runs(runs)
+    return runs.evaluation.stream.space or (None if card is None else card.space)
 
 
 def plant_of(testbed: str) -> str:
@@ -199,16 +133,8 @@ def plant_of(testbed: str) -> str:
     return testbed.lower().partition("-")[0]
 
 
-def _testbed_title(name: str) -> str:
-    for card in list_testbeds():
-        if plant_of(name) == card.name:
-            release = name.partition("-")[2]
-            return f"{card.title} {release}".strip()
-    return name
-
-
-def _told_apart(titles: dict[str, str]) -> dict[str, str]:
-    """Return titles; plain names where two would read the same."""
+def _unambiguous(titles: dict[str, str]) -> dict[str, str]:
+    """Return titles; plain names where two titles are the same."""
     counts = Counter(titles.values())
     return {
         name: name if counts[title] > 1 else title for name, title in titles.items()
@@ -221,13 +147,12 @@ def _testbed_order(name: str) -> tuple[int, str]:
     return (_PAPER_ORDER.index(plant) if known else len(_PAPER_ORDER), name)
 
 
-def _detector_order(name: str) -> tuple[int, str]:
-    """Put those with a card first, in the order of the cards."""
+def _card_order(name: str) -> int:
     names = [card.name for card in list_detectors()]
     card = card_of(name)
-    return (len(names) if card is None else names.index(card.name), name)
+    return len(names) if card is None else names.index(card.name)
 
 
-def _by_roc_auc(pair: Pair) -> float:
-    mean = pair.mean("rank.roc_auc")
+def _by_roc_auc(runs: DetectorRuns) -> float:
+    mean = runs.mean(Figure.ROC_AUC)
     return 1.0 if mean is None else -mean

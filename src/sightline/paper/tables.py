@@ -1,118 +1,119 @@
-"""The paper's tables of testbeds, detectors and figures, from a study's results."""
+"""The paper's tables of testbeds, detectors and figures, and its printed values."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib.resources import files
 
+from sightline.comparison.runs import DetectorRuns, Figure, Spread, TestbedRuns
 from sightline.paper.markup import (
     DAGGER,
-    NOT_KNOWN,
-    NOTHING,
+    EMPTY,
+    FORMATS,
+    UNKNOWN,
+    Cell,
+    Column,
+    Group,
+    PaperTable,
     Phrase,
-    compact,
-    fixed,
+    filled,
+    hidden_cell,
     joined,
+    one_group,
     percent,
-    powers,
     ranged,
     span,
+    text_cell,
     thousands,
     whole,
     words,
 )
-from sightline.paper.study import Pair, Spread, Study
-from sightline.paper.table import Cell, Column, Group, PaperTable, text_cell
+from sightline.paper.study import Study, card_of, card_of_runs, plant_of, space_of
 
-Written = Callable[[float | None], Phrase]
 RANGE = ("", "low", "high")
-# A compactness below this share of all others' marks another kind of residual space.
-# The paper sets two of three such values in bold; they are those below one half.
+# A compactness below this share of all others is set in bold: it marks another kind of
+# residual space. The paper sets two of three such values in bold.
 DISTINCT_COMPACTNESS = 0.5
 DETECTOR = Column(key="detector", header=words("Detector"), align="l")
 N_SEEDS = Column(key="n_seeds", shown=False)
-P_FULL = Phrase("P_FULL", r"$P_{\mathrm{FULL}}$")
-D_FULL = Phrase("med. D_FULL", r"med. $D_{\mathrm{FULL}}$")
-D_DRIFT = Phrase("D_drift", r"$D_{\mathrm{drift}}$")
-COMPACTNESS = Phrase("p_eff/p", r"$p_{\mathrm{eff}}/p$")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A figure of a detector: where it is found and how it is written."""
-
-    key: str
-    place: str
-    header: Phrase
-    written: Written = fixed
-    best: Callable[[Sequence[float]], float] | None = None
-
-    @property
-    def column(self) -> Column:
-        """Its column: in CSV the mean, lowest and highest over seeds."""
-        return Column(key=self.key, header=self.header, parts=RANGE)
-
-
-ROC_AUC = Figure(key="roc_auc", place="rank.roc_auc", header=words("ROC-AUC"), best=max)
-PAUC_1 = Figure(key="pauc_1", place="rank.pauc_1", header=words("pAUC@1%"), best=max)
-WINDOWS = Figure(key="p_full", place="windows.p_full", header=P_FULL, best=max)
-DRIFT = Figure(key="d_drift", place="drift.d_drift", header=D_DRIFT, written=powers)
-ROBUST = Figure(
-    key="d_drift_robust",
-    place="drift.d_drift_robust",
-    header=D_DRIFT + words(" (rob.)"),
-    written=powers,
+P = Phrase("p", "$p$")
+# Headers that are formulas; all others are the label of the figure.
+_FORMULAS = {
+    Figure.P_FULL: Phrase("P_FULL", r"$P_{\mathrm{FULL}}$"),
+    Figure.MEDIAN_D_FULL: Phrase("med. D_FULL", r"med. $D_{\mathrm{FULL}}$"),
+    Figure.D_DRIFT: Phrase("D_drift", r"$D_{\mathrm{drift}}$"),
+    Figure.D_DRIFT_ROBUST: Phrase("D_drift (rob.)", r"$D_{\mathrm{drift}}$ (rob.)"),
+    Figure.COMPACTNESS: Phrase("p_eff/p", r"$p_{\mathrm{eff}}/p$"),
+    Figure.MAX_Z: Phrase("max-z", "max-$z$"),
+}
+_SCORES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL)
+_SUPPLEMENT = (
+    Figure.AVERAGE_PRECISION,
+    Figure.PAUC_5,
+    Figure.F1,
+    Figure.PRECISION,
+    Figure.RECALL,
+    Figure.FALSE_POSITIVE_SEGMENTS,
+    Figure.HITS,
+    Figure.MAX_Z,
+    Figure.EXCESS_KURTOSIS,
 )
-COMPACT = Figure(key="compactness", place="compactness.compactness", header=COMPACTNESS)
-MEDIAN = Figure(
-    key="median_d_full",
-    place="windows.median_d_full",
-    header=D_FULL,
-    written=powers,
+# Figures with a 95% interval and a chance floor, which are in CSV only.
+_UNCERTAIN = (
+    *_SCORES,
+    Figure.MEDIAN_D_FULL,
+    Figure.AVERAGE_PRECISION,
+    Figure.PAUC_5,
+    Figure.F1,
+    Figure.PRECISION,
+    Figure.RECALL,
+    Figure.HITS,
 )
-SUPPLEMENT = (
-    Figure(key="average_precision", place="rank.average_precision", header=words("AP")),
-    Figure(key="pauc_5", place="rank.pauc_5", header=words("pAUC@5%")),
-    Figure(key="f1", place="probe.f1", header=words("F1@p99")),
-    Figure(key="precision", place="probe.precision", header=words("Prec.")),
-    Figure(key="recall", place="probe.recall", header=words("Rec.")),
-    Figure(
-        key="false_positive_segments",
-        place="probe.false_positive_segments",
-        header=words("FP-seg"),
-        written=whole,
-    ),
-    Figure(key="hits", place="probe.hits", header=words("Hits"), written=whole),
-    Figure(
-        key="max_z",
-        place="quality.max_z",
-        header=Phrase("max-z", "max-$z$"),
-        written=compact,
-    ),
-    Figure(
-        key="excess_kurtosis",
-        place="quality.excess_kurtosis",
-        header=words("kurt."),
-        written=compact,
-    ),
+_PRINTED = (
+    *_SCORES,
+    Figure.D_DRIFT,
+    Figure.D_DRIFT_ROBUST,
+    Figure.COMPACTNESS,
+    Figure.MEDIAN_D_FULL,
 )
-# Figures that may have a 95 % interval and a chance floor, told in CSV alone.
-_UNCERTAIN = ("average_precision", "pauc_5", "f1", "precision", "recall", "hits")
-_ALSO_UNCERTAIN = ("roc_auc", "pauc_1", "p_full", "median_d_full")
+# The paper's tables that come with the package.
+PUBLISHED = ("main", "full", "cross_testbed_ranking", "detectors", "testbeds")
+
+
+def header(figure: Figure) -> Phrase:
+    r"""Return the header of a figure's column.
+
+    Examples
+    --------
+    >>> header(Figure.P_FULL).latex, header(Figure.F1).markdown
+    ('$P_{\\mathrm{FULL}}$', 'F1@p99')
+    """
+    return _FORMULAS.get(figure, words(figure.label))
 
 
 def testbed_table(study: Study) -> PaperTable:
-    """Return how long each test is, how much of it attack, and how many segments."""
-    groups = []
+    """Return the length of each test, its share of attack rows, and its segments.
+
+    A row for each testbed. Ranges are over detectors and seeds, as each detector may
+    have its own resolution and window.
+    """
+    rows = []
     for testbed in study.testbeds:
-        streams = [r.evaluation.stream for p in study.on(testbed) for r in p.seeds]
+        streams = [result.evaluation.stream for result in study.on(testbed).results]
         rates = [s.n_attack / max(s.n_test - s.n_ignored, 1) for s in streams]
-        groups.append(
+        rows.append(
             (
                 text_cell(testbed, study.testbed_title(testbed)),
-                _between([s.n_test for s in streams], thousands),
-                _between(rates, percent),
-                _between([s.n_segments for s in streams], whole),
+                _range_cell([s.n_test for s in streams], thousands),
+                _range_cell(rates, percent),
+                _range_cell([s.n_segments for s in streams], whole),
             )
         )
+    headers = {
+        "n_test": "Test length",
+        "attack_rate": "Attack rate",
+        "n_segments": "Processed seg.",
+    }
     return PaperTable(
         name="testbeds",
         caption=words(
@@ -122,250 +123,345 @@ def testbed_table(study: Study) -> PaperTable:
         ),
         columns=(
             Column(key="testbed", header=words("Testbed"), align="l"),
-            Column(key="n_test", header=words("Test length"), parts=("low", "high")),
-            Column(
-                key="attack_rate", header=words("Attack rate"), parts=("low", "high")
-            ),
-            Column(
-                key="n_segments",
-                header=words("Processed seg."),
-                parts=("low", "high"),
+            *(
+                Column(key=key, header=words(text), parts=("low", "high"))
+                for key, text in headers.items()
             ),
         ),
-        groups=(Group(name="", title="", rows=tuple(groups)),),
+        groups=one_group(rows),
         grouped_by=None,
         wide=False,
     )
 
 
 def detector_table(study: Study) -> PaperTable:
-    """Return what each detector is, and the dimension of its residuals."""
+    """Return the paradigm, residual space and residual dimension of each detector.
+
+    A row for each detector. What is not known of a detector without a card is a dash.
+    """
     rows = []
     for name in study.detectors:
-        pairs = [study.pair(testbed, name) for testbed in study.testbeds]
-        card = study.card(name)
-        spaces = sorted({str(p.space) for p in pairs if p is not None and p.space})
+        all_runs = study.runs_of(name)
+        card = card_of_runs(all_runs[0])
         kind = None if card is None else card.kind
-        dimensions = [None if p is None else p.first.stream.p for p in pairs]
+        spaces = ", ".join(sorted({space for r in all_runs if (space := space_of(r))}))
+        dimensions = [
+            study.on(testbed)[name].evaluation.stream.p
+            if name in study.on(testbed)
+            else None
+            for testbed in study.testbeds
+        ]
         rows.append(
             (
                 text_cell(name, study.detector_title(name)),
-                Cell(NOT_KNOWN if kind is None else words(kind), (kind,)),
-                Cell(
-                    words(", ".join(spaces)) if spaces else NOT_KNOWN,
-                    (", ".join(spaces) or None,),
-                ),
+                Cell(UNKNOWN if kind is None else words(kind), (kind,)),
+                Cell(words(spaces) if spaces else UNKNOWN, (spaces or None,)),
                 Cell(joined(map(whole, dimensions), " / "), tuple(dimensions)),
             )
         )
     plants = joined((words(study.testbed_title(t)) for t in study.testbeds), " / ")
     return PaperTable(
         name="detectors",
-        caption=words("Detectors, paradigms, and residual spaces. ")
-        + Phrase("p", "$p$")
-        + words(" is the residual dimension on ")
-        + plants
-        + words("."),
+        caption=filled(
+            "Detectors, paradigms, and residual spaces. {p} is the residual dimension "
+            "on {plants}.",
+            p=P,
+            plants=plants,
+        ),
         columns=(
             DETECTOR,
             Column(key="paradigm", header=words("Paradigm"), align="l"),
             Column(key="space", header=words("Residual space"), align="l"),
-            Column(
-                key="p",
-                header=Phrase("p", "$p$"),
-                align="c",
-                parts=tuple(study.testbeds),
-            ),
+            Column(key="p", header=P, align="c", parts=tuple(study.testbeds)),
         ),
-        groups=(Group(name="", title="", rows=tuple(rows)),),
+        groups=one_group(rows),
         grouped_by=None,
         wide=False,
     )
 
 
 def main_table(study: Study) -> PaperTable:
-    """Return the paper's main table: one row for each detector on each testbed."""
-    groups = []
-    for testbed in study.testbeds:
-        pairs = study.on(testbed)
-        bold = {f.key: _best(f, pairs) for f in (ROC_AUC, PAUC_1, WINDOWS)}
-        bold["compactness"] = _distinct(pairs)
-        rows = tuple(_main_row(study, pair, bold) for pair in pairs)
-        groups.append(
-            Group(name=testbed, title=study.testbed_title(testbed), rows=rows)
-        )
-    drift = DRIFT.column
-    if not study.has_seeds:  # one column as in the paper, its companion in brackets
-        drift = Column(key="d_drift", header=ROBUST.header, parts=RANGE)
+    """Return the paper's main table: a row for each detector on each testbed.
+
+    The best score of a testbed is bold, and so is a compactness below
+    `DISTINCT_COMPACTNESS` of all others. Without seeds the robust drift is in brackets
+    after the mean drift, as in the paper; with seeds it has a column of its own.
+    """
+    bold = {
+        testbed: {figure: _best(figure, study.on(testbed)) for figure in _SCORES}
+        | {Figure.COMPACTNESS: _distinct(study.on(testbed))}
+        for testbed in study.testbeds
+    }
+    robust = Figure.D_DRIFT_ROBUST
+
+    def row(runs: DetectorRuns) -> Iterable[Cell]:
+        def cell(figure: Figure, mark: Phrase = EMPTY) -> Cell:
+            is_bold = runs.label in bold[runs.testbed].get(figure, ())
+            return figure_cell(runs, figure, bold=is_bold, mark=mark)
+
+        mark = DAGGER if runs.is_mean_dominated else EMPTY
+        if not study.has_seeds:
+            mark = filled(" ({robust})", robust=cell(robust).shown) + mark
+        yield from map(cell, _SCORES)
+        yield cell(Figure.D_DRIFT, mark)
+        yield cell(robust)
+        yield hidden_cell(runs.is_mean_dominated)
+        yield cell(Figure.COMPACTNESS)
+        yield cell(Figure.MEDIAN_D_FULL)
+        yield hidden_cell(len(runs.results))
+
+    drift = header(Figure.D_DRIFT if study.has_seeds else robust)
     return PaperTable(
         name="main",
-        caption=words(
+        caption=filled(
             "Main detector-level Stage-1 summary. Each column answers a different "
-            "question about residual evidence before any alarm rule. "
-        )
-        + DAGGER
-        + words(" marks rows whose mean drift extreme residuals dominate.")
-        + seeds_told(study),
+            "question about residual evidence before any alarm rule. {dagger} marks "
+            "rows whose mean drift extreme residuals dominate.{seeds}",
+            dagger=DAGGER,
+            seeds=_seeds_note(study),
+        ),
         columns=(
             DETECTOR,
-            *(figure.column for figure in (ROC_AUC, PAUC_1, WINDOWS)),
-            drift,
-            Column(
-                key="d_drift_robust",
-                header=ROBUST.header,
-                parts=RANGE,
-                shown=study.has_seeds,
-            ),
+            *map(_column, _SCORES),
+            Column(key=Figure.D_DRIFT, header=drift, parts=RANGE),
+            _column(robust, shown=study.has_seeds),
             Column(key="mean_dominated", shown=False),
-            *(figure.column for figure in (COMPACT, MEDIAN)),
+            _column(Figure.COMPACTNESS),
+            _column(Figure.MEDIAN_D_FULL),
             N_SEEDS,
         ),
-        groups=tuple(groups),
+        groups=_by_testbed(study, row),
         notes=(
             words(
-                "Bold: the best of a testbed; of p_eff/p, which is no mark, a value "
-                "less than half of any other."
+                "Bold: the best of a testbed; of p_eff/p, which is not a score, a "
+                "value less than half of any other."
             ),
         ),
     )
 
 
 def supplementary_table(study: Study) -> PaperTable:
-    """Return the paper's supplementary table; in CSV with intervals and floors."""
-    uncertain = (*_ALSO_UNCERTAIN, *_UNCERTAIN)
-    groups = []
-    for testbed in study.testbeds:
-        rows = []
-        for pair in study.on(testbed):
-            cells = [text_cell(pair.detector, study.detector_title(pair.detector))]
-            cells += [figure_cell(pair, figure) for figure in SUPPLEMENT]
-            cells += [_uncertainty(pair, name) for name in uncertain]
-            rows.append((*cells, Cell(whole(0), (len(pair.seeds),))))
-        groups.append(
-            Group(name=testbed, title=study.testbed_title(testbed), rows=tuple(rows))
-        )
+    """Return the paper's supplementary table; in CSV with intervals and floors.
+
+    A row for each detector on each testbed. Of several seeds CSV has the widest 95%
+    interval and the highest chance floor.
+    """
+
+    def row(runs: DetectorRuns) -> Iterable[Cell]:
+        yield from (figure_cell(runs, figure) for figure in _SUPPLEMENT)
+        yield from (_uncertainty_cell(runs, figure) for figure in _UNCERTAIN)
+        yield hidden_cell(len(runs.results))
+
     return PaperTable(
         name="supplementary",
-        caption=words(
+        caption=filled(
             "Supplementary within-detector metrics. AP and pAUC@5% are computed from "
             "residual energy. F1@p99, precision and recall are at the 99th percentile "
             "of train energy, point by point. FP-seg counts runs of false alarms, Hits "
             "the attack segments with at least one alarm. max-z and excess kurtosis "
-            "are of whitened train residuals."
-        )
-        + seeds_told(study),
+            "are of whitened train residuals.{seeds}",
+            seeds=_seeds_note(study),
+        ),
         columns=(
             DETECTOR,
-            *(figure.column for figure in SUPPLEMENT),
+            *map(_column, _SUPPLEMENT),
             *(
                 Column(
-                    key=name,
+                    key=figure,
                     parts=("interval_low", "interval_high", "floor"),
                     shown=False,
                 )
-                for name in uncertain
+                for figure in _UNCERTAIN
             ),
             N_SEEDS,
         ),
-        groups=tuple(groups),
+        groups=_by_testbed(study, row),
+    )
+
+
+@cache
+def published(name: str) -> tuple[dict[str, str], ...]:
+    """Return the rows of one of the paper's tables as the paper prints them.
+
+    Parameters
+    ----------
+    name : str
+        One of `PUBLISHED`.
+
+    Returns
+    -------
+    tuple of dict
+        Texts by column; an empty text where the paper prints a dash.
+
+    Examples
+    --------
+    >>> published("main")[0]["roc_auc"]
+    '0.877'
+    """
+    table = files("sightline.paper") / "paper_tables" / f"{name}.csv"
+    lines = table.read_text(encoding="utf-8").splitlines()
+    return tuple(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+def published_figures(testbed: str, detector: str) -> dict[str, float] | None:
+    """Return the paper's figures of a detector on a testbed, by name; None without.
+
+    Examples
+    --------
+    >>> published_figures("WADI-A1", "GDN")["roc_auc"]
+    0.53
+    """
+    card = card_of(detector)
+    name = detector.lower() if card is None else card.name
+    rows = [*published("main"), *published("full")]
+    figures = {
+        key: float(value)
+        for row in rows
+        if (row["testbed"], row["detector"]) == (plant_of(testbed), name)
+        for key, value in row.items()
+        if key not in ("testbed", "detector") and value
+    }
+    return figures or None
+
+
+def beside_paper(study: Study) -> PaperTable:
+    """Return the main table with the paper's printed values next to the study's.
+
+    It has rows only for the paper's detectors on the paper's testbeds.
+    """
+
+    def row(runs: DetectorRuns) -> Iterable[Cell]:
+        printed = published_figures(runs.testbed, runs.detector)
+        for figure in _PRINTED if printed else ():
+            spread, how = runs.spread(figure), FORMATS[figure.style]
+            yield Cell(how(spread.mean if spread else None), _parts(spread))
+            value = printed[figure] if printed else None
+            yield Cell(how(value), (value,))
+
+    columns = [DETECTOR]
+    for figure in _PRINTED:
+        is_shown = figure is not Figure.D_DRIFT  # the robust drift is enough to read
+        columns += [
+            _column(figure, shown=is_shown),
+            Column(
+                key=f"{figure}_paper",
+                header=Phrase("paper", r"\emph{paper}"),
+                shown=is_shown,
+            ),
+        ]
+    return PaperTable(
+        name="main_beside_paper",
+        caption=words(
+            "This study's figures beside those of Shi, Xiang, Zhang and Fu (columns "
+            '"paper"). Training, seeds, releases of the data and their preparation may '
+            "differ, so a difference is not an error of either. Of several seeds the "
+            "mean is given; ranges are in the main table."
+        ),
+        columns=tuple(columns),
+        groups=_by_testbed(study, row),
     )
 
 
 def figure_cell(
-    pair: Pair, figure: Figure, *, bold: bool = False, mark: Phrase = NOTHING
+    runs: DetectorRuns, figure: Figure, *, bold: bool = False, mark: Phrase = EMPTY
 ) -> Cell:
-    """Return a figure of a pair: its mean, and in brackets its range over seeds.
+    """Return a figure over seeds: its mean, and in brackets its range.
 
-    The range is left out where seeds do not differ in what is printed.
+    Parameters
+    ----------
+    runs : DetectorRuns
+        The seeds.
+    figure : Figure
+        The figure.
+    bold : bool
+        Whether the mean is bold.
+    mark : Phrase
+        What follows the mean.
+
+    Returns
+    -------
+    Cell
+        Its values are mean, lowest and highest. The range is not shown if all seeds
+        agree in the printed digits.
     """
-    spread = pair.spread(figure.place)
+    spread, how = runs.spread(figure), FORMATS[figure.style]
     if spread is None:
-        return Cell(NOT_KNOWN, (None, None, None))
-    how = figure.written
+        return Cell(UNKNOWN, _parts(None))
     middle = how(spread.mean).bold() if bold else how(spread.mean)
-    shown = ranged(middle + mark, how(spread.low), how(spread.high))
-    return Cell(shown, range_of(spread))
-
-
-def range_of(spread: Spread | None) -> tuple[float | None, ...]:
-    """Return mean, lowest and highest."""
-    if spread is None:
-        return (None, None, None)
-    return (spread.mean, spread.low, spread.high)
-
-
-def seeds_told(study: Study) -> Phrase:
-    """Return what the brackets are, where some pair has several seeds."""
-    if not study.has_seeds:
-        return words("")
-    counts = sorted({len(pair.seeds) for pair in study.pairs})
-    n = span(whole(counts[0]), whole(counts[-1]))
-    return (
-        words(" Figures are means over seeds (")
-        + n
-        + words(
-            " for each detector and testbed); brackets give the lowest and the highest "
-            "where they differ in the printed digits."
-        )
+    return Cell(
+        ranged(middle + mark, how(spread.low), how(spread.high)), _parts(spread)
     )
 
 
-def _main_row(study: Study, pair: Pair, bold: dict[str, set[str]]) -> tuple[Cell, ...]:
-    def cell(figure: Figure) -> Cell:
-        is_best = pair.detector in bold.get(figure.key, ())
-        return figure_cell(pair, figure, bold=is_best)
+def _by_testbed(
+    study: Study, row: Callable[[DetectorRuns], Iterable[Cell]]
+) -> tuple[Group, ...]:
+    """Return a group for each testbed: its detectors, each followed by its cells.
 
-    dagger = pair.is_mean_dominated
-    mark = DAGGER if dagger else NOTHING
-    robust = cell(ROBUST)
-    # Without seeds the robust companion stands in brackets, as in the paper.
+    Detectors without cells are left out, and so are testbeds without rows.
+    """
+    groups = []
+    for testbed in study.testbeds:
+        rows = []
+        for runs in study.on(testbed).detectors:
+            cells = tuple(row(runs))
+            if cells:
+                lead = text_cell(runs.label, study.detector_title(runs.label))
+                rows.append((lead, *cells))
+        if rows:
+            title = study.testbed_title(testbed)
+            groups.append(Group(name=testbed, title=title, rows=tuple(rows)))
+    return tuple(groups)
+
+
+def _column(figure: Figure, *, shown: bool = True) -> Column:
+    return Column(key=figure, header=header(figure), parts=RANGE, shown=shown)
+
+
+def _parts(spread: Spread | None) -> tuple[float | None, ...]:
+    return (spread.mean, spread.low, spread.high) if spread else (None, None, None)
+
+
+def _seeds_note(study: Study) -> Phrase:
+    """Return what the brackets mean, if any detector has several seeds."""
     if not study.has_seeds:
-        mark = words(" (") + robust.shown + words(")") + mark
-    drift = figure_cell(pair, DRIFT, mark=mark)
-    return (
-        text_cell(pair.detector, study.detector_title(pair.detector)),
-        *(cell(figure) for figure in (ROC_AUC, PAUC_1, WINDOWS)),
-        drift,
-        robust,
-        Cell(words(""), (dagger,)),
-        *(cell(figure) for figure in (COMPACT, MEDIAN)),
-        Cell(words(""), (len(pair.seeds),)),
+        return EMPTY
+    counts = [len(runs.results) for runs in study.runs]
+    return filled(
+        " Figures are means over seeds ({n} for each detector and testbed); brackets "
+        "give the lowest and the highest where they differ in the printed digits.",
+        n=span(whole(min(counts)), whole(max(counts))),
     )
 
 
-def _best(figure: Figure, pairs: Sequence[Pair]) -> set[str]:
-    means = {pair.detector: pair.mean(figure.place) for pair in pairs}
-    known = {name: mean for name, mean in means.items() if mean is not None}
-    if figure.best is None or len(known) < 2:  # alone, nobody is best
+def _best(figure: Figure, runs: TestbedRuns) -> set[str]:
+    """Return the labels with the highest mean; empty for a single detector."""
+    means = {one.label: one.mean(figure) for one in runs.detectors}
+    known = [mean for mean in means.values() if mean is not None]
+    if len(known) < 2:
         return set()
-    best = figure.best(list(known.values()))
-    return {name for name, mean in known.items() if mean == best}
+    return {label for label, mean in means.items() if mean == max(known)}
 
 
-def _distinct(pairs: Sequence[Pair]) -> set[str]:
-    """Return whose compactness is less than half of everyone else's."""
-    means = [(pair.mean(COMPACT.place), pair.detector) for pair in pairs]
-    known = sorted((mean, name) for mean, name in means if mean is not None)
+def _distinct(runs: TestbedRuns) -> set[str]:
+    """Return whose compactness is less than half of every other."""
+    means = [(one.mean(Figure.COMPACTNESS), one.label) for one in runs.detectors]
+    known = sorted((mean, label) for mean, label in means if mean is not None)
     if len(known) < 2 or known[0][0] >= DISTINCT_COMPACTNESS * known[1][0]:
         return set()
     return {known[0][1]}
 
 
-def _between(values: Sequence[float], how: Callable[[float], Phrase]) -> Cell:
+def _range_cell(values: Sequence[float], how: Callable[[float], Phrase]) -> Cell:
     low, high = min(values), max(values)
     return Cell(span(how(low), how(high)), (low, high))
 
 
-def _uncertainty(pair: Pair, name: str) -> Cell:
-    """Return the widest 95 % interval of any seed, and the highest chance floor."""
-    intervals, floors = [], []
-    for result in pair.seeds:
-        interval = (result.evaluation.intervals or {}).get(name)
-        floor = (result.evaluation.floor or {}).get(name)
-        if interval is not None:
-            intervals.append(interval)
-        if floor is not None:
-            floors.append(floor["value"])
-    low = min((i[0] for i in intervals), default=None)
-    high = max((i[1] for i in intervals), default=None)
-    return Cell(words(""), (low, high, max(floors, default=None)))
+def _uncertainty_cell(runs: DetectorRuns, figure: Figure) -> Cell:
+    """Return the widest 95% interval of any seed, and the highest chance floor."""
+    evaluations = [result.evaluation for result in runs.results]
+    intervals = [i for e in evaluations if (i := (e.intervals or {}).get(figure))]
+    floors = [f.value for e in evaluations if (f := (e.floor or {}).get(figure))]
+    low = min((interval[0] for interval in intervals), default=None)
+    high = max((interval[1] for interval in intervals), default=None)
+    return Cell(EMPTY, (low, high, max(floors, default=None)))

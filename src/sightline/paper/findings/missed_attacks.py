@@ -1,134 +1,153 @@
 """Findings on missed attacks: unstable references, dilution, different fixes."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 
-from sightline.comparison.compare import Comparison
+from sightline.comparison.runs import DetectorRuns, Figure
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.ladder import causes
-from sightline.paper.findings.outcome import CANNOT, FAILS, HOLDS, Tried, binomial_tail
-from sightline.paper.markup import listed_in_words
-from sightline.paper.study import Pair, Study
+from sightline.judgement.verdicts import Verdict
+from sightline.paper.example_attacks import is_missed
+from sightline.paper.findings import Outcome, Trial, binomial_tail
+from sightline.paper.study import Study, space_of
+from sightline.text import names
 
 FEWEST_MISSED = 2
 LEVEL = 0.05
-# The diagnosis blames calm windows no more often than this by design; a stream that
-# says it does so less often is not believed beyond it.
+# By design the ladder gives a cause to no more than this share of attack-free windows.
+# A stream that reports a lower share is not believed beyond it.
 LEAST_CHANCE = 0.05
-# Detectors this near in ROC-AUC rank alike.
+# Detectors this close in ROC-AUC rank alike; a drift this many times another is named.
 SIMILAR_ROC_AUC = 0.05
+NOTABLE_RATIO = 10
 
 
 @dataclass(frozen=True)
 class Missed:
-    """The attacks that one detector missed, and how often calm hours get a cause."""
+    """The attacks that one detector misses.
 
-    pair: Pair
-    rows: tuple[SegmentResult, ...]
+    Parameters
+    ----------
+    runs : DetectorRuns
+        The detector on a testbed.
+    segments : tuple of SegmentResult
+        Its missed attacks, of the first seed.
+    chance : float
+        Share of attack-free windows to which the ladder gives a cause.
+    """
+
+    runs: DetectorRuns
+    segments: tuple[SegmentResult, ...]
     chance: float
 
-    def beyond_chance(self, n_seen: int, n_pairs: int) -> bool:
-        """Tell whether so many are more than the ladder would blame by chance."""
-        return binomial_tail(n_seen, len(self.rows), self.chance) < LEVEL / n_pairs
+    def beyond_chance(self, n_caused: int, n_detectors: int) -> bool:
+        """Return whether chance rarely gives this many missed attacks a cause.
+
+        The level is divided by the number of detectors tried on the testbed.
+        """
+        tail = binomial_tail(n_caused, len(self.segments), self.chance)
+        return tail < LEVEL / n_detectors
 
 
-def missed_of(study: Study, testbed: str) -> list[Missed]:
-    """Return who missed at least two attacks with a verdict, in its first seed."""
-    found = []
-    for pair in study.on(testbed):
-        rows = tuple(
-            row
-            for row in pair.first.segments
-            if row.verdict not in (None, "detected", "undecided")
-        )
-        rate = pair.first.diagnosis and pair.first.diagnosis.false_cause_rate
-        if len(rows) >= FEWEST_MISSED:
-            found.append(Missed(pair, rows, max(rate or 0.0, LEAST_CHANCE)))
-    return found
+_Judge = Callable[[Study, str, list[Missed]], tuple[Outcome, str]]
 
 
-def _on_each(
-    study: Study, judged: Callable[[Study, str, list[Missed]], Tried]
-) -> tuple[Tried, ...]:
-    found = []
+def unstable_references(study: Study) -> tuple[Trial, ...]:
+    """Return the trial of finding 2 on each testbed."""
+    return _on_each_testbed(study, _judge_drift)
+
+
+def diluted_attacks(study: Study) -> tuple[Trial, ...]:
+    """Return the trial of finding 4 on each testbed."""
+    return _on_each_testbed(study, _judge_dilution)
+
+
+def different_fixes(study: Study) -> tuple[Trial, ...]:
+    """Return the trial of finding 5 on each testbed."""
+    return _on_each_testbed(study, _judge_fixes)
+
+
+def _on_each_testbed(study: Study, judge: _Judge) -> tuple[Trial, ...]:
+    """Return a trial on each testbed, open where no detector misses enough attacks."""
+    trials = []
     for testbed in study.testbeds:
-        missed = missed_of(study, testbed)
+        detectors = study.on(testbed).detectors
+        missed = [m for runs in detectors if (m := _missed(runs)) is not None]
         if missed:
-            found.append(judged(study, testbed, missed))
+            outcome, sentence = judge(study, testbed, missed)
         else:
-            has_any = any(
-                row.verdict for pair in study.on(testbed) for row in pair.first.segments
+            outcome, sentence = (
+                Outcome.OPEN,
+                f"No detector missed {FEWEST_MISSED} attacks.",
             )
-            why = (
-                f"No detector missed {FEWEST_MISSED} attacks."
-                if has_any
-                else "No attack has a verdict: there is no diagnosis, or no attack."
-            )
-            found.append(Tried(study.testbed_title(testbed), CANNOT, why))
-    return tuple(found)
+            if not any(s.verdict for r in detectors for s in r.evaluation.segments):
+                sentence = "No attack has a verdict: no diagnosis, or no attack."
+        trials.append(Trial(study.testbed_title(testbed), outcome, sentence))
+    return tuple(trials)
 
 
-def unstable_references(study: Study, _: Comparison) -> tuple[Tried, ...]:
-    """Try finding 2 on each testbed."""
-
-    def judged(study: Study, testbed: str, missed: list[Missed]) -> Tried:
-        return _by_verdict(study, testbed, missed, "drift", _drifts(study, testbed))
-
-    return _on_each(study, judged)
-
-
-def diluted_attacks(study: Study, _: Comparison) -> tuple[Tried, ...]:
-    """Try finding 4 on each testbed."""
-
-    def judged(study: Study, testbed: str, missed: list[Missed]) -> Tried:
-        return _by_verdict(
-            study, testbed, missed, "diluted", _seen_in_less(study, testbed)
-        )
-
-    return _on_each(study, judged)
+def _missed(runs: DetectorRuns) -> Missed | None:
+    """Return what a detector misses; None for fewer than `FEWEST_MISSED` attacks."""
+    segments = tuple(filter(is_missed, runs.evaluation.segments))
+    if len(segments) < FEWEST_MISSED:
+        return None
+    diagnosis = runs.evaluation.diagnosis
+    rate = None if diagnosis is None else diagnosis.false_cause_rate
+    return Missed(runs, segments, max(rate or 0.0, LEAST_CHANCE))
 
 
-def _by_verdict(
-    study: Study, testbed: str, missed: Sequence[Missed], verdict: str, more: str
-) -> Tried:
-    """Ask whether any detector's misses have this verdict more than by chance."""
-    counted = [(sum(r.verdict == verdict for r in one.rows), one) for one in missed]
-    clear = [(n, one) for n, one in counted if one.beyond_chance(n, len(missed))]
-    told = listed_in_words(
+def _judge_drift(
+    study: Study, testbed: str, missed: list[Missed]
+) -> tuple[Outcome, str]:
+    outcome, sentence = _judge_verdict(study, missed, Verdict.DRIFT)
+    return outcome, sentence + _different_drifts(study, testbed)
+
+
+def _judge_dilution(
+    study: Study, testbed: str, missed: list[Missed]
+) -> tuple[Outcome, str]:
+    outcome, sentence = _judge_verdict(study, missed, Verdict.DILUTED)
+    return outcome, sentence + _detected_elsewhere(study, testbed)
+
+
+def _judge_verdict(
+    study: Study, missed: list[Missed], verdict: Verdict
+) -> tuple[Outcome, str]:
+    """Return whether a detector has this verdict more often than chance gives it."""
+    counted = [(sum(s.verdict == verdict for s in m.segments), m) for m in missed]
+    clear = [(n, m) for n, m in counted if m.beyond_chance(n, len(missed))]
+    counts = names(
         [
-            f"{n} of {len(one.rows)} ({study.detector_title(one.pair.detector)})"
-            for n, one in sorted(clear or counted, key=lambda pair: -pair[0])
+            f"{n} of {len(m.segments)} ({study.detector_title(m.runs.label)})"
+            for n, m in sorted(clear or counted, key=lambda pair: -pair[0])
         ]
     )
-    rate = max(one.chance for one in missed)
-    sentence = (
-        f"Missed attacks with the verdict {verdict}: {told}; "
+    rate = max(m.chance for m in missed)
+    return Outcome.HOLDS if clear else Outcome.FAILS, (
+        f"Missed attacks with the verdict {verdict}: {counts}; "
         + ("more" if clear else "no more")
-        + f" than calm hours blamed at up to {rate:.0%} would give.{more}"
+        + f" than expected if up to {rate:.0%} of attack-free windows get a cause."
     )
-    return Tried(study.testbed_title(testbed), HOLDS if clear else FAILS, sentence)
 
 
-def _drifts(study: Study, testbed: str) -> str:
+def _different_drifts(study: Study, testbed: str) -> str:
     """Return two detectors that rank alike and drift most differently, if any do."""
     known = []
-    for pair in study.on(testbed):
-        roc = pair.mean("rank.roc_auc")
-        drift = pair.mean("drift.d_drift_robust")
-        train = pair.mean("compactness.p_eff")
-        if roc is not None and drift is not None and train and drift > 0:
-            known.append((roc, 2 * drift / train, study.detector_title(pair.detector)))
+    for runs in study.on(testbed).detectors:
+        roc_auc = runs.mean(Figure.ROC_AUC)
+        drift = runs.mean(Figure.D_DRIFT_ROBUST)
+        p_eff = runs.mean(Figure.P_EFF)
+        if roc_auc is not None and drift is not None and p_eff and drift > 0:
+            known.append((roc_auc, 2 * drift / p_eff, study.detector_title(runs.label)))
     pairs = [
         (a[1] / b[1], a, b)
-        for a in known
-        for b in known
-        if a is not b and abs(a[0] - b[0]) <= SIMILAR_ROC_AUC
+        for a, b in permutations(known, 2)
+        if abs(a[0] - b[0]) <= SIMILAR_ROC_AUC
     ]
-    if not pairs:
-        return ""
-    ratio, most, least = max(pairs)
-    if ratio < 10:
+    ratio, most, least = max(pairs, default=(0.0, None, None))
+    if most is None or least is None or ratio < NOTABLE_RATIO:
         return ""
     return (
         f" {most[2]} and {least[2]} rank alike (ROC-AUC {most[0]:.3f} and "
@@ -137,55 +156,49 @@ def _drifts(study: Study, testbed: str) -> str:
     )
 
 
-def _seen_in_less(study: Study, testbed: str) -> str:
+def _detected_elsewhere(study: Study, testbed: str) -> str:
     """Return how many diluted attacks a detector with fewer channels detects."""
-    n_diluted = n_seen = 0
-    pairs = {pair.detector: pair for pair in study.on(testbed)}
-    for by in study.rows(testbed):
-        for name, row in by.items():
-            if row.verdict != "diluted":
+    runs = study.on(testbed)
+    n_diluted = n_detected = 0
+    for attack in runs.attacks:
+        for label, segment in attack.segments.items():
+            if segment.verdict != Verdict.DILUTED:
                 continue
             n_diluted += 1
-            pooled = pairs[name]
-            n_seen += any(
-                other.verdict == "detected"
-                and pairs[whose].space != pooled.space
-                and pairs[whose].first.stream.p < pooled.first.stream.p
-                for whose, other in by.items()
+            pooled = runs[label]
+            n_detected += any(
+                other.verdict == Verdict.DETECTED
+                and space_of(runs[name]) != space_of(pooled)
+                and runs[name].evaluation.stream.p < pooled.evaluation.stream.p
+                for name, other in attack.segments.items()
             )
     if not n_diluted:
         return ""
     return (
-        f" Another detector with fewer channels in another space detects {n_seen} of "
-        f"the {n_diluted} diluted attacks (counted over all detectors)."
+        f" Another detector with fewer channels in another space detects {n_detected} "
+        f"of the {n_diluted} diluted attacks (counted over all detectors)."
     )
 
 
-def different_fixes(study: Study, _: Comparison) -> tuple[Tried, ...]:
-    """Try finding 5 on each testbed."""
-    return _on_each(study, _fixes_of)
-
-
-def _fixes_of(study: Study, testbed: str, missed: list[Missed]) -> Tried:
-    found = []
-    for one in missed:
-        causes = Counter(
-            str(row.verdict) for row in one.rows if _is_proven(one.pair, row)
-        )
-        is_clear = one.beyond_chance(causes.total(), len(missed))
-        found.append((is_clear and len(causes) > 1, causes.total(), causes, one))
-    holds, n_caused, causes, one = max(found, key=lambda item: (item[0], item[1]))
-    told = listed_in_words([f"{n} {cause}" for cause, n in causes.most_common()])
-    return Tried(
-        study.testbed_title(testbed),
-        HOLDS if holds else FAILS,
-        f"{study.detector_title(one.pair.detector)} missed {len(one.rows)} attacks; a "
-        f"repair shows {n_caused} of them" + (f" ({told})." if told else "."),
+def _judge_fixes(
+    study: Study, testbed: str, missed: list[Missed]
+) -> tuple[Outcome, str]:
+    """Return whether the misses of a detector have two proven causes or more."""
+    judged = []
+    for m in missed:
+        proven = Counter(str(s.verdict) for s in m.segments if _is_proven(m.runs, s))
+        is_clear = m.beyond_chance(proven.total(), len(missed))
+        judged.append((is_clear and len(proven) > 1, proven.total(), proven, m))
+    holds, n_proven, proven, m = max(judged, key=lambda item: (item[0], item[1]))
+    counts = names([f"{n} {cause}" for cause, n in proven.most_common()])
+    return Outcome.HOLDS if holds else Outcome.FAILS, (
+        f"{study.detector_title(m.runs.label)} missed {len(m.segments)} attacks; a "
+        f"repair shows {n_proven} of them" + (f" ({counts})." if counts else ".")
     )
 
 
-def _is_proven(pair: Pair, row: SegmentResult) -> bool:
-    """Tell whether the repair of its cause gains this attack."""
-    rung = next((rung for rung, cause in causes().items() if cause == row.verdict), "")
-    repair = (pair.first.repairs or {}).get(rung)
-    return repair is not None and row.id in repair["segments_gained"]
+def _is_proven(runs: DetectorRuns, segment: SegmentResult) -> bool:
+    """Return whether the repair of its cause gains this attack."""
+    rung = next((r for r, cause in causes().items() if cause == segment.verdict), "")
+    repair = (runs.evaluation.repairs or {}).get(rung)
+    return repair is not None and segment.id in repair.segments_gained

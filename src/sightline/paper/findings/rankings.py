@@ -1,89 +1,202 @@
-"""Findings on rankings: do they transfer, and does agreement follow the space."""
+"""Findings on figures of detectors: alarms, compactness, rankings and agreement."""
 
+from collections import defaultdict
 from itertools import combinations
 
 import numpy as np
 
-from sightline.comparison.compare import Comparison
+from sightline.comparison.runs import DetectorRuns, Figure, Spread, TestbedRuns
 from sightline.data.arrays import Floats
 from sightline.metrics.correlation import rank_correlation
-from sightline.paper.findings.outcome import CANNOT, FAILS, HOLDS, Tried
-from sightline.paper.study import Study, value_of
+from sightline.paper.findings import Outcome, Trial
+from sightline.paper.study import Study, space_of
+from sightline.text import names
 
+# Finding 1: detectors this close to the best ROC-AUC rank alike, and at least
+# `FEWEST_DETECTORS` of them are needed. Their F1 must differ by this factor, and the
+# best must reach `LEAST_F1`.
+SIMILAR_ROC_AUC = 0.15
 FEWEST_DETECTORS = 3
-FEWEST_ATTACKS = 5
-# Below this two rankings are weakly related at best.
+F1_RATIO = 3
+LEAST_F1 = 0.1
+# Finding 3: the least gap between the compactness of two residual spaces.
+COMPACTNESS_GAP = 0.1
+# Finding 6: below this rho two rankings are weakly related at best, and this share of
+# draws of seeds must agree.
 WEAK_RHO = 0.5
 SURE = 0.95
 N_SEED_DRAWS = 2000
-N_ATTACK_DRAWS = 1000
-# So that a rho of exactly one half, rounded, is not taken for less.
+# So that a rho of exactly one half is not below it by rounding.
 _ROUNDING = 1e-9
+# Finding 7.
+FEWEST_ATTACKS = 5
+N_ATTACK_DRAWS = 1000
 
 
-def rankings_do_not_transfer(study: Study, _: Comparison) -> tuple[Tried, ...]:
-    """Try finding 6 on each two testbeds."""
+def same_ranking_other_alarms(study: Study) -> tuple[Trial, ...]:
+    """Return the trial of finding 1 on each testbed."""
+    return tuple(_alarms_on(study, testbed) for testbed in study.testbeds)
+
+
+def _alarms_on(study: Study, testbed: str) -> Trial:
+    where = study.testbed_title(testbed)
+    detectors = study.on(testbed).detectors
+    known: list[tuple[float, float, DetectorRuns]] = []
+    for runs in detectors:
+        roc_auc, f1 = runs.mean(Figure.ROC_AUC), runs.mean(Figure.F1)
+        if roc_auc is not None and f1 is not None:
+            known.append((roc_auc, f1, runs))
+    best = max((roc_auc for roc_auc, *_ in known), default=0.0)
+    alike = [one for one in known if one[0] >= best - SIMILAR_ROC_AUC]
+    if len(alike) < FEWEST_DETECTORS:
+        return Trial(
+            where,
+            Outcome.OPEN,
+            f"{len(alike)} of {len(detectors)} detectors have a ROC-AUC within "
+            f"{SIMILAR_ROC_AUC} of the best; {FEWEST_DETECTORS} are needed.",
+        )
+    roc_aucs = [roc_auc for roc_auc, *_ in alike]
+    _, most, high = max(alike, key=lambda one: one[1])
+    _, least, low = min(alike, key=lambda one: one[1])
+    is_apart = _f1_range(high)[0] > _f1_range(low)[1]
+    is_much = most >= max(F1_RATIO * least, LEAST_F1)
+    return Trial(
+        where,
+        Outcome.HOLDS if is_apart and is_much else Outcome.FAILS,
+        f"{len(alike)} detectors have ROC-AUC from {min(roc_aucs):.3f} to "
+        f"{max(roc_aucs):.3f}, and F1@p99 from {least:.3f} "
+        f"({study.detector_title(low.label)}) to {most:.3f} "
+        f"({study.detector_title(high.label)})"
+        + ("." if is_apart else ", whose intervals overlap."),
+    )
+
+
+def _f1_range(runs: DetectorRuns) -> tuple[float, float]:
+    """Return the widest 95% interval of F1 over seeds; without any, their range."""
+    intervals = [
+        interval
+        for result in runs.results
+        if (interval := (result.evaluation.intervals or {}).get(Figure.F1))
+    ] or [(value, value) for value in runs.values(Figure.F1)]
+    return min(low for low, _ in intervals), max(high for _, high in intervals)
+
+
+def spaces_differ(study: Study) -> tuple[Trial, ...]:
+    """Return the trial of finding 3 on each testbed."""
+    return tuple(_spaces_on(study, testbed) for testbed in study.testbeds)
+
+
+def _spaces_on(study: Study, testbed: str) -> Trial:
+    where = study.testbed_title(testbed)
+    spaces: dict[str, list[Spread]] = defaultdict(list)
+    for runs in study.on(testbed).detectors:
+        spread, space = runs.spread(Figure.COMPACTNESS), space_of(runs)
+        if spread is not None and space is not None:
+            spaces[space].append(spread)
+    gaps = {
+        (a, b): _gap(spaces[a], spaces[b])
+        for a, b in combinations(sorted(spaces), 2)
+        if max(len(spaces[a]), len(spaces[b])) > 1
+    }
+    if not gaps:
+        return Trial(
+            where,
+            Outcome.OPEN,
+            f"Residual spaces with a known name: {names(sorted(spaces))} "
+            f"({sum(map(len, spaces.values()))} detectors); two are needed, one of "
+            "them with two detectors."
+            if spaces
+            else "No residual space is known.",
+        )
+    pair, gap = max(gaps.items(), key=lambda item: item[1])
+    ranges = " and ".join(
+        f"{_range(spaces[name])} in the {name} space ({len(spaces[name])})"
+        for name in pair
+    )
+    return Trial(
+        where,
+        Outcome.HOLDS if gap >= COMPACTNESS_GAP else Outcome.FAILS,
+        f"p_eff/p is {ranges}: "
+        + (f"{gap:.3f} apart." if gap > 0 else "they overlap."),
+    )
+
+
+def _gap(first: list[Spread], second: list[Spread]) -> float:
+    """Return the distance of two sets of ranges; negative if they overlap."""
+    return max(
+        min(s.low for s in second) - max(s.high for s in first),
+        min(s.low for s in first) - max(s.high for s in second),
+    )
+
+
+def _range(spreads: list[Spread]) -> str:
+    low = f"{min(s.low for s in spreads):.3f}"
+    high = f"{max(s.high for s in spreads):.3f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def rankings_do_not_transfer(study: Study) -> tuple[Trial, ...]:
+    """Return the trial of finding 6 on each two testbeds."""
     if len(study.testbeds) < 2:
-        return (Tried("This study", CANNOT, "One testbed; two are needed."),)
+        return (Trial("This study", Outcome.OPEN, "One testbed; two are needed."),)
     return tuple(
-        _transfer_of(study, first, second)
+        _transfer_between(study, first, second)
         for first, second in combinations(study.testbeds, 2)
     )
 
 
-def _transfer_of(study: Study, first: str, second: str) -> Tried:
+def _transfer_between(study: Study, first: str, second: str) -> Trial:
     where = f"{study.testbed_title(first)} and {study.testbed_title(second)}"
-    values = {bed: _roc_aucs(study, bed) for bed in (first, second)}
-    shared = sorted(set(values[first]) & set(values[second]))
+    by_testbed = [
+        {
+            runs.label: seeds
+            for runs in study.on(testbed).detectors
+            if (seeds := runs.values(Figure.ROC_AUC))
+        }
+        for testbed in (first, second)
+    ]
+    shared = sorted(set(by_testbed[0]) & set(by_testbed[1]))
     if len(shared) < FEWEST_DETECTORS:
-        return Tried(
+        return Trial(
             where,
-            CANNOT,
+            Outcome.OPEN,
             f"They share {len(shared)} detectors; {FEWEST_DETECTORS} are needed.",
         )
-    means = {
-        bed: np.array([np.mean(values[bed][name]) for name in shared]) for bed in values
-    }
-    found = rank_correlation(means[first], means[second])
-    if found.rho is None:
-        return Tried(where, CANNOT, "All detectors have the same ROC-AUC.")
-    chosen = [[values[bed][name] for name in shared] for bed in values]
-    weak = _share_weak(chosen)
-    told = f"rho of ROC-AUC is {found.rho:+.2f} over {found.n} detectors"
-    if found.p_exact is not None:
-        told += f" (exact p {found.p_exact:.2f}; over so few it only describes)"
-    told += (
+    values = [[seeds_of[name] for name in shared] for seeds_of in by_testbed]
+    means = [np.array([np.mean(seeds) for seeds in one]) for one in values]
+    correlation = rank_correlation(means[0], means[1])
+    rho, p_exact = correlation.rho, correlation.p_exact
+    if rho is None:
+        return Trial(where, Outcome.OPEN, "All detectors have the same ROC-AUC.")
+    weak = _share_weak(values)
+    sentence = f"rho of ROC-AUC is {rho:+.2f} over {correlation.n} detectors"
+    if p_exact is not None:
+        sentence += f" (exact p {p_exact:.2f}; over so few it only describes)"
+    sentence += (
         f"; {weak:.0%} of draws of seeds give less than {WEAK_RHO}. "
-        if any(len(seeds) > 1 for bed in chosen for seeds in bed)
+        if any(len(seeds) > 1 for one in values for seeds in one)
         else "; with one seed each it is not known how it varies over seeds. "
     )
-    winners = [shared[int(np.argmax(means[bed]))] for bed in (first, second)]
-    told += "First are " if winners[0] != winners[1] else "First on both is "
-    told += " and ".join(study.detector_title(w) for w in dict.fromkeys(winners)) + "."
-    if found.rho < WEAK_RHO - _ROUNDING and weak >= SURE:
-        return Tried(where, HOLDS, told)
-    if found.rho >= WEAK_RHO - _ROUNDING and weak <= 1 - SURE:
-        return Tried(where, FAILS, told)
-    return Tried(where, CANNOT, f"{told} The seeds leave it open.")
-
-
-def _roc_aucs(study: Study, testbed: str) -> dict[str, list[float]]:
-    found = {}
-    for pair in study.on(testbed):
-        seeds = [value_of(r.evaluation, "rank.roc_auc") for r in pair.seeds]
-        known = [value for value in seeds if value is not None]
-        if known:
-            found[pair.detector] = known
-    return found
+    best = [shared[int(np.argmax(one))] for one in means]
+    sentence += "First are " if best[0] != best[1] else "First on both is "
+    sentence += " and ".join(study.detector_title(b) for b in dict.fromkeys(best)) + "."
+    if rho < WEAK_RHO - _ROUNDING and weak >= SURE:
+        return Trial(where, Outcome.HOLDS, sentence)
+    if rho >= WEAK_RHO - _ROUNDING and weak <= 1 - SURE:
+        return Trial(where, Outcome.FAILS, sentence)
+    return Trial(where, Outcome.OPEN, f"{sentence} The seeds leave it open.")
 
 
 def _share_weak(values: list[list[list[float]]]) -> float:
-    """Return how often rho is weak when one seed stands for each detector."""
-    n_draws = N_SEED_DRAWS if any(len(s) > 1 for bed in values for s in bed) else 1
+    """Return how often rho is weak if one seed is drawn for each detector.
+
+    `values` has the seeds of each detector on each of two testbeds.
+    """
+    n_draws = N_SEED_DRAWS if any(len(s) > 1 for one in values for s in one) else 1
     rng = np.random.default_rng(0)
     drawn = [
-        np.stack([rng.choice(seeds, size=n_draws) for seeds in bed], axis=1)
-        for bed in values
+        np.stack([rng.choice(seeds, size=n_draws) for seeds in one], axis=1)
+        for one in values
     ]
     rho = _rank_correlations(np.stack(drawn, axis=1))[:, 0, 1]
     known = rho[np.isfinite(rho)]
@@ -91,9 +204,16 @@ def _share_weak(values: list[list[list[float]]]) -> float:
 
 
 def _rank_correlations(values: Floats) -> Floats:
-    """Return Spearman's rho of each two rows, in each draw; nan without any order.
+    """Return Spearman's rho of each two rows, in each draw.
 
-    Takes shape (n_draws, n_rows, n), gives (n_draws, n_rows, n_rows).
+    Parameters
+    ----------
+    values : array of shape (n_draws, n_rows, n)
+
+    Returns
+    -------
+    array of shape (n_draws, n_rows, n_rows)
+        nan where all values of a row are equal.
     """
     from scipy.stats import rankdata
 
@@ -105,85 +225,88 @@ def _rank_correlations(values: Floats) -> Floats:
     return np.asarray(unit @ np.swapaxes(unit, -1, -2))
 
 
-def agreement_follows_space(study: Study, _: Comparison) -> tuple[Tried, ...]:
-    """Try finding 7 on each testbed."""
-    return tuple(_agreement_of(study, testbed) for testbed in study.testbeds)
+def agreement_follows_space(study: Study) -> tuple[Trial, ...]:
+    """Return the trial of finding 7 on each testbed."""
+    return tuple(_agreement_on(study, testbed) for testbed in study.testbeds)
 
 
-def _agreement_of(study: Study, testbed: str) -> Tried:
+def _agreement_on(study: Study, testbed: str) -> Trial:
     where = study.testbed_title(testbed)
-    pairs = {p.detector: p for p in study.on(testbed) if p.space is not None}
-    same: list[tuple[str, str]] = []
-    across: list[tuple[str, str]] = []
-    for a, b in combinations(pairs, 2):
-        (same if pairs[a].space == pairs[b].space else across).append((a, b))
+    spaces = {
+        runs.label: space
+        for runs in study.on(testbed).detectors
+        if (space := space_of(runs)) is not None
+    }
+    pairs = list(combinations(spaces, 2))
+    same = [(a, b) for a, b in pairs if spaces[a] == spaces[b]]
+    across = [(a, b) for a, b in pairs if spaces[a] != spaces[b]]
     if not same or not across:
-        return Tried(
+        return Trial(
             where,
-            CANNOT,
+            Outcome.OPEN,
             f"{len(same)} pairs of detectors are of one residual space and "
             f"{len(across)} across; both are needed.",
         )
-    names = list(pairs)
-    d_full = _shared_d_full(study, testbed, names)
+    d_full, owner = _shared_d_full(study.on(testbed), list(spaces))
     n_attacks = d_full.shape[1]
     if n_attacks < FEWEST_ATTACKS:
-        return Tried(
+        return Trial(
             where,
-            CANNOT,
+            Outcome.OPEN,
             f"All detectors share {n_attacks} attacks; {FEWEST_ATTACKS} are needed.",
         )
-    within, between = (
-        _mean_rho(d_full[None], kind, names)[0] for kind in (same, across)
+    # The first row has the attacks as they are, the others draw them with replacement.
+    rows = np.random.default_rng(0).integers(
+        n_attacks, size=(N_ATTACK_DRAWS, n_attacks)
     )
+    rows = np.vstack([np.arange(n_attacks), rows])
+    rhos = _rank_correlations(np.moveaxis(d_full[:, rows], 0, 1))
+    means = [_mean_rho(rhos, owner, kind) for kind in (same, across)]
+    within, between = float(means[0][0]), float(means[1][0])
     if not np.isfinite([within, between]).all():
-        return Tried(where, CANNOT, "D_FULL does not order the attacks.")
-    low, high = _interval(d_full, same, across, names)
-    told = (
+        return Trial(where, Outcome.OPEN, "D_FULL does not order the attacks.")
+    drawn = (means[0] - means[1])[1:]
+    known = drawn[np.isfinite(drawn)]
+    low, high = np.quantile(known, (0.025, 0.975)) if len(known) else (-1.0, 1.0)
+    sentence = (
         f"mean rho is {within:.2f} within a space ({len(same)} pairs) and "
         f"{between:.2f} across ({len(across)}); the difference is "
         f"{within - between:+.2f} (95% interval {low:+.2f} to {high:+.2f}, "
         f"{n_attacks} attacks)."
     )
     if low > 0:
-        return Tried(where, HOLDS, told)
+        return Trial(where, Outcome.HOLDS, sentence)
     if within <= between:
-        return Tried(where, FAILS, told)
-    return Tried(where, CANNOT, f"{told} So few attacks leave it open.")
+        return Trial(where, Outcome.FAILS, sentence)
+    return Trial(where, Outcome.OPEN, f"{sentence} So few attacks leave it open.")
 
 
-def _shared_d_full(study: Study, testbed: str, detectors: list[str]) -> Floats:
-    """Return D_FULL of the attacks that all have, a row a detector (first seeds)."""
-    shared = [a for a in study.attacks(testbed) if all(d in a for d in detectors)]
-    rows = []
-    for name in detectors:
-        pair = study.pair(testbed, name)
-        values = np.empty(0) if pair is None else pair.seeds[0].traces.segment_d_full
-        rows.append([values[attack[name]] for attack in shared])
-    return np.array(rows, dtype=np.float64).reshape(len(detectors), len(shared))
+def _shared_d_full(runs: TestbedRuns, labels: list[str]) -> tuple[Floats, list[str]]:
+    """Return D_FULL of the attacks that all seeds of all detectors have.
+
+    Returns
+    -------
+    d_full : array of shape (n_results, n_attacks)
+        A row for each seed of each detector.
+    owner : list of str
+        The label of the detector of each row.
+    """
+    results = [(label, result) for label in labels for result in runs[label].results]
+    places = np.array([runs.places(result) for _, result in results])
+    places = places[:, (places >= 0).all(axis=0)]
+    d_full = [
+        result.traces.segment_d_full[place]
+        for (_, result), place in zip(results, places, strict=True)
+    ]
+    return np.array(d_full, dtype=np.float64), [label for label, _ in results]
 
 
-def _mean_rho(d_full: Floats, pairs: list[tuple[str, str]], names: list[str]) -> Floats:
-    """Return the mean rho over pairs of detectors in each draw."""
-    rhos = _rank_correlations(d_full)
-    first = [names.index(a) for a, _ in pairs]
-    second = [names.index(b) for _, b in pairs]
-    return np.asarray(rhos[:, first, second].mean(axis=1))
+def _mean_rho(rhos: Floats, owner: list[str], pairs: list[tuple[str, str]]) -> Floats:
+    """Return the mean over pairs of detectors of the mean over pairs of seeds.
 
-
-def _interval(
-    d_full: Floats,
-    same: list[tuple[str, str]],
-    across: list[tuple[str, str]],
-    names: list[str],
-) -> tuple[float, float]:
-    """Draw attacks again and again: the same ones for all pairs."""
-    n_attacks = d_full.shape[1]
-    rows = np.random.default_rng(0).integers(
-        n_attacks, size=(N_ATTACK_DRAWS, n_attacks)
-    )
-    drawn = np.moveaxis(d_full[:, rows], 0, 1)
-    differences = _mean_rho(drawn, same, names) - _mean_rho(drawn, across, names)
-    known = differences[np.isfinite(differences)]
-    low, high = np.quantile(known, (0.025, 0.975)) if len(known) else (-1.0, 1.0)
-    return float(low), float(high)
+    This is the mean of `sightline.comparison.agreement.Agreement.rho`, over the attacks
+    that all detectors share.
+    """
+    rows = {label: [k for k, o in enumerate(owner) if o == label] for label in owner}
+    means = [rhos[:, rows[a]][:, :, rows[b]].mean(axis=(1, 2)) for a, b in pairs]
+    return np.asarray(np.mean(means, axis=0))
