@@ -89,7 +89,7 @@ def test_there_is_a_picture(folder):
 
 def test_a_folder_in_use_is_kept_unless_it_may_be_overwritten(folder, quick, tmp_path):
     before = (folder / "truth.csv").read_bytes()
-    with pytest.raises(FileError, match="exists and is kept"):
+    with pytest.raises(FileError, match="exists and is not changed"):
         write_simulation(quick, folder)
     assert write_simulation(quick, folder, overwrite=True) == folder
     assert (folder / "truth.csv").read_bytes() == before

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.testbeds.waterworks import SETPOINTS, TAGS, plant, state
+from sightline.testbeds.waterworks import SETPOINTS, TAGS, plant
 
 SWAT = """
 FIT101 LIT101 MV101 P101 P102 AIT201 AIT202 AIT203 FIT201 MV201 P201 P202 P203 P204
@@ -45,22 +45,22 @@ def test_one_unit_is_noise_and_rounding_for_sensors_and_1_for_actuators():
 
 
 def test_the_first_state_follows_from_the_seed():
-    one, same, other = (state.first_state(seed, 0) for seed in (1, 1, 2))
+    one, same, other = (plant.first_state(seed, 0) for seed in (1, 1, 2))
     assert one.tobytes() == same.tobytes() != other.tobytes()
 
 
 def test_compiled_code_is_cached_for_the_present_sources_only():
-    folder = Path(state.__file__).parent
+    folder = Path(plant.__file__).parent
     compiled = {
         path.name
         for path in folder.glob("*.py")
         if "@njit" in path.read_text(encoding="utf-8")
     }
-    assert compiled <= set(state.SOURCES)
+    assert compiled <= set(plant.SOURCES)
     digest = hashlib.sha256()
-    for name in state.SOURCES:
+    for name in plant.SOURCES:
         digest.update((folder / name).read_bytes())
-    assert state.STATE_TYPE.names[0] == f"sources_{digest.hexdigest()[:16]}"
+    assert plant.STATE_TYPE.names[0] == f"sources_{digest.hexdigest()[:16]}"
 
 
 def test_importing_it_loads_nothing_heavy():

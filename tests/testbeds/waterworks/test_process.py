@@ -5,7 +5,6 @@ import pytest
 
 from sightline.progress import Step, StepKind
 from sightline.testbeds.waterworks import Drift, Scenario, Simulation, simulate
-from sightline.testbeds.waterworks.drift import conditions_of
 from sightline.testbeds.waterworks.plant import (
     ACTUATORS,
     AREA_M2,
@@ -15,8 +14,10 @@ from sightline.testbeds.waterworks.plant import (
     T101,
     T401,
     VALVES,
+    empty_rows,
 )
-from sightline.testbeds.waterworks.runner import Runner, empty_rows
+from sightline.testbeds.waterworks.process import Runner
+from sightline.testbeds.waterworks.simulation import conditions_of
 
 
 def channel(values, tag):

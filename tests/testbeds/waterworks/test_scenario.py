@@ -22,8 +22,13 @@ from sightline.testbeds.waterworks import (
     scenario_to_toml,
     simulate,
 )
-from sightline.testbeds.waterworks.plant import ACTUATORS, COLUMN, HEIGHT_MM, SENSORS
-from sightline.testbeds.waterworks.scenario import KINDS
+from sightline.testbeds.waterworks.plant import (
+    ACTUATORS,
+    COLUMN,
+    HEIGHT_MM,
+    SENSORS,
+    ActionKind,
+)
 
 HEADER = "id,start_s,duration_s,tag,kind,value,rate,note\n"
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
@@ -32,7 +37,7 @@ numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
 @st.composite
 def actions(draw, longest):
     kind = draw(
-        st.sampled_from([kind for kind in KINDS if kind != "replay" or longest])
+        st.sampled_from([kind for kind in ActionKind if kind != "replay" or longest])
     )
     rate = draw(numbers.filter(bool)) if kind in ("ramp", "bias") else None
     if kind == "set":
@@ -110,7 +115,7 @@ def test_the_default_has_at_least_36_attacks_of_every_family():
     attacks = default_scenario().attacks
     assert len(attacks) >= 36
     kinds = {action.kind for attack in attacks for action in attack.actions}
-    assert kinds == set(KINDS)
+    assert kinds == set(ActionKind)
     assert {a.family for a in attacks} == {"SSSP", "SSMP", "MSSP", "MSMP"}
     assert {stage for attack in attacks for stage in attack.stages} == {
         f"P{number}" for number in range(1, 7)
@@ -179,7 +184,7 @@ CASES = {
     "unknown set-point": ("1,10,5,LIT101,setpoint,1,,", "is no set-point"),
     "unknown kind": (
         "1,10,5,LIT101,melt,1,,",
-        "kind 'melt' is unknown: use one",
+        "kind 'melt' is unknown; use set, ",
     ),
     "illegal state": ("1,10,5,MV101,set,0,,", "MV101 cannot be set to 0: use 1"),
     "no value": ("1,10,5,LIT101,constant,,,", "needs a value"),
@@ -233,7 +238,7 @@ TOML_CASES = {
     "missing key": ("[[attack]]\nid = 1\n", "start_s, duration_s, action is missing"),
     "unknown key": (
         "[[attack]]\nid = 1\nstart_s = 9\nduration_s = 5\nend = 3\naction = []\n",
-        "attack table 1: end is unknown",
+        "attack table 1: has an unknown key 'end'; use id, ",
     ),
     "no action": (
         "[[attack]]\nid = 1\nstart_s = 9\nduration_s = 5\naction = []\n",
@@ -241,7 +246,7 @@ TOML_CASES = {
     ),
     "actions as text": (
         '[[attack]]\nid = 1\nstart_s = 9\nduration_s = 5\naction = "x"\n',
-        "actions must be",
+        r"action must be \[\[attack.action\]\] tables",
     ),
 }
 

@@ -1,7 +1,7 @@
 """The plant's PLCs: readings in, commands out, once a second. Compiled.
 
 The controller sees readings (which an attacker may have forged) and the real states of
-actuators. Hard-wired interlocks, which no PLC and no attacker can pass, are in
+actuators. Hard-wired interlocks, which neither PLC nor attacker can override, are in
 process.py.
 """
 
@@ -10,119 +10,13 @@ from typing import Any
 from numba import njit
 
 from sightline.data.arrays import Floats
-from sightline.testbeds.waterworks.plant import (
-    AIT201,
-    AIT201_H,
-    AIT201_L,
-    AIT202,
-    AIT202_H,
-    AIT202_L,
-    AIT203,
-    AIT203_H,
-    AIT203_L,
-    AIT402,
-    AIT402_H,
-    AIT402_L,
-    AIT502,
-    AIT502_H,
-    AIT504,
-    AIT504_H,
-    CLOSED,
-    DPIT301,
-    DPIT301_H,
-    FIT201,
-    FIT201_L,
-    FIT401,
-    FIT401_L,
-    LIT101,
-    LIT101_H,
-    LIT101_HH,
-    LIT101_L,
-    LIT101_LL,
-    LIT301,
-    LIT301_H,
-    LIT301_HH,
-    LIT301_L,
-    LIT301_LL,
-    LIT401,
-    LIT401_H,
-    LIT401_HH,
-    LIT401_L,
-    LIT401_LL,
-    MV101,
-    MV201,
-    MV301,
-    MV302,
-    MV303,
-    MV304,
-    OFF,
-    ON,
-    OPEN,
-    P101,
-    P102,
-    P201,
-    P202,
-    P203,
-    P204,
-    P205,
-    P206,
-    P301,
-    P302,
-    P401,
-    P402,
-    P403,
-    P404,
-    P501,
-    P502,
-    P601,
-    P602,
-    P602_INTERVAL,
-    P603,
-    T601,
-    UV401,
-    Index,
-)
-from sightline.testbeds.waterworks.state import (
-    ACID,
-    BACKWASH,
-    BISULPHITE,
-    CHLORINE,
-    DIVERT,
-    DRAIN,
-    FILTER,
-    HIGH_DP,
-    HIGH_ORP,
-    HIGH_SALT,
-    IDLE,
-    INLET,
-    LOW_FLOW,
-    REST,
-    RESTART,
-    RETURN,
-    RO_TRIP,
-    SALT,
-    STOP,
-    T101_LOW,
-    T301_LOW,
-    T401_LOW,
-    TRANSFER,
-    UF_PHASE_S,
-    UF_WANTED,
-    WAIT_P101,
-    WAIT_P201,
-    WAIT_P203,
-    WAIT_P205,
-    WAIT_P302,
-    WAIT_P402,
-    WAIT_P403,
-    WAIT_P501,
-)
+from sightline.testbeds.waterworks import plant as p
 
 STANDBY_AFTER_S = 5
-# A tank that was too low to pump from must first rise by so much.
+# A tank that was too low to pump from must first rise by this much.
 RELEASE_MM = 200.0
 BACKWASH_S, DRAIN_S = 45, 20
-# A sequence that hangs, because a valve does not answer, is given up.
+# A sequence that hangs, because a valve does not move, is aborted.
 PHASE_LIMIT_S = 120
 TRIP_AFTER_S, RESTART_AFTER_S = 15, 60
 HIGH_ORP_S, HIGH_SALT_S, HIGH_DP_S = 120, 60, 5
@@ -133,8 +27,10 @@ RETURN_START_M3, RETURN_STOP_M3 = 2.2, 1.9
 
 
 @njit(cache=True)
-def _latched(state: Any, latch: Index, reading: float, low: float, high: float) -> bool:
-    """Start below low, stop above high, else go on as before."""
+def _latched(
+    state: Any, latch: p.Index, reading: float, low: float, high: float
+) -> bool:
+    """Return a flag with hysteresis: set below `low`, reset above `high`."""
     if reading < low:
         state.latch[latch] = 1
     elif reading > high:
@@ -143,170 +39,191 @@ def _latched(state: Any, latch: Index, reading: float, low: float, high: float) 
 
 
 @njit(cache=True)
-def _is_low(state: Any, latch: Index, level: float, limit: float) -> bool:
-    """Tell whether a tank is too low to pump from."""
+def _is_low(state: Any, latch: p.Index, level: float, limit: float) -> bool:
+    """Return whether a tank is too low to pump from, with hysteresis."""
     return _latched(state, latch, level, limit, limit + RELEASE_MM)
 
 
 @njit(cache=True)
-def _held(state: Any, timer: Index, is_so: bool) -> int:
-    """Return for how many seconds a condition has held."""
+def _held(state: Any, timer: p.Index, is_so: bool) -> int:
+    """Count and return for how many seconds a condition has held."""
     state.timer[timer] = state.timer[timer] + 1 if is_so else 0
     return state.timer[timer]  # type: ignore[no-any-return]
 
 
 @njit(cache=True)
 def _run_pair(
-    state: Any, is_wanted: bool, duty: Index, standby: Index, timer: Index
+    state: Any, is_wanted: bool, duty: p.Index, standby: p.Index, timer: p.Index
 ) -> None:
-    """Run the duty pump, and its standby if the duty pump does not answer."""
-    state.command[duty] = ON if is_wanted else OFF
-    waited = _held(state, timer, is_wanted and state.drive[duty] != ON)
-    state.command[standby] = ON if waited > STANDBY_AFTER_S else OFF
+    """Command the duty pump, and its standby if the duty pump does not start."""
+    state.command[duty] = p.ON if is_wanted else p.OFF
+    waited = _held(state, timer, is_wanted and state.drive[duty] != p.ON)
+    state.command[standby] = p.ON if waited > STANDBY_AFTER_S else p.OFF
 
 
 @njit(cache=True)
 def _run_raw_water(state: Any, setpoint: Floats) -> None:
     """P1: fill T101 by MV101, feed T301 through MV201 by P101."""
-    level, target = state.reading[LIT101], state.reading[LIT301]
-    fill = _latched(state, INLET, level, setpoint[LIT101_L], setpoint[LIT101_H])
-    is_high = level > setpoint[LIT101_HH]
-    state.command[MV101] = OPEN if fill and not is_high else CLOSED
-    wanted = _latched(state, TRANSFER, target, setpoint[LIT301_L], setpoint[LIT301_H])
-    is_dry = _is_low(state, T101_LOW, level, setpoint[LIT101_LL])
-    wanted = wanted and not is_dry and target <= setpoint[LIT301_HH]
-    state.command[MV201] = OPEN if wanted else CLOSED
-    may_pump = wanted and state.drive[MV201] == OPEN
-    _run_pair(state, may_pump, P101, P102, WAIT_P101)
+    level, target = state.reading[p.LIT101], state.reading[p.LIT301]
+    fill = _latched(state, p.INLET, level, setpoint[p.LIT101_L], setpoint[p.LIT101_H])
+    is_high = level > setpoint[p.LIT101_HH]
+    state.command[p.MV101] = p.OPEN if fill and not is_high else p.CLOSED
+    wanted = _latched(
+        state, p.TRANSFER, target, setpoint[p.LIT301_L], setpoint[p.LIT301_H]
+    )
+    is_dry = _is_low(state, p.T101_LOW, level, setpoint[p.LIT101_LL])
+    wanted = wanted and not is_dry and target <= setpoint[p.LIT301_HH]
+    state.command[p.MV201] = p.OPEN if wanted else p.CLOSED
+    may_pump = wanted and state.drive[p.MV201] == p.OPEN
+    _run_pair(state, may_pump, p.P101, p.P102, p.WAIT_P101)
 
 
 @njit(cache=True)
 def _run_dosing(state: Any, setpoint: Floats) -> None:
     """P2: salt, acid and chlorine, each by hysteresis while water flows."""
     reading = state.reading
-    flows = reading[FIT201] > setpoint[FIT201_L]
+    flows = reading[p.FIT201] > setpoint[p.FIT201_L]
     salt = _latched(
-        state, SALT, reading[AIT201], setpoint[AIT201_L], setpoint[AIT201_H]
+        state, p.SALT, reading[p.AIT201], setpoint[p.AIT201_L], setpoint[p.AIT201_H]
     )
     # Acid lowers the pH, so its hysteresis is that of the negative pH.
     acid = _latched(
-        state, ACID, -reading[AIT202], -setpoint[AIT202_H], -setpoint[AIT202_L]
+        state, p.ACID, -reading[p.AIT202], -setpoint[p.AIT202_H], -setpoint[p.AIT202_L]
     )
     chlorine = _latched(
-        state, CHLORINE, reading[AIT203], setpoint[AIT203_L], setpoint[AIT203_H]
+        state, p.CHLORINE, reading[p.AIT203], setpoint[p.AIT203_L], setpoint[p.AIT203_H]
     )
-    _run_pair(state, flows and salt, P201, P202, WAIT_P201)
-    _run_pair(state, flows and acid, P203, P204, WAIT_P203)
-    _run_pair(state, flows and chlorine, P205, P206, WAIT_P205)
+    _run_pair(state, flows and salt, p.P201, p.P202, p.WAIT_P201)
+    _run_pair(state, flows and acid, p.P203, p.P204, p.WAIT_P203)
+    _run_pair(state, flows and chlorine, p.P205, p.P206, p.WAIT_P205)
 
 
 @njit(cache=True)
-def _enter(state: Any, phase: Index) -> None:
+def _enter(state: Any, phase: p.Index) -> None:
+    """Start a phase of the ultrafiltration sequence."""
     state.uf_phase = phase
-    state.timer[UF_PHASE_S] = 0
+    state.timer[p.UF_PHASE_S] = 0
 
 
 @njit(cache=True)
 def _next_phase(state: Any, setpoint: Floats, may_filter: bool) -> None:
-    """Move the ultrafiltration sequence on."""
-    state.timer[UF_PHASE_S] += 1
-    since = state.timer[UF_PHASE_S]
+    """Advance the ultrafiltration sequence: filter, stop, backwash, drain, rest."""
+    state.timer[p.UF_PHASE_S] += 1
+    since = state.timer[p.UF_PHASE_S]
     phase = state.uf_phase
-    is_clogged = state.reading[DPIT301] > setpoint[DPIT301_H]
-    clogged_s = _held(state, HIGH_DP, phase == FILTER and is_clogged)
-    if phase == IDLE:
+    is_clogged = state.reading[p.DPIT301] > setpoint[p.DPIT301_H]
+    clogged_s = _held(state, p.HIGH_DP, phase == p.FILTER and is_clogged)
+    if phase == p.IDLE:
         if may_filter:
-            _enter(state, FILTER)
-    elif phase == FILTER:
-        if state.drive[P302] == ON or state.drive[P301] == ON:
+            _enter(state, p.FILTER)
+    elif phase == p.FILTER:
+        if state.drive[p.P302] == p.ON or state.drive[p.P301] == p.ON:
             state.filtered_s += 1.0
-        if clogged_s > HIGH_DP_S or state.filtered_s > setpoint[P602_INTERVAL]:
-            _enter(state, STOP)
+        if clogged_s > HIGH_DP_S or state.filtered_s > setpoint[p.P602_INTERVAL]:
+            _enter(state, p.STOP)
         elif not may_filter:
-            _enter(state, IDLE)
-    elif phase == STOP:
-        if state.drive[MV302] == CLOSED:
-            _enter(state, BACKWASH)
+            _enter(state, p.IDLE)
+    elif phase == p.STOP:
+        if state.drive[p.MV302] == p.CLOSED:
+            _enter(state, p.BACKWASH)
         elif since > PHASE_LIMIT_S:
-            _enter(state, IDLE)
-    elif phase == BACKWASH:
-        is_done = since > BACKWASH_S and state.drive[P602] == ON
+            _enter(state, p.IDLE)
+    elif phase == p.BACKWASH:
+        is_done = since > BACKWASH_S and state.drive[p.P602] == p.ON
         if is_done or since > PHASE_LIMIT_S:
             state.filtered_s = 0.0
-            _enter(state, DRAIN)
-    elif phase == DRAIN:
+            _enter(state, p.DRAIN)
+    elif phase == p.DRAIN:
         if since > DRAIN_S:
-            _enter(state, REST)
+            _enter(state, p.REST)
     elif since > DRAIN_S:  # at rest, until all valves have closed
-        _enter(state, IDLE)
+        _enter(state, p.IDLE)
 
 
 @njit(cache=True)
 def _run_ultrafiltration(state: Any, setpoint: Floats) -> None:
-    """P3 and P602: filter into T401 while it wants water, backwash now and then."""
+    """P3 and P602: filter into T401 while it needs water; backwash by time or dp."""
     reading = state.reading
     wanted = _latched(
-        state, UF_WANTED, reading[LIT401], setpoint[LIT401_L], setpoint[LIT401_H]
+        state,
+        p.UF_WANTED,
+        reading[p.LIT401],
+        setpoint[p.LIT401_L],
+        setpoint[p.LIT401_H],
     )
-    is_dry = _is_low(state, T301_LOW, reading[LIT301], setpoint[LIT301_LL])
-    is_full = reading[LIT401] > setpoint[LIT401_HH]
+    is_dry = _is_low(state, p.T301_LOW, reading[p.LIT301], setpoint[p.LIT301_LL])
+    is_full = reading[p.LIT401] > setpoint[p.LIT401_HH]
     _next_phase(state, setpoint, wanted and not is_dry and not is_full)
     phase, command, drive = state.uf_phase, state.command, state.drive
-    command[MV302] = OPEN if phase == FILTER else CLOSED
-    command[MV301] = OPEN if phase == BACKWASH else CLOSED
-    command[MV303] = OPEN if phase == BACKWASH else CLOSED
-    command[MV304] = OPEN if phase == DRAIN else CLOSED
-    may_wash = phase == BACKWASH and drive[MV301] == OPEN
-    command[P602] = ON if may_wash else OFF
-    may_pump = phase == FILTER and drive[MV302] == OPEN
-    _run_pair(state, may_pump, P302, P301, WAIT_P302)
+    command[p.MV302] = p.OPEN if phase == p.FILTER else p.CLOSED
+    command[p.MV301] = p.OPEN if phase == p.BACKWASH else p.CLOSED
+    command[p.MV303] = p.OPEN if phase == p.BACKWASH else p.CLOSED
+    command[p.MV304] = p.OPEN if phase == p.DRAIN else p.CLOSED
+    may_wash = phase == p.BACKWASH and drive[p.MV301] == p.OPEN
+    command[p.P602] = p.ON if may_wash else p.OFF
+    may_pump = phase == p.FILTER and drive[p.MV302] == p.OPEN
+    _run_pair(state, may_pump, p.P302, p.P301, p.WAIT_P302)
 
 
 @njit(cache=True)
 def _is_tripped(state: Any, setpoint: Floats, is_fed: bool) -> bool:
-    """Tell whether the RO pump must stand: too little flow, or too much chlorine."""
+    """Return whether the RO pump is tripped: low flow, or too much chlorine."""
     reading = state.reading
-    low_s = _held(state, LOW_FLOW, is_fed and reading[FIT401] < setpoint[FIT401_L])
-    orp_s = _held(state, HIGH_ORP, reading[AIT502] > setpoint[AIT502_H])
+    low_s = _held(
+        state, p.LOW_FLOW, is_fed and reading[p.FIT401] < setpoint[p.FIT401_L]
+    )
+    orp_s = _held(state, p.HIGH_ORP, reading[p.AIT502] > setpoint[p.AIT502_H])
     if low_s > TRIP_AFTER_S or orp_s > HIGH_ORP_S:
-        state.latch[RO_TRIP] = 1
-        state.timer[RESTART] = 0
-    elif state.latch[RO_TRIP] == 1:
-        state.timer[RESTART] += 1
-        if state.timer[RESTART] > RESTART_AFTER_S:
-            state.latch[RO_TRIP] = 0
-    return state.latch[RO_TRIP] == 1  # type: ignore[no-any-return]
+        state.latch[p.RO_TRIP] = 1
+        state.timer[p.RESTART] = 0
+    elif state.latch[p.RO_TRIP] == 1:
+        state.timer[p.RESTART] += 1
+        if state.timer[p.RESTART] > RESTART_AFTER_S:
+            state.latch[p.RO_TRIP] = 0
+    return state.latch[p.RO_TRIP] == 1  # type: ignore[no-any-return]
 
 
 @njit(cache=True)
 def _run_reverse_osmosis(state: Any, setpoint: Floats) -> None:
-    """P4, P5 and P6: feed, dechlorinate, press, and look after the permeate tank."""
+    """P4, P5 and P6: feed, dechlorinate, press, and control the permeate tank."""
     reading, drive, command = state.reading, state.drive, state.command
-    is_dry = _is_low(state, T401_LOW, reading[LIT401], setpoint[LIT401_LL])
-    _run_pair(state, not is_dry, P402, P401, WAIT_P402)
-    is_fed = drive[P402] == ON or drive[P401] == ON
+    is_dry = _is_low(state, p.T401_LOW, reading[p.LIT401], setpoint[p.LIT401_LL])
+    _run_pair(state, not is_dry, p.P402, p.P401, p.WAIT_P402)
+    is_fed = drive[p.P402] == p.ON or drive[p.P401] == p.ON
     is_tripped = _is_tripped(state, setpoint, is_fed)
-    command[UV401] = ON if is_fed and not is_tripped else OFF
-    may_press = is_fed and not is_tripped and drive[UV401] == ON
-    _run_pair(state, may_press, P501, P502, WAIT_P501)
+    command[p.UV401] = p.ON if is_fed and not is_tripped else p.OFF
+    may_press = is_fed and not is_tripped and drive[p.UV401] == p.ON
+    _run_pair(state, may_press, p.P501, p.P502, p.WAIT_P501)
     bisulphite = _latched(
-        state, BISULPHITE, -reading[AIT402], -setpoint[AIT402_H], -setpoint[AIT402_L]
+        state,
+        p.BISULPHITE,
+        -reading[p.AIT402],
+        -setpoint[p.AIT402_H],
+        -setpoint[p.AIT402_L],
     )
-    may_dose = bisulphite and reading[FIT401] > setpoint[FIT401_L]
-    _run_pair(state, may_dose, P403, P404, WAIT_P403)
-    salty_s = _held(state, HIGH_SALT, reading[AIT504] > setpoint[AIT504_H])
-    state.latch[DIVERT] = 1 if salty_s > HIGH_SALT_S else 0
-    stored = state.volume[T601]
+    may_dose = bisulphite and reading[p.FIT401] > setpoint[p.FIT401_L]
+    _run_pair(state, may_dose, p.P403, p.P404, p.WAIT_P403)
+    salty_s = _held(state, p.HIGH_SALT, reading[p.AIT504] > setpoint[p.AIT504_H])
+    state.latch[p.DIVERT] = 1 if salty_s > HIGH_SALT_S else 0
+    stored = state.volume[p.T601]
     speed = 1.0 + SPEED_PER_M3 * (PERMEATE_TARGET_M3 - stored)
     state.ro_speed = min(max(speed, SLOWEST), FASTEST)
-    surplus = _latched(state, RETURN, -stored, -RETURN_START_M3, -RETURN_STOP_M3)
-    command[P601] = ON if surplus else OFF
-    command[P603] = OFF
+    surplus = _latched(state, p.RETURN, -stored, -RETURN_START_M3, -RETURN_STOP_M3)
+    command[p.P601] = p.ON if surplus else p.OFF
+    command[p.P603] = p.OFF
 
 
 @njit(cache=True)
 def control(state: Any, setpoint: Floats) -> None:
-    """Decide every command from the last readings."""
+    """Set every command from the last readings.
+
+    Parameters
+    ----------
+    state : record
+        The plant: `reading` and `drive` are read, `command`, latches and timers set.
+    setpoint : array of shape (26,)
+        Values of `SETPOINTS`, possibly changed by an attacker.
+    """
     _run_raw_water(state, setpoint)
     _run_dosing(state, setpoint)
     _run_ultrafiltration(state, setpoint)

@@ -1,4 +1,4 @@
-"""A simulation on disk: plain tables, the truth, and a picture.
+"""Write a simulation to a folder: plain tables, the truth, and a picture.
 
 The folder holds::
 
@@ -6,10 +6,10 @@ The folder holds::
     test.parquet          the same, and label: 1 in an attack, else 0
     attacks.csv           each attack: first and last second, tags, note
     tags.csv              each tag: role, stage, unit
-    truth.json            each attack: what it moved, by how much, when first
-    truth.csv             the same as a table, one row an attack and moved tag
-    true_values.parquet   test as its sensors read before any forging
-    scenario.csv          the attacks as planned, to be edited and run again
+    truth.json            each attack: which tags it moved, how far, when first
+    truth.csv             the same as a table, one row for each attack and moved tag
+    true_values.parquet   readings of test before any forging
+    scenario.csv          the attacks as planned, to edit and run again
     waterworks.png        levels and flows of a day, attacks shaded
 
 The same simulation makes the same bytes.
@@ -17,35 +17,74 @@ The same simulation makes the same bytes.
 
 import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sightline.data.arrays import Floats, Labels, Residuals
-from sightline.data.recording import Recording
+from sightline.data.recording import Recording, stamp
+from sightline.data.segments import Attack
 from sightline.errors import FileError
 from sightline.files import reading, staged_folder
-from sightline.testbeds.waterworks.picture import draw_simulation
-from sightline.testbeds.waterworks.plant import TAG_NAMES
-from sightline.testbeds.waterworks.scenario_files import scenario_to_csv
+from sightline.testbeds.waterworks.plant import COLUMN, SETPOINTS, TAG_NAMES
+from sightline.testbeds.waterworks.scenario import DAY_S, scenario_to_csv
 from sightline.testbeds.waterworks.simulation import Simulation
-from sightline.testbeds.waterworks.truth import AttackTruth
-from sightline.testbeds.waterworks.water import WaterBalance
+from sightline.testbeds.waterworks.truth import AttackTruth, WaterBalance
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Every tenth second: a day has more points than a screen.
+STRIDE = 10
+BLUE, TEAL, ORANGE, SHADE, INK = "#2b5f9e", "#2a9d8f", "#d17a22", "#c0392b", "#333333"
+
+# Panels of the picture: title, unit, tags with their colours.
+_PANELS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("Raw water tank T101", "mm", {"LIT101": BLUE}),
+    ("Ultrafiltration feed tank T301", "mm", {"LIT301": BLUE}),
+    ("Reverse-osmosis feed tank T401", "mm", {"LIT401": BLUE}),
+    ("Flow into and out of T101", "m³/h", {"FIT101": TEAL, "FIT201": ORANGE}),
+    ("Flow into and out of T401", "m³/h", {"FIT301": TEAL, "FIT401": ORANGE}),
+)
+_STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.edgecolor": "#999999",
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 
 
 def write_simulation(
     simulation: Simulation, out: str | Path, *, overwrite: bool = False
 ) -> Path:
-    """Write a simulation to a folder, whole or not at all; return the folder.
+    """Write a simulation to a folder, completely or not at all.
+
+    Parameters
+    ----------
+    simulation : Simulation
+        What `simulate` returned.
+    out : path
+        The folder; it is created if need be.
+    overwrite : bool
+        Allow a folder that already holds files.
+
+    Returns
+    -------
+    Path
+        The folder, which `open_testbed` reads like your own plant.
 
     Raises
     ------
     FileError
-        If the folder holds anything and may not be overwritten, or cannot be written.
+        If the folder holds files and `overwrite` is False, or it cannot be written.
     """
     out = Path(out)
     with reading(out):
@@ -53,8 +92,8 @@ def write_simulation(
             raise FileError(f"{out}: is a file: choose another folder.")
         if not overwrite and out.is_dir() and any(out.iterdir()):
             raise FileError(
-                f"{out}: exists and is kept: choose another folder, or allow to "
-                "overwrite."
+                f"{out}: exists and is not changed: choose another folder, or allow "
+                "to overwrite."
             )
     with staged_folder(out) as folder:
         test = simulation.test
@@ -70,7 +109,7 @@ def write_simulation(
         (folder / "truth.json").write_text(text + "\n", encoding="utf-8")
         planned = scenario_to_csv(simulation.scenario)
         (folder / "scenario.csv").write_text(planned, encoding="utf-8", newline="\n")
-        draw_simulation(simulation, folder / "waterworks.png")
+        _draw(simulation, folder / "waterworks.png")
     return out
 
 
@@ -80,6 +119,7 @@ def _write_values(
     path: Path,
     labels: Labels | None = None,
 ) -> None:
+    """Write time, tags and, if given, labels as Parquet."""
     import polars as pl
 
     milliseconds = np.round(_time_of(recording) * 1000.0).astype(np.int64)
@@ -92,44 +132,35 @@ def _write_values(
 
 
 def _time_of(recording: Recording) -> Floats:
-    # A simulated recording always has its time.
+    """Return the time of a simulated recording, which always has one."""
     return np.empty(0) if recording.time is None else recording.time
 
 
-def _write_table(path: Path, rows: Iterable[list[Any]]) -> None:
+def _write_table(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    """Write rows as CSV."""
     with open(path, "w", encoding="utf-8", newline="") as handle:
         csv.writer(handle, lineterminator="\n").writerows(rows)
 
 
-def _tag_rows(recording: Recording) -> Iterable[list[Any]]:
+def _tag_rows(recording: Recording) -> Iterable[Sequence[object]]:
+    """Yield the rows of tags.csv."""
     yield ["tag", "role", "stage", "unit"]
     for tag in recording.tags:
         yield [tag.name, tag.role, tag.stage, tag.unit]
 
 
-def _attack_rows(recording: Recording) -> Iterable[list[Any]]:
+def _attack_rows(recording: Recording) -> Iterable[Sequence[object]]:
+    """Yield the rows of attacks.csv; simulated times have no uncertainty."""
     yield ["id", "start", "end", "tags", "note", "uncertainty_min"]
     time = _time_of(recording)
     for attack in recording.attacks:
-        first, last = _stamp(time[attack.start]), _stamp(time[attack.stop - 1])
-        # Of a simulated attack the times are known to the second.
+        first, last = stamp(time[attack.start]), stamp(time[attack.stop - 1])
         yield [attack.id, first, last, ";".join(attack.targets), attack.note, 0]
 
 
-def _stamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _truth_rows(truth: Iterable[AttackTruth]) -> Iterable[list[Any]]:
-    yield [
-        "id",
-        "tag",
-        "forged",
-        "effect",
-        "mean_effect",
-        "first_move_s",
-        "first_clear_s",
-    ]
+def _truth_rows(truth: Iterable[AttackTruth]) -> Iterable[Sequence[object]]:
+    """Yield the rows of truth.csv."""
+    yield "id tag forged effect mean_effect first_move_s first_clear_s".split()
     for attack in truth:
         for tag in attack.moved_tags:
             yield [
@@ -144,11 +175,12 @@ def _truth_rows(truth: Iterable[AttackTruth]) -> Iterable[list[Any]]:
 
 
 def _short(value: float) -> float:
-    """Keep six digits: beyond them an effect has no meaning."""
+    """Return a value rounded to six digits; more would have no meaning."""
     return float(f"{value:.6g}")
 
 
-def _facts(simulation: Simulation) -> dict[str, Any]:
+def _facts(simulation: Simulation) -> dict[str, object]:
+    """Return the content of truth.json."""
     return {
         "testbed": "waterworks",
         "seed": simulation.seed,
@@ -165,7 +197,8 @@ def _facts(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def _attack_facts(attack: AttackTruth) -> dict[str, Any]:
+def _attack_facts(attack: AttackTruth) -> dict[str, object]:
+    """Return one attack of truth.json, with the tags it moved."""
     return {
         "id": attack.id,
         "start": attack.start,
@@ -187,13 +220,138 @@ def _attack_facts(attack: AttackTruth) -> dict[str, Any]:
     }
 
 
-def _water_facts(water: WaterBalance) -> dict[str, Any]:
+def _water_facts(water: WaterBalance) -> dict[str, object]:
+    """Return one water account of truth.json, its numbers rounded."""
     facts = asdict(water)
-    facts["tanks"] = [
-        {key: _short(value) if isinstance(value, float) else value for key, value in t}
-        for t in (tank.items() for tank in facts["tanks"])
-    ]
+    return _rounded(facts) | {"tanks": [_rounded(tank) for tank in facts["tanks"]]}
+
+
+def _rounded(facts: Mapping[str, object]) -> dict[str, object]:
+    """Return a table with its numbers rounded to six digits."""
     return {
         key: _short(value) if isinstance(value, float) else value
         for key, value in facts.items()
     }
+
+
+def _draw(simulation: Simulation, path: Path) -> None:
+    """Draw the day of test with the most attacks, as a PNG file."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    first = _busiest_day(simulation)
+    stop = min(first + DAY_S, simulation.test.n_steps)
+    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
+        figure = Figure(figsize=(13.0, 9.6), layout="constrained")
+        FigureCanvasAgg(figure)
+        panels = figure.subplots(len(_PANELS), 1, sharex=True)
+        for panel, (title, unit, colours) in zip(panels, _PANELS, strict=True):
+            _draw_panel(panel, simulation, first, stop, title, unit, colours)
+        attacks = _attacks_within(simulation, first, stop)
+        _shade(panels, attacks, first)
+        # Leave room for the ids of the attacks below the title.
+        panels[0].set_title(_PANELS[0][0], loc="left", fontsize=9.5, pad=15)
+        _finish(panels[-1], stop - first)
+        day = first // DAY_S + 1
+        figure.suptitle(
+            f"Waterworks, seed {simulation.seed}, day {day} of test: attacks are "
+            "shaded; a dashed line is the true value behind a forged reading",
+            x=0.01,
+            ha="left",
+            fontsize=11,
+            fontweight="bold",
+        )
+        # No date and no version, so that the same run makes the same bytes.
+        figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def _busiest_day(simulation: Simulation) -> int:
+    """Return the first row of the full day that has the most attacks."""
+    n_days = max(simulation.test.n_steps // DAY_S, 1)
+    counts = [
+        len(_attacks_within(simulation, day * DAY_S, (day + 1) * DAY_S))
+        for day in range(n_days)
+    ]
+    return int(np.argmax(counts)) * DAY_S
+
+
+def _attacks_within(simulation: Simulation, first: int, stop: int) -> list[Attack]:
+    """Return the attacks that touch rows [first, stop)."""
+    return [a for a in simulation.test.attacks if a.start < stop and a.stop > first]
+
+
+def _draw_panel(
+    panel: "Axes",
+    simulation: Simulation,
+    first: int,
+    stop: int,
+    title: str,
+    unit: str,
+    colours: dict[str, str],
+) -> None:
+    """Draw some tags; a dashed line shows the true value behind a forged reading."""
+    rows = slice(first, stop, STRIDE)
+    hours = np.arange(0, stop - first, STRIDE) / 3600.0
+    for tag, colour in colours.items():
+        column = COLUMN[tag]
+        recorded = simulation.test.values[rows, column].astype(np.float64)
+        real = simulation.true_values[rows, column].astype(np.float64)
+        forged = recorded != real
+        panel.plot(hours, recorded, color=colour, linewidth=0.9, label=tag)
+        hidden = np.where(forged, real, np.nan)
+        panel.plot(hours, hidden, color=colour, linewidth=1.1, linestyle=(0, (3, 2)))
+        for limit in ("L", "H"):
+            if tag.startswith("LIT"):
+                panel.axhline(
+                    SETPOINTS[f"{tag}.{limit}"], color="#bbbbbb", lw=0.7, zorder=0
+                )
+                panel.annotate(
+                    limit,
+                    (1.0, SETPOINTS[f"{tag}.{limit}"]),
+                    xycoords=("axes fraction", "data"),
+                    xytext=(3, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=8,
+                    color="#888888",
+                )
+    panel.set_title(title, loc="left", fontsize=9.5, pad=3)
+    panel.set_ylabel(unit)
+    panel.margins(x=0)
+    if len(colours) > 1:
+        panel.legend(
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            ncols=2,
+            frameon=False,
+            borderaxespad=0,
+            fontsize=8.5,
+        )
+
+
+def _shade(panels: Sequence["Axes"], attacks: list[Attack], first: int) -> None:
+    """Shade the attacks in all panels, with their ids above the first."""
+    for attack in attacks:
+        start, stop = (attack.start - first) / 3600.0, (attack.stop - first) / 3600.0
+        for panel in panels:
+            panel.axvspan(start, stop, color=SHADE, alpha=0.16, linewidth=0, zorder=0)
+        panels[0].annotate(
+            attack.id,
+            ((max(start, 0.0) + stop) / 2.0, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=8,
+            color=SHADE,
+        )
+
+
+def _finish(panel: "Axes", n_steps: int) -> None:
+    """Label the common axis of time in hours."""
+    hours = n_steps / 3600.0
+    panel.set_xlim(0.0, hours)
+    panel.set_xticks(np.arange(0.0, hours + 1e-9, 2.0 if hours > 6 else 0.5))
+    panel.set_xlabel("hours of the day" if hours > 6 else "hours")

@@ -1,26 +1,36 @@
-"""The facts of the plant: tags, tanks, set-points, instruments.
+"""The plant's tags, tanks, set-points and instruments, and its state as one record.
 
-Nothing here moves. The process (physics.py), its controller (controller.py) and its
-instruments (process.py) read these facts; compiled code holds indices as constants.
+These are constants and the type of the state; nothing in this module runs the plant.
+physics.py, controller.py and process.py import it as ``p`` and compile its constants
+into their code.
 """
 
+import hashlib
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.data.arrays import Floats
 from sightline.data.recording import Role, Tag
 
 # A column, a tank, a place in an array: Python's integer or numpy's.
 Index = int | np.integer[Any]
+# Readings of several seconds, as they are recorded: shape (n_steps, N_TAGS).
+Rows = npt.NDArray[np.float32]
+# An array of one record: numpy copies it as a whole, numba reads its fields by name.
+State = npt.NDArray[np.void]
 
 # Codes of the SWaT historian.
 MOVING, CLOSED, OPEN = 0, 1, 2
 OFF, ON = CLOSED, OPEN
 
-# The 51 tags in SWaT's order; each name is the column of its tag. Numpy's integers: for
-# Python's own, a compiled function is made anew for each value it is called with.
+# The 51 tags in SWaT's order; each name is the column of its tag. They are numpy's
+# integers, because numba compiles a function again for each Python integer it is
+# called with.
 (
     FIT101, LIT101, MV101, P101, P102,
     AIT201, AIT202, AIT203, FIT201, MV201, P201, P202, P203, P204, P205, P206,
@@ -35,14 +45,23 @@ N_TAGS = 51
 
 @dataclass(frozen=True, kw_only=True)
 class Instrument:
-    """A sensor: what it measures, and how well."""
+    """A sensor: its unit and its errors.
+
+    Parameters
+    ----------
+    unit : str
+        Unit of its readings.
+    noise : float
+        Standard deviation of its white noise, in that unit.
+    quantum : float
+        Step to which readings are rounded, in that unit.
+    """
 
     unit: str
     noise: float
     quantum: float
 
 
-# Standard deviation of the white noise, and the step of the reading.
 INSTRUMENTS = {
     "FIT101": Instrument(unit="m3/h", noise=0.02, quantum=0.005),
     "LIT101": Instrument(unit="mm", noise=0.6, quantum=0.1),
@@ -87,6 +106,7 @@ VALVES = tuple(name for name in ACTUATORS if name.startswith("MV"))
 
 
 def _tag(name: str) -> Tag:
+    """Return a tag with its role, stage and unit."""
     stage = f"P{name[-3]}"
     if name in INSTRUMENTS:
         unit = INSTRUMENTS[name].unit
@@ -96,19 +116,19 @@ def _tag(name: str) -> Tag:
 
 TAGS = tuple(_tag(name) for name in TAG_NAMES)
 
-# Columns the compiled loops run over.
+# Columns over which compiled loops run.
 SENSOR_COLUMNS = np.array([COLUMN[name] for name in SENSORS])
 VALVE_COLUMNS = np.array([COLUMN[name] for name in VALVES])
 PUMP_COLUMNS = np.array([COLUMN[name] for name in ACTUATORS if name not in VALVES])
 
-# Tanks. P6 has no level tag, as in SWaT: its levels show only in what they cause.
+# Tanks. P6 has no level tag, as in SWaT: only its effects are recorded.
 T101, T301, T401, T601, T602 = np.arange(5)
 N_TANKS = 5
 TANK_NAMES = ("T101", "T301", "T401", "T601", "T602")
 AREA_M2 = np.array([1.5, 1.5, 1.5, 2.0, 0.6])
 HEIGHT_MM = 1300.0
 
-# What the PLC compares readings with. An attacker, and drift, may change each.
+# Limits with which the PLC compares readings. Attackers and drift may change them.
 SETPOINTS: dict[str, float] = {
     "LIT101.LL": 250.0,
     "LIT101.L": 500.0,
@@ -148,17 +168,8 @@ SETPOINTS: dict[str, float] = {
 SETPOINT_INDEX = {name: index for index, name in enumerate(SETPOINTS)}
 
 
-def noise_by_column() -> Floats:
-    """Return the noise's standard deviation of each tag; 0 for actuators."""
-    return _by_column("noise")
-
-
-def quantum_by_column() -> Floats:
-    """Return the step of each tag's reading; 0 for actuators."""
-    return _by_column("quantum")
-
-
-def _by_column(field: str) -> Floats:
+def by_column(field: str) -> Floats:
+    """Return ``"noise"`` or ``"quantum"`` of each tag; 0 for actuators."""
     values = np.zeros(N_TAGS)
     for name, instrument in INSTRUMENTS.items():
         values[COLUMN[name]] = getattr(instrument, field)
@@ -166,11 +177,195 @@ def _by_column(field: str) -> Floats:
 
 
 def unit_by_column() -> Floats:
-    """Return what one unit of a standardised effect is, for each tag.
+    """Return the unit of a standardised effect for each tag, of shape (51,).
 
-    For a sensor: the standard deviation of its own reading of a still value, noise and
-    rounding together. For an actuator: 1, so that off to on, or closed to open, is 1.
+    For a sensor it is the standard deviation of its readings of a constant value, noise
+    and rounding together. For an actuator it is 1: off to on, or closed to open.
     """
-    rounding = quantum_by_column() / np.sqrt(12.0)
-    spread = np.hypot(noise_by_column(), rounding)
+    rounding = by_column("quantum") / np.sqrt(12.0)
+    spread = np.hypot(by_column("noise"), rounding)
     return np.where(spread > 0, spread, 1.0)
+
+
+class ActionKind(StrEnum):
+    """What an attacker does to a tag; docs/waterworks.md describes each kind."""
+
+    SET = "set"
+    SETPOINT = "setpoint"
+    CONSTANT = "constant"
+    RAMP = "ramp"
+    REPLAY = "replay"
+    FREEZE = "freeze"
+    BIAS = "bias"
+
+    __repr__ = str.__repr__
+
+
+# The code of each kind in the arrays that the compiled process reads.
+SET, SETPOINT, CONSTANT, RAMP, REPLAY, FREEZE, BIAS = range(len(ActionKind))
+
+
+class Conditions(NamedTuple):
+    """What stays constant during a run, in the form the compiled process reads.
+
+    Parameters
+    ----------
+    raw_shift : array of shape (4,)
+        Added to conductivity, pH, ORP and hardness of the raw water.
+    uf_resistance, cake_rate, ro_permeability : float
+        Factors on the resistance of the UF membrane, the growth of its cake, and the
+        permeability of the RO membrane.
+    pump_head : array of shape (51,)
+        Factor on the head of each pump.
+    bias : array of shape (51,)
+        Added to each sensor's reading.
+    setpoints : array of shape (26,)
+        Values of `SETPOINTS`, in their order.
+    """
+
+    raw_shift: Floats
+    uf_resistance: float
+    cake_rate: float
+    ro_permeability: float
+    pump_head: Floats
+    bias: Floats
+    setpoints: Floats
+
+
+def empty_rows(n_steps: int) -> Rows:
+    """Return uninitialised memory for the readings of a run."""
+    return np.empty((n_steps, N_TAGS), np.float32)
+
+
+# Bodies of water that mix: three tanks, and the contactors after each dosing point.
+RAW, DOSED, FEED_UF, FEED_RO, DECHLORINATED, PRESSED = np.arange(6)
+N_BODIES = 6
+CONDUCTIVITY, PH, ORP, HARDNESS = range(4)
+
+# Slow and fast random disturbances from outside.
+(
+    RAW_CONDUCTIVITY, RAW_PH, RAW_ORP, RAW_HARDNESS,
+    INLET_SLOW, INLET_FAST, DEMAND, GRID, TURBIDITY,
+) = np.arange(9)  # fmt: skip
+N_DISTURBANCES = 9
+
+# Flags that the PLC keeps between steps.
+(
+    INLET, TRANSFER, T101_LOW, UF_WANTED, T301_LOW, T401_LOW,
+    SALT, ACID, CHLORINE, BISULPHITE, RO_TRIP, DIVERT, RETURN,
+) = np.arange(13)  # fmt: skip
+N_LATCHES = 13
+
+# Seconds for which a condition has held: one for each duty pump, then the trips.
+(
+    WAIT_P101, WAIT_P201, WAIT_P203, WAIT_P205, WAIT_P302, WAIT_P402, WAIT_P403,
+    WAIT_P501, LOW_FLOW, HIGH_ORP, HIGH_SALT, HIGH_DP, RESTART, UF_PHASE_S,
+) = np.arange(14)  # fmt: skip
+N_TIMERS = 14
+
+# Phases of the ultrafiltration sequence.
+IDLE, FILTER, STOP, BACKWASH, DRAIN, REST = np.arange(6)
+
+# True flows in m3/h.
+(
+    Q_RAW, Q_TRANSFER, Q_UF, Q_UF_DRAIN, Q_BACKWASH, Q_FEED, Q_PERMEATE, Q_REJECT,
+    Q_RECYCLE, Q_DEMAND, Q_RETURN, Q_CLEANING,
+) = np.arange(12)  # fmt: skip
+N_FLOWS = 12
+
+# Entries of a tank's account, in m3; UNMET is what a pump could not draw.
+INFLOW, OUTFLOW, OVERFLOW, UNMET = range(4)
+
+# Files whose functions and constants are compiled.
+SOURCES = ("controller.py", "physics.py", "plant.py", "process.py")
+
+
+def _digest_of_sources() -> str:
+    """Return a field name that changes with the text of the compiled sources.
+
+    numba's cache checks the date of a function's own file only, but compiled code
+    contains functions and constants of other files. The cache also depends on the type
+    of the state: with a field named after all sources, changed sources make a new type.
+    """
+    digest = hashlib.sha256()
+    for name in SOURCES:
+        digest.update(files(__package__).joinpath(name).read_bytes())
+    return f"sources_{digest.hexdigest()[:16]}"
+
+
+_FIELDS: list[Any] = [
+    (_digest_of_sources(), np.int8),
+    ("clock", np.int64),
+    ("volume", np.float64, (N_TANKS,)),
+    ("water", np.float64, (N_BODIES, 4)),
+    ("permeate_conductivity", np.float64),
+    ("disturbance", np.float64, (N_DISTURBANCES,)),
+    ("position", np.float64, (N_TAGS,)),
+    ("command", np.int64, (N_TAGS,)),
+    ("drive", np.int64, (N_TAGS,)),
+    ("reading", np.float64, (N_TAGS,)),
+    ("truth", np.float64, (N_TAGS,)),
+    ("cake", np.float64),
+    ("ro_pressure", np.float64),
+    ("ro_speed", np.float64),
+    ("uf_phase", np.int64),
+    ("filtered_s", np.float64),
+    ("latch", np.int64, (N_LATCHES,)),
+    ("timer", np.int64, (N_TIMERS,)),
+    ("flow", np.float64, (N_FLOWS,)),
+    ("account", np.float64, (N_TANKS, 4)),
+    ("bought", np.float64),
+    ("delivered", np.float64),
+    ("drained", np.float64),
+    ("lowest", np.float64, (N_TANKS,)),
+    ("highest", np.float64, (N_TANKS,)),
+]
+STATE_TYPE = np.dtype(_FIELDS, align=True)
+
+_FIRST_WATER = np.array(
+    [
+        [230.0, 8.1, 300.0, 150.0],
+        [252.0, 7.0, 440.0, 150.0],
+        [252.0, 7.0, 440.0, 150.0],
+        [252.0, 7.0, 440.0, 150.0],
+        [252.0, 6.95, 222.0, 150.0],
+        [252.0, 6.95, 222.0, 150.0],
+    ]
+)
+
+
+def first_state(seed: int, clock: int) -> State:
+    """Return a plant at rest; levels and disturbances are drawn from the seed.
+
+    Parameters
+    ----------
+    seed : int
+        The same seed gives the same state.
+    clock : int
+        Seconds of the day at which the plant starts.
+    """
+    draws = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+    state = np.zeros(1, STATE_TYPE)
+    low = np.array([550.0, 820.0, 820.0, 600.0, 900.0])
+    high = np.array([780.0, 980.0, 980.0, 800.0, 950.0])
+    state["clock"] = clock
+    state["volume"] = draws.uniform(low, high) * AREA_M2 / 1000.0
+    state["water"] = _FIRST_WATER
+    state["permeate_conductivity"] = 11.0
+    state["disturbance"] = draws.standard_normal(N_DISTURBANCES)
+    state["ro_speed"] = 1.0
+    state["filtered_s"] = draws.uniform(0.0, 1800.0)
+    for name in ACTUATORS:
+        state["drive"][0, COLUMN[name]] = OFF
+        state["command"][0, COLUMN[name]] = OFF
+    start_accounts(state)
+    return state
+
+
+def start_accounts(state: State) -> None:
+    """Reset the water accounts and the extreme levels."""
+    state["account"] = 0.0
+    for counter in ("bought", "delivered", "drained"):
+        state[counter] = 0.0
+    state["lowest"] = HEIGHT_MM
+    state["highest"] = 0.0

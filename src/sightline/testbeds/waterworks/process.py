@@ -1,150 +1,72 @@
-"""The plant's second: control, attack, interlocks, travel, physics, sensors. Compiled.
+"""One second of the plant: control, attack, interlocks, physics, sensors. Compiled.
 
 A step takes its random numbers as an argument and keeps nothing outside of the state,
-so that the same state and the same numbers give the same future, bit for bit.
+so the same state and the same numbers give the same future, bit for bit. `Runner` runs
+steps from a state, over rows, with or without an attack.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from sightline.data.arrays import Floats
+from sightline.testbeds.waterworks import plant as p
 from sightline.testbeds.waterworks.controller import control
-from sightline.testbeds.waterworks.drift import Conditions
 from sightline.testbeds.waterworks.physics import move, uf_resistance
-from sightline.testbeds.waterworks.plant import (
-    AIT201,
-    AIT202,
-    AIT203,
-    AIT401,
-    AIT402,
-    AIT501,
-    AIT502,
-    AIT503,
-    AIT504,
-    AREA_M2,
-    CLOSED,
-    DPIT301,
-    FIT101,
-    FIT201,
-    FIT301,
-    FIT401,
-    FIT501,
-    FIT502,
-    FIT503,
-    FIT504,
-    FIT601,
-    LIT101,
-    LIT301,
-    LIT401,
-    MOVING,
-    MV301,
-    MV302,
-    N_TAGS,
-    OFF,
-    ON,
-    OPEN,
-    P201,
-    P206,
-    P401,
-    P402,
-    P403,
-    P404,
-    P501,
-    P502,
-    P602,
-    P603,
-    PIT501,
-    PIT502,
-    PIT503,
-    PUMP_COLUMNS,
-    SENSOR_COLUMNS,
-    T101,
-    T301,
-    T401,
-    UV401,
-    VALVE_COLUMNS,
-    noise_by_column,
-    quantum_by_column,
-)
-from sightline.testbeds.waterworks.scenario import (
-    BIAS,
-    CONSTANT,
-    FREEZE,
-    RAMP,
-    REPLAY,
-    SET,
-    SETPOINT,
-)
-from sightline.testbeds.waterworks.state import (
-    CONDUCTIVITY,
-    DECHLORINATED,
-    DOSED,
-    HARDNESS,
-    N_DISTURBANCES,
-    ORP,
-    PH,
-    PRESSED,
-    Q_BACKWASH,
-    Q_FEED,
-    Q_PERMEATE,
-    Q_RAW,
-    Q_RECYCLE,
-    Q_REJECT,
-    Q_TRANSFER,
-    Q_UF,
-    State,
-)
-
-Rows = npt.NDArray[np.float32]
+from sightline.testbeds.waterworks.scenario import PlannedAttack
+from sightline.testbeds.waterworks.truth import WaterBalance, balance_of
 
 # A valve takes 8 s from end to end: in eighths, so that it arrives exactly.
 TRAVEL = 0.125
 # A pump's speed goes 40 % of the way to its new value every second.
 RUN_UP = 0.4
 DOSING_FLOW, BISULPHITE_FLOW = 0.5, 0.3
-NOISE, QUANTUM = noise_by_column(), quantum_by_column()
-N_SENSORS = len(SENSOR_COLUMNS)
-N_DRAWS = N_SENSORS + N_DISTURBANCES
+NOISE, QUANTUM = p.by_column("noise"), p.by_column("quantum")
+N_SENSORS = len(p.SENSOR_COLUMNS)
+N_DRAWS = N_SENSORS + p.N_DISTURBANCES
+BLOCK_STEPS = 3600
+CHUNK_STEPS = 21_600
+WARM_UP_S, DAY_S = 43_200, 86_400
+_NO_ACTIONS = np.zeros((0, 4))
 
 
 @njit(cache=True)
 def _interlock(state: Any) -> None:
-    """Take back commands that hard-wired interlocks do not let pass."""
+    """Cancel the commands that hard-wired interlocks do not allow."""
     drive, command, flow = state.drive, state.command, state.flow
-    if drive[MV302] != CLOSED:  # raw water must not meet backwash water
-        command[MV301] = CLOSED
-    if drive[MV301] != OPEN:
-        command[P602] = OFF
-    if flow[Q_TRANSFER] < DOSING_FLOW:
-        command[P201 : P206 + 1] = OFF
-    if flow[Q_FEED] < BISULPHITE_FLOW:
-        command[P403 : P404 + 1] = OFF
-    if drive[P401] != ON and drive[P402] != ON:
-        command[P501 : P502 + 1] = OFF
-        command[UV401] = OFF
-    if drive[P501] == ON:
-        command[P502] = OFF
-    if drive[P501] == ON or drive[P502] == ON:
-        command[P603] = OFF
+    if drive[p.MV302] != p.CLOSED:  # raw water must not meet backwash water
+        command[p.MV301] = p.CLOSED
+    if drive[p.MV301] != p.OPEN:
+        command[p.P602] = p.OFF
+    if flow[p.Q_TRANSFER] < DOSING_FLOW:
+        command[p.P201 : p.P206 + 1] = p.OFF
+    if flow[p.Q_FEED] < BISULPHITE_FLOW:
+        command[p.P403 : p.P404 + 1] = p.OFF
+    if drive[p.P401] != p.ON and drive[p.P402] != p.ON:
+        command[p.P501 : p.P502 + 1] = p.OFF
+        command[p.UV401] = p.OFF
+    if drive[p.P501] == p.ON:
+        command[p.P502] = p.OFF
+    if drive[p.P501] == p.ON or drive[p.P502] == p.ON:
+        command[p.P603] = p.OFF
 
 
 @njit(cache=True)
 def _travel(state: Any) -> None:
-    """Let valves move and pumps run up or down."""
-    for valve in VALVE_COLUMNS:
-        target = 1.0 if state.command[valve] == OPEN else 0.0
+    """Move valves, and run pumps up or down."""
+    for valve in p.VALVE_COLUMNS:
+        target = 1.0 if state.command[valve] == p.OPEN else 0.0
         gap = target - state.position[valve]
         state.position[valve] += min(max(gap, -TRAVEL), TRAVEL)
-        where = state.position[valve]
+        position = state.position[valve]
         state.drive[valve] = (
-            OPEN if where == 1.0 else CLOSED if where == 0.0 else MOVING
+            p.OPEN if position == 1.0 else p.CLOSED if position == 0.0 else p.MOVING
         )
-    for pump in PUMP_COLUMNS:
+    for pump in p.PUMP_COLUMNS:
         state.drive[pump] = state.command[pump]
-        target = 1.0 if state.drive[pump] == ON else 0.0
+        target = 1.0 if state.drive[pump] == p.ON else 0.0
         gap = target - state.position[pump]
         state.position[pump] = (
             target if abs(gap) < 1e-3 else state.position[pump] + RUN_UP * gap
@@ -152,128 +74,244 @@ def _travel(state: Any) -> None:
 
 
 @njit(cache=True)
-def _see(state: Any, conditions: Conditions) -> None:
-    """Write what ideal instruments would read."""
+def _measure_ideally(state: Any, conditions: p.Conditions) -> None:
+    """Set the true value of each sensor, as an ideal instrument would read it."""
     truth, flow, water = state.truth, state.flow, state.water
-    truth[FIT101], truth[FIT201] = flow[Q_RAW], flow[Q_TRANSFER]
-    truth[FIT301], truth[FIT601] = flow[Q_UF], flow[Q_BACKWASH]
-    truth[FIT401] = truth[FIT501] = flow[Q_FEED]
-    truth[FIT502], truth[FIT503] = flow[Q_PERMEATE], flow[Q_REJECT]
-    truth[FIT504] = flow[Q_RECYCLE]
-    truth[LIT101] = 1000.0 * state.volume[T101] / AREA_M2[T101]
-    truth[LIT301] = 1000.0 * state.volume[T301] / AREA_M2[T301]
-    truth[LIT401] = 1000.0 * state.volume[T401] / AREA_M2[T401]
-    across = flow[Q_UF] + 0.6 * flow[Q_BACKWASH]
-    truth[DPIT301] = 1.0 + uf_resistance(state, conditions) * across
-    truth[AIT201] = water[DOSED, CONDUCTIVITY]
-    truth[AIT202], truth[AIT203] = water[DOSED, PH], water[DOSED, ORP]
-    truth[AIT401] = water[DECHLORINATED, HARDNESS]
-    truth[AIT402] = water[DECHLORINATED, ORP]
-    truth[AIT501], truth[AIT502] = water[PRESSED, PH], water[PRESSED, ORP]
-    truth[AIT503] = water[PRESSED, CONDUCTIVITY]
-    truth[AIT504] = state.permeate_conductivity
-    truth[PIT501] = state.ro_pressure
-    truth[PIT502] = 0.2 + 0.65 * flow[Q_PERMEATE] ** 2
-    truth[PIT503] = state.ro_pressure - 20.0 * flow[Q_FEED] ** 2
+    truth[p.FIT101], truth[p.FIT201] = flow[p.Q_RAW], flow[p.Q_TRANSFER]
+    truth[p.FIT301], truth[p.FIT601] = flow[p.Q_UF], flow[p.Q_BACKWASH]
+    truth[p.FIT401] = truth[p.FIT501] = flow[p.Q_FEED]
+    truth[p.FIT502], truth[p.FIT503] = flow[p.Q_PERMEATE], flow[p.Q_REJECT]
+    truth[p.FIT504] = flow[p.Q_RECYCLE]
+    truth[p.LIT101] = 1000.0 * state.volume[p.T101] / p.AREA_M2[p.T101]
+    truth[p.LIT301] = 1000.0 * state.volume[p.T301] / p.AREA_M2[p.T301]
+    truth[p.LIT401] = 1000.0 * state.volume[p.T401] / p.AREA_M2[p.T401]
+    across = flow[p.Q_UF] + 0.6 * flow[p.Q_BACKWASH]
+    truth[p.DPIT301] = 1.0 + uf_resistance(state, conditions) * across
+    truth[p.AIT201] = water[p.DOSED, p.CONDUCTIVITY]
+    truth[p.AIT202], truth[p.AIT203] = water[p.DOSED, p.PH], water[p.DOSED, p.ORP]
+    truth[p.AIT401] = water[p.DECHLORINATED, p.HARDNESS]
+    truth[p.AIT402] = water[p.DECHLORINATED, p.ORP]
+    truth[p.AIT501], truth[p.AIT502] = water[p.PRESSED, p.PH], water[p.PRESSED, p.ORP]
+    truth[p.AIT503] = water[p.PRESSED, p.CONDUCTIVITY]
+    truth[p.AIT504] = state.permeate_conductivity
+    truth[p.PIT501] = state.ro_pressure
+    truth[p.PIT502] = 0.2 + 0.65 * flow[p.Q_PERMEATE] ** 2
+    truth[p.PIT503] = state.ro_pressure - 20.0 * flow[p.Q_FEED] ** 2
 
 
 @njit(cache=True)
-def _measure(state: Any, conditions: Conditions, draws: Floats) -> None:
-    """Read every instrument: bias, noise, rounding; nothing reads below zero."""
-    _see(state, conditions)
+def _measure(state: Any, conditions: p.Conditions, draws: Floats) -> None:
+    """Set the reading of each tag: bias, noise and rounding; never below zero."""
+    _measure_ideally(state, conditions)
     for k in range(N_SENSORS):
-        tag = SENSOR_COLUMNS[k]
+        tag = p.SENSOR_COLUMNS[k]
         value = state.truth[tag] + conditions.bias[tag] + NOISE[tag] * draws[k]
         rounded = np.round(max(value, 0.0) / QUANTUM[tag]) * QUANTUM[tag]
-        # What is recorded has single precision, and the PLC reads what is recorded.
+        # Values are recorded in single precision, and the PLC reads the same values.
         state.reading[tag] = np.float32(rounded)
-    for tag in VALVE_COLUMNS:
+    for tag in p.VALVE_COLUMNS:
         state.reading[tag] = state.drive[tag]
-    for tag in PUMP_COLUMNS:
+    for tag in p.PUMP_COLUMNS:
         state.reading[tag] = state.drive[tag]
 
 
 @njit(cache=True)
 def _forge(
-    state: Any, actions: Floats, recorded: Rows, row: int, attack_row: int
+    state: Any, actions: Floats, recorded: p.Rows, row: int, attack_row: int
 ) -> None:
-    """Replace readings by the attacker's; `recorded` holds the rows before."""
+    """Replace readings by forged ones; `recorded` holds the rows before `row`."""
     for action in range(len(actions)):
         kind, tag = int(actions[action, 0]), int(actions[action, 1])
-        if kind == SET or kind == SETPOINT:
+        if kind == p.SET or kind == p.SETPOINT:
             continue
         value, rate = actions[action, 2], actions[action, 3]
         forged = state.reading[tag]
-        if kind == CONSTANT:
+        if kind == p.CONSTANT:
             forged = value
-        elif kind == RAMP:
+        elif kind == p.RAMP:
             forged = recorded[attack_row - 1, tag] + rate * (row - attack_row + 1)
-            # Without a limit the value is nan, and no comparison with it holds.
+            # Without a limit the value is nan, and every comparison is False.
             if (rate > 0 and forged > value) or (rate < 0 and forged < value):
                 forged = value
             forged = max(forged, 0.0)
-        elif kind == REPLAY:
+        elif kind == p.REPLAY:
             forged = recorded[row - int(value), tag]
-        elif kind == FREEZE:
+        elif kind == p.FREEZE:
             forged = recorded[attack_row - 1, tag]
-        elif kind == BIAS:
+        elif kind == p.BIAS:
             forged = max(forged + value + rate * (row - attack_row + 1), 0.0)
         state.reading[tag] = np.float32(forged)
 
 
 @njit(cache=True)
 def advance(
-    states: State,
-    conditions: Conditions,
+    states: p.State,
+    conditions: p.Conditions,
     draws: Floats,
     actions: Floats,
     attack_row: int,
     row: int,
-    recorded: Rows,
-    unforged: Rows,
+    recorded: p.Rows,
+    unforged: p.Rows,
 ) -> None:
-    """Run the plant for as many seconds as there are draws.
+    """Run the plant for one second for each row of `draws`.
 
     Parameters
     ----------
     states : array of one record
         The plant, changed in place.
     conditions : Conditions
-        What stays as it is.
+        What stays constant during the run.
     draws : array of shape (n_steps, N_DRAWS)
         Standard normal numbers: for each sensor, then for each disturbance.
     actions : array of shape (n_actions, 4)
-        Kind, target, value and rate of what the attacker does in these steps.
+        Kind, target, value and rate of each action of the attacker in these steps.
     attack_row : int
-        The row at which the attack began.
+        The first row of the attack.
     row : int
-        Where in `recorded` to begin writing.
+        The first row of `recorded` to write.
     recorded : array of shape (n_rows, 51)
-        What the historian keeps: forged readings where there are some.
+        Readings as the historian records them, forged ones included.
     unforged : array of shape (n_rows, 51), or (0, 51)
-        What sensors read before any forging; left alone if it has no rows.
+        Readings before any forging; not written if it has no rows.
     """
     state = states[0]
     setpoints = conditions.setpoints.copy()
     passing = np.zeros(4)
     for action in range(len(actions)):
-        if int(actions[action, 0]) == SETPOINT:
+        if int(actions[action, 0]) == p.SETPOINT:
             setpoints[int(actions[action, 1])] = actions[action, 2]
     for step in range(len(draws)):
         control(state, setpoints)
         for action in range(len(actions)):
-            if int(actions[action, 0]) == SET:
+            if int(actions[action, 0]) == p.SET:
                 state.command[int(actions[action, 1])] = int(actions[action, 2])
         _interlock(state)
         _travel(state)
         move(state, conditions, draws[step, N_SENSORS:], passing)
         _measure(state, conditions, draws[step])
-        here = row + step
+        at = row + step
         if len(unforged):
-            for tag in range(N_TAGS):
-                unforged[here, tag] = state.reading[tag]
+            for tag in range(p.N_TAGS):
+                unforged[at, tag] = state.reading[tag]
         if len(actions):
-            _forge(state, actions, recorded, here, attack_row)
-        for tag in range(N_TAGS):
-            recorded[here, tag] = state.reading[tag]
+            _forge(state, actions, recorded, at, attack_row)
+        for tag in range(p.N_TAGS):
+            recorded[at, tag] = state.reading[tag]
         state.clock += 1
+
+
+class NoiseSource:
+    """Standard normal draws that depend on the seed and the step alone.
+
+    They come in blocks of one hour of plant time, each from its own generator. A run
+    may start at any step, stop anywhere, and be repeated: step t has the same numbers.
+    One block is in memory at a time.
+    """
+
+    def __init__(self, seed: int, n_draws: int) -> None:
+        self._seed = seed
+        self._n_draws = n_draws
+        self._number = -1
+        self._block: Floats = np.empty((0, n_draws))
+
+    def upto(self, clock: int, n_steps: int) -> Floats:
+        """Return the draws of up to `n_steps` steps from `clock`, within one block."""
+        number, offset = divmod(clock, BLOCK_STEPS)
+        if number != self._number:
+            sequence = np.random.SeedSequence(self._seed, spawn_key=(0, number))
+            generator = np.random.Generator(np.random.PCG64(sequence))
+            self._block = generator.standard_normal((BLOCK_STEPS, self._n_draws))
+            self._number = number
+        return self._block[offset : offset + n_steps]
+
+
+class Runner:
+    """A plant that can be run, stopped, and copied at any step.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of all random numbers.
+    state : State
+        The state to start from; changed in place by `run`.
+    conditions : Conditions
+        What stays constant.
+    """
+
+    def __init__(self, seed: int, state: p.State, conditions: p.Conditions) -> None:
+        self._seed = seed
+        self._state = state
+        self._conditions = conditions
+        self._noise = NoiseSource(seed, N_DRAWS)
+        self._opened = state["volume"][0].copy()
+
+    @classmethod
+    def warmed_up(cls, seed: int, conditions: p.Conditions) -> "Runner":
+        """Return a plant at midnight, `WARM_UP_S` seconds after its start."""
+        runner = cls(seed, p.first_state(seed, DAY_S - WARM_UP_S), conditions)
+        runner.run(p.empty_rows(WARM_UP_S))
+        return runner
+
+    def copy(self, conditions: p.Conditions | None = None) -> "Runner":
+        """Return a plant in the same state that will see the same random numbers."""
+        return Runner(self._seed, self._state.copy(), conditions or self._conditions)
+
+    def run(
+        self,
+        recorded: p.Rows,
+        *,
+        unforged: p.Rows | None = None,
+        start: int = 0,
+        stop: int | None = None,
+        attack: PlannedAttack | None = None,
+        report: Callable[[int], None] | None = None,
+        chunk_steps: int = CHUNK_STEPS,
+    ) -> None:
+        """Run the plant and fill rows [start, stop) of `recorded`.
+
+        Parameters
+        ----------
+        recorded : array of shape (n_rows, 51)
+            Readings. Rows before `start` are read by attacks that continue or repeat
+            the past.
+        unforged : array of shape (n_rows, 51), optional
+            Filled with readings before any forging.
+        start, stop : int
+            Which rows to fill; `stop` is the end by default.
+        attack : PlannedAttack, optional
+            An attack that begins in row `start` and lasts to `stop`.
+        report : callable, optional
+            Takes the number of rows that are filled, after each chunk.
+        chunk_steps : int
+            Steps computed at a time; it does not change the result.
+        """
+        stop = len(recorded) if stop is None else stop
+        unforged = p.empty_rows(0) if unforged is None else unforged
+        actions = _NO_ACTIONS if attack is None else attack.as_rows()
+        row = start
+        while row < stop:
+            steps = min(stop - row, chunk_steps)
+            draws = self._noise.upto(int(self._state["clock"][0]), steps)
+            advance(
+                self._state,
+                self._conditions,
+                draws,
+                actions,
+                start,
+                row,
+                recorded,
+                unforged,
+            )
+            row += len(draws)
+            if report is not None:
+                report(row)
+
+    def open_accounts(self) -> None:
+        """Start a new water account."""
+        p.start_accounts(self._state)
+        self._opened = self._state["volume"][0].copy()
+
+    def close_accounts(self) -> WaterBalance:
+        """Return the water account since `open_accounts`."""
+        return balance_of(self._state, self._opened)

@@ -1,26 +1,36 @@
 """What attackers do to the plant, and when: a plain table that a user edits.
 
 A scenario is a table with one row for each action; actions with the same id make one
-attack. Kinds of action::
+attack. It is read from CSV (one row for each action) or TOML (one table for each
+attack). Kinds of action::
 
     set        an actuator is held at `value`: 1 off or closed, 2 on or open
     constant   a sensor reads `value`
     ramp       a sensor moves from its last reading by `rate` a second, up to `value`
     replay     a sensor repeats what it read `value` seconds before
     freeze     a sensor stays at its last reading
-    bias       a sensor reads `value`, growing by `rate` a second, too much
+    bias       a sensor reads too much by `value`, growing by `rate` a second
     setpoint   a set-point of the PLC, such as LIT101.H, is `value`
 """
 
+import csv
+import io
 import math
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from sightline.data.arrays import Floats
-from sightline.errors import StreamError
+from sightline.errors import FileError, StreamError
+from sightline.files import reading
+from sightline.testbeds.base import in_file, record_from
 from sightline.testbeds.waterworks.plant import (
     ACTUATORS,
     COLUMN,
@@ -29,16 +39,44 @@ from sightline.testbeds.waterworks.plant import (
     ON,
     SENSORS,
     SETPOINT_INDEX,
+    ActionKind,
 )
+from sightline.text import did_you_mean
 
-KINDS = ("set", "setpoint", "constant", "ramp", "replay", "freeze", "bias")
-SET, SETPOINT, CONSTANT, RAMP, REPLAY, FREEZE, BIAS = range(7)
-_NEEDS_VALUE = ("set", "setpoint", "constant", "replay")
+DAY_S = 86_400
+COLUMNS = ("id", "start_s", "duration_s", "tag", "kind", "value", "rate", "note")
+_OPTIONAL = ("value", "rate", "note")
+_NEEDS_VALUE = (
+    ActionKind.SET,
+    ActionKind.SETPOINT,
+    ActionKind.CONSTANT,
+    ActionKind.REPLAY,
+)
+_KINDS = tuple(ActionKind)
+_Number = Annotated[float, Meta(description="a number")]
+_WholeSeconds = Annotated[int, Meta(description="whole seconds")]
+_Text = Annotated[str, Meta(description="text")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """One thing an attacker does for the length of an attack.
+    """One thing that an attacker does for the length of an attack.
+
+    Parameters
+    ----------
+    tag : str
+        A sensor, an actuator (``"set"``) or a set-point (``"setpoint"``).
+    kind : ActionKind
+        Also as text, such as ``"ramp"``; the module's docstring lists the kinds.
+    value : float, optional
+        Depends on the kind; in the unit of the tag, or seconds for ``"replay"``.
+    rate : float, optional
+        Change a second, for ``"ramp"`` and ``"bias"``.
+
+    Raises
+    ------
+    StreamError
+        If kind or tag is unknown, or a number is missing or impossible.
 
     Examples
     --------
@@ -47,53 +85,56 @@ class Action:
     """
 
     tag: str
-    kind: str
+    kind: ActionKind
     value: float | None = None
     rate: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what the plant does not know."""
-        if self.kind not in KINDS:
+        """Refuse unknown kinds and tags, and impossible numbers."""
+        if self.kind not in _KINDS:
             raise StreamError(
-                f"kind {self.kind!r} is unknown: use one of {', '.join(KINDS)}."
+                f"kind {self.kind!r} is unknown; {did_you_mean(self.kind, _KINDS)}"
             )
+        object.__setattr__(self, "kind", ActionKind(self.kind))
         self._check_tag()
         self._check_numbers()
 
     def _check_tag(self) -> None:
-        known: Iterable[str] = SENSORS
+        """Refuse a tag on which this kind cannot act."""
+        choices: Iterable[str] = SENSORS
         what = "sensor"
-        if self.kind == "set":
-            known, what = ACTUATORS, "actuator"
-        elif self.kind == "setpoint":
-            known, what = SETPOINT_INDEX, "set-point"
-        if self.tag not in known:
+        if self.kind is ActionKind.SET:
+            choices, what = ACTUATORS, "actuator"
+        elif self.kind is ActionKind.SETPOINT:
+            choices, what = SETPOINT_INDEX, "set-point"
+        if self.tag not in choices:
             raise StreamError(
                 f"{self.tag!r} is no {what}, and {self.kind!r} acts on one: "
-                f"use one of {', '.join(known)}."
+                f"use one of {', '.join(choices)}."
             )
 
     def _check_numbers(self) -> None:
+        """Refuse a value or rate that is missing or impossible for this kind."""
         for name, number in (("value", self.value), ("rate", self.rate)):
             if number is not None and not math.isfinite(number):
                 raise StreamError(f"{name} of {self.tag} must be finite; got {number}.")
         if self.kind in _NEEDS_VALUE and self.value is None:
             raise StreamError(f"{self.kind!r} of {self.tag} needs a value: give one.")
-        if self.kind == "ramp" and not self.rate:
+        if self.kind is ActionKind.RAMP and not self.rate:
             raise StreamError(
                 f"'ramp' of {self.tag} needs a rate other than 0: give its change "
                 "a second."
             )
-        if self.kind == "bias" and not self.rate and not self.value:
+        if self.kind is ActionKind.BIAS and not self.rate and not self.value:
             raise StreamError(
                 f"'bias' of {self.tag} needs a value or a rate: give one of them."
             )
-        if self.kind == "set" and self.value not in (OFF, ON):
+        if self.kind is ActionKind.SET and self.value not in (OFF, ON):
             raise StreamError(
                 f"{self.tag} cannot be set to {self.value:g}: use 1 (off or closed) "
                 "or 2 (on or open)."
             )
-        if self.kind == "replay" and (
+        if self.kind is ActionKind.REPLAY and (
             self.value is None or self.value < 1 or self.value % 1
         ):
             raise StreamError(
@@ -107,13 +148,13 @@ class Action:
         return self.tag.split(".")[0]
 
     def as_row(self) -> Floats:
-        """Return kind, target, value and rate as the compiled process takes them."""
-        index = SETPOINT_INDEX if self.kind == "setpoint" else COLUMN
+        """Return kind, target, value and rate as the compiled process reads them."""
+        index = SETPOINT_INDEX if self.kind is ActionKind.SETPOINT else COLUMN
         # A ramp without a value has no limit; a bias without one begins at 0.
-        absent = math.nan if self.kind == "ramp" else 0.0
+        absent = math.nan if self.kind is ActionKind.RAMP else 0.0
         value = absent if self.value is None else self.value
         return np.array(
-            [KINDS.index(self.kind), index[self.tag], value, self.rate or 0]
+            [_KINDS.index(self.kind), index[self.tag], value, self.rate or 0]
         )
 
 
@@ -126,11 +167,17 @@ class PlannedAttack:
     id : str
         Its name in every table.
     start_s, duration_s : int
-        Seconds from the start of test, and how long.
+        Start in seconds from the beginning of test, and length in seconds; both at
+        least 1.
     actions : sequence of Action
-        What is done; at least one.
+        At least one; each on another tag.
     note : str
-        What the attacker is after.
+        What the attacker aims at.
+
+    Raises
+    ------
+    StreamError
+        If times or actions are impossible.
     """
 
     id: str
@@ -140,7 +187,7 @@ class PlannedAttack:
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse times and combinations that make no attack."""
+        """Refuse impossible times and combinations of actions."""
         object.__setattr__(self, "actions", tuple(self.actions))
         if not self.id:
             raise StreamError("An attack needs an id: give it one.")
@@ -163,8 +210,9 @@ class PlannedAttack:
         self._check_replays()
 
     def _check_replays(self) -> None:
+        """Refuse a replay of the attack itself, or of the time before test."""
         for action in self.actions:
-            if action.kind != "replay" or action.value is None:
+            if action.kind is not ActionKind.REPLAY or action.value is None:
                 continue
             if not self.duration_s <= action.value <= self.start_s:
                 raise StreamError(
@@ -175,7 +223,7 @@ class PlannedAttack:
 
     @property
     def stop_s(self) -> int:
-        """The first second after it."""
+        """The first second after the attack."""
         return self.start_s + self.duration_s
 
     @property
@@ -201,22 +249,33 @@ class PlannedAttack:
 
     @property
     def forged_tags(self) -> tuple[str, ...]:
-        """The sensors whose readings are the attacker's."""
+        """The sensors whose readings are forged."""
         return tuple(a.tag for a in self.actions if a.tag in INSTRUMENTS)
 
     def as_rows(self) -> Floats:
-        """Return its actions as the compiled process takes them."""
+        """Return the actions as the compiled process reads them: (n_actions, 4)."""
         return np.array([action.as_row() for action in self.actions])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """Attacks in order of time, none overlapping another."""
+    """Attacks in order of time, without overlaps.
+
+    Parameters
+    ----------
+    attacks : sequence of PlannedAttack
+        In any order; they are sorted by start. Empty for normal operation.
+
+    Raises
+    ------
+    StreamError
+        If two attacks overlap or have the same id.
+    """
 
     attacks: tuple[PlannedAttack, ...] = ()
 
     def __post_init__(self) -> None:
-        """Sort; refuse overlaps and ids used twice."""
+        """Sort the attacks; refuse overlaps and repeated ids."""
         ordered = tuple(sorted(self.attacks, key=lambda attack: attack.start_s))
         object.__setattr__(self, "attacks", ordered)
         for attack, following in pairwise(ordered):
@@ -234,11 +293,12 @@ class Scenario:
 
     def within(self, n_steps: int) -> "Scenario":
         """Return the attacks that end before a run of `n_steps` seconds does."""
-        kept = tuple(a for a in self.attacks if a.stop_s <= n_steps)
-        return replace(self, attacks=kept)
+        return replace(
+            self, attacks=tuple(a for a in self.attacks if a.stop_s <= n_steps)
+        )
 
     def check_fits(self, n_steps: int) -> None:
-        """Refuse an attack outside of a run of `n_steps` seconds."""
+        """Raise `StreamError` if an attack ends after a run of `n_steps` seconds."""
         for attack in self.attacks:
             if attack.stop_s > n_steps:
                 raise StreamError(
@@ -247,10 +307,10 @@ class Scenario:
                 )
 
 
-def grouped(rows: Sequence[tuple[PlannedAttack, str]]) -> Scenario:
+def _grouped(rows: Sequence[tuple[PlannedAttack, str]]) -> Scenario:
     """Join attacks of one action that share an id, a start and a duration.
 
-    Each comes with the place it was read from, for the sentence of a disagreement.
+    Each comes with the place it was read from, for the message if they differ.
     """
     attacks: dict[str, PlannedAttack] = {}
     for attack, place in rows:
@@ -269,3 +329,212 @@ def grouped(rows: Sequence[tuple[PlannedAttack, str]]) -> Scenario:
             note=first.note or attack.note,
         )
     return Scenario(attacks=tuple(attacks.values()))
+
+
+def default_scenario(days: float = 4.0) -> Scenario:
+    """Return the shipped attacks that fit into a number of days; they fill four.
+
+    Examples
+    --------
+    >>> len(default_scenario().attacks), len(default_scenario(days=1).attacks)
+    (51, 17)
+    """
+    return _shipped("attacks.csv").within(round(days * DAY_S))
+
+
+def quick_scenario(days: float = 0.5) -> Scenario:
+    """Return the attacks of the quick preset; they fill half a day.
+
+    Examples
+    --------
+    >>> len(quick_scenario().attacks)
+    12
+    """
+    return _shipped("quick_attacks.csv").within(round(days * DAY_S))
+
+
+def read_scenario(path: str | Path) -> Scenario:
+    """Read a scenario from a ``.csv`` or ``.toml`` file.
+
+    Parameters
+    ----------
+    path : path
+        CSV with the columns of `COLUMNS`, or TOML with ``[[attack]]`` tables.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read or an attack is impossible; the message names the
+        line or the table.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".csv", ".toml"):
+        raise FileError(f"{path}: a scenario is a .csv or .toml file: rename it.")
+    with reading(path):
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise FileError(f"{path}: is not UTF-8 text: save it as UTF-8.") from error
+    parse = _from_csv if path.suffix.lower() == ".csv" else _from_toml
+    return parse(text, str(path))
+
+
+def scenario_to_csv(scenario: Scenario) -> str:
+    """Return a scenario as the text of a CSV file that `read_scenario` reads back."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for attack in scenario.attacks:
+        for action in attack.actions:
+            writer.writerow(
+                [
+                    attack.id,
+                    attack.start_s,
+                    attack.duration_s,
+                    action.tag,
+                    action.kind,
+                    _number(action.value),
+                    _number(action.rate),
+                    attack.note,
+                ]
+            )
+    return text.getvalue()
+
+
+def scenario_to_toml(scenario: Scenario) -> str:
+    """Return a scenario as the text of a TOML file that `read_scenario` reads back."""
+    lines: list[str] = []
+    for attack in scenario.attacks:
+        lines += ["[[attack]]", f"id = {_quoted(attack.id)}"]
+        lines += [f"start_s = {attack.start_s}", f"duration_s = {attack.duration_s}"]
+        lines += [f"note = {_quoted(attack.note)}"]
+        for action in attack.actions:
+            lines += ["[[attack.action]]", f"tag = {_quoted(action.tag)}"]
+            lines += [f"kind = {_quoted(action.kind)}"]
+            if action.value is not None:
+                lines += [f"value = {_number(action.value)}"]
+            if action.rate is not None:
+                lines += [f"rate = {_number(action.rate)}"]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def _shipped(name: str) -> Scenario:
+    """Return a scenario that ships with the package."""
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return _from_csv(text, name)
+
+
+def _number(value: float | None) -> str:
+    """Return a number as text that reads back as the same number."""
+    if value is None:
+        return ""
+    return str(int(value)) if value % 1 == 0 and abs(value) < 1e15 else repr(value)
+
+
+def _quoted(text: str) -> str:
+    """Return text as a TOML string."""
+    escaped = "".join(
+        f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c
+        for c in text.replace("\\", "\\\\").replace('"', '\\"')
+    )
+    return f'"{escaped}"'
+
+
+def _from_csv(text: str, name: str) -> Scenario:
+    """Return the scenario of a CSV table; columns that are not known are ignored."""
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    rows = []
+    try:
+        header = [column.strip() for column in reader.fieldnames or ()]
+        missing = [c for c in COLUMNS if c not in header and c not in _OPTIONAL]
+        if missing:
+            raise FileError(
+                f"{name}: column {', '.join(missing)} is missing: a scenario has "
+                f"{', '.join(COLUMNS)}."
+            )
+        reader.fieldnames = header
+        for row in reader:
+            place = f"{name}: line {reader.line_num}"
+            # A cell that the line lacks is None.
+            cells = {key: (row[key] or "").strip() for key in COLUMNS if key in header}
+            with in_file(place):
+                rows.append((_attack_of_row(cells), place))
+    except csv.Error as error:
+        raise FileError(f"{name}: is not CSV ({error}): correct that line.") from error
+    with in_file(name):
+        return _grouped(rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ActionTable:
+    """One ``[[attack.action]]`` table, before it is checked against the plant."""
+
+    tag: _Text
+    kind: _Text
+    value: _Number | None = None
+    rate: _Number | None = None
+
+    def action(self) -> Action:
+        """Return the action; raise `StreamError` if the plant has no such action."""
+        return Action(
+            tag=self.tag,
+            kind=self.kind,  # type: ignore[arg-type]
+            value=self.value,
+            rate=self.rate,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AttackTable:
+    """One ``[[attack]]`` table, before its actions are checked."""
+
+    id: str | int
+    start_s: _WholeSeconds
+    duration_s: _WholeSeconds
+    action: Annotated[
+        list[dict[str, str | int | float]],
+        Meta(description="[[attack.action]] tables"),
+    ]
+    note: _Text = ""
+
+    def attack(self) -> PlannedAttack:
+        """Return the attack; raise `StreamError` if it is impossible."""
+        return PlannedAttack(
+            id=str(self.id),
+            start_s=self.start_s,
+            duration_s=self.duration_s,
+            actions=tuple(
+                record_from(table, _ActionTable, strict=False).action()
+                for table in self.action
+            ),
+            note=self.note,
+        )
+
+
+def _attack_of_row(cells: dict[str, str]) -> PlannedAttack:
+    """Return the attack of one CSV row: a table with one action."""
+    keys = ("tag", "kind", "value", "rate")
+    action = {key: cells.pop(key) for key in keys if cells.get(key) or key == "tag"}
+    table = {key: cell for key, cell in cells.items() if key not in keys}
+    return record_from(
+        {**table, "action": [{"kind": "", **action}]}, _AttackTable, strict=False
+    ).attack()
+
+
+def _from_toml(text: str, name: str) -> Scenario:
+    """Return the scenario of a TOML file."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FileError(f"{name}: is not TOML ({error}): correct that line.") from error
+    attacks = tables.get("attack", [])
+    is_list = isinstance(attacks, list) and all(isinstance(a, dict) for a in attacks)
+    if not is_list or set(tables) - {"attack"}:
+        raise FileError(f"{name}: a scenario holds [[attack]] tables and nothing else.")
+    planned = []
+    for number, table in enumerate(attacks, start=1):
+        with in_file(f"{name}: attack table {number}"):
+            planned.append(record_from(table, _AttackTable, strict=False).attack())
+    with in_file(name):
+        return Scenario(attacks=tuple(planned))

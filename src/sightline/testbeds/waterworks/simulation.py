@@ -1,58 +1,214 @@
-"""A week of normal operation and days of attacks, from one seed."""
+"""A week of normal operation and days of attacks, from one seed; drift between them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import StrEnum
 from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sightline.data.arrays import Labels
 from sightline.data.recording import Recording
 from sightline.data.segments import Attack
 from sightline.errors import StreamError
-from sightline.progress import Progress, Step, StepKind
-from sightline.testbeds.waterworks.drift import Drift, conditions_of
-from sightline.testbeds.waterworks.plant import TAGS
-from sightline.testbeds.waterworks.scenario import Scenario
-from sightline.testbeds.waterworks.scenario_files import (
+from sightline.progress import Progress, Step, StepKind, silent
+from sightline.testbeds.waterworks.plant import (
+    COLUMN,
+    N_TAGS,
+    SETPOINT_INDEX,
+    SETPOINTS,
+    TAGS,
+    Conditions,
+    Rows,
+    empty_rows,
+)
+from sightline.testbeds.waterworks.scenario import (
     DAY_S,
+    Scenario,
     default_scenario,
     quick_scenario,
 )
-from sightline.testbeds.waterworks.truth import AttackTruth, truth_of
-from sightline.testbeds.waterworks.water import WaterBalance
+from sightline.testbeds.waterworks.truth import AttackTruth, WaterBalance, truth_of
+from sightline.text import did_you_mean
 
 if TYPE_CHECKING:
-    from sightline.testbeds.waterworks.runner import Runner
-
-# What is being done, steps done, steps in all.
-Rows = npt.NDArray[np.float32]
+    from sightline.testbeds.waterworks.process import Runner
 
 # Train begins on Monday, 1 January 2024, at midnight.
 FIRST_SECOND = 1_704_067_200.0
 USUAL_DAYS, QUICK_DAYS = (7.0, 4.0), (1.0, 0.5)
 
 
+class Strength(StrEnum):
+    """How much something drifts."""
+
+    NONE = "none"
+    MILD = "mild"
+    STRONG = "strong"
+
+    __repr__ = str.__repr__
+
+
+# The change of each option when mild and when strong.
+_RAW_SHIFT = {
+    "mild": (8.0, 0.1, 12.0, 6.0),
+    "strong": (18.0, 0.25, 35.0, 18.0),
+}
+_FOULING = {"mild": (1.05, 1.1, 0.99), "strong": (1.3, 1.6, 0.92)}
+_PUMP_HEAD = {
+    "mild": {"P101": 0.97, "P302": 0.97, "P501": 0.985},
+    "strong": {"P101": 0.9, "P302": 0.9, "P501": 0.95},
+}
+_BIAS = {
+    "mild": {
+        "LIT101": 4.0,
+        "AIT201": 1.0,
+        "AIT202": 0.02,
+        "LIT401": -3.0,
+        "FIT401": 0.008,
+        "AIT504": 0.15,
+        "PIT501": 0.6,
+    },
+    "strong": {
+        "LIT101": 15.0,
+        "AIT201": 4.0,
+        "AIT202": 0.1,
+        "LIT401": -12.0,
+        "FIT401": 0.06,
+        "AIT504": 0.8,
+        "PIT501": 5.0,
+    },
+}
+_SETPOINT = {
+    "mild": {"LIT301.L": -20.0, "LIT301.H": -20.0, "AIT203.L": 8.0, "AIT203.H": 8.0},
+    "strong": {
+        "LIT301.L": -70.0,
+        "LIT301.H": -70.0,
+        "AIT203.L": 30.0,
+        "AIT203.H": 30.0,
+    },
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """What changes between train and test; each is "none", "mild" or "strong".
+
+    docs/waterworks.md lists the amounts.
+
+    Parameters
+    ----------
+    raw_water : Strength
+        Raw water gets saltier, more alkaline and harder.
+    fouling : Strength
+        The UF membrane resists more and clogs faster; the RO membrane passes less.
+    pump_wear : Strength
+        P101, P302 and P501 lose head.
+    sensor_bias : Strength
+        Seven instruments have an offset, which the PLC sees too.
+    setpoint : Strength
+        T301's level and the chlorine's ORP are controlled to other set-points.
+
+    Raises
+    ------
+    StreamError
+        If a strength is unknown.
+
+    Examples
+    --------
+    >>> Drift(fouling="strong").pump_wear
+    'none'
+    """
+
+    raw_water: Strength = Strength.NONE
+    fouling: Strength = Strength.NONE
+    pump_wear: Strength = Strength.NONE
+    sensor_bias: Strength = Strength.NONE
+    setpoint: Strength = Strength.NONE
+
+    def __post_init__(self) -> None:
+        """Take strengths that are given as text."""
+        for field in fields(self):
+            strength = getattr(self, field.name)
+            if strength not in tuple(Strength):
+                raise StreamError(
+                    f"`{field.name}` must be one of {', '.join(Strength)}; "
+                    f"got {strength!r}."
+                )
+            object.__setattr__(self, field.name, Strength(strength))
+
+    @classmethod
+    def of(cls, text: str) -> Drift:
+        """Return a drift from text: one strength for all options, or for some.
+
+        Examples
+        --------
+        >>> str(Drift.of("mild")), str(Drift.of("fouling=strong,setpoint=mild"))
+        ('mild', 'fouling strong, setpoint mild')
+        """
+        options = [field.name for field in fields(cls)]
+        if "=" not in text:
+            return cls(**dict.fromkeys(options, text))  # type: ignore[arg-type]
+        chosen = {}
+        for item in text.split(","):
+            option, _, strength = (word.strip() for word in item.partition("="))
+            if option not in options:
+                raise StreamError(
+                    f"drift has no option {option!r}; "
+                    f"{did_you_mean(option, sorted(options))}"
+                )
+            chosen[option] = strength
+        return cls(**chosen)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        """Return the drift in words, such as "mild" or "fouling mild"."""
+        strengths = {field.name: getattr(self, field.name) for field in fields(self)}
+        if len(set(strengths.values())) == 1:
+            return str(strengths["raw_water"])
+        return ", ".join(f"{k} {s}" for k, s in strengths.items() if s != "none")
+
+
+def conditions_of(drift: Drift) -> Conditions:
+    """Return a drift in the form that the compiled process reads."""
+    resistance, cake_rate, permeability = _FOULING.get(drift.fouling, (1.0, 1.0, 1.0))
+    pump_head, bias = np.ones(N_TAGS), np.zeros(N_TAGS)
+    setpoints = np.array(list(SETPOINTS.values()))
+    for name, head in _PUMP_HEAD.get(drift.pump_wear, {}).items():
+        pump_head[COLUMN[name]] = head
+    for name, shift in _BIAS.get(drift.sensor_bias, {}).items():
+        bias[COLUMN[name]] = shift
+    for name, shift in _SETPOINT.get(drift.setpoint, {}).items():
+        setpoints[SETPOINT_INDEX[name]] += shift
+    return Conditions(
+        raw_shift=np.array(_RAW_SHIFT.get(drift.raw_water, (0.0,) * 4)),
+        uf_resistance=resistance,
+        cake_rate=cake_rate,
+        ro_permeability=permeability,
+        pump_head=pump_head,
+        bias=bias,
+        setpoints=setpoints,
+    )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Simulation:
-    """Train, test, and what is known about test that no historian records.
+    """Train, test, and what is known about test but not recorded.
 
     Parameters
     ----------
     train, test : Recording
-        Normal operation, and what follows it, with the scenario's attacks.
+        Normal operation, and the time that follows, with the scenario's attacks.
     true_values : array of shape (n_steps, 51)
-        Test as its sensors read before any forging.
+        Readings of test before any forging.
     truth : tuple of AttackTruth
-        What each attack did, from its twin.
+        The effect of each attack, in comparison with its twin.
     train_water, test_water : WaterBalance
         The water accounts of both.
     seed, drift, scenario
-        What it was made from.
+        The arguments of `simulate`.
     """
 
     train: Recording
@@ -67,9 +223,7 @@ class Simulation:
     _before_test: Runner
 
     def clean_test(self) -> Recording:
-        """Run test again without any attack: same state, same random numbers."""
-        from sightline.testbeds.waterworks.runner import empty_rows
-
+        """Return test without any attack, from the same state and random numbers."""
         recorded = empty_rows(self.test.n_steps)
         self._before_test.copy().run(recorded)
         return Recording(
@@ -91,37 +245,50 @@ def simulate(
     quick: bool = False,
     progress: Progress | None = None,
 ) -> Simulation:
-    """Run the plant: normal operation first, then on, with attacks.
+    """Simulate the plant: normal operation (train), then more with attacks (test).
+
+    The same arguments give the same numbers, bit for bit. A row is one second.
 
     Parameters
     ----------
     days_train, days_test : float, optional
-        Days of plant time: 7 and 4, or, if quick, 1 and 0.5.
+        Days of plant time: 7 and 4 by default, 1 and 0.5 if quick.
     seed : int
-        All that is random follows from it.
+        Seed of all random numbers, 0 or more.
     drift : Drift, optional
-        How the plant of test differs from that of train; not at all by default.
+        How the plant changes between train and test; not at all by default.
     scenario : Scenario, optional
         The attacks; by default the shipped ones that fit into test.
     quick : bool
         Fewer days and a short scenario, for demonstrations and tests.
     progress : callable, optional
-        Told what is being done, steps done, and steps in all.
+        Takes a `Step` for each stretch of train and test.
 
     Returns
     -------
     Simulation
+        Recordings `train` and `test` with 51 tags, and the `truth` of each attack.
 
     Raises
     ------
     StreamError
-        If a number of days or the seed makes no run, or an attack lies outside of it.
+        If a number of days is not above 0, the seed is no whole number, or an attack
+        ends after test.
 
     Examples
     --------
-    >>> made = simulate(days_train=0.02, days_test=0.02, scenario=Scenario())
-    >>> made.test.values.shape
-    (1728, 51)
+    >>> from sightline.testbeds.waterworks import Action, PlannedAttack
+    >>> raise_level = Action(tag="LIT101", kind="ramp", rate=1.0)
+    >>> attack = PlannedAttack(
+    ...     id="a", start_s=600, duration_s=300, actions=(raise_level,)
+    ... )
+    >>> simulation = simulate(
+    ...     days_train=0.02, days_test=0.02, scenario=Scenario(attacks=(attack,))
+    ... )
+    >>> simulation.test.values.shape, int(simulation.test.labels.sum())
+    ((1728, 51), 300)
+    >>> simulation.truth[0].effect["LIT101"] > 100
+    True
     """
     usual = QUICK_DAYS if quick else USUAL_DAYS
     n_train = _steps_of(usual[0] if days_train is None else days_train, "days_train")
@@ -130,7 +297,7 @@ def simulate(
     if scenario is None:
         scenario = (quick_scenario if quick else default_scenario)(n_test / DAY_S)
     scenario.check_fits(n_test)
-    return _run(n_train, n_test, _check_seed(seed), drift, scenario, progress)
+    return _run(n_train, n_test, _check_seed(seed), drift, scenario, progress or silent)
 
 
 def _run(
@@ -139,22 +306,23 @@ def _run(
     seed: int,
     drift: Drift,
     scenario: Scenario,
-    progress: Progress | None,
+    progress: Progress,
 ) -> Simulation:
-    # Here, for numba takes a second to import.
-    from sightline.testbeds.waterworks.runner import Runner, empty_rows
+    """Run train, then test with its attacks and their twins."""
+    # Imported late, because numba takes a second to import.
+    from sightline.testbeds.waterworks.process import Runner
 
     plant = Runner.warmed_up(seed, conditions_of(Drift()))
     train = empty_rows(n_train)
     plant.open_accounts()
-    plant.run(train, told=_told(progress, "train", n_train))
+    plant.run(train, report=_reporter(progress, "train", n_train))
     train_water = plant.close_accounts()
     plant = plant.copy(conditions_of(drift))
     before_test = plant.copy()
     recorded, unforged = empty_rows(n_test), empty_rows(n_test)
     plant.open_accounts()
     truth = _run_attacks(
-        plant, scenario, recorded, unforged, _told(progress, "test", n_test)
+        plant, scenario, recorded, unforged, _reporter(progress, "test", n_test)
     )
     source = f"waterworks seed {seed}, drift {drift}"
     return Simulation(
@@ -176,16 +344,14 @@ def _run_attacks(
     scenario: Scenario,
     recorded: Rows,
     unforged: Rows,
-    told: Callable[[int], None] | None,
+    report: Callable[[int], None],
 ) -> tuple[AttackTruth, ...]:
-    """Fill the rows of test, and run each attack's twin beside it."""
-    from sightline.testbeds.waterworks.runner import empty_rows
-
+    """Fill the rows of test, and compare each attack with its twin."""
     truth = []
     row = 0
     for attack in scenario.attacks:
         plant.run(
-            recorded, unforged=unforged, start=row, stop=attack.start_s, told=told
+            recorded, unforged=unforged, start=row, stop=attack.start_s, report=report
         )
         twin, unattacked = plant.copy(), empty_rows(attack.duration_s)
         twin.run(unattacked)
@@ -195,17 +361,18 @@ def _run_attacks(
             start=attack.start_s,
             stop=attack.stop_s,
             attack=attack,
-            told=told,
+            report=report,
         )
         row = attack.stop_s
         truth.append(truth_of(attack, recorded[attack.start_s : row], unattacked))
-    plant.run(recorded, unforged=unforged, start=row, told=told)
+    plant.run(recorded, unforged=unforged, start=row, report=report)
     return tuple(truth)
 
 
 def _recording(
     values: Rows, first_row: int, source: str, scenario: Scenario | None = None
 ) -> Recording:
+    """Return rows as a recording, labelled by the scenario's attacks."""
     attacks = () if scenario is None else scenario.attacks
     labels: Labels = np.zeros(len(values), np.int8)
     for attack in attacks:
@@ -230,23 +397,22 @@ def _recording(
     )
 
 
-def _told(
-    progress: Progress | None, doing: str, total: int
-) -> Callable[[int], None] | None:
-    if progress is None:
-        return None
-    return lambda done: progress(Step(StepKind.SIMULATING, done, total, doing))
+def _reporter(progress: Progress, detail: str, total: int) -> Callable[[int], None]:
+    """Return a callback that turns a number of rows into a `Step`."""
+    return lambda done: progress(Step(StepKind.SIMULATING, done, total, detail))
 
 
 def _steps_of(days: float, name: str) -> int:
-    is_known = isinstance(days, Real) and np.isfinite(days)
-    steps = round(days * DAY_S) if is_known else 0
+    """Return days as a number of steps; refuse what is not above 0."""
+    is_number = isinstance(days, Real) and np.isfinite(days)
+    steps = round(days * DAY_S) if is_number else 0
     if steps < 1:
         raise StreamError(f"`{name}` must be days of plant time above 0; got {days}.")
     return steps
 
 
 def _check_seed(seed: int) -> int:
+    """Return a seed as an integer; refuse what is not a whole number, 0 or more."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise StreamError(f"`seed` must be a whole number, 0 or more; got {seed!r}.")
     return int(seed)
