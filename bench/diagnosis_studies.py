@@ -43,7 +43,7 @@ SEEDS, EVERY = (1, 2, 3), 10
 # Ten minutes, half an hour, an hour of recovery left out after each attack.
 GUARDS = (60, 180, 360)
 KNOWN_SEEDS = range(3000, 3012)
-MODULES = ("calm", "refit", "spaces", "accumulation", "repairs", "ladder")
+MODULES = ("calm", "evidence", "ladder", "refit", "subspaces")
 SETTINGS = {
     "CONTRAST": (0.2, 0.4),
     "BUDGET": (0.005, 0.02),
@@ -206,8 +206,8 @@ def waterworks() -> None:
             counts = {k: v for k, v in evaluation.verdict_counts.items() if v}
             print(
                 f"drift {drift}, seed {seed}: {len(pairs)} segments, {counts}; "
-                f"false-cause rate {evaluation.diagnosis['false_cause_rate']:.2f} of "
-                f"{evaluation.diagnosis['n_calm_windows']}; joined: {joined or 'none'}"
+                f"false-cause rate {evaluation.diagnosis.false_cause_rate:.2f} of "
+                f"{evaluation.diagnosis.n_calm_windows}; joined: {joined or 'none'}"
             )
     for drift in ("none", "mild"):
         print(f"\nWaterworks, drift {drift}")
@@ -271,8 +271,8 @@ def waterworks_figures(told: list, *, in_full: bool = True) -> None:
         print(
             f"    {drift} {seed} attack {row.id} ({', '.join(one.targets)}, "
             f"{row.length} rows): most in {tag}, {one.mean_effect[tag]:.1f} units; "
-            f"telemetry coverage {moved['coverage']:.2f} of {moved['by']}, calm "
-            f"{moved['calm']:.2f}, limit {moved['limit']:.2f}"
+            f"telemetry coverage {moved.coverage:.2f} of {moved.by}, calm "
+            f"{moved.calm:.2f}, limit {moved.limit:.2f}"
         )
     diluted = [t for t in told if t[2].verdict == "diluted"]
     named = [t for t in diluted if t[2].refocus_channels]
@@ -294,7 +294,7 @@ def waterworks_figures(told: list, *, in_full: bool = True) -> None:
     for drift, seed, row, one in diluted if in_full else ():
         print(
             f"    {drift} {seed} attack {row.id} on {', '.join(one.targets)}: "
-            f"{row.ladder['refocus']['by'][0]} {row.refocus_channels}"
+            f"{row.ladder['refocus'].by[0]} {row.refocus_channels}"
         )
 
 
@@ -333,15 +333,15 @@ def batadal() -> None:
         counts = {k: v for k, v in e.verdict_counts.items() if v}
         print(
             f"{name}: {counts}; false-cause rate "
-            f"{e.diagnosis['false_cause_rate']:.2f} of {e.diagnosis['n_calm_windows']}"
+            f"{e.diagnosis.false_cause_rate:.2f} of {e.diagnosis.n_calm_windows}"
         )
-        print(f"  {e.diagnosis['advice']}")
+        print(f"  {e.diagnosis.advice}")
     print("| attack | targets | " + " | ".join(evaluations) + " |")
     print("|---|---|" + "---|" * len(evaluations))
     for rows in zip(*(e.segments for e in evaluations.values()), strict=True):
         cells = []
         for row in rows:
-            by = row.ladder["refocus"]["by"][0] if row.ladder else ""
+            by = row.ladder["refocus"].by[0] if row.ladder else ""
             named = ", ".join(row.refocus_channels) or by
             cells.append(f"{row.verdict} ({named})")
         print(f"| {rows[0].id} | {', '.join(rows[0].targets)} | {' | '.join(cells)} |")
@@ -349,11 +349,11 @@ def batadal() -> None:
         print(f"\n{name}")
         for row in e.segments:
             rungs = ", ".join(
-                f"{k} {v['coverage']:.2f}/{v['calm']:.2f}{'*' if v['visible'] else ''}"
+                f"{k} {v.coverage:.2f}/{v.calm:.2f}{'*' if v.visible else ''}"
                 for k, v in (row.ladder or {}).items()
             )
             print(f"  {row.id} ({row.length} rows) {row.verdict}: {rungs}")
-            print(f"     telemetry: {row.ladder['telemetry']['by']}; {row.sentence}")
+            print(f"     telemetry: {row.ladder['telemetry'].by}; {row.sentence}")
 
 
 # --- 3. Sensitivity -----------------------------------------------------------
