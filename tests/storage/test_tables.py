@@ -83,6 +83,15 @@ def test_ignored_train_rows_are_left_out(tmp_path, kinds):
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+def test_given_breaks_lose_the_ignored_train_rows_too(tmp_path, kinds):
+    label = np.zeros(60, int)
+    label[5:9] = -1
+    paths = tables(tmp_path, kinds, {"y": label})
+    stream = read_tables(*paths, label="y", train_breaks=[0, 20])
+    assert stream.train_breaks.tolist() == [0, 16]
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 def test_attacks_in_train_are_refused_by_row(tmp_path, kinds):
     label = np.zeros(60, int)
     label[[7, 20]] = 1

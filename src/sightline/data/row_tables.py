@@ -139,9 +139,19 @@ def bounds_on_grid(places: Ints, grid: int) -> Ints:
 
 
 class OverRows:
-    """Base of a table that is computed from another, and divided as that one is."""
+    """Base of a table computed from another row by row, and divided like that one."""
 
     rows: Rows
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.rows.n_rows
+
+    @property
+    def n_channels(self) -> int:
+        """Number of columns."""
+        return self.rows.n_channels
 
     @property
     def parts(self) -> Parts | None:
@@ -154,21 +164,16 @@ class OverRows:
 
 
 @dataclass(frozen=True, eq=False)
-class PartedRows:
+class PartedRows(OverRows):
     """Rows of which the workers of a runner read one part each."""
 
     rows: CutRows
-    parts: Parts
+    division: Parts
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.rows.n_rows
-
-    @property
-    def n_channels(self) -> int:
-        """Number of columns."""
-        return self.rows.n_channels
+    def parts(self) -> Parts:
+        """How the table is divided."""
+        return self.division
 
     def chunks(self) -> Iterator[Residuals]:
         """Yield the rows in order, read in this process."""
@@ -177,10 +182,6 @@ class PartedRows:
     def between(self, first: int, stop: int) -> Rows:
         """Return the rows [first, stop), to be read by a worker."""
         return self.rows.between(first, stop)
-
-    def where(self, row: int) -> str:
-        """Return the place of a row in words."""
-        return self.rows.where(row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,11 +195,6 @@ class KeptRows(OverRows):
     def n_rows(self) -> int:
         """Number of rows where `keep` is true."""
         return int(self.keep.sum())
-
-    @property
-    def n_channels(self) -> int:
-        """Number of columns."""
-        return self.rows.n_channels
 
     def chunks(self) -> Iterator[Residuals]:
         """Yield the kept rows of each chunk."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import (
@@ -20,16 +19,9 @@ from sightline.data.arrays import (
     check_series,
 )
 from sightline.data.recording import step_from
-from sightline.data.row_tables import Rows
-from sightline.data.segments import (
-    Attack,
-    breaks_kept,
-    check_breaks,
-    name_segments,
-    segments_of,
-)
+from sightline.data.row_tables import ArrayRows, Rows
+from sightline.data.segments import Attack, name_segments, segments_of
 from sightline.data.stream_input import (
-    attack_free_rows,
     check_attacks,
     check_calibration,
     check_clock,
@@ -42,6 +34,7 @@ from sightline.data.stream_input import (
     input_notices,
     matrix_of,
     table_channels,
+    without_ignored,
 )
 from sightline.text import plural
 
@@ -231,19 +224,16 @@ class ResidualStream:
         channels = table_channels(
             train_columns, columns_of(test, "test"), label=label, time=time
         )
-        train_values = matrix_of(train, channels, "train")
         if time is not None and time in train_columns:
             known["train_time"] = column_of(train, time)
-        if label is not None and label in train_columns:
-            keep = attack_free_rows(column_of(train, label), "train")
-            if known.get("train_breaks") is not None:
-                breaks = check_breaks(known["train_breaks"], "train_breaks", len(keep))
-                known["train_breaks"] = breaks_kept(breaks, keep)
-            if known.get("train_time") is not None:
-                known["train_time"] = np.asarray(known["train_time"])[keep]
-            train_values = train_values[keep]
+        rows, known["train_time"], known["train_breaks"] = without_ignored(
+            ArrayRows(matrix_of(train, channels, "train")),
+            column_of(train, label) if label in train_columns else None,
+            known.get("train_time"),
+            known.get("train_breaks"),
+        )
         return cls(
-            train_values,
+            rows,
             matrix_of(test, channels, "test"),
             None if label is None else column_of(test, label),
             channels=channels,

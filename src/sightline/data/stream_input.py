@@ -29,8 +29,14 @@ from sightline.data.arrays import (
     check_series,
     check_unique,
 )
-from sightline.data.row_tables import ArrayRows, Rows, as_rows
-from sightline.data.segments import Attack, Segment, resolve_breaks
+from sightline.data.row_tables import ArrayRows, KeptRows, Rows, as_rows
+from sightline.data.segments import (
+    Attack,
+    Segment,
+    breaks_kept,
+    check_breaks,
+    resolve_breaks,
+)
 from sightline.errors import StreamError
 from sightline.text import names
 
@@ -63,9 +69,9 @@ def columns_of(frame: Any, name: str) -> list[str]:
     return columns
 
 
-def column_of(frame: Any, column: str) -> npt.NDArray[Any]:
+def column_of(frame: Any, column: str | None) -> npt.NDArray[Any]:
     """Return the column whose name, as text, is `column`."""
-    by_text = {str(name): name for name in frame.columns}
+    by_text: dict[str | None, Any] = {str(name): name for name in frame.columns}
     return np.asarray(frame[by_text[column]].to_numpy())
 
 
@@ -342,6 +348,33 @@ def attack_free_rows(labels: npt.ArrayLike, name: str) -> Bools:
             "leave them out."
         )
     return np.asarray(codes != IGNORED)
+
+
+def without_ignored(
+    rows: Rows,
+    labels: npt.ArrayLike | None,
+    time: npt.ArrayLike | None,
+    breaks: npt.ArrayLike | None,
+) -> tuple[Rows, npt.ArrayLike | None, npt.ArrayLike | None]:
+    """Return train rows, their time stamps and breaks without the ignored rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        The train rows.
+    labels : array-like of shape (rows,), optional
+        0 normal, -1 ignored; an attack raises `StreamError`. Not given: all normal.
+    time, breaks : array-like, optional
+        Time stamps of all rows, and first rows of continuous runs among all rows.
+    """
+    if labels is None or (keep := attack_free_rows(labels, "train")).all():
+        return rows, time, breaks
+    if breaks is not None:
+        breaks = breaks_kept(check_breaks(breaks, "train_breaks", len(keep)), keep)
+    kept: Rows = KeptRows(rows, keep)
+    if isinstance(rows, ArrayRows):
+        kept = ArrayRows(rows.values[keep])
+    return kept, None if time is None else np.asarray(time)[keep], breaks
 
 
 # Time

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from sightline.data.stream import ResidualStream
-from sightline.data.stream_input import seconds_of, table_channels
+from sightline.data.stream_input import seconds_of, table_channels, without_ignored
 from sightline.errors import FileError, naming
 from sightline.files import brief, reading
 from sightline.storage.parquet import (
     columns_of,
-    open_attack_free,
     open_rows,
     read_column,
     read_whole,
@@ -94,23 +93,20 @@ def _from_parquet(
 ) -> ResidualStream:
     """Return a stream of two Parquet files, which is read in chunks."""
     with naming(f"{train}, {test}"):
-        train_columns = columns_of([train])
-        channels = table_channels(
-            train_columns, columns_of([test]), label=label, time=time
-        )
-        rows, train_time = open_attack_free(
-            [train],
-            channels,
-            label=label if label in train_columns else None,
-            time=time if time in train_columns else None,
-            name="train",
+        train_columns, test_columns = columns_of([train]), columns_of([test])
+        channels = table_channels(train_columns, test_columns, label=label, time=time)
+        train_time = read_column([train], time, train_columns)
+        rows, known["train_time"], known["train_breaks"] = without_ignored(
+            open_rows([train], channels),
+            read_column([train], label, train_columns),
+            known.get("train_time") if train_time is None else train_time,
+            known.get("train_breaks"),
         )
         return ResidualStream(
             rows,
             open_rows([test], channels),
-            None if label is None else read_column([test], label),
-            train_time=train_time,
-            test_time=None if time is None else read_column([test], time),
+            read_column([test], label, test_columns),
+            test_time=read_column([test], time, test_columns),
             channels=channels,
             **known,
         )

@@ -25,10 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Ints, Residuals
-from sightline.data.row_tables import KeptRows, Rows
-from sightline.data.segments import breaks_kept, check_breaks
+from sightline.data.row_tables import Rows
 from sightline.data.stream import ResidualStream
-from sightline.data.stream_input import attack_free_rows, check_same_channels
+from sightline.data.stream_input import check_same_channels, without_ignored
 from sightline.errors import FileError, StreamError, naming
 from sightline.files import brief, staged_folder
 from sightline.storage.metadata import (
@@ -186,27 +185,23 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
         meta = _read_meta(folder / "meta.json")
         listed = meta.pop("channels", None)
         segments = attacks_from(meta.pop("segments", []))
-        train_breaks, test_breaks = (
-            breaks_from(meta.pop(name, None), name)
+        breaks = {
+            name: breaks_from(meta.pop(name, None), name)
             for name in ("train_breaks", "test_breaks")
-        )
+        }
         metadata = metadata_from(meta, "meta.json")
         train_files, test_files = files_in(folder / "train"), files_in(folder / "test")
         columns, test_columns = columns_of(train_files), columns_of(test_files)
         channels = _channels(listed, columns)
         check_same_channels(channels, _channels(listed, test_columns))
-        train, train_time = open_attack_free(
-            train_files,
-            channels,
-            label="label" if "label" in columns else None,
-            time="time" if "time" in columns else None,
-            name="train",
+        train, train_time, train_breaks = without_ignored(
+            open_rows(train_files, channels),
+            read_column(train_files, "label", columns),
+            read_column(train_files, "time", columns),
+            breaks["train_breaks"],
         )
         others = [c for c in test_columns if c not in channels]
-        series = {
-            name: read_column(test_files, name) if name in others else None
-            for name in _RESERVED
-        }
+        series = {name: read_column(test_files, name, others) for name in _RESERVED}
         return ResidualStream(
             train,
             open_rows(test_files, channels),
@@ -215,8 +210,8 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
             score=series["score"],
             train_time=train_time,
             test_time=series["time"],
-            train_breaks=_breaks_kept(train_breaks, train),
-            test_breaks=test_breaks,
+            train_breaks=train_breaks,
+            test_breaks=breaks["test_breaks"],
             channels=channels,
             segments=segments,
             name=stream_name(folder),
@@ -337,14 +332,6 @@ def _write_files(
             start += len(piece)
 
 
-def _breaks_kept(breaks: list[int] | None, rows: Rows) -> list[int] | Ints | None:
-    """Return the breaks of all rows as breaks of the rows that are kept."""
-    if breaks is None or not isinstance(rows, KeptRows):
-        return breaks
-    whole = check_breaks(breaks, "train_breaks", len(rows.keep))
-    return breaks_kept(whole, rows.keep)
-
-
 def files_in(folder: Path) -> tuple[Path, ...]:
     """Return the Parquet files of a folder, ``part-2`` before ``part-10``.
 
@@ -442,44 +429,12 @@ def open_rows(files: Sequence[Path], columns: Sequence[str]) -> ParquetRows:
     return ParquetRows(tuple(files), tuple(columns), tuple(group_rows), dtype)
 
 
-def open_attack_free(
-    files: Sequence[Path],
-    channels: Sequence[str],
-    *,
-    label: str | None,
-    time: str | None,
-    name: str,
-) -> tuple[Rows, npt.NDArray[Any] | None]:
-    """Return train rows and their time stamps, without the ignored rows.
-
-    Parameters
-    ----------
-    files : sequence of Path
-        The files of train.
-    channels : sequence of str
-        The columns with residuals.
-    label, time : str, optional
-        The columns with labels and time stamps.
-    name : str
-        The name of the table, for messages.
-
-    Raises
-    ------
-    StreamError
-        If a row is labelled as an attack.
-    """
-    rows: Rows = open_rows(files, channels)
-    stamps = None if time is None else read_column(files, time)
-    if label is None:
-        return rows, stamps
-    keep = attack_free_rows(read_column(files, label), name)
-    if keep.all():
-        return rows, stamps
-    return KeptRows(rows, keep), None if stamps is None else stamps[keep]
-
-
-def read_column(files: Sequence[Path], name: str) -> npt.NDArray[Any]:
-    """Return one whole column of Parquet files."""
+def read_column(
+    files: Sequence[Path], name: str | None, columns: Sequence[str]
+) -> npt.NDArray[Any] | None:
+    """Return one whole column of Parquet files; None if it is not among `columns`."""
+    if name is None or name not in columns:
+        return None
     pieces = [_decoded(batch, name) for batch in _batches(files, [name])]
     return np.concatenate(pieces) if pieces else np.empty(0)
 
