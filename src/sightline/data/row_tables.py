@@ -247,7 +247,7 @@ class Part:
 
 
 def map_parts(
-    rows: Rows, task: Callable[..., T], *beside: Any, tick: Tick = no_tick
+    rows: Rows, task: Callable[..., T], *series: Any, tick: Tick = no_tick
 ) -> Iterator[T]:
     """Run a task on the table, or on each of its parts; yield what it returns.
 
@@ -256,9 +256,9 @@ def map_parts(
     rows : Rows
         The table.
     task : callable
-        Called with a `Part` and the part's share of each argument in `beside`. It may
+        Called with a `Part` and the part's share of each argument in `series`. It may
         run in another process: it must be picklable and change nothing.
-    *beside
+    *series
         Arrays with one entry for each row, or objects with ``between(first, stop)``.
     tick : callable
         Called with the number of rows that are done.
@@ -271,7 +271,7 @@ def map_parts(
     """
     parts = parts_of(rows)
     if parts is None:
-        yield task(Part(rows, 0, tick), *beside)
+        yield task(Part(rows, 0, tick), *series)
         return
     bounds = list(pairwise(parts.bounds.tolist()))
 
@@ -279,18 +279,16 @@ def map_parts(
         tick(bounds[k][1] - bounds[k][0])
 
     calls = (
-        partial(task, *_share(rows, first, stop, beside)) for first, stop in bounds
+        partial(task, *_share(rows, first, stop, series)) for first, stop in bounds
     )
     yield from parts.runner.run(calls, done)
 
 
-def _share(rows: Rows, first: int, stop: int, beside: Sequence[Any]) -> list[Any]:
-    """Return the part [first, stop) of rows and of each argument beside them."""
+def _share(rows: Rows, first: int, stop: int, series: Sequence[Any]) -> list[Any]:
+    """Return the part [first, stop) of rows, and of each series of one entry a row."""
     shares = [
-        series.between(first, stop)
-        if hasattr(series, "between")
-        else series[first:stop]
-        for series in beside
+        each.between(first, stop) if hasattr(each, "between") else each[first:stop]
+        for each in series
     ]
     return [Part(cast(CutRows, rows).between(first, stop), first), *shares]
 
@@ -312,7 +310,7 @@ class Carried(Generic[T]):
 
 
 def carry_over(
-    rows: Rows, task: Callable[..., T], state: T, *beside: Any
+    rows: Rows, task: Callable[..., T], state: T, *series: Any
 ) -> Carried[T]:
     """Return the state at the first row of each part, carried from part to part.
 
@@ -325,16 +323,16 @@ def carry_over(
         The table.
     task : callable
         Called with a `Part`, the state at its first row, and the part's share of
-        `beside`; returns the state after its last row.
+        `series`; returns the state after its last row.
     state : object
         The state at row 0.
-    *beside
+    *series
         As for `map_parts`.
     """
     parts, states = parts_of(rows), {0: state}
     if parts is not None:
         for first, stop in pairwise(parts.bounds[:-1].tolist()):
-            part, *shares = _share(rows, first, stop, beside)
+            part, *shares = _share(rows, first, stop, series)
             call = partial(task, part, states[first], *shares)
             states[stop] = next(parts.runner.run(iter([call]), no_tick))
     return Carried(states)

@@ -16,6 +16,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -231,18 +232,11 @@ def _labels(malicious: list[object]) -> Bools:
 
 def _attacks(malicious: list[object]) -> list[Attack]:
     """Return one attack for each run of rows with the same id; true is no id."""
-    attacks: list[Attack] = []
-    start = 0
-    for row in range(1, len(malicious) + 1):
-        if row < len(malicious) and _is_same(malicious[row], malicious[start]):
-            continue
-        mark = malicious[start]
-        if mark is not None and mark is not True:
-            attacks.append(Attack(id=str(mark), start=start, stop=row))
-        start = row
+    attacks, start = [], 0
+    # The id 1 is not the mark true, although the two are equal.
+    for (is_true, mark), run in groupby(malicious, lambda mark: (mark is True, mark)):
+        stop = start + len(list(run))
+        if mark is not None and not is_true:
+            attacks.append(Attack(id=str(mark), start=start, stop=stop))
+        start = stop
     return attacks
-
-
-def _is_same(mark: object, other: object) -> bool:
-    """Return whether two marks are one attack; the id 1 is not the mark true."""
-    return mark == other and (mark is True) == (other is True)
