@@ -14,7 +14,8 @@ from sightline import (
     read_results,
     write_results,
 )
-from sightline.cli.tables import MOST_ATTACKS, comparison, summary
+from sightline.cli.tables import MAX_ATTACKS, comparison, summary
+from sightline.text import UNKNOWN
 
 ATTACKS = [(20, 30), (60, 62), (100, 120)]
 
@@ -47,7 +48,7 @@ def full():
     return evaluate(full_stream().replace(name="full"))
 
 
-def test_a_summary_tells_attacks_false_alarms_and_ranking(with_intervals):
+def test_a_summary_shows_attacks_false_alarms_and_ranking(with_intervals):
     e, text = with_intervals, printed(summary([with_intervals]))
     low, high = e.intervals["roc_auc"]
     assert "mine" in text
@@ -74,7 +75,7 @@ def test_without_intervals_figures_stand_alone():
 def test_without_a_step_false_alarms_are_counted():
     evaluation = small()
     text = printed(summary([evaluation]))
-    assert f"{evaluation.probe.false_positive_segments} in all" in text
+    assert f"{evaluation.probe.false_positive_segments} in total" in text
     assert "/day" not in text
 
 
@@ -97,20 +98,20 @@ def test_an_attack_without_alarm_has_no_first_alarm():
     line = next(
         line for line in printed(summary([changed])).splitlines() if "20-29" in line
     )
-    assert line.split()[3] == "-"
+    assert line.split()[3] == UNKNOWN
 
 
 def test_more_attacks_than_fit_are_counted():
     spans = [(k, k + 1) for k in range(2, 196, 4)]
     text = printed(summary([small(attacks=spans)]))
-    assert f"... and {len(spans) - MOST_ATTACKS} more in segments.csv" in text
+    assert f"... and {len(spans) - MAX_ATTACKS} more in segments.csv" in text
 
 
 def test_a_stream_without_attacks_shows_dashes():
     lines = printed(summary([small(attacks=[], name="calm", step_s=1.0)])).splitlines()
     (line,) = [line for line in lines if line.split()[:1] == ["calm"]]
     cells = line.split()
-    assert [cells[k] for k in (1, 3, 4, 5)] == ["-"] * 4
+    assert [cells[k] for k in (1, 3, 4, 5)] == [UNKNOWN] * 4
     assert cells[2].endswith("/day")
     assert not any("Each attack" in line for line in lines)
 
@@ -128,7 +129,7 @@ def test_without_an_own_rule_p99_needs_no_name():
     assert "p99" not in table
 
 
-def test_notices_are_told(full):
+def test_notices_are_printed(full):
     evaluation = replace(full, notices=("Look [here]: :warning:.", "And there."))
     text = printed(summary([evaluation]))
     assert "- Look [here]: :warning:.\n" in text
@@ -142,7 +143,7 @@ def test_notices_of_several_streams_name_theirs():
     assert "- second: Mind." in text
 
 
-def test_a_guard_is_told_beside_the_name():
+def test_a_guard_is_printed_beside_the_name():
     evaluation = evaluate(make_stream(name="s"), guard=12, intervals=False)
     assert "s (guard 12)" in " ".join(printed(summary([evaluation])).split())
 
@@ -209,8 +210,8 @@ def test_a_comparison_has_its_tables(rivals):
     for words in (
         "ROC-AUC",
         "Differences with 95% intervals",
-        "Do detectors find the same attacks strong?",
-        "Does a ranking of detectors carry over",
+        "Do detectors agree on which attacks are strong?",
+        "Does a ranking of detectors hold on another testbed?",
     ):
         assert words in text
 
@@ -233,7 +234,7 @@ def test_a_difference_that_leaves_out_0_is_marked(rivals):
     assert f"{row.difference:+.3f} ({low:+.3f} to {high:+.3f})*" in text
 
 
-def test_agreement_tells_rho_and_shared_attacks(rivals):
+def test_agreement_shows_rho_and_shared_attacks(rivals):
     text = printed(comparison(rivals))
     row = rivals.agreement[0]
     assert f"{row.rho:+.2f}" in text
@@ -244,17 +245,17 @@ def test_a_lone_result_has_figures_alone(tmp_path):
     text = printed(comparison(compared(tmp_path, made(0, "one", "x", 3.0))))
     assert "one" in text
     assert "Differences" not in text
-    assert "carry over" not in text
+    assert "another testbed" not in text
 
 
 def test_a_result_without_attacks_shows_dashes(tmp_path):
     calm = made(0, "calm", "x", 0.0).replace(labels=np.zeros(300, int))
     lines = printed(comparison(compared(tmp_path, calm))).splitlines()
     (line,) = [line for line in lines if "calm" in line]
-    assert line.split()[2:5] == ["-"] * 3
+    assert line.split()[2:5] == [UNKNOWN] * 3
 
 
-def test_notices_of_a_comparison_are_told(rivals):
+def test_notices_of_a_comparison_are_printed(rivals):
     text = printed(comparison(replace(rivals, notices=("Cannot pair [a].",))))
     assert "- Cannot pair [a]." in text
 

@@ -133,7 +133,11 @@ def evaluate_command(
             for stream_name, source in sources.items()
         ]
         write_results(evaluations, out, overwrite=overwrite, neighbours=neighbours)
-        _print_results(evaluations, out, folders, with_report=not no_report)
+        _print_results(evaluations, out, folders)
+        if not no_report:
+            from sightline.cli.report import add_report
+
+            add_report(out, evaluations, neighbours)
 
 
 def _sources(streams: Sequence[Path], detector: str | None) -> dict[str, _Source]:
@@ -176,14 +180,9 @@ def _evaluated(
 
 
 def _print_results(
-    evaluations: "Sequence[Evaluation]",
-    out: Path,
-    folders: Sequence[str],
-    *,
-    with_report: bool,
+    evaluations: "Sequence[Evaluation]", out: Path, folders: Sequence[str]
 ) -> None:
-    """Print the summary and the names of all files written; write the report."""
-    from sightline.cli.report import report_beside
+    """Print the summary and the names of all files written."""
     from sightline.cli.tables import summary
 
     screen = console()
@@ -193,5 +192,3 @@ def _print_results(
         screen.print(
             f"  {folder}/: evaluation.json, segments.csv, traces.npz", soft_wrap=True
         )
-    if with_report:
-        report_beside(out)

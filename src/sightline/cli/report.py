@@ -1,12 +1,17 @@
-"""The command that writes a report from folders of results."""
+"""The command `report`, and the page that `evaluate` writes with its results."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli.console import console, door
+from sightline.cli.console import DebugOption, console, door
 from sightline.errors import FileError
+
+if TYPE_CHECKING:
+    from sightline.evaluation.result import Evaluation
 
 
 def report_command(
@@ -16,16 +21,18 @@ def report_command(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="Page to write; else report.html in the first folder."),
+        typer.Option(help="Page to write; by default report.html in the first folder."),
     ] = None,
     redact: Annotated[
         bool,
         typer.Option(
             "--redact",
-            help="Pseudonyms for tags, stages, attacks; no notes, no telemetry.",
+            help="Use pseudonyms for tags, stages and attacks; no notes or telemetry.",
         ),
     ] = False,
-    title: Annotated[str | None, typer.Option(help="What stands at the top.")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Title at the top of the page.")
+    ] = None,
     no_figures: Annotated[
         bool,
         typer.Option("--no-figures", help="Leave out the SVG and PNG files."),
@@ -33,9 +40,7 @@ def report_command(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an earlier report.")
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show where an error came from.")
-    ] = False,
+    debug: DebugOption = False,
 ) -> None:
     """Write one stand-alone page that shows what each detector can see."""
     from sightline.report import figures_folder, write_report
@@ -44,8 +49,7 @@ def report_command(
         path = folders[0] / "report.html" if out is None else out
         if path.is_file() and not overwrite:
             raise FileError(
-                f"{path}: exists and is kept: choose another --out, or pass "
-                "--overwrite."
+                f"{path}: exists already: choose another --out, or pass --overwrite."
             )
         write_report(folders, path, redact=redact, title=title, figures=not no_figures)
         screen = console()
@@ -54,17 +58,42 @@ def report_command(
             screen.print(f"Figures: {figures_folder(path)}/", soft_wrap=True)
 
 
-def report_beside(out: Path) -> None:
-    """Write the page over all results of a folder, and say where it is.
+def add_report(
+    out: Path,
+    evaluations: "Sequence[Evaluation]",
+    neighbours: "Mapping[Path, Evaluation]",
+) -> None:
+    """Write ``report.html`` over all results of a folder, and print where it is.
 
-    Results are worth having without: what is in the way is told, and no error.
+    The results are complete without the page, so a page that cannot be written is a
+    notice and no error.
+
+    Parameters
+    ----------
+    out : Path
+        The folder with the results.
+    evaluations : sequence of Evaluation
+        Results in memory that were just written; they are not read again.
+    neighbours : mapping of Path to Evaluation
+        The other evaluations in the folder, as `check_out` returns them; only their
+        charts are read.
     """
     from sightline.report import write_report
+    from sightline.storage import Result, folder_name, read_traces
 
     screen = console()
     try:
-        path = write_report(out, out / "report.html")
+        results = [
+            Result(out / folder_name(one.stream.name, one.guard), one)
+            for one in evaluations
+        ]
+        results += [
+            Result(path.parent, replace(one, traces=read_traces(path.parent)))
+            for path, one in neighbours.items()
+        ]
+        results.sort(key=lambda result: result.name)
+        path = write_report(results, out / "report.html")
     except FileError as error:
-        screen.print(f"- report.html was left out: {error}", soft_wrap=True)
+        screen.print(f"- report.html was not written: {error}", soft_wrap=True)
     else:
-        screen.print(f"  {path.name}: all of it, to be opened in a browser")
+        screen.print(f"  {path.name}: the report, for a browser")

@@ -1,240 +1,227 @@
-"""An evaluation told in plain words, as a table for the terminal."""
+"""Tables for the terminal: one or more evaluations, and a comparison of detectors."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sightline.comparison.compare import Comparison
+from sightline.comparison.compare import SEEN_BY_ALL, Comparison
+from sightline.comparison.runs import Figure
 from sightline.evaluation.result import Evaluation
+from sightline.judgement.verdicts import Verdict
 from sightline.metrics.probe import AlarmMetrics
+from sightline.text import UNKNOWN, names, number, row_span, share
 
-NOT_KNOWN = "-"
-# More attacks than this are left to segments.csv.
-MOST_ATTACKS = 40
-# Of these so many are explained in words.
-MOST_MISSED = 12
+# Attacks that get a row; the others are in segments.csv.
+MAX_ATTACKS = 40
+# Missed attacks that are explained in words.
+MAX_MISSED = 12
 LEGEND = """\
-Alarms: energy above the 99th percentile of train energy (p99), nothing tuned;
-before it, where given, the detector's own rule.
-Attack above normal: how often a step under attack has more energy than a
-normal one (ROC-AUC, 50% is chance); the same with each attack weighing alike;
-and at false-alarm rates up to 1% only (pAUC, 0 is chance, 1 is perfect). Below
-each its 95% interval.
-Normal energy: mean of train, median of attack-free test; a large rise is drift.
+Alarms: energy above the 99th percentile of train energy (p99 rule), with nothing
+tuned; if the detector has its own rule, this rule comes first.
+ROC-AUC: probability that an attack row has more energy than a normal row (50% is
+chance); per attack: the same with equal weight for each attack; pAUC@1%: the same
+for false-alarm rates up to 1% (0 is chance, 1 is perfect). Below: 95% intervals.
+Energy: mean of train, median of attack-free test rows; a large rise is drift.
 """
-
-
 ATTACK_LEGEND = """\
-In alarm: share of its steps. Nearby: against normal steps close in time. As one
-window: share of normal windows of its length that have less evidence (D_FULL).
+Time in alarm: share of its rows. AUC nearby: against normal rows close in time.
+Window rank: share of normal windows of its length with less evidence (D_FULL).
 """
-_PLAIN: dict[str, Any] = {
-    "title_justify": "left",
-    "title_style": "bold",
-    "box": SIMPLE_HEAD,
-    "pad_edge": False,
-}
+_Written = Callable[[float | None], str]
 
 
 def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
-    """Return one table row for each evaluation, and below what to watch out for."""
-    table = Table(title="What the residuals show", **_PLAIN)
-    table.add_column("stream", overflow="fold", min_width=8)
-    headers = [
-        "attacks\nalarmed",
+    """Return the table of evaluations, with details of the attacks of a single one.
+
+    Parameters
+    ----------
+    evaluations : sequence of Evaluation
+        One row each. If there is only one, tables of its attacks and the reasons why
+        they were missed follow.
+
+    Returns
+    -------
+    RenderableType
+        For a `rich` console, at most 80 columns wide; ends with all notices.
+    """
+    table = _table("Evaluation", ["stream"], [])
+    table.columns[0].min_width = 8
+    for header in (
+        "attacks\nwith an\nalarm",
         "false\nalarms",
-        "attack\nabove\nnormal",
-        "each\nattack\nalike",
-        "at <=1%\nfalse\nalarms",
-        "normal\nenergy\ntrain/test",
-    ]
-    for header in headers:
+        "ROC-AUC",
+        "ROC-AUC\nper\nattack",
+        "pAUC@1%",
+        "energy\ntrain/test",
+    ):
         table.add_column(header, justify="right", overflow="fold")
     for e in evaluations:
         table.add_row(
             Text(_name(e)),
             _by_rule(e, partial(_alarmed, e)),
             _by_rule(e, _false_alarms),
-            _with_interval(e, "roc_auc", _share),
-            _with_interval(e, "mean_segment_auc", _share),
-            _with_interval(e, "pauc_1", _score),
-            _drift(e),
+            _with_interval(e, Figure.ROC_AUC, _share),
+            _with_interval(e, Figure.MEAN_SEGMENT_AUC, _share),
+            _with_interval(e, Figure.PAUC_1, _score),
+            _energies(e),
         )
     parts: list[RenderableType] = [table, Text(LEGEND, style="dim")]
     if len(evaluations) == 1 and evaluations[0].segments:
         parts += [_attacks(evaluations[0]), *_missed(evaluations[0])]
-    return Group(*parts, *_remarks(evaluations))
+    notices = [(_name(e), notice) for e in evaluations for notice in e.notices]
+    several = len(evaluations) > 1
+    parts += [Text(f"- {n}: {text}" if several else f"- {text}") for n, text in notices]
+    return Group(*parts)
 
 
 def _attacks(e: Evaluation) -> RenderableType:
-    """Return what the energy and the p99 rule made of each attack."""
-    table = Table(title="Each attack", **_PLAIN)
-    table.add_column("attack", overflow="fold", min_width=8)
-    headers = (
-        "rows",
-        "in\nalarm",
-        "first\nalarm",
-        "above\nnormal",
-        "the same\nnearby",
-        "as one\nwindow",
-    )
-    for header in headers:
-        table.add_column(header, justify="right", no_wrap=True)
-    for i, row in enumerate(e.segments[:MOST_ATTACKS]):
-        first = NOT_KNOWN if row.first_alarm is None else f"{row.first_alarm:,} rows"
+    """Return the table of attacks: alarms of the p99 rule, and evidence."""
+    headers = ["rows", "time in\nalarm", "first\nalarm"]
+    headers += ["AUC", "AUC\nnearby", "window\nrank"]
+    table = _table("Each attack", ["attack"], headers)
+    table.columns[0].min_width = 8
+    for i, row in enumerate(e.segments[:MAX_ATTACKS]):
         table.add_row(
             Text(row.id),
             f"{row.start:,}-{row.stop - 1:,}",
-            f"{row.coverage:.0%}",
-            first if row.first_alarm_s is None else _duration(row.first_alarm_s),
+            share(row.coverage),
+            row_span(row.first_alarm, e.stream.step_s),
             _share(row.auc),
             _share(row.auc_nearby),
-            _outweighed(e, i),
+            _window_rank(e, i),
         )
-    hidden = len(e.segments) - MOST_ATTACKS
-    legend = Text(ATTACK_LEGEND, style="dim")
-    if hidden <= 0:
-        return Group(table, legend)
-    more = Text(f"... and {hidden} more in segments.csv", style="dim")
-    return Group(table, more, legend)
+    parts: list[RenderableType] = [table]
+    if len(e.segments) > MAX_ATTACKS:
+        parts.append(_more(len(e.segments) - MAX_ATTACKS))
+    return Group(*parts, Text(ATTACK_LEGEND, style="dim"))
 
 
 def _missed(e: Evaluation) -> list[RenderableType]:
     """Return why attacks were missed, and what to check first."""
     if e.diagnosis is None:
         return []
-    missed = [row for row in e.segments if row.verdict != "detected"]
+    missed = [row for row in e.segments if row.verdict != Verdict.DETECTED]
     parts: list[RenderableType] = []
     if missed:
         parts.append(Text("Why attacks were missed", style="bold"))
     parts += [
-        Text(f"{row.id} ({row.verdict}): {row.sentence}")
-        for row in missed[:MOST_MISSED]
+        Text(f"{row.id} ({row.verdict}): {row.sentence}") for row in missed[:MAX_MISSED]
     ]
-    if len(missed) > MOST_MISSED:
-        more = f"... and {len(missed) - MOST_MISSED} more in segments.csv"
-        parts.append(Text(more, style="dim"))
-    return [*parts, Text(str(e.diagnosis["advice"]), style="bold"), Text()]
+    if len(missed) > MAX_MISSED:
+        parts.append(_more(len(missed) - MAX_MISSED))
+    return [*parts, Text(e.diagnosis.advice, style="bold"), Text()]
 
 
-def _outweighed(e: Evaluation, i: int) -> str:
-    """Return the share of its matched windows that an attack outweighs."""
+def _more(n: int) -> Text:
+    return Text(f"... and {n} more in segments.csv", style="dim")
+
+
+def _window_rank(e: Evaluation, i: int) -> str:
+    """Return the share of matched normal windows with less evidence than attack i."""
     if e.traces is None or not e.segments[i].n_matched:
-        return NOT_KNOWN
+        return UNKNOWN
     k = e.traces.segment_group[i]
     first, last = e.traces.matched_bounds[k], e.traces.matched_bounds[k + 1]
     below = e.traces.matched_d_full[first:last] < e.traces.segment_d_full[i]
-    return f"{below.mean():.1%}"
-
-
-def _remarks(evaluations: Sequence[Evaluation]) -> list[RenderableType]:
-    several = len(evaluations) > 1
-    return [
-        Text(f"- {_name(e)}: {remark}" if several else f"- {remark}")
-        for e in evaluations
-        for remark in e.notices
-    ]
+    return _share(float(below.mean()))
 
 
 def _name(e: Evaluation) -> str:
     return f"{e.stream.name} (guard {e.guard})" if e.guard else e.stream.name
 
 
-def _by_rule(e: Evaluation, told: Callable[[AlarmMetrics], str]) -> str:
-    """Return what is told of the user's own rule, where there is one, then of p99."""
+def _by_rule(e: Evaluation, describe: Callable[[AlarmMetrics], str]) -> str:
+    """Return one line for the detector's own rule, if it has one, and one for p99."""
     rules = [e.probe] if e.own_rule is None else [e.own_rule, e.probe]
-    return "\n".join(told(rule) for rule in rules)
+    return "\n".join(describe(rule) for rule in rules)
 
 
 def _alarmed(e: Evaluation, rule: AlarmMetrics) -> str:
+    """Return the number of attacks with an alarm, with the rule if there are two."""
     if e.stream.n_segments == 0:
-        return NOT_KNOWN
-    found = f"{rule.hits} of {e.stream.n_segments}"
+        return UNKNOWN
+    count = f"{rule.hits} of {e.stream.n_segments}"
     if e.own_rule is None:
-        return found
-    return f"own {found}" if rule is e.own_rule else f"p99 {found}"
+        return count
+    return f"own {count}" if rule is e.own_rule else f"p99 {count}"
 
 
 def _false_alarms(rule: AlarmMetrics) -> str:
-    if rule.false_alarms_per_day is None:
-        return f"{rule.false_positive_segments} in all"
-    a_day = rule.false_alarms_per_day
-    return f"{a_day:.1f}/day" if a_day < 1000 else f"{a_day:.2g}/day"
+    """Return false alarms a day, or their number if the step is unknown."""
+    rate = rule.false_alarms_per_day
+    if rate is None:
+        return f"{rule.false_positive_segments} in total"
+    return f"{rate:.1f}/day" if rate < 1000 else f"{rate:.2g}/day"
 
 
-def _with_interval(
-    e: Evaluation, name: str, written: Callable[[float | None], str]
-) -> str:
-    """Return a rank figure, and below it its 95% interval where there is one."""
-    figure = written(getattr(e.rank, name))
-    interval = (e.intervals or {}).get(name)
+def _with_interval(e: Evaluation, figure: Figure, written: _Written) -> str:
+    """Return a figure, and below it its 95% interval if there is one."""
+    text = written(figure.of(e))
+    interval = (e.intervals or {}).get(figure)
     if interval is None:
-        return figure
+        return text
+    low, high = interval
     if written is _share:
-        return f"{figure}\n{100 * interval[0]:.0f}-{interval[1]:.0%}"
-    return f"{figure}\n{interval[0]:.2f}..{interval[1]:.2f}"
+        return f"{text}\n{100 * low:.0f}-{high:.0%}"
+    return f"{text}\n{low:.2f}..{high:.2f}"
 
 
-def _drift(e: Evaluation) -> str:
-    train = e.compactness.p_eff / 2
-    moved = e.drift.d_drift_robust
-    test = None if moved is None else train + moved
-    return f"{_number(train)}/{_number(test)}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1000:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
+def _energies(e: Evaluation) -> str:
+    """Return the mean energy of train and the median of attack-free test rows."""
+    train, rise = e.compactness.p_eff / 2, e.drift.d_drift_robust
+    return f"{number(train)}/{number(None if rise is None else train + rise)}"
 
 
 def _share(value: float | None) -> str:
-    return NOT_KNOWN if value is None else f"{value:.1%}"
+    return share(value, 1)
 
 
 def _score(value: float | None) -> str:
-    return NOT_KNOWN if value is None else f"{value:.3f}"
+    return UNKNOWN if value is None else f"{value:.3f}"
 
 
-def _number(value: float | None) -> str:
-    return NOT_KNOWN if value is None else f"{value:.3g}"
+def _rho(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:+.2f}"
 
 
 def comparison(compared: Comparison) -> RenderableType:
-    """Return the tables of a comparison, those that have rows."""
-    parts: list[RenderableType] = [
+    """Return the tables of a comparison that have rows, and its notices.
+
+    Parameters
+    ----------
+    compared : Comparison
+        As `sightline.compare` returns it.
+
+    Returns
+    -------
+    RenderableType
+        For a `rich` console, at most 80 columns wide.
+    """
+    tables = (
         figures_table(compared),
         _rankings(compared),
         _differences(compared),
         _agreement(compared),
         _transfer(compared),
         _verdicts(compared),
-    ]
-    shown = [part for part in parts if isinstance(part, Table) and part.row_count]
-    return Group(*shown, *(Text(f"- {notice}") for notice in compared.notices))
-
-
-def _verdicts(compared: Comparison) -> Table:
-    """Return one row for each attack that detectors do not all see."""
-    table = _table(
-        "Attacks that not every detector sees", ["testbed", "attack", "verdicts"], []
     )
-    for row in compared.verdicts:
-        if row.reading != "seen by all":
-            told = ", ".join(f"{name}: {word}" for name, word in row.verdicts.items())
-            table.add_row(
-                row.testbed, Text(row.attack), Text(f"{told} ({row.reading})")
-            )
-    return table
+    notices = (Text(f"- {notice}") for notice in compared.notices)
+    return Group(*(table for table in tables if table.row_count), *notices)
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
-    table = Table(title=title, **_PLAIN)
+    """Return an empty table with left-aligned texts and right-aligned numbers."""
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
     for header in left:
         table.add_column(header, overflow="fold")
     for header in right:
@@ -244,28 +231,24 @@ def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
 
 def figures_table(compared: Comparison) -> Table:
     """Return the main figures of each detector on each testbed, over its seeds."""
-    shown = ("roc_auc", "pauc_1", "p_full", "f1")
+    figures = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.F1)
     several = any(row.n_seeds > 1 for row in compared.figures)
-    over_seeds = ": the mean over seeds, and below it the range" if several else ""
-    table = _table(
-        f"Figures{over_seeds}",
-        ["testbed", "detector"],
-        ["ROC-AUC", "pAUC 1%", "P_FULL", "F1@p99"],
-    )
+    over_seeds = ": mean over seeds, and the range below" if several else ""
+    headers = [figure.label for figure in figures]
+    table = _table(f"Figures{over_seeds}", ["testbed", "detector"], headers)
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for row in compared.figures:
-        text = _score(row.mean)
-        low, high = _score(row.low), _score(row.high)
+        text, low, high = _score(row.mean), _score(row.low), _score(row.high)
         if low != high:
             text += f"\n{low}\u2013{high}"
         rows.setdefault((row.testbed, row.detector), {})[row.figure] = text
     for (testbed, detector), cells in sorted(rows.items()):
-        table.add_row(testbed, detector, *(cells[name] for name in shown))
+        table.add_row(testbed, detector, *(cells[figure] for figure in figures))
     return table
 
 
 def _rankings(compared: Comparison) -> Table:
-    """Return how often each ranking holds, where some detector has several seeds."""
+    """Return how often each ranking holds, for detectors with several seeds."""
     table = _table(
         "How often does the ranking hold over seeds? (a tie counts half)",
         ["testbed", "figure", "order, and how often each is above the next"],
@@ -274,19 +257,22 @@ def _rankings(compared: Comparison) -> Table:
     for row in compared.rankings:
         if max(row.n_seeds) > 1:
             steps = [
-                f" {share:.0%} > {name}"
-                for share, name in zip(row.above, row.order[1:], strict=True)
+                f" {above:.0%} > {name}"
+                for above, name in zip(row.above, row.order[1:], strict=True)
             ]
-            told = row.order[0] + "".join(steps)
-            table.add_row(row.testbed, row.figure, Text(told), f"{row.holds:.0%}")
+            order = Text(row.order[0] + "".join(steps))
+            label = Figure(row.figure).label
+            table.add_row(row.testbed, label, order, f"{row.holds:.0%}")
     return table
 
 
 def _differences(compared: Comparison) -> Table:
+    """Return the differences of two detectors with paired intervals."""
+    figures = (Figure.ROC_AUC, Figure.PAUC_1)
     table = _table(
-        "Differences with 95% intervals, from the same draws (* leaves out 0)",
+        "Differences with 95% intervals from paired draws (* excludes 0)",
         ["testbed", "first - second"],
-        ["ROC-AUC", "pAUC 1%"],
+        [figure.label for figure in figures],
     )
     rows: dict[tuple[str, tuple[str, str]], dict[str, str]] = {}
     for row in compared.differences:
@@ -296,25 +282,23 @@ def _differences(compared: Comparison) -> Table:
             text += f" ({low:+.3f} to {high:+.3f})" + ("*" if low * high > 0 else " ")
         rows.setdefault((row.testbed, row.detectors), {})[row.figure] = text
     for (testbed, detectors), cells in rows.items():
-        table.add_row(
-            testbed,
-            " - ".join(detectors),
-            *(cells.get(name, NOT_KNOWN) for name in ("roc_auc", "pauc_1")),
-        )
+        values = (cells.get(figure, UNKNOWN) for figure in figures)
+        table.add_row(testbed, " - ".join(detectors), *values)
     return table
 
 
 def _agreement(compared: Comparison) -> Table:
+    """Return the rank correlation of evidence for each two detectors."""
     table = _table(
-        "Do detectors find the same attacks strong? (D_FULL over shared attacks)",
+        "Do detectors agree on which attacks are strong? (D_FULL)",
         ["testbed", "detectors"],
-        ["rho", "attacks shared", "alone"],
+        ["rho", "shared attacks", "only one has"],
     )
     for row in compared.agreement:
         table.add_row(
             row.testbed,
-            " and ".join(row.detectors),
-            NOT_KNOWN if row.rho is None else f"{row.rho:+.2f}",
+            names(row.detectors),
+            _rho(row.rho),
             str(row.n_matched),
             f"{row.n_alone[0]} | {row.n_alone[1]}",
         )
@@ -322,19 +306,31 @@ def _agreement(compared: Comparison) -> Table:
 
 
 def _transfer(compared: Comparison) -> Table:
+    """Return whether rankings of detectors hold on another testbed."""
     table = _table(
-        "Does a ranking of detectors carry over to another testbed?",
+        "Does a ranking of detectors hold on another testbed?",
         ["figure", "testbeds"],
         ["detectors", "rho", "p", "exact p"],
     )
     for row in compared.transfer:
-        rho = row.correlation.rho
         table.add_row(
-            row.figure,
+            Figure(row.figure).label,
             " - ".join(row.testbeds),
             str(row.correlation.n),
-            NOT_KNOWN if rho is None else f"{rho:+.2f}",
+            _rho(row.correlation.rho),
             _score(row.correlation.p_value),
             _score(row.correlation.p_exact),
         )
+    return table
+
+
+def _verdicts(compared: Comparison) -> Table:
+    """Return the attacks that some detector misses, with all verdicts."""
+    title = "Attacks that not every detector detects"
+    table = _table(title, ["testbed", "attack", "verdicts"], [])
+    for row in compared.verdicts:
+        if row.reading != SEEN_BY_ALL:
+            words = ", ".join(f"{name}: {word}" for name, word in row.verdicts.items())
+            text = Text(f"{words} ({row.reading})")
+            table.add_row(row.testbed, Text(row.attack), text)
     return table
