@@ -11,7 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from sightline.study import StudyPlan, plan_of, run_study
+from sightline.study.plan import StudyPlan, plan_of
+from sightline.study.run import run_study
 
 N_CELLS = 12
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from sightline import Residuals
-from sightline.study import plan_of
 from sightline.study.cell import Cell
-from sightline.study.plan import EvaluationChoice
+from sightline.study.plan import EvaluationChoice, plan_of
 
 CELL = Cell(
     testbed="swat",
@@ -70,10 +69,10 @@ class Shift:
 
 
 class Failing(Shift):
-    """Breaks in the middle of its work, with an error nobody foresaw."""
+    """Breaks in the middle of its work, with an unexpected error."""
 
     def fit(self, recording):
-        raise ZeroDivisionError("a stranger's bug")
+        raise ZeroDivisionError("a bug of the user's class")
 
 
 class Fussy(Shift):

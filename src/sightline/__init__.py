@@ -56,7 +56,8 @@ if TYPE_CHECKING:
         write_results,
         write_stream,
     )
-    from sightline.study import StudyPlan, plan_of, read_plan, run_study
+    from sightline.study.plan import StudyPlan, plan_of, read_plan
+    from sightline.study.run import run_study
     from sightline.testbeds import Testbed, list_testbeds, open_testbed
 
 __all__ = [
@@ -134,7 +135,8 @@ _HOMES = {
     "rules.quantile": "QuantileRule",
     "storage": "read_evaluation read_results read_stream read_tables write_results "
     "write_stream",
-    "study": "StudyPlan plan_of read_plan run_study",
+    "study.plan": "StudyPlan plan_of read_plan",
+    "study.run": "run_study",
     "testbeds": "Testbed list_testbeds open_testbed",
 }
 _HOME_OF = {

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from study_plans import CELL, small_plan
@@ -10,14 +11,13 @@ from study_plans import CELL, small_plan
 from sightline import Recording
 from sightline.data.recording import Tag
 from sightline.data.segments import Attack
-from sightline.detectors.base import silent
 from sightline.errors import FileError, StreamError
+from sightline.progress import silent
 from sightline.study.cache import Cache
 from sightline.study.cell import Cell
-from sightline.study.execute_cell import carry_out
+from sightline.study.execute_cell import run_cell
 from sightline.study.plan import EvaluationChoice
 from sightline.study.run import cells_of
-from sightline.study.testbed_snapshot import keep_testbed, kept_recordings
 from sightline.testbeds import Testbed
 
 
@@ -89,17 +89,17 @@ def test_the_evaluation_has_a_key_of_its_own(change):
 
 
 def test_a_cell_survives_json():
-    again = Cell.from_dict(CELL.to_dict())
+    again = msgspec.json.decode(msgspec.json.encode(CELL), type=Cell)
     assert again == CELL
     assert (again.key, again.evaluation_key) == (CELL.key, CELL.evaluation_key)
 
 
-def test_kept_recordings_are_the_same_to_the_last_bit(tmp_path):
+def test_cached_recordings_are_the_same_to_the_last_bit(tmp_path):
     whole = plant(test=recording(time=None, step_s=2.0, breaks=None))
-    kept = keep_testbed(whole, Cache(tmp_path))
+    kept = Cache(tmp_path).add_testbed(whole)
     for before, after in zip(
         (whole.train, whole.test),
-        kept_recordings(tmp_path / "testbeds", kept.content),
+        Cache(tmp_path).recordings(kept.content),
         strict=True,
     ):
         assert after.tags == before.tags
@@ -110,8 +110,8 @@ def test_kept_recordings_are_the_same_to_the_last_bit(tmp_path):
             np.testing.assert_array_equal(one, other)
             assert one is None or one.dtype == other.dtype
         # What is kept again has the same name: nothing was lost on the way.
-    train, test = kept_recordings(tmp_path / "testbeds", kept.content)
-    assert keep_testbed(plant(train=train, test=test), Cache(tmp_path)) == kept
+    train, test = Cache(tmp_path).recordings(kept.content)
+    assert Cache(tmp_path).add_testbed(plant(train=train, test=test)) == kept
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,8 @@ def test_kept_recordings_are_the_same_to_the_last_bit(tmp_path):
     ],
 )
 def test_every_part_of_a_testbed_counts(tmp_path, changed):
-    one = keep_testbed(plant(), Cache(tmp_path)).content
-    assert (
-        keep_testbed(plant(test=recording(**changed)), Cache(tmp_path)).content != one
-    )
+    one = Cache(tmp_path).add_testbed(plant()).content
+    assert Cache(tmp_path).add_testbed(plant(test=recording(**changed))).content != one
 
 
 def test_a_detector_of_ones_own_counts_by_the_text_of_its_file(tmp_path, monkeypatch):
@@ -138,7 +136,7 @@ def test_a_detector_of_ones_own_counts_by_the_text_of_its_file(tmp_path, monkeyp
     module.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     plan = small_plan({"own": {"detector": "grown_at_home:Own", "factor": 2.0}})
-    known = {"one": keep_testbed(plant(), Cache(tmp_path))}
+    known = {"one": Cache(tmp_path).add_testbed(plant())}
     (before,) = cells_of(plan, known)
     assert before.settings == {"factor": 2.0}
     module.write_text(text + "# changed\n")
@@ -147,10 +145,10 @@ def test_a_detector_of_ones_own_counts_by_the_text_of_its_file(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("harm", ["empty", "gone", "half"])
-def test_a_damaged_testbed_is_kept_anew(tmp_path, harm):
+def test_a_damaged_testbed_is_written_again(tmp_path, harm):
     cache = Cache(tmp_path)
-    kept = keep_testbed(plant(), cache)
-    place = cache.testbeds / kept.content
+    kept = cache.add_testbed(plant())
+    place = cache.testbed(kept.content)
     if harm == "gone":
         (place / "test.npz").unlink()
     else:
@@ -159,25 +157,25 @@ def test_a_damaged_testbed_is_kept_anew(tmp_path, harm):
             b"" if harm == "empty" else whole[: len(whole) // 2]
         )
     with pytest.raises(FileError, match="and run the study again"):
-        kept_recordings(cache.testbeds, kept.content)
-    keep_testbed(plant(), cache)
-    train, _ = kept_recordings(cache.testbeds, kept.content)
+        cache.recordings(kept.content)
+    cache.add_testbed(plant())
+    train, _ = cache.recordings(kept.content)
     np.testing.assert_array_equal(train.values, plant().train.values)
 
 
 def test_several_may_keep_a_testbed_at_once(tmp_path):
     def keep(_):
-        return keep_testbed(plant(), Cache(tmp_path)).content
+        return Cache(tmp_path).add_testbed(plant()).content
 
     with ThreadPoolExecutor(8) as pool:
         (content,) = set(pool.map(keep, range(40)))
-    train, _ = kept_recordings(tmp_path / "testbeds", content)
+    train, _ = Cache(tmp_path).recordings(content)
     np.testing.assert_array_equal(train.values, plant().train.values)
 
 
 def test_code_that_changed_since_the_study_began_is_refused(tmp_path):
-    with pytest.raises(StreamError, match="not what it was when the study began"):
-        carry_out(replace(CELL, version="of yesterday"), Cache(tmp_path), silent)
+    with pytest.raises(StreamError, match="has changed since the study began"):
+        run_cell(replace(CELL, version="of yesterday"), Cache(tmp_path), silent)
     assert not Cache(tmp_path).stream(CELL).exists()
 
 
@@ -196,13 +194,13 @@ def test_what_cannot_work_is_refused_before_anybody_learns(
 ):
     (tmp_path / "torn_at_home.py").write_text("class Own(\n")
     monkeypatch.syspath_prepend(tmp_path)
-    known = {"one": keep_testbed(plant(), Cache(tmp_path))}
+    known = {"one": Cache(tmp_path).add_testbed(plant())}
     with pytest.raises(StreamError, match=words):
         cells_of(small_plan({"own": detector}), known)
 
 
 def test_two_cells_of_one_name_are_refused(tmp_path):
-    known = keep_testbed(plant(), Cache(tmp_path))
+    known = Cache(tmp_path).add_testbed(plant())
     plan = small_plan({"pca-x": {"detector": "pca"}, "x": {"detector": "pca"}})
     both = replace(
         plan,

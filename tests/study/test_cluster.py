@@ -11,7 +11,7 @@ from clusters import local_cluster
 from study_plans import contents, diary, small_plan
 
 from sightline.errors import FileError
-from sightline.study import run_study
+from sightline.study.run import run_study
 
 HERE = Path(__file__).parents[1]
 
@@ -38,14 +38,14 @@ def test_a_cluster_gives_the_same_bits_as_this_machine(tmp_path):
             tmp_path / "there",
             cluster=cluster.address,
             watch=lambda board: heard.update(
-                standing.doing for standing in board.standings.values()
+                status.text for status in board.statuses.values()
             ),
         )
     here = run_study(plan, tmp_path / "here")
     assert there.done == here.done
     assert len(there.done) == 4
     assert there.failed == here.failed
-    assert "a stranger's bug" in there.failed["one-failing-seed0"]
+    assert "a bug of the user's class" in there.failed["one-failing-seed0"]
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert any(doing.startswith("Training GDN, epoch") for doing in heard)
 

@@ -20,7 +20,8 @@ from testbed_files import (
 from typer.testing import CliRunner
 
 from sightline.cli.app import app
-from sightline.study import read_plan, run_study
+from sightline.study.plan import read_plan
+from sightline.study.run import run_study
 
 PAPER = Path(__file__).parents[2] / "studies/paper.toml"
 N_TRAIN, N_TEST = 700, 400

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sightline.errors import FileError, StreamError
-from sightline.study import plan_of, read_plan
+from sightline.study.plan import plan_of, read_plan
 
 PLAN = """
 title = "Two on one"
@@ -105,7 +105,7 @@ def test_an_unknown_key_is_refused_with_the_nearest(where, key, near):
         ({"detectors": {"gdnn": {}}}, "did you mean 'gdn'"),
         ({"detectors": {"a b": {"detector": "pca"}}}, "part of file names"),
         ({"detectors": {"../up": {"detector": "pca"}}}, "part of file names"),
-        ({"detectors": {"pca": {"preset": "best"}}}, "preset must be one of"),
+        ({"detectors": {"pca": {"preset": "best"}}}, "`preset` must be one of"),
         ({"detectors": {"pca": {"seed": 3}}}, "for the whole study"),
         ({"detectors": {"pca": 3}}, "must be a table"),
         ({"seeds": []}, "different whole numbers"),
@@ -113,9 +113,9 @@ def test_an_unknown_key_is_refused_with_the_nearest(where, key, near):
         ({"seeds": [-1]}, "different whole numbers"),
         ({"seeds": [True]}, "different whole numbers"),
         ({"seeds": ["0"]}, "different whole numbers"),
-        ({"evaluation": {"guard": True}}, "guard must be a whole number"),
-        ({"evaluation": {"guard": -1}}, "guard must be a whole number"),
-        ({"evaluation": {"intervals": 1}}, "intervals must be true or false"),
+        ({"evaluation": {"guard": True}}, "`guard` must be a whole number"),
+        ({"evaluation": {"guard": -1}}, "`guard` must be a whole number"),
+        ({"evaluation": {"intervals": 1}}, "`intervals` must be True or False"),
     ],
 )
 def test_what_makes_no_study_is_refused(changed, told):

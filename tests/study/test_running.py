@@ -15,8 +15,9 @@ from threadpoolctl import threadpool_limits
 from sightline import evaluate, read_evaluation, read_stream
 from sightline.errors import FileError, StreamError
 from sightline.progress import Step, StepKind
-from sightline.study import Study, run_study
 from sightline.study.cell import Outcome
+from sightline.study.collect import Study
+from sightline.study.run import run_study
 from sightline.study.status import Board
 
 HERE = Path(__file__).parents[1]
@@ -58,7 +59,9 @@ def test_a_failed_cell_is_told_and_stops_nobody(tmp_path):
     study = run_study(plan, tmp_path / "out")
     assert study.done == ("one-pca-seed0",)
     reason = study.failed["one-failing-seed0"]
-    assert reason.startswith("ZeroDivisionError: a stranger's bug (study_plans.py, ")
+    assert reason.startswith(
+        "ZeroDivisionError: a bug of the user's class (study_plans.py, "
+    )
     assert "Traceback" in study.traces["one-failing-seed0"]
     assert "no continuous run is that long" in study.failed["one-short-seed0"]
     assert not (tmp_path / "out/one-failing-seed0").exists()
@@ -130,14 +133,14 @@ def test_what_is_done_is_not_done_again_and_may_be_shared(tmp_path):
     plan = small_plan({"slow": slow}, seeds=(0, 1))
     first = run_study(plan, tmp_path / "a", cache=tmp_path / "cache")
     assert sorted(diary(book)) == ["begun 0", "begun 1"]
-    known = []
+    texts = []
     run_study(
         plan,
         tmp_path / "b",
         cache=tmp_path / "cache",
-        watch=lambda board: known.append(board.count()),
+        watch=lambda board: texts.append(board.text),
     )
-    assert known == ["2 of 2 cells done (2 before), 0 running"]
+    assert texts == ["2 of 2 cells done (2 before), 0 running"]
     assert len(diary(book)) == 2
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     # Under another name it is the same cell, told under that name.
@@ -160,7 +163,7 @@ def test_two_studies_at_once_do_a_cell_once(tmp_path):
     script.write_text(
         "import sys\n"
         "from study_plans import small_plan\n"
-        "from sightline.study import run_study\n"
+        "from sightline.study.run import run_study\n"
         f"slow = dict(detector='study_plans:Slow', diary={str(book)!r}, seconds=1.5)\n"
         "run_study(small_plan({'slow': slow}), sys.argv[1], cache=sys.argv[2])\n"
     )
@@ -197,7 +200,7 @@ def test_results_of_another_study_are_kept(tmp_path):
 
 def test_results_that_are_no_studys_are_kept(tmp_path):
     (tmp_path / "summary.csv").write_text("precious")
-    with pytest.raises(FileError, match="no study's"):
+    with pytest.raises(FileError, match="not of a study"):
         run_study(small_plan({"pca": {}}), tmp_path)
     assert (tmp_path / "summary.csv").read_text() == "precious"
 
@@ -231,7 +234,7 @@ def begun(out, cache):
     code = (
         "import sys\n"
         "from study_plans import small_plan\n"
-        "from sightline.study import run_study\n"
+        "from sightline.study.run import run_study\n"
         f"plan = small_plan({GRID!r}, seeds=(0, 1), testbeds=('one', 'two'))\n"
         "run_study(plan, sys.argv[1], cache=sys.argv[2], workers=2)\n"
     )
@@ -283,7 +286,7 @@ def test_cells_end_with_the_study_that_began_them(tmp_path):
     code = (
         "import sys\n"
         "from study_plans import small_plan\n"
-        "from sightline.study import run_study\n"
+        "from sightline.study.run import run_study\n"
         f"slow = dict(detector='study_plans:Slow', diary={str(book)!r}, seconds=300)\n"
         "run_study(small_plan({'slow': slow}), sys.argv[1])\n"
     )
@@ -313,23 +316,24 @@ def _children_of_the_study(folder):
 # ---- the board -----------------------------------------------------------------------
 
 
-def test_the_board_tells_where_each_cell_stands():
+def test_the_board_tells_where_each_cell_stands(monkeypatch):
     now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     other = type(CELL)(**{**vars(CELL), "seed": 1})
-    board = Board.of([CELL, other], clock=lambda: now[0])
-    assert board.count() == "0 of 2 cells done, 0 running"
-    assert board.whole_seconds_left() is None
-    board.take(CELL, Step(StepKind.TRAINING, 0, 100, "GDN, epoch 1 of 4"))
+    board = Board([CELL, other])
+    assert board.text == "0 of 2 cells done, 0 running"
+    assert board.seconds_left() is None
+    board.update(CELL, Step(StepKind.TRAINING, 0, 100, "GDN, epoch 1 of 4"))
     now[0] += 10
-    board.take(CELL, Step(StepKind.TRAINING, 25, 100, "GDN, epoch 2 of 4"))
-    standing = board.standings[CELL.name]
-    assert board.seconds_left(standing) == pytest.approx(30)
-    board.take(CELL, Step(StepKind.SCORING, 0, 50, "test"))
-    assert board.seconds_left(standing) is None
+    board.update(CELL, Step(StepKind.TRAINING, 25, 100, "GDN, epoch 2 of 4"))
+    status = board.statuses[CELL.name]
+    assert status.seconds_left() == pytest.approx(30)
+    board.update(CELL, Step(StepKind.SCORING, 0, 50, "test"))
+    assert status.seconds_left() is None
     now[0] += 10
-    board.take(CELL, Outcome(is_done=True))
-    assert standing.seconds == pytest.approx(20)
+    board.update(CELL, Outcome(is_done=True))
+    assert status.seconds == pytest.approx(20)
     # The other has yet to take what this one took.
-    assert board.whole_seconds_left() == pytest.approx(20)
-    board.take(other, Outcome(is_done=False, reason="no"))
-    assert board.count() == "1 of 2 cells done, 0 running, 1 failed"
+    assert board.seconds_left() == pytest.approx(20)
+    board.update(other, Outcome(is_done=False, reason="no"))
+    assert board.text == "1 of 2 cells done, 0 running, 1 failed"

@@ -1,58 +1,85 @@
-"""Commands that run detectors on testbeds: run, study, demo."""
+"""The commands that run detectors on testbeds: `run`, `study` and `demo`."""
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-from sightline.cli.console import console, door
+from sightline.cli.console import DebugOption, console, door, titled_table
 from sightline.errors import StreamError
+from sightline.progress import Step
+from sightline.text import duration, share
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
+    from sightline.report.overview import GlanceRow
+    from sightline.study.cell import Cell
+    from sightline.study.collect import Study
+    from sightline.study.plan import StudyPlan
+    from sightline.study.status import Board, CellStatus
 
-    from sightline.cli.study_tables import StudyScreen
-    from sightline.study import StudyPlan
+# Lines of the screen that the table of cells leaves free.
+_FREE_LINES = 7
+# If there is more advice than this, it is left to the report.
+_MOST_ADVICE = 10
 
-_Out = Annotated[Path, typer.Option(help="Folder for all that comes of it.")]
+_Out = Annotated[Path, typer.Option(help="Folder for all results.")]
 _Cache = Annotated[
     Path | None,
-    typer.Option(help="Folder with finished cells, to share; else OUT/cache."),
+    typer.Option(help="Folder of finished cells, to share; by default OUT/cache."),
 ]
 _Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="Processes; else as many as cores and memory hold."),
+    typer.Option(
+        min=1, help="Processes; by default as many as cores and memory can hold."
+    ),
 ]
 _Cluster = Annotated[
     str | None,
     typer.Option(help="Address of a Dask scheduler to run the cells on."),
 ]
 _Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace what another study left in OUT.")
+    bool, typer.Option("--overwrite", help="Replace results of another study in OUT.")
 ]
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Open and check everything, list the cells.")
 ]
-_Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RunOptions:
+    """How a study is run: the options that its commands share."""
+
+    out: Path
+    cache: Path | None = None
+    workers: int | None = None
+    cluster: str | None = None
+    overwrite: bool = False
+    dry_run: bool = False
+    debug: bool = False
 
 
 def run_command(
     testbed: Annotated[
-        str, typer.Option(help="A testbed, or a folder with one's own plant.")
+        str, typer.Option(help="A testbed, or a folder with your own plant.")
     ],
     detectors: Annotated[
         str,
-        typer.Option(help="Names with commas between; also package.module:Class."),
+        typer.Option(help="Names separated by commas; also package.module:Class."),
     ],
     root: Annotated[
         Path | None, typer.Option(help="Folder with the testbed's files.")
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Numbers with commas between.")] = "0",
+    seeds: Annotated[str, typer.Option(help="Numbers separated by commas.")] = "0",
     preset: Annotated[
         str, typer.Option(help="export (best for a stream), or official.")
     ] = "export",
@@ -62,30 +89,39 @@ def run_command(
     cluster: _Cluster = None,
     overwrite: _Overwrite = False,
     dry_run: _DryRun = False,
-    debug: _Debug = False,
+    debug: DebugOption = False,
 ) -> None:
-    """Train detectors on a testbed, and tell what each of them can see."""
-    from sightline.study import plan_of
+    """Train detectors on one testbed, and show what each of them can see."""
+    from sightline.study.plan import plan_of
 
     with door(debug=debug):
         label = _label(Path(testbed).name)
-        named: dict[str, Any] = {}
+        tables: dict[str, dict[str, str]] = {}
         for name in _listed(detectors, "--detectors"):
-            own = _label(name.rpartition(":")[2])
-            if own in named:
-                raise StreamError(f"--detectors: {own!r} is named twice.")
-            named[own] = {"detector": name, "preset": preset}
+            detector = _label(name.rpartition(":")[2])
+            if detector in tables:
+                raise StreamError(f"--detectors: {detector!r} is named twice.")
+            tables[detector] = {"detector": name, "preset": preset}
         plan = plan_of(
             {
                 "title": f"{detectors} on {testbed}",
                 "seeds": [_whole(seed) for seed in _listed(seeds, "--seeds")],
                 "testbeds": {label: {"testbed": testbed}},
-                "detectors": named,
+                "detectors": tables,
             },
             place="the command line",
             roots={} if root is None else {label: root},
         )
-        _carry_out(plan, out, cache, workers, cluster, overwrite, dry_run, debug)
+        options = _RunOptions(
+            out=out,
+            cache=cache,
+            workers=workers,
+            cluster=cluster,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            debug=debug,
+        )
+        _run(plan, options)
 
 
 def study_command(
@@ -94,7 +130,7 @@ def study_command(
     ],
     root: Annotated[
         list[str] | None,
-        typer.Option(metavar="TESTBED=PATH", help="Where a testbed's files are."),
+        typer.Option(metavar="TESTBED=PATH", help="Folder with a testbed's files."),
     ] = None,
     out: _Out = Path("study"),
     cache: _Cache = None,
@@ -102,117 +138,58 @@ def study_command(
     cluster: _Cluster = None,
     overwrite: _Overwrite = False,
     dry_run: _DryRun = False,
-    debug: _Debug = False,
+    debug: DebugOption = False,
 ) -> None:
-    """Run a study from a plan: detectors x testbeds x seeds, resumable."""
-    from sightline.study import read_plan
+    """Run a study from a plan: detectors x testbeds x seeds, resumable.
+
+    Exits with 1 if a cell failed, and with 130 after Ctrl-C. The same command continues
+    a stopped study.
+    """
+    from sightline.study.plan import read_plan
 
     with door(debug=debug):
         roots = {}
-        for given in root or []:
-            label, is_given, path = given.partition("=")
-            if not is_given:
-                raise typer.BadParameter(f"--root takes TESTBED=PATH; got {given!r}.")
+        for option in root or []:
+            label, equals, path = option.partition("=")
+            if not equals:
+                raise typer.BadParameter(f"--root takes TESTBED=PATH; got {option!r}.")
             roots[label] = path
-        plan = read_plan(file, roots=roots)
-        _carry_out(plan, out, cache, workers, cluster, overwrite, dry_run, debug)
+        options = _RunOptions(
+            out=out,
+            cache=cache,
+            workers=workers,
+            cluster=cluster,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            debug=debug,
+        )
+        _run(read_plan(file, roots=roots), options)
 
 
 def demo_command(
-    out: Annotated[Path, typer.Option(help="Folder for all that comes of it.")] = Path(
-        "demo"
-    ),
+    out: _Out = Path("demo"),
     quick: Annotated[
         bool, typer.Option("--quick", help="Within a minute, with less to see.")
     ] = False,
     workers: _Workers = None,
     overwrite: _Overwrite = False,
-    debug: _Debug = False,
+    debug: DebugOption = False,
 ) -> None:
     """Simulate a plant, train detectors on it, and show what each can see."""
-    from sightline.study import read_plan
+    from sightline.study.plan import read_plan
 
     with door(debug=debug):
-        called = "demo_quick.toml" if quick else "demo.toml"
-        with as_file(files("sightline.study") / called) as plan:
-            chosen = read_plan(plan)
-        _carry_out(chosen, out, None, workers, None, overwrite, False, debug)
-
-
-def _carry_out(
-    plan: "StudyPlan",
-    out: Path,
-    cache: Path | None,
-    workers: int | None,
-    cluster: str | None,
-    overwrite: bool,
-    dry_run: bool,
-    debug: bool,
-) -> None:
-    """Run a study and tell what came of it, or only what would be done."""
-    from sightline.cli.study_tables import study_summary
-    from sightline.study import run_study
-    from sightline.study.collect import check_folder
-    from sightline.study.run import names_of
-
-    told: RenderableType
-    with _screen() as shown:
-        if dry_run:
-            check_folder(names_of(plan), out, overwrite=overwrite)
-            told = _cells(plan, Path(out / "cache" if cache is None else cache), shown)
-        else:
-            study = run_study(
-                plan,
-                out,
-                cache=cache,
-                workers=workers,
-                cluster=cluster,
-                overwrite=overwrite,
-                progress=shown.progress,
-                watch=shown.watch,
-            )
-            told = study_summary(study)
-    console().print(told, soft_wrap=True)
-    if debug and not dry_run:
-        for trace in filter(None, study.traces.values()):
-            console(stderr=True).print(trace, markup=False, soft_wrap=True)
-    if not dry_run and study.failed:
-        raise typer.Exit(1)
-
-
-@contextmanager
-def _screen() -> "Iterator[StudyScreen]":
-    """Show a study while it runs, on a terminal; Ctrl-C is no error."""
-    from rich.live import Live
-
-    from sightline.cli.study_tables import StudyScreen
-
-    screen = console(stderr=True)
-    shown = StudyScreen(screen)
-    try:
-        with (
-            Live(shown, console=screen, transient=True)
-            if (screen.is_terminal)
-            else nullcontext()
-        ):
-            yield shown
-    except KeyboardInterrupt:
-        screen.print("Stopped. The same command goes on where it was.")
-        raise typer.Exit(130) from None
-
-
-def _cells(plan: "StudyPlan", cache: Path, shown: "StudyScreen") -> "Table":
-    """Return the cells of a plan, after opening and checking all that it names."""
-    from sightline.cli.study_tables import cells_table
-    from sightline.study.cache import Cache
-    from sightline.study.run import cells_of, open_testbeds
-
-    kept = Cache(cache)
-    testbeds = open_testbeds(plan, None, shown.progress)
-    return cells_table(cells_of(plan, testbeds), kept.is_done)
+        name = "demo_quick.toml" if quick else "demo.toml"
+        with as_file(files("sightline.study") / name) as path:
+            plan = read_plan(path)
+        _run(
+            plan,
+            _RunOptions(out=out, workers=workers, overwrite=overwrite, debug=debug),
+        )
 
 
 def _listed(text: str, option: str) -> list[str]:
+    """Return the names of a list separated by commas; there must be one."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise StreamError(f"{option} names nothing.")
@@ -226,5 +203,252 @@ def _whole(text: str) -> int:
 
 
 def _label(name: str) -> str:
-    """Return a name as it can be part of a file's name."""
+    """Return a name with every character replaced that a file name may not have."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.") or "plant"
+
+
+def _run(plan: "StudyPlan", options: _RunOptions) -> None:
+    """Run a study and print what it gave; with ``--dry-run`` list its cells."""
+    from sightline.study.collect import check_folder
+    from sightline.study.run import names_of, run_study
+
+    if options.dry_run:
+        with _live_screen() as screen:
+            check_folder(names_of(plan), options.out, overwrite=options.overwrite)
+            table = _planned_cells(plan, options.cache or options.out / "cache", screen)
+        console().print(table, soft_wrap=True)
+        return
+    with _live_screen() as screen:
+        study = run_study(
+            plan,
+            options.out,
+            cache=options.cache,
+            workers=options.workers,
+            cluster=options.cluster,
+            overwrite=options.overwrite,
+            progress=screen.progress,
+            watch=screen.watch,
+        )
+    console().print(study_summary(study), soft_wrap=True)
+    if options.debug:
+        for trace in filter(None, study.traces.values()):
+            console(stderr=True).print(trace, markup=False, soft_wrap=True)
+    if study.failed:
+        raise typer.Exit(1)
+
+
+def _planned_cells(plan: "StudyPlan", cache: Path, screen: "StudyScreen") -> Table:
+    """Return the cells of a plan, after opening and checking all that it names."""
+    from sightline.study.cache import Cache
+    from sightline.study.run import cells_of, open_testbeds
+
+    testbeds = open_testbeds(plan, None, screen.progress)
+    return cells_table(cells_of(plan, testbeds), Cache(cache).is_done)
+
+
+# ---- while a study runs --------------------------------------------------------------
+
+
+@contextmanager
+def _live_screen() -> "Iterator[StudyScreen]":
+    """Show a study on a terminal while it runs; Ctrl-C ends it with code 130."""
+    from rich.live import Live
+
+    terminal = console(stderr=True)
+    screen = StudyScreen(terminal)
+    live = (
+        Live(screen, console=terminal, transient=True)
+        if terminal.is_terminal
+        else nullcontext()
+    )
+    try:
+        with live:
+            yield screen
+    except KeyboardInterrupt:
+        terminal.print("Stopped. The same command continues where it stopped.")
+        raise typer.Exit(130) from None
+
+
+class StudyScreen:
+    """What a study shows while it runs: one line on its step, then the table of cells.
+
+    If the output is not a terminal, such as a log file, one line is printed for each
+    cell that ends.
+
+    Parameters
+    ----------
+    console : Console
+        Where to print.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._line = ""
+        self._board: Board | None = None
+        self._logged: set[str] = set()
+
+    def progress(self, step: Step) -> None:
+        """Show a step of the work before and after the cells."""
+        self._line = step.text
+        if step.total:
+            self._line += f" {share(step.done / step.total)}"
+
+    def watch(self, board: "Board") -> None:
+        """Show the status of all cells."""
+        self._board, self._line = board, ""
+        if not self._console.is_terminal:
+            self._log(board)
+
+    def _log(self, board: "Board") -> None:
+        """Print a line for each cell that has ended since the last call."""
+        for name, status in board.statuses.items():
+            if status.seconds is None or name in self._logged:
+                continue
+            self._logged.add(name)
+            line = f"{name}: {status.text}, {_time(status)}; {board.text}"
+            self._console.print(Text(line), soft_wrap=True)
+
+    def __rich__(self) -> RenderableType:
+        """Return what the terminal shows now."""
+        if self._line or self._board is None:
+            return Text(self._line)
+        return board_table(self._board, self._console.height)
+
+
+def board_table(board: "Board", height: int) -> RenderableType:
+    """Return the table of all cells with their step and the time left.
+
+    Parameters
+    ----------
+    board : Board
+        The status of the cells.
+    height : int
+        Lines of the screen. If not all cells fit, running cells are shown first, then
+        failed, waiting and finished ones.
+    """
+    statuses = list(board.statuses.values())
+    n_rows = max(height - _FREE_LINES, 3)
+    if len(statuses) > n_rows:
+        statuses = sorted(statuses, key=lambda status: _rank(status)[0])[:n_rows]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for header in ("testbed", "detector", "seed", "step"):
+        table.add_column(header, no_wrap=True)
+    for header in ("", "time left"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for status in statuses:
+        table.add_row(
+            Text(status.cell.testbed),
+            Text(status.cell.detector),
+            str(status.cell.seed),
+            Text(status.text, style=_rank(status)[1]),
+            "" if status.share is None else share(status.share),
+            _time(status),
+        )
+    left = board.seconds_left()
+    line = board.text + ("" if not left else f"; about {duration(left)} left")
+    n_hidden = len(board.statuses) - len(statuses)
+    if n_hidden:
+        line += f" ({n_hidden} cells not shown)"
+    return Group(table, Text(line))
+
+
+def _rank(status: "CellStatus") -> tuple[int, str]:
+    """Return how early a cell is to be shown, and the style of its text."""
+    if status.is_running:
+        return 0, ""
+    if status.outcome is None:
+        return 2, "dim"
+    return (1, "red") if status.has_failed else (3, "green")
+
+
+def _time(status: "CellStatus") -> str:
+    if status.seconds is not None:
+        return f"took {duration(status.seconds)}"
+    left = status.seconds_left()
+    return "" if left is None else duration(left)
+
+
+# ---- after a study -------------------------------------------------------------------
+
+
+def cells_table(cells: "Sequence[Cell]", is_done: "Callable[[Cell], bool]") -> Table:
+    """Return the cells of a plan with their keys.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        The cells, in the order of the plan.
+    is_done : callable
+        Returns whether a cell is already in the cache.
+    """
+    table = titled_table("Cells")
+    for header in ("testbed", "detector", "seed", "key", "done"):
+        table.add_column(header, overflow="fold")
+    for cell in cells:
+        table.add_row(
+            Text(cell.testbed),
+            Text(cell.detector),
+            str(cell.seed),
+            cell.key[:12],
+            "yes" if is_done(cell) else "no",
+        )
+    return table
+
+
+def study_summary(study: "Study") -> RenderableType:
+    """Return what a study gave: figures, advice, failures, and where the files are."""
+    from sightline.cli.tables import figures_table
+    from sightline.study.collect import REPORT
+
+    parts: list[RenderableType] = []
+    if study.comparison is not None:
+        parts += [*_glance_tables(study), figures_table(study.comparison)]
+    if 0 < len(study.at_a_glance) <= _MOST_ADVICE:
+        parts.append(Text("What to check first", style="bold"))
+        parts += [
+            Text(f"{row.detector} on {row.testbed}: {row.check}")
+            for row in study.at_a_glance
+        ]
+        parts.append(Text())
+    parts += [Text(f"- {notice}") for notice in study.notices]
+    for name, reason in study.failed.items():
+        parts.append(Text(f"{name} failed: {reason}", style="red"))
+    if study.failed:
+        parts.append(Text("The same command runs the failed cells again."))
+    if study.done:
+        parts.append(
+            Text(
+                f"Written to {study.folder}/: streams/, tables/, figures/, "
+                "findings.md, methods.md, summary.csv, and each result.\n"
+                f"The report, for a browser: {study.folder / REPORT}"
+            )
+        )
+    return Group(*parts)
+
+
+def _glance_tables(study: "Study") -> list[Table]:
+    """Return for each testbed what each alarm rule detected, in operators' words."""
+    by_testbed: dict[str, list[GlanceRow]] = defaultdict(list)
+    for row in study.at_a_glance:
+        by_testbed[row.testbed].append(row)
+    return [_glance_table(testbed, rows) for testbed, rows in by_testbed.items()]
+
+
+def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:
+    has_seeds = any(row.n_seeds > 1 for row in rows)
+    first_seed = ", first seed of each" if has_seeds else ""
+    table = titled_table(f"At a glance on {testbed}{first_seed}")
+    table.add_column("detector", overflow="fold")
+    table.add_column("rule", no_wrap=True)
+    for header in ("attacks found,\n95% interval", "false alarms", "typical\ndelay"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in rows:
+        for k, rule in enumerate(row.rules):
+            table.add_row(
+                Text("" if k else row.detector),
+                rule.rule,
+                f"{rule.found_text}, {rule.interval}".removesuffix(", "),
+                rule.false_alarms,
+                rule.delay,
+            )
+    return table

@@ -1,63 +1,152 @@
-"""Where finished cells are kept, and cells at work leave what they can be resumed from.
+"""The cache of a study: testbeds and finished cells, each filed by its content.
 
-A cell appears whole, by one rename, or not at all. Several studies, on this machine or
-on others that see the same folder, may share one cache: whoever works at a cell holds
-its lock, which the operating system takes away from a process that dies.
+::
+
+    testbeds/<content>/      the two recordings of a testbed as prepared
+    cells/<key>/             the stream of a cell, and its detector
+    evaluations/<key>-<key>/ the evaluation of that stream
+    work/<key>/              checkpoints of a training that is under way
+    locks/                   one lock file per cell and testbed
+
+A folder appears complete, by one rename, or not at all. Several studies, on this
+machine or on others that see the folder, may share one cache: the process that works on
+a cell holds its lock, which the operating system releases if the process dies.
 """
 
+import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.recording import Recording, Tag
+from sightline.data.segments import Attack
+from sightline.errors import FileError
+from sightline.evaluation.result import plain
 from sightline.files import staged_folder, writing
+from sightline.storage.npz import read_arrays
 from sightline.study.cell import Cell
+from sightline.testbeds import Testbed
 
-# Seconds between two looks at a lock that somebody else holds.
-_LOOK_AGAIN_S = 1.0
+# Seconds between two attempts to take a lock that another process holds.
+_RETRY_S = 1.0
+_SERIES = ("values", "labels", "time", "breaks")
+_PARTS = ("train", "test")
+_SIZES = "sizes.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedTestbed:
+    """What a study records about a testbed that it has opened.
+
+    Parameters
+    ----------
+    name, release : str
+        The testbed's own name and the release of its files.
+    content : str
+        Digest of both recordings as prepared: the name of their folder in a cache.
+    digests : mapping
+        Digest of each file that was read, by name.
+    notices : tuple of str
+        Sentences about the files that a reader should see.
+    n_train, n_test, n_channels, n_attacks : int
+        Steps of the two recordings, channels, and attacks in test.
+    n_bytes : int
+        Size of both recordings in memory.
+    """
+
+    name: str
+    release: str
+    content: str
+    digests: Mapping[str, str]
+    notices: tuple[str, ...]
+    n_train: int
+    n_test: int
+    n_channels: int
+    n_attacks: int
+    n_bytes: int
+
+    @classmethod
+    def of(cls, testbed: Testbed) -> "RecordedTestbed":
+        """Return the record of an opened testbed."""
+        return cls(
+            name=testbed.name,
+            release=testbed.release,
+            content=_content(testbed),
+            digests=dict(testbed.digests),
+            notices=testbed.notices,
+            n_train=testbed.train.n_steps,
+            n_test=testbed.test.n_steps,
+            n_channels=len(testbed.train.tags),
+            n_attacks=len(testbed.test.attacks),
+            n_bytes=testbed.train.values.nbytes + testbed.test.values.nbytes,
+        )
 
 
 class Cache:
-    """A folder of testbeds and cells, each called by its content."""
+    """A folder of testbeds and cells, each filed by its content.
+
+    Parameters
+    ----------
+    folder : path
+        The folder; it need not exist yet.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.testbeds = self.folder / "testbeds"
 
     def stream(self, cell: Cell) -> Path:
-        """Return where the residuals of a cell are."""
+        """Return the path of a cell's residual stream."""
         return self._cell(cell) / "stream.npz"
 
     def result(self, cell: Cell) -> Path:
-        """Return where the evaluation of a cell is."""
+        """Return the folder of a cell's evaluation."""
         return self._evaluations(cell) / cell.result_name
 
     def is_done(self, cell: Cell) -> bool:
-        """Tell whether nothing is left to do for a cell."""
+        """Return whether both the stream and the evaluation of a cell exist."""
         return self.stream(cell).exists() and self.result(cell).exists()
 
     def work(self, cell: Cell) -> Path:
-        """Return the folder for what a cell leaves behind while it is at work."""
+        """Return the folder for the checkpoints of a cell that is under way."""
         return self.folder / "work" / cell.key
+
+    def testbed(self, content: str) -> Path:
+        """Return the folder of a testbed's recordings, by their digest."""
+        return self.folder / "testbeds" / content
 
     @contextmanager
     def locked(self, key: str, waiting: Callable[[], None]) -> Iterator[None]:
-        """Hold a lock; `waiting` is called as long as somebody else does."""
+        """Hold a lock while the body runs.
+
+        Parameters
+        ----------
+        key : str
+            Name of the lock.
+        waiting : callable
+            Called about once a second while another process holds the lock.
+        """
         from filelock import FileLock, Timeout
 
-        place = self.folder / "locks" / f"{key}.lock"
-        with writing(place):
-            place.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(place)
+        path = self.folder / "locks" / f"{key}.lock"
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
         while True:
             try:
                 lock.acquire(timeout=0)
                 break
             except Timeout:
                 waiting()
-                time.sleep(_LOOK_AGAIN_S)
+                time.sleep(_RETRY_S)
         try:
             yield
         finally:
@@ -65,24 +154,125 @@ class Cache:
 
     @contextmanager
     def new_cell(self, cell: Cell) -> Iterator[Path]:
-        """Give a folder to put a cell's stream into; it appears whole or not at all."""
+        """Give a folder for a cell's stream; it appears complete or not at all."""
         with staged_folder(self._cell(cell), whole=True) as partial:
             yield partial
-            # It gets a second name in each study: nobody may write into it by that.
+            # Each study links to this file: writing to the link must not change it.
             (partial / "stream.npz").chmod(0o444)
-            about = json.dumps(cell.to_dict(), indent=1, sort_keys=True)
-            (partial / "cell.json").write_text(about + "\n", encoding="utf-8")
-        # Nothing is left to be taken up.
+            text = msgspec.json.encode(cell, enc_hook=plain, order="sorted")
+            (partial / "cell.json").write_bytes(
+                msgspec.json.format(text, indent=1) + b"\n"
+            )
+        # The checkpoints are of no more use.
         shutil.rmtree(self.work(cell), ignore_errors=True)
 
     @contextmanager
     def new_result(self, cell: Cell) -> Iterator[Path]:
-        """Give a folder to put a cell's evaluation into."""
+        """Give a folder for a cell's evaluation; it appears complete or not at all."""
         with staged_folder(self._evaluations(cell), whole=True) as partial:
             yield partial
+
+    def add_testbed(self, testbed: Testbed) -> RecordedTestbed:
+        """Write both recordings of a testbed, unless they are already complete here."""
+        recorded = RecordedTestbed.of(testbed)
+        folder = self.testbed(recorded.content)
+        with self.locked(f"testbed-{recorded.content}", lambda: None):
+            if not _is_complete(folder):
+                with staged_folder(folder, whole=True) as partial:
+                    _write_recordings(testbed, partial)
+        return recorded
+
+    def recordings(self, content: str) -> tuple[Recording, Recording]:
+        """Return train and test of a testbed, equal to the last bit to the original.
+
+        Raises
+        ------
+        FileError
+            If a file is missing or damaged.
+        """
+        train, test = (
+            _read_recording(self.testbed(content) / f"{part}.npz") for part in _PARTS
+        )
+        return train, test
 
     def _cell(self, cell: Cell) -> Path:
         return self.folder / "cells" / cell.key
 
     def _evaluations(self, cell: Cell) -> Path:
         return self.folder / "evaluations" / f"{cell.key}-{cell.evaluation_key}"
+
+
+def _write_recordings(testbed: Testbed, folder: Path) -> None:
+    """Write both recordings, and how long each file must be."""
+    sizes = {}
+    for part in _PARTS:
+        path = folder / f"{part}.npz"
+        with open(path, "wb") as handle:
+            np.savez(handle, allow_pickle=False, **_arrays(getattr(testbed, part)))
+        sizes[path.name] = path.stat().st_size
+    (folder / _SIZES).write_text(json.dumps(sizes) + "\n", encoding="utf-8")
+
+
+def _is_complete(folder: Path) -> bool:
+    """Return whether both recordings exist and have the size that was written."""
+    try:
+        sizes = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
+        return all((folder / n).stat().st_size == size for n, size in sizes.items())
+    except (OSError, ValueError):
+        return False
+
+
+def _content(testbed: Testbed) -> str:
+    """Return the digest of a testbed's name and of every array of its recordings."""
+    digest = hashlib.sha256(testbed.name.encode())
+    for part in _PARTS:
+        for name, array in sorted(_arrays(getattr(testbed, part)).items()):
+            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data.cast("B"))
+    return digest.hexdigest()[:32]
+
+
+def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
+    """Return a recording as arrays: up to four series, and one text for the rest."""
+    series = {name: getattr(recording, name) for name in _SERIES}
+    about = {
+        "tags": [asdict(tag) for tag in recording.tags],
+        "attacks": [asdict(attack) for attack in recording.attacks],
+        "step_s": recording.step_s,
+        "source": recording.source,
+    }
+    # As bytes: numpy's own text type drops zeros at the end.
+    text = json.dumps(about, sort_keys=True).encode()
+    return {name: array for name, array in series.items() if array is not None} | {
+        "about": np.frombuffer(text, np.uint8)
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _About:
+    """Everything of a recording but its series, as stored in JSON."""
+
+    tags: tuple[Tag, ...]
+    attacks: tuple[Attack, ...]
+    step_s: float | None
+    source: str
+
+
+def _read_recording(path: Path) -> Recording:
+    try:
+        arrays = read_arrays(path)[0]
+        about = msgspec.json.decode(arrays["about"].tobytes(), type=_About)
+        return Recording(
+            values=arrays["values"],
+            tags=about.tags,
+            labels=arrays["labels"],
+            time=arrays.get("time"),
+            step_s=about.step_s,
+            breaks=arrays["breaks"],
+            attacks=about.attacks,
+            source=about.source,
+        )
+    except (FileError, KeyError, TypeError, ValueError) as error:
+        raise FileError(
+            f"{path}: is damaged: delete {path.parent} and run the study again."
+        ) from error

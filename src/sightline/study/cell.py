@@ -1,4 +1,8 @@
-"""One cell of a study: one detector on one testbed with one seed, called by content."""
+"""One cell of a study: one detector on one testbed with one seed.
+
+A cell is identified by its content. Everything that its residuals depend on enters
+`Cell.key`, so a finished cell is found again by any study that needs the same one.
+"""
 
 import hashlib
 import json
@@ -11,34 +15,45 @@ from sightline.evaluation.result import plain
 from sightline.storage.results import folder_name
 from sightline.study.plan import EvaluationChoice
 
-# Raised whenever cells of one key would be made otherwise than before.
+# To be raised whenever the same key would give other residuals than before.
 FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What is to be learned from what, and how it is judged.
+    """What a detector learns from, how it is set, and how it is evaluated.
 
     Parameters
     ----------
     testbed, detector : str
-        What the study calls them.
+        Their labels in the study.
     plant : str
-        The testbed's own name, for settings a detector has for it.
+        The testbed's own name, which selects a detector's settings for it.
     content : str
-        Digest of the testbed's recordings, prepared as they are learned from.
+        Digest of the testbed's two recordings as prepared for training.
     kind : str
-        A detector's name, or ``package.module:Class``.
+        Name of a detector, or ``package.module:Class``.
     version : str
-        Of that detector's code.
-    preset, rule, settings, seed, telemetry
-        How the stream is made.
+        Version of that detector's code; see `execute_cell.code_version`.
+    preset : {"export", "official"}
+        How the detector is trained.
+    rule : str, optional
+        The detector's own alarm rule to export with the stream.
+    settings : mapping
+        The settings that the plan sets.
     resolved : mapping
-        All settings of the detector, the defaults too.
+        All settings of the detector, defaults included.
+    seed : int
+        Seed of the training.
     evaluation : EvaluationChoice
-        How it is judged.
-    release, digests, options
-        Of the testbed's files and how they were opened, to be told with the stream.
+        How the stream is evaluated.
+    release : str
+        Release of the testbed's files.
+    digests : mapping
+        Digest of each of the testbed's files, by name.
+    options : mapping
+        Options with which the testbed was opened. Like `release` and `digests` they
+        are recorded with the stream and do not enter the key.
     """
 
     testbed: str
@@ -59,17 +74,17 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What the stream and its results are called."""
+        """Name of the stream and of its results."""
         return cell_name(self.testbed, self.detector, self.seed)
 
     @property
     def result_name(self) -> str:
-        """What the folder of its evaluation is called."""
+        """Name of the folder with the evaluation; it contains the guard, if any."""
         return folder_name(self.name, self.evaluation.guard)
 
     @property
     def key(self) -> str:
-        """Digest of all that the residuals depend on."""
+        """Digest of everything that the residuals depend on: 32 hex digits."""
         return _digest(
             FORMAT,
             self.plant,
@@ -86,26 +101,25 @@ class Cell:
 
     @property
     def evaluation_key(self) -> str:
-        """Digest of all that the evaluation depends on besides the residuals."""
+        """Digest of everything else that the evaluation depends on."""
         return _digest(
             __version__, self.testbed, self.detector, asdict(self.evaluation)
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        as_json: dict[str, Any] = plain(asdict(self))
-        return as_json
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Cell":
-        """Return what `to_dict` gave."""
-        chosen = EvaluationChoice(**values["evaluation"])
-        return cls(**{**values, "evaluation": chosen})
-
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a cell ended: done, or failed for a reason; `trace` is for bug reports."""
+    """How a cell ended.
+
+    Parameters
+    ----------
+    is_done : bool
+        Whether stream and evaluation are in the cache.
+    reason : str
+        Why the cell failed, in one sentence.
+    trace : str
+        Traceback of an unexpected error, for a bug report.
+    """
 
     is_done: bool
     reason: str = ""
@@ -113,7 +127,13 @@ class Outcome:
 
 
 def cell_name(testbed: str, detector: str, seed: int) -> str:
-    """Return what a stream and its results are called in a study."""
+    """Return the name of a stream and its results in a study.
+
+    Examples
+    --------
+    >>> cell_name("swat", "gdn", 3)
+    'swat-gdn-seed3'
+    """
     return f"{testbed}-{detector}-seed{seed}"
 
 

@@ -1,4 +1,4 @@
-"""From finished cells to a study's folder: streams, results, tables, report."""
+"""From finished cells to the folder of a study: streams, results, tables, report."""
 
 import json
 import os
@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from sightline._version import __version__
 from sightline.comparison.compare import Comparison, compare
@@ -19,22 +20,17 @@ from sightline.progress import Progress, Step, StepKind
 from sightline.report import write_report
 from sightline.report.entries import entries_of
 from sightline.report.overview import GlanceRow, glance
-from sightline.storage import (
-    gather_results,
-    read_results,
-    read_stream,
-    write_stream,
-)
+from sightline.storage import gather_results, read_results, read_stream, write_stream
 from sightline.storage.npz import read_arrays
-from sightline.study.cache import Cache
+from sightline.study.cache import Cache, RecordedTestbed
 from sightline.study.cell import Cell, Outcome
-from sightline.study.execute_cell import named
+from sightline.study.execute_cell import with_labels_of
 from sightline.study.plan import StudyPlan
-from sightline.study.testbed_snapshot import RecordedTestbed
 
 MANIFEST = "study.json"
 REPORT = "report.html"
-_WRITINGS = (
+# What is written about all results together, besides tables/ and figures/.
+_OVER_ALL = (
     REPORT,
     "summary.csv",
     "comparison.json",
@@ -47,27 +43,27 @@ _WRITINGS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study that has ended.
+    """What a study has produced.
 
     Parameters
     ----------
     folder : Path
-        Where all that came of it is.
+        Folder of the study.
     done : tuple of str
-        Names of the results.
+        Names of the result folders in it.
     failed : mapping
-        By name: why a cell failed.
+        Why each failed cell failed, by its name.
     traces : mapping
-        By name: where in the code it failed, where that may help.
+        Traceback of each failed cell, by its name; empty for an expected error.
     comparison : Comparison, optional
         Figures over seeds, differences, agreement; None if every cell failed.
     findings : tuple of Finding
-        What of the paper's findings holds here.
+        Which of the paper's findings hold in this study.
     notices : tuple of str
-        What of the tables and figures could not be made, and why.
+        Which tables and figures were skipped, and why.
     at_a_glance : tuple of GlanceRow
-        For each detector on each testbed: what each alarm rule found, and what to
-        check first; of the first seed, as the report has it.
+        For each detector on each testbed what each alarm rule detected, and what to
+        check first; of the first seed, as in the report.
     """
 
     folder: Path
@@ -81,9 +77,17 @@ class Study:
 
 
 def check_folder(names: Sequence[str], out: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that holds what a study would not replace by itself.
+    """Raise `FileError` if a folder holds results that this study must not replace.
 
-    `names` are those of its cells.
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the study's cells. A study in `out` may have some or all of them: it
+        is then continued or extended.
+    out : Path
+        Folder of the study; it need not exist.
+    overwrite : bool
+        Whether anything may be replaced.
     """
     with reading(out):
         if overwrite or not out.exists():
@@ -93,15 +97,15 @@ def check_folder(names: Sequence[str], out: Path, *, overwrite: bool) -> None:
         if not (out / MANIFEST).exists():
             if any(out.glob("*/evaluation.json")) or (out / "summary.csv").exists():
                 raise FileError(
-                    f"{out}: holds results that are no study's: choose another --out, "
-                    "or pass --overwrite."
+                    f"{out}: holds results that are not of a study: choose another "
+                    "--out, or pass --overwrite."
                 )
             return
-        others = sorted(set(_cells_before(out)) - set(names))
+        others = sorted(set(_cells_in(out)) - set(names))
     if others:
         raise FileError(
-            f"{out}: holds another study, with {others[0]!r}, which this one has not: "
-            "choose another --out, or pass --overwrite."
+            f"{out}: holds another study, with {others[0]!r}, which this one does not "
+            "have: choose another --out, or pass --overwrite."
         )
 
 
@@ -109,41 +113,57 @@ def gather_study(
     plan: StudyPlan,
     testbeds: Mapping[str, RecordedTestbed],
     cells: Sequence[Cell],
-    outcomes: Mapping[str, Outcome],
+    failed: Mapping[str, Outcome],
     cache: Cache,
     out: Path,
     progress: Progress,
 ) -> Study:
-    """Put what was made into the study's folder, and write up what it says.
+    """Fill the folder of a study from the cache, and compare its results.
 
-    `outcomes` are those of the cells that failed.
+    Parameters
+    ----------
+    plan : StudyPlan
+        What was asked for.
+    testbeds : mapping
+        The opened testbeds, by label.
+    cells : sequence of Cell
+        All cells of the plan.
+    failed : mapping
+        Outcome of each cell that failed, by its name.
+    cache : Cache
+        Holds the stream and the evaluation of all other cells.
+    out : Path
+        Gets streams, results, manifest, tables, figures and report. What an earlier
+        run left there about cells that are no longer part of the study is removed.
+    progress : callable
+        Called with each `Step`.
     """
-    failed = {name: outcome.reason for name, outcome in outcomes.items()}
-    traces = {name: outcome.trace for name, outcome in outcomes.items()}
     done = [cell for cell in cells if cell.name not in failed]
-    _forget_others(out, done)
+    _remove_others(out, done)
     for k, cell in enumerate(done):
         progress(Step(StepKind.WRITING, k, len(done), "streams"))
         _place_stream(cell, cache, out / "streams" / f"{cell.name}.npz")
     gather_results([cache.result(cell) for cell in done], out)
     with staged_file(out / MANIFEST) as partial:
-        told = plain(_manifest(plan, testbeds, cells, failed))
-        partial.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    names = tuple(cell.result_name for cell in done)
+        manifest = plain(_manifest(plan, testbeds, cells, failed))
+        partial.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    study = Study(
+        folder=out,
+        done=tuple(cell.result_name for cell in done),
+        failed={name: outcome.reason for name, outcome in failed.items()},
+        traces={name: outcome.trace for name, outcome in failed.items()},
+    )
     if not done:
-        _forget_writings(out)
-        return Study(folder=out, done=names, failed=failed, traces=traces)
-    results = read_results([out / name for name in names])
+        _remove_over_all(out)
+        return study
+    results = read_results([out / name for name in study.done])
     compared = compare(results, progress=progress)
     progress(Step(StepKind.WRITING, detail="tables and figures"))
     written = write_up(results, out, overwrite=True, comparison=compared)
     progress(Step(StepKind.WRITING, detail="the report"))
     write_report(results, out / REPORT, title=plan.title, figures=True)
-    return Study(
-        folder=out,
-        done=names,
-        failed=failed,
-        traces=traces,
+    return replace(
+        study,
         comparison=compared,
         findings=written.findings,
         notices=written.notices,
@@ -151,24 +171,39 @@ def gather_study(
     )
 
 
-def _cells_before(out: Path) -> dict[str, str]:
-    """Return the cells of the study in a folder, and where their results are."""
+@dataclass(frozen=True)
+class _CellEntry:
+    """A cell in the manifest of an earlier run: its name and its result folder."""
+
+    name: str
+    result: str = ""
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The part of a manifest that a later run reads."""
+
+    cells: list[_CellEntry]
+
+
+def _cells_in(out: Path) -> dict[str, str]:
+    """Return the result folder of each cell of the study in a folder, by name."""
     path = out / MANIFEST
     try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        return {str(c["name"]): str(c.get("result", c["name"])) for c in cells}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        manifest = msgspec.json.decode(path.read_bytes(), type=_Cells)
+    except msgspec.DecodeError as error:
         raise FileError(
             f"{path}: cannot be read: delete it, or choose another --out."
         ) from error
+    return {cell.name: cell.result or cell.name for cell in manifest.cells}
 
 
-def _forget_others(out: Path, cells: Sequence[Cell]) -> None:
-    """Remove what an earlier study left here that is not of this one."""
+def _remove_others(out: Path, cells: Sequence[Cell]) -> None:
+    """Remove streams and results of an earlier run that are not of these cells."""
     try:
-        before = _cells_before(out) if (out / MANIFEST).exists() else {}
+        before = _cells_in(out) if (out / MANIFEST).exists() else {}
     except FileError:
-        # To be replaced, as whoever asked for this has said.
+        # Only with `overwrite`; the manifest will be replaced.
         return
     results = {cell.result_name for cell in cells}
     names = {cell.name for cell in cells}
@@ -180,45 +215,47 @@ def _forget_others(out: Path, cells: Sequence[Cell]) -> None:
                 (out / "streams" / f"{name}.npz").unlink(missing_ok=True)
 
 
-def _forget_writings(out: Path) -> None:
-    """Remove what an earlier run wrote about results that are no more."""
+def _remove_over_all(out: Path) -> None:
+    """Remove what an earlier run wrote about results that no longer exist."""
     with writing(out):
-        for name in _WRITINGS:
+        for name in _OVER_ALL:
             (out / name).unlink(missing_ok=True)
         for name in ("tables", "figures"):
             shutil.rmtree(out / name, ignore_errors=True)
 
 
-def _place_stream(cell: Cell, cache: Cache, place: Path) -> None:
-    """Give a stream a second name in the study, or write it under its names there."""
-    with staged_file(place) as partial:
-        kept = cache.stream(cell)
+def _place_stream(cell: Cell, cache: Cache, path: Path) -> None:
+    """Link a stream of the cache into the study, or write it with other labels."""
+    cached = cache.stream(cell)
+    with staged_file(path) as partial:
         try:
-            told = json.loads(read_arrays(kept, ["meta_json"])[0]["meta_json"].item())
+            facts = json.loads(
+                read_arrays(cached, ["meta_json"])[0]["meta_json"].item()
+            )
         except FileError as error:
             raise FileError(
-                f"{kept}: is damaged: delete {kept.parent} and run the study again."
+                f"{cached}: is damaged: delete {cached.parent} and run the study again."
             ) from error
-        # A killed run may have left one that is the kept file itself.
+        # A killed run may have left a link to the cached file: never write into it.
         partial.unlink(missing_ok=True)
-        if (told["detector"], told["testbed"]) != (cell.detector, cell.testbed):
-            renamed = partial.with_name(f"{partial.name}.npz")
-            write_stream(named(read_stream(kept), cell), renamed)
-            os.replace(renamed, partial)
+        if (facts["detector"], facts["testbed"]) != (cell.detector, cell.testbed):
+            relabelled = partial.with_name(f"{partial.name}.npz")
+            write_stream(with_labels_of(read_stream(cached), cell), relabelled)
+            os.replace(relabelled, partial)
             return
         try:
-            os.link(kept, partial)
-        except OSError:  # another disk, or one without links
-            shutil.copyfile(kept, partial)
+            os.link(cached, partial)
+        except OSError:  # another disk, or a file system without links
+            shutil.copyfile(cached, partial)
 
 
 def _manifest(
     plan: StudyPlan,
     testbeds: Mapping[str, RecordedTestbed],
     cells: Sequence[Cell],
-    failed: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return what was asked for, of what, and what became of it; no times in it."""
+    failed: Mapping[str, Outcome],
+) -> dict[str, object]:
+    """Return plan, testbeds and cells with their outcomes; no times, no paths."""
     # Where files lie on one machine says nothing on another.
     choices = [asdict(replace(testbed, root=None)) for testbed in plan.testbeds]
     return {
@@ -236,7 +273,7 @@ def _manifest(
                 "key": cell.key,
                 "result": cell.result_name,
                 "settings": dict(cell.resolved),
-                "failed": failed.get(cell.name),
+                "failed": failed[cell.name].reason if cell.name in failed else None,
             }
             for cell in cells
         ],

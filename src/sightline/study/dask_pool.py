@@ -1,129 +1,138 @@
-"""Cells on a Dask cluster that the user already has.
+"""Cells on a Dask cluster that already runs.
 
-Each cell is a task; a worker gives it a process of its own, so that the threads of a
-worker do not share torch's random numbers. The scheduler runs the cells of a worker
-that died on another one, where they go on from their checkpoints in the shared cache.
+Each cell is a task. A worker gives it a process of its own, so that the threads of a
+worker do not share torch's random numbers. If a worker dies, the scheduler runs its
+cells on another one, where they continue from their checkpoints in the shared cache.
 """
 
 import queue
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import msgspec
+
 from sightline.cluster import check_workers, connected
 from sightline.errors import FileError
 from sightline.files import brief
-from sightline.progress import step_from
+from sightline.progress import Step
 from sightline.study.cell import Cell, Outcome
-from sightline.study.process_pool import Watcher
+from sightline.study.process_pool import (
+    MOST_DEATHS,
+    CellProcess,
+    ProcessDiedError,
+    Watcher,
+)
 from sightline.study.status import Board
-from sightline.study.worker import CellProcess, ProcessDiedError
 
 if TYPE_CHECKING:
-    from distributed import Client
-
-# Times that the worker of a cell may die before the cell is given up.
-MOST_DEATHS = 3
+    from distributed import Client, Future
 
 
 def run_on_cluster(
     cells: Sequence[Cell], cache: Path, address: str, watch: Watcher, board: Board
 ) -> None:
-    """Carry out cells on the workers of a cluster; return when all have ended.
+    """Run cells on the workers of a cluster; return when all have ended.
 
-    `watch` is called from this thread alone.
+    Parameters
+    ----------
+    cells : sequence of Cell
+        What to run.
+    cache : Path
+        Folder of the cache; all workers must see it under the same path.
+    address : str
+        Address of the scheduler, such as ``tcp://10.0.0.5:8786``.
+    watch : callable
+        Called from this thread alone, for each step and for the outcome of each cell.
+    board : Board
+        Its `n_slots` becomes the number of threads of the workers.
+
+    Raises
+    ------
+    FileError
+        If no scheduler answers, or a worker lacks Sightline or the cache.
     """
     if not cells:
         return
-    from distributed import Future
-
     with connected(address) as client:
         cache = cache.absolute()
         check_workers(client, address, [])
         _check_shared(client, cache)
         board.n_slots = max(sum(client.nthreads().values()), 1)
         topic = f"sightline-{uuid4().hex}"
-        heard: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
-        client.subscribe_topic(topic, lambda event: heard.put(tuple(event[1])))
-        futures: list[Future[Any]] = []
+        events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        client.subscribe_topic(topic, lambda event: events.put(tuple(event[1])))
+        futures: list[Future[Outcome]] = []
         for cell in cells:
+            key = f"{topic}-{cell.name}"
             future = client.submit(
-                _on_worker,
-                cell.to_dict(),
-                str(cache),
-                topic,
-                key=f"{topic}-{cell.name}",
-                pure=False,
+                _run_on_worker, cell, str(cache), topic, key=key, pure=False
             )
             futures.append(future)
             future.add_done_callback(
-                lambda ended, name=cell.name: heard.put((name, ended))
+                lambda ended, name=cell.name: events.put((name, ended))
             )
         try:
-            _listen({cell.name: cell for cell in cells}, heard, watch)
+            _pass_on({cell.name: cell for cell in cells}, events, watch)
         finally:
             client.unsubscribe_topic(topic)
             client.cancel(futures, force=True)
 
 
-def _listen(
-    left: dict[str, Cell], heard: "queue.SimpleQueue[tuple[str, Any]]", watch: Watcher
+def _pass_on(
+    open_cells: dict[str, Cell],
+    events: "queue.SimpleQueue[tuple[str, Any]]",
+    watch: Watcher,
 ) -> None:
-    """Pass on what is heard, until every cell has ended."""
-    from distributed import Future
-
-    while left:
-        name, said = heard.get()
-        if name not in left:
+    """Pass steps and outcomes to `watch` until every cell has ended."""
+    while open_cells:
+        name, event = events.get()
+        if name not in open_cells:
             continue
-        if isinstance(said, Future):
-            watch(left.pop(name), _outcome(said))
+        if isinstance(event, str):
+            watch(open_cells[name], msgspec.json.decode(event, type=Step))
         else:
-            watch(left[name], step_from(said))
+            watch(open_cells.pop(name), _outcome(event))
 
 
-def _outcome(ended: Any) -> Outcome:
+def _outcome(ended: "Future[Outcome]") -> Outcome:
+    """Return how the task of a cell ended, also if the scheduler gave it up."""
     try:
-        return Outcome(**ended.result(timeout=30))
+        return ended.result(timeout=30)
     except Exception as error:
-        # Also where the scheduler gave the cell up, or went away itself.
         return Outcome(
             is_done=False,
             reason=f"The cluster gave it up ({type(error).__name__}: {brief(error)}).",
         )
 
 
-def _on_worker(values: Mapping[str, Any], cache: str, topic: str) -> dict[str, Any]:
-    """Carry out a cell in a process of its own, on the worker this runs on."""
-    from dataclasses import asdict
-
+def _run_on_worker(cell: Cell, cache: str, topic: str) -> Outcome:
+    """Run a cell in a process of its own, on the worker that executes this task."""
     from distributed import get_worker
 
-    cell, worker = Cell.from_dict(values), get_worker()
+    worker = get_worker()
+
+    def progress(step: Step) -> None:
+        worker.log_event(topic, (cell.name, msgspec.json.encode(step).decode()))
+
     reason = ""
     for _ in range(MOST_DEATHS):
         process = CellProcess()
         try:
-            return asdict(
-                process.run(
-                    cell,
-                    Path(cache),
-                    lambda step: worker.log_event(topic, (cell.name, asdict(step))),
-                )
-            )
+            return process.run(cell, Path(cache), progress)
         except ProcessDiedError as death:
             reason = (
                 f"Its process on {worker.address} died {MOST_DEATHS} times ({death}), "
-                "most likely for want of memory: give the worker fewer threads."
+                "most likely for lack of memory: give the worker fewer threads."
             )
         finally:
             process.close()
-    return asdict(Outcome(is_done=False, reason=reason))
+    return Outcome(is_done=False, reason=reason)
 
 
 def _check_shared(client: "Client", cache: Path) -> None:
-    """Refuse a cluster some of whose workers do not see the cache."""
+    """Raise `FileError` if some worker does not see the folder of the cache."""
     mark = cache / f".seen-{uuid4().hex}"
     cache.mkdir(parents=True, exist_ok=True)
     mark.touch()

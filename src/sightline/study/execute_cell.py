@@ -1,67 +1,103 @@
-"""The work of one cell: learn, look, evaluate; each step only if not done before."""
+"""The work of one cell (train, export, evaluate), and the process in which it runs.
 
+`run_cell` does what is left to do for a cell. `main` is the process that
+`process_pool.CellProcess` starts: it reads one `Request` per line from standard input
+and writes one `Message` per line to standard output. When its input ends, because the
+study was stopped or killed, the process ends at once, whatever it is doing.
+"""
+
+import hashlib
+import importlib
+import inspect
 import json
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import msgspec
 
 from sightline.data.stream import ResidualStream
+from sightline.detectors import DETECTORS, detector_type
 from sightline.detectors.base import LearnedDetector
-from sightline.errors import StreamError
+from sightline.errors import SightlineError, StreamError
 from sightline.evaluation.pipeline import evaluate
 from sightline.export import export_stream
+from sightline.files import brief
 from sightline.progress import Progress, Step, StepKind
 from sightline.storage import read_stream, write_results, write_stream
 from sightline.study.cache import Cache
-from sightline.study.cell import Cell
-from sightline.study.plan import code_version, made_detector
-from sightline.study.testbed_snapshot import kept_recordings
+from sightline.study.cell import Cell, Outcome
+from sightline.study.plan import refuse_unknown_keys
 
-WAITING = Step(StepKind.WAITING, detail="for another study that works on it")
+# Least seconds between two messages about the same kind of step.
+_MESSAGE_EVERY_S = 0.2
 
 
-def carry_out(cell: Cell, cache: Cache, progress: Progress) -> None:
-    """Do what is left to do for a cell.
+def run_cell(cell: Cell, cache: Cache, progress: Progress) -> None:
+    """Do what is left to do for a cell: its stream, then its evaluation.
 
-    Numbers do not depend on how many threads a machine has: every library gets one.
+    Every numerical library gets one thread, so that the numbers do not depend on the
+    machine. If another study works on the same cell, this call waits for it.
+
+    Parameters
+    ----------
+    cell : Cell
+        What to do.
+    cache : Cache
+        Holds the testbed, and gets the stream and the evaluation.
+    progress : callable
+        Takes a `Step`.
+
+    Raises
+    ------
+    SightlineError
+        If the detector cannot be built, trained or evaluated.
     """
     from threadpoolctl import threadpool_limits
 
+    waiting = Step(StepKind.WAITING, detail="for another study that works on it")
     with (
         threadpool_limits(limits=1),
-        cache.locked(cell.key, lambda: progress(WAITING)),
+        cache.locked(cell.key, lambda: progress(waiting)),
     ):
         if not cache.stream(cell).exists():
             with cache.new_cell(cell) as folder:
-                write_stream(
-                    _stream(cell, cache, folder, progress), folder / "stream.npz"
-                )
+                stream = _train_and_export(cell, cache, folder, progress)
+                write_stream(stream, folder / "stream.npz")
         if not cache.result(cell).exists():
-            # From the file, so that whoever evaluates it gets the same.
-            stream = named(read_stream(cache.stream(cell)), cell)
-            chosen = cell.evaluation
-            found = evaluate(
+            # Read from the file, so that evaluating the file again gives the same.
+            stream = with_labels_of(read_stream(cache.stream(cell)), cell)
+            evaluation = evaluate(
                 stream,
-                guard=chosen.guard,
-                intervals=chosen.intervals,
-                diagnosis=chosen.diagnosis,
-                seed=chosen.seed,
+                guard=cell.evaluation.guard,
+                intervals=cell.evaluation.intervals,
+                diagnosis=cell.evaluation.diagnosis,
+                seed=cell.evaluation.seed,
                 progress=progress,
             )
             with cache.new_result(cell) as folder:
-                write_results([found], folder)
+                write_results([evaluation], folder)
 
 
-def named(stream: ResidualStream, cell: Cell) -> ResidualStream:
-    """Return a stream under the names that the study gives it."""
+def with_labels_of(stream: ResidualStream, cell: Cell) -> ResidualStream:
+    """Return a stream under the labels that the study gives testbed and detector."""
     return stream.replace(name=cell.name, detector=cell.detector, testbed=cell.testbed)
 
 
-def _stream(
+def _train_and_export(
     cell: Cell, cache: Cache, folder: Path, progress: Progress
 ) -> ResidualStream:
+    """Train the detector of a cell, save it in `folder`, and return its stream."""
     _check_version(cell)
-    train, test = kept_recordings(cache.testbeds, cell.content)
-    detector = made_detector(
+    train, test = cache.recordings(cell.content)
+    detector = new_detector(
         cell.kind, cell.preset, cell.plant, cell.seed, cell.settings
     )
     if isinstance(detector, LearnedDetector):
@@ -83,21 +119,7 @@ def _stream(
         progress=progress,
     )
     _check_version(cell)
-    return named(stream.replace(meta=dict(stream.meta) | _told(cell)), cell)
-
-
-def _check_version(cell: Cell) -> None:
-    """Refuse code that is not what the cell is called by."""
-    if code_version(cell.kind) != cell.version:
-        raise StreamError(
-            f"The file of {cell.kind} is not what it was when the study began: run the "
-            "study again."
-        )
-
-
-def _told(cell: Cell) -> dict[str, Any]:
-    """Return what a reader of the stream must know to make it again."""
-    told: dict[str, Any] = {
+    origin = {
         "seed": cell.seed,
         "testbed_name": cell.plant,
         "testbed_release": cell.release,
@@ -105,4 +127,176 @@ def _told(cell: Cell) -> dict[str, Any]:
         "testbed_digests": json.loads(json.dumps(dict(cell.digests))),
         "testbed_options": json.loads(json.dumps(dict(cell.options), default=str)),
     }
-    return told
+    return with_labels_of(stream.replace(meta=dict(stream.meta) | origin), cell)
+
+
+def _check_version(cell: Cell) -> None:
+    """Raise `StreamError` if the detector's code is not the code of the cell's key."""
+    if code_version(cell.kind) != cell.version:
+        raise StreamError(
+            f"The file of {cell.kind} has changed since the study began: run the study "
+            "again."
+        )
+
+
+# ---- detectors by name ---------------------------------------------------------------
+
+
+def detector_class(detector: str) -> type[Any]:
+    """Return the class of a detector.
+
+    Parameters
+    ----------
+    detector : str
+        A name of `list_detectors`, or ``package.module:Class`` of something that is
+        installed or lies in the current folder.
+
+    Raises
+    ------
+    StreamError
+        If there is no such detector, or its module cannot be imported.
+    """
+    if ":" not in detector:
+        return detector_type(detector)
+    # The processes of cells find modules of the current folder; this one must too.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    module, _, name = detector.partition(":")
+    try:
+        kind: type[Any] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise StreamError(
+            f"There is no {detector!r} to import ({brief(error)}): give "
+            "package.module:Class of something installed or in the current folder."
+        ) from error
+    except Exception as error:
+        # User code may fail in any way while it is imported.
+        raise StreamError(
+            f"{detector!r} cannot be imported ({type(error).__name__}: {brief(error)})."
+        ) from error
+    if not callable(kind) or not hasattr(kind, "fit"):
+        raise StreamError(f"{detector!r} is not a class with `fit` and `residuals`.")
+    return kind
+
+
+def new_detector(
+    detector: str, preset: str, testbed: str, seed: int, settings: Mapping[str, Any]
+) -> Any:
+    """Return an untrained detector.
+
+    Parameters
+    ----------
+    detector : str
+        As for `detector_class`.
+    preset, testbed : str
+        Preset, and name of the plant; used by the detectors of this package alone.
+    seed : int
+        Seed; passed to a class of the user only if its constructor takes `seed`.
+    settings : mapping
+        Further arguments of the constructor.
+    """
+    kind = detector_class(detector)
+    if issubclass(kind, LearnedDetector):
+        return kind(preset, testbed=testbed, seed=seed, **settings)
+    parameters = inspect.signature(kind).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    arguments = dict(settings)
+    if "seed" in parameters or takes_any:
+        arguments["seed"] = seed
+    if not takes_any:
+        refuse_unknown_keys(arguments, list(parameters), detector)
+    return kind(**arguments)
+
+
+def code_version(detector: str) -> str:
+    """Return a text that changes whenever a detector's residuals may: part of a key.
+
+    For a detector of this package it is the version on its card; for a class of the
+    user it is the digest of its source file.
+    """
+    kind = detector_class(detector)
+    if detector in DETECTORS:
+        return str(kind.card.version)
+    source = inspect.getsourcefile(kind)
+    text = b"" if source is None else Path(source).read_bytes()
+    return hashlib.sha256(text).hexdigest()
+
+
+# ---- the process ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A line to the process: a cell to run, and the folder of the cache."""
+
+    cache: str
+    cell: Cell
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """A line from the process: a step of its cell, or how the cell ended."""
+
+    step: Step | None = None
+    outcome: Outcome | None = None
+
+
+def main() -> None:
+    """Run one cell after another until standard input ends."""
+    # Anything that prints to standard output must not be taken for a message.
+    messages = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests: queue.Queue[bytes] = queue.Queue()
+    threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
+    while True:
+        request = msgspec.json.decode(requests.get(), type=Request)
+        outcome = _outcome(request.cell, Cache(request.cache), messages)
+        _send(messages, Message(outcome=outcome))
+
+
+def _read_requests(requests: "queue.Queue[bytes]") -> None:
+    for line in sys.stdin.buffer:
+        requests.put(line)
+    # The study has ended: its results would reach no reader.
+    os._exit(0)
+
+
+def _outcome(cell: Cell, cache: Cache, messages: IO[bytes]) -> Outcome:
+    """Run a cell, report its steps, and return how it ended; no error escapes."""
+    last: tuple[StepKind, str] | None = None
+    last_at = 0.0
+
+    def progress(step: Step) -> None:
+        nonlocal last, last_at
+        now = time.monotonic()
+        if (step.kind, step.detail) != last or now - last_at > _MESSAGE_EVERY_S:
+            last, last_at = (step.kind, step.detail), now
+            _send(messages, Message(step=step))
+
+    try:
+        run_cell(cell, cache, progress)
+    except SightlineError as error:
+        return Outcome(is_done=False, reason=str(error))
+    except MemoryError:
+        return Outcome(
+            is_done=False,
+            reason="Memory ran out: run fewer cells at a time, with --workers 1.",
+        )
+    except Exception as error:
+        # User code may fail in any way; the other cells go on.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return Outcome(
+            is_done=False,
+            reason=f"{type(error).__name__}: {brief(error)} "
+            f"({os.path.basename(frame.filename)}, line {frame.lineno})",
+            trace=traceback.format_exc(),
+        )
+    return Outcome(is_done=True)
+
+
+def _send(messages: IO[bytes], message: Message) -> None:
+    try:
+        messages.write(msgspec.json.encode(message) + b"\n")
+        messages.flush()
+    except OSError:
+        os._exit(0)

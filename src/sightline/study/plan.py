@@ -1,31 +1,60 @@
 """What a study is to do: which detectors on which testbeds, with which seeds.
 
-A plan is written by hand as a short TOML file, or put together from the options of a
-command; a key that nobody knows is refused with the nearest one that somebody does.
+A plan is a short TOML file, or is built from the options of a command. The type of each
+field says what it accepts (msgspec checks it), and an unknown key is refused with the
+nearest one that exists.
 """
 
-import difflib
 import inspect
-import os
 import re
-import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from sightline.detectors import DETECTORS, detector_type
-from sightline.detectors.base import LearnedDetector
-from sightline.detectors.settings import PRESETS
-from sightline.errors import FileError, StreamError
+import msgspec
+from msgspec import Meta
+
+from sightline.detectors import detector_type
+from sightline.errors import FileError, StreamError, naming
 from sightline.files import brief, reading
 from sightline.testbeds import READERS, WATERWORKS, open_testbed
+from sightline.text import did_you_mean
 
-# What an option of `open_testbed` that a plan may set is not.
+# Parameters of `open_testbed` that a plan cannot set.
 _NOT_OPTIONS = {"name", "progress", "simulation"}
-# Labels become the names of files and folders.
+# Labels become parts of the names of files and folders.
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_DIFFERENT = "different whole numbers, 0 or more"
+Natural = Annotated[int, Meta(ge=0)]
+_Seeds = Annotated[tuple[Natural, ...], Meta(min_length=1, description=_DIFFERENT)]
+
+T = TypeVar("T")
+_KINDS = {int: "a whole number, 0 or more", bool: "True or False", str: "text"}
+
+
+def checked_value(name: str, value: object, hint: Any) -> Any:
+    """TEMPORARY."""
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError as error:
+        kind, *metas = get_args(hint) or (hint,)
+        expected = _KINDS.get(kind)
+        if get_origin(hint) is Literal:
+            expected = f"one of {', '.join(get_args(hint))}"
+        for meta in metas:
+            if isinstance(meta, Meta) and meta.description:
+                expected = meta.description
+        raise StreamError(f"`{name}` must be {expected}; got {value!r}.") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +64,13 @@ class TestbedChoice:
     Parameters
     ----------
     label : str
-        What the study calls it.
+        Its name in the study.
     testbed : str
-        A name of `list_testbeds`, or a folder with one's own plant.
+        A name of `list_testbeds`, or a folder with a plant of the user.
     root : Path, optional
         Folder with its files.
     options : mapping
-        Any further argument of `open_testbed`.
+        Further arguments of `open_testbed`.
     """
 
     label: str
@@ -49,39 +78,51 @@ class TestbedChoice:
     root: Path | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    # Not a test class, whatever pytest thinks of its name.
+    # Its name begins as those of test classes do; pytest must not collect it.
     __test__ = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorChoice:
-    """A detector of a study, and how it is set.
+    """A detector of a study, and its settings.
 
     Parameters
     ----------
     label : str
-        What the study calls it.
+        Its name in the study.
     detector : str
-        A name of `list_detectors`, or ``package.module:Class`` of one's own.
+        A name of `list_detectors`, or ``package.module:Class`` of the user.
     preset : {"export", "official"}
-        How it learns and looks.
+        How it is trained: best for a residual stream, or as published.
     rule : str, optional
-        Its own alarm rule.
+        Its own alarm rule, to be exported with the stream.
     settings : mapping
-        Any of its settings, on every testbed.
+        Settings on every testbed.
     on : mapping
-        By a testbed's label: settings that hold there alone.
+        Settings on one testbed, by its label; they replace those of `settings`.
     """
 
     label: str
     detector: str
-    preset: str = "export"
+    preset: Literal["export", "official"] = "export"
     rule: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def settings_on(self, testbed: str) -> dict[str, Any]:
-        """Return the settings that hold on a testbed, by its label."""
+    def settings_on(self, testbed: str) -> Mapping[str, Any]:
+        """Return the settings on one testbed, by its label.
+
+        Examples
+        --------
+        >>> gdn = DetectorChoice(
+        ...     label="gdn",
+        ...     detector="gdn",
+        ...     settings={"epochs": 30},
+        ...     on={"swat": {"epochs": 3}},
+        ... )
+        >>> gdn.settings_on("swat"), gdn.settings_on("wadi")
+        ({'epochs': 3}, {'epochs': 30})
+        """
         return {**self.settings, **self.on.get(testbed, {})}
 
 
@@ -89,20 +130,46 @@ class DetectorChoice:
 class EvaluationChoice:
     """How every stream of a study is evaluated; see `sightline.evaluate`.
 
-    `telemetry` is whether the plant's measurements go with each stream, without which
-    nobody can tell an attack that moved nothing from one that went unseen.
+    Parameters
+    ----------
+    guard : int
+        Rows after each attack to leave out.
+    intervals, diagnosis : bool
+        Whether to measure intervals and chance floors, and why attacks were missed.
+    telemetry : bool
+        Whether to store the plant's measurements with each stream. Without them an
+        attack that changed nothing cannot be told from one that was missed.
+    seed : int
+        Seed of the bootstrap.
     """
 
-    guard: int = 0
+    guard: Natural = 0
     intervals: bool = True
     diagnosis: bool = True
     telemetry: bool = True
-    seed: int = 0
+    seed: Natural = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyPlan:
     """Detectors x testbeds x seeds, and how to evaluate each.
+
+    Parameters
+    ----------
+    title : str
+        Title of the study's report.
+    seeds : tuple of int
+        Seeds with which each detector is trained on each testbed.
+    testbeds : tuple of TestbedChoice
+        At least one.
+    detectors : tuple of DetectorChoice
+        At least one.
+    evaluation : EvaluationChoice
+        The same for all streams.
+
+    See Also
+    --------
+    read_plan : Read a plan from a TOML file.
 
     Examples
     --------
@@ -126,9 +193,21 @@ def read_plan(
     Parameters
     ----------
     path : path
-        The file; folders it names are relative to where it lies.
+        The file; relative folders in it start at the folder of the file.
     roots : mapping, optional
-        By a testbed's label: where its files are, whatever the plan says.
+        Folder with a testbed's files, by its label; replaces what the plan says.
+
+    Returns
+    -------
+    StudyPlan
+        Checked as `plan_of` does.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read or is not TOML.
+    StreamError
+        If it does not describe a study; the message names table and key.
     """
     path = Path(path)
     with reading(path):
@@ -147,243 +226,179 @@ def plan_of(
     folder: Path = Path(),
     roots: Mapping[str, str | Path] | None = None,
 ) -> StudyPlan:
-    """Return the plan that plain values describe, checked as far as can be."""
-    known = [f.name for f in fields(StudyPlan)]
-    _refuse_unknown(values, known, place)
-    testbeds = tuple(
-        _testbed(label, _table(given, f"{place}: [testbeds.{label}]"), place, folder)
-        for label, given in _table(
-            values.get("testbeds", {}), f"{place}: [testbeds]"
-        ).items()
-    )
-    detectors = tuple(
-        _detector(label, _table(given, f"{place}: [detectors.{label}]"), place)
-        for label, given in _table(
-            values.get("detectors", {}), f"{place}: [detectors]"
-        ).items()
-    )
-    for what, chosen in (("testbeds", testbeds), ("detectors", detectors)):
-        if not chosen:
-            raise StreamError(
-                f"{place}: names no {what}: add a table such as "
-                f"[{what}.{'swat' if what == 'testbeds' else 'gdn'}]."
-            )
-    title = values.get("title", StudyPlan.title)
-    if not isinstance(title, str):
-        raise StreamError(f"{place}: title must be a text; got {title!r}.")
-    plan = StudyPlan(
+    """Return the plan that plain values describe.
+
+    Labels, keys and values are checked; files and the values of a detector's settings
+    are not, until the study opens and builds them.
+
+    Parameters
+    ----------
+    values : mapping
+        As `tomllib` reads them: ``title``, ``seeds``, and the tables ``testbeds``,
+        ``detectors`` (both by label) and ``evaluation``.
+    place : str
+        Where the values come from, for error messages.
+    folder : Path
+        Where relative folders start.
+    roots : mapping, optional
+        Folder with a testbed's files, by its label; replaces what the plan says.
+
+    Returns
+    -------
+    StudyPlan
+        The plan; testbeds and detectors in the order given.
+
+    Raises
+    ------
+    StreamError
+        If the values do not describe a study.
+
+    Examples
+    --------
+    >>> tables = {"testbeds": {"waterworks": {}}, "detectors": {"gdn": {"epoch": 3}}}
+    >>> plan_of(tables)
+    Traceback (most recent call last):
+        ...
+    sightline.errors.StreamError: the plan: [detectors.gdn]: has no 'epoch'; \
+did you mean 'epochs'?
+    """
+    refuse_unknown_keys(values, [f.name for f in fields(StudyPlan)], place)
+    testbeds = {
+        label: _testbed(label, table, at, folder)
+        for label, table, at in _tables(values, "testbeds", "swat", place)
+    }
+    refuse_unknown_keys(roots or {}, list(testbeds), f"{place}: --root")
+    for label, root in (roots or {}).items():
+        testbeds[label] = replace(testbeds[label], root=Path(root))
+    detectors = [
+        _detector(label, table, at, list(testbeds))
+        for label, table, at in _tables(values, "detectors", "gdn", place)
+    ]
+    at = f"{place}: [evaluation]"
+    evaluation = _table(values.get("evaluation", {}), at)
+    with naming(place):
+        title = checked_value("title", values.get("title", StudyPlan.title), str)
+        seeds = _seeds(values.get("seeds", 0))
+    return StudyPlan(
         title=title,
-        seeds=_seeds(values.get("seeds", [0]), place),
-        testbeds=_rooted(testbeds, roots or {}, place),
-        detectors=detectors,
-        evaluation=_evaluation(values.get("evaluation", {}), place),
+        seeds=seeds,
+        testbeds=tuple(testbeds.values()),
+        detectors=tuple(detectors),
+        evaluation=_checked(EvaluationChoice, evaluation, at),
     )
-    labels = [testbed.label for testbed in plan.testbeds]
-    for detector in plan.detectors:
-        _refuse_unknown(
-            detector.on, labels, f"{place}: [detectors.{detector.label}.on]"
+
+
+def _tables(
+    values: Mapping[str, object], kind: str, example: str, place: str
+) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    """Yield label, table and place of each ``[kind.label]``; there must be one."""
+    tables = _table(values.get(kind, {}), f"{place}: [{kind}]")
+    if not tables:
+        raise StreamError(
+            f"{place}: names no {kind}: add a table such as [{kind}.{example}]."
         )
-    return plan
+    for label, table in tables.items():
+        at = f"{place}: [{kind}.{label}]"
+        if not _LABEL.fullmatch(label):
+            raise StreamError(
+                f"{at}: {label!r} becomes part of file names: use letters, digits and "
+                "- _ . + only."
+            )
+        yield label, _table(table, at), at
+
+
+def _table(value: object, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise StreamError(f"{place} must be a table; got {value!r:.40}.")
+    return value
+
+
+def _checked(kind: type[T], values: Mapping[str, object], place: str) -> T:
+    """Return the record of given values, each checked by the type of its field."""
+    hints = get_type_hints(kind, include_extras=True)
+    refuse_unknown_keys(values, list(hints), place)
+    with naming(place):
+        return kind(**{k: checked_value(k, v, hints[k]) for k, v in values.items()})
 
 
 def _testbed(
-    label: str, given: Mapping[str, Any], place: str, folder: Path
+    label: str, table: Mapping[str, Any], place: str, folder: Path
 ) -> TestbedChoice:
-    at = f"{place}: [testbeds.{label}]"
-    _check_label(label, at)
-    testbed = str(given.get("testbed", label))
+    testbed = str(table.get("testbed", label))
     options = set(inspect.signature(open_testbed).parameters) - _NOT_OPTIONS
     if testbed == WATERWORKS.name:
         from sightline.testbeds.waterworks import simulate
 
         options |= set(inspect.signature(simulate).parameters) - {"progress"}
-    _refuse_unknown(given, ["testbed", *sorted(options)], at)
+    refuse_unknown_keys(table, ["testbed", *sorted(options)], place)
     is_known = testbed.partition("-")[0].lower() in [*READERS, WATERWORKS.name]
     return TestbedChoice(
         label=label,
         testbed=testbed if is_known else str(folder / testbed),
-        root=None if given.get("root") is None else folder / str(given["root"]),
+        root=None if table.get("root") is None else folder / str(table["root"]),
         options={
             key: str(folder / value)
             if key == "scenario" and isinstance(value, str)
             else value
-            for key, value in given.items()
+            for key, value in table.items()
             if key not in ("testbed", "root")
         },
     )
 
 
-def _detector(label: str, given: Mapping[str, Any], place: str) -> DetectorChoice:
-    at = f"{place}: [detectors.{label}]"
-    _check_label(label, at)
-    detector = str(given.get("detector", label))
-    own = {f.name for f in fields(DetectorChoice)} - {"label", "settings"}
-    if ":" not in detector:
-        try:
-            known = sorted(
-                f.name
-                for f in fields(detector_type(detector).settings_type)
-                if f.name != "seed"
-            )
-        except StreamError as error:
-            raise StreamError(f"{at}: {error}") from error
-        _refuse_seed(given, at)
-        _refuse_unknown(given, [*sorted(own), *known], at)
+def _detector(
+    label: str, table: Mapping[str, Any], place: str, testbeds: Sequence[str]
+) -> DetectorChoice:
+    """Return the choice of a ``[detectors.label]``; other keys are its settings."""
+    own = ("detector", "preset", "rule", "on")
+    detector = str(table.get("detector", label))
+    settings = {key: value for key, value in table.items() if key not in own}
+    at = f"{place.removesuffix(']')}.on"
     on = {
-        testbed: _table(settings, f"{place}: [detectors.{label}.on.{testbed}]")
-        for testbed, settings in _table(
-            given.get("on", {}), f"{place}: [detectors.{label}.on]"
-        ).items()
+        testbed: _table(value, f"{at}.{testbed}]")
+        for testbed, value in _table(table.get("on", {}), f"{at}]").items()
     }
-    preset = str(given.get("preset", "export"))
-    if preset not in PRESETS:
-        raise StreamError(
-            f"{at}: preset must be one of {', '.join(PRESETS)}; got {preset!r}."
-        )
-    settings = {key: value for key, value in given.items() if key not in own}
-    _refuse_seed(settings, at)
-    for testbed, more in on.items():
-        there = f"{place}: [detectors.{label}.on.{testbed}]"
-        _refuse_seed(more, there)
+    refuse_unknown_keys(on, testbeds, f"{at}]")
+    for values, where in [
+        (settings, place),
+        *((values, f"{at}.{testbed}]") for testbed, values in on.items()),
+    ]:
+        if "seed" in values:
+            raise StreamError(
+                f"{where}: seeds are set for the whole study, by `seeds`."
+            )
         if ":" not in detector:
-            _refuse_unknown(more, known, there)
-    return DetectorChoice(
-        label=label,
-        detector=detector,
-        preset=preset,
-        rule=None if given.get("rule") is None else str(given["rule"]),
-        settings=settings,
-        on=on,
-    )
-
-
-def _refuse_seed(settings: Mapping[str, Any], place: str) -> None:
-    if "seed" in settings:
-        raise StreamError(f"{place}: seeds are set for the whole study, by `seeds`.")
-
-
-def _evaluation(given: object, place: str) -> EvaluationChoice:
-    at = f"{place}: [evaluation]"
-    table = _table(given, at)
-    kinds = {f.name: f.type for f in fields(EvaluationChoice)}
-    _refuse_unknown(table, list(kinds), at)
-    for key, value in table.items():
-        is_flag = isinstance(value, bool)
-        if is_flag != (kinds[key] is bool) or not isinstance(value, int) or value < 0:
-            wanted = (
-                "true or false" if kinds[key] is bool else "a whole number, 0 or more"
+            with naming(place):
+                record = detector_type(detector).settings_type
+            names = sorted({f.name for f in fields(record)} - {"seed"})
+            refuse_unknown_keys(
+                values, names if where != place else [*own, *names], where
             )
-            raise StreamError(f"{at}: {key} must be {wanted}; got {value!r}.")
-    return replace(EvaluationChoice(), **table)
+    values = {key: table[key] for key in ("preset", "rule") if key in table}
+    choice = {"label": label, "detector": detector, "settings": settings, "on": on}
+    return _checked(DetectorChoice, choice | values, place)
 
 
-def _seeds(given: object, place: str) -> tuple[int, ...]:
-    seeds = given if isinstance(given, list | tuple) else [given]
-    is_whole = all(isinstance(s, int) and not isinstance(s, bool) for s in seeds)
-    if not seeds or not is_whole or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        raise StreamError(
-            f"{place}: seeds must be different whole numbers, 0 or more; got {given!r}."
-        )
-    return tuple(seeds)
+def _seeds(value: object) -> tuple[int, ...]:
+    given = value if isinstance(value, list | tuple) else [value]
+    seeds: tuple[int, ...] = checked_value("seeds", given, _Seeds)
+    if len(set(seeds)) < len(seeds):
+        raise StreamError(f"`seeds` must be {_DIFFERENT}; got {value!r}.")
+    return seeds
 
 
-def _rooted(
-    testbeds: Sequence[TestbedChoice], roots: Mapping[str, str | Path], place: str
-) -> tuple[TestbedChoice, ...]:
-    """Return the testbeds with the folders that were named beside the plan."""
-    _refuse_unknown(roots, [testbed.label for testbed in testbeds], f"{place}: --root")
-    return tuple(
-        replace(testbed, root=Path(roots[testbed.label]))
-        if testbed.label in roots
-        else testbed
-        for testbed in testbeds
-    )
+def refuse_unknown_keys(
+    values: Mapping[str, object], names: Sequence[str], place: str
+) -> None:
+    """Raise `StreamError` at the first key that is not among `names`.
 
-
-def _table(given: object, place: str) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise StreamError(f"{place} must be a table; got {given!r:.40}.")
-    return given
-
-
-def _check_label(label: str, place: str) -> None:
-    if not _LABEL.fullmatch(label):
-        raise StreamError(
-            f"{place}: {label!r} becomes part of file names: use letters, digits and "
-            "- _ . + only."
-        )
-
-
-def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], place: str) -> None:
-    for key in given:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-            hint = (
-                f"did you mean {near[0]!r}?"
-                if near
-                else f"it knows {', '.join(known)}."
-            )
-            raise StreamError(f"{place}: has no {key!r}; {hint}")
-
-
-def detector_class(detector: str) -> type[Any]:
-    """Return the class of a detector: one of ours, or ``package.module:Class``."""
-    if ":" not in detector:
-        return detector_type(detector)
-    import importlib
-
-    # The current folder counts too, as it does for the processes that cells run in.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    module, _, name = detector.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise StreamError(
-            f"There is no {detector!r} to import ({brief(error)}): give "
-            "package.module:Class of something installed or in the current folder."
-        ) from error
-    except Exception as error:
-        # A stranger's file may be broken in any way.
-        raise StreamError(
-            f"{detector!r} cannot be imported ({type(error).__name__}: {brief(error)})."
-        ) from error
-    if not callable(found) or not hasattr(found, "fit"):
-        raise StreamError(f"{detector!r} is not a class with `fit` and `residuals`.")
-    kind: type[Any] = found
-    return kind
-
-
-def made_detector(
-    detector: str, preset: str, testbed: str, seed: int, settings: Mapping[str, Any]
-) -> Any:
-    """Return a detector that has yet to learn.
-
-    One of one's own is given the seed, if it takes one, and the settings, nothing else.
+    Examples
+    --------
+    >>> refuse_unknown_keys({"seed": 1}, ["title", "seeds"], "plan.toml")
+    Traceback (most recent call last):
+        ...
+    sightline.errors.StreamError: plan.toml: has no 'seed'; did you mean 'seeds'?
     """
-    kind = detector_class(detector)
-    if issubclass(kind, LearnedDetector):
-        return kind(preset, testbed=testbed, seed=seed, **settings)
-    takes = inspect.signature(kind).parameters
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in takes.values())
-    given = dict(settings)
-    if "seed" in takes or takes_any:
-        given["seed"] = seed
-    if not takes_any:
-        _refuse_unknown(given, list(takes), detector)
-    return kind(**given)
-
-
-def code_version(detector: str) -> str:
-    """Return what changes whenever a detector's residuals may: part of a cell's key.
-
-    Our own detectors count their versions; of one's own the file's text decides.
-    """
-    kind = detector_class(detector)
-    if detector in DETECTORS:
-        return str(kind.card.version)
-    import hashlib
-
-    source = inspect.getsourcefile(kind)
-    text = b"" if source is None else Path(source).read_bytes()
-    return hashlib.sha256(text).hexdigest()
+    for key in values:
+        if key not in names:
+            raise StreamError(f"{place}: has no {key!r}; {did_you_mean(key, names)}")

@@ -1,50 +1,179 @@
-"""Cells on this machine: as many processes as its cores and memory can hold."""
+"""Cells on this machine: as many processes as its cores and memory can hold.
+
+Processes, not threads: torch's random numbers and the number of threads of a library
+belong to a whole process, and a process that is killed harms no other cell.
+
+This pool is our own. It was compared with `concurrent.futures.ProcessPoolExecutor` (one
+executor of one process for each slot, started by "spawn"), which
+
+- starts the user's script again in each worker, so that a script or notebook without an
+  ``if __name__ == "__main__"`` guard fails at once (`BrokenProcessPool`);
+- cannot be used within a Dask worker that has a nanny ("daemonic processes are not
+  allowed to have children"), where `dask_pool` needs the same process;
+- leaves its workers running when the study itself is killed;
+- reports a dead worker without its exit code and its last line on standard error;
+- gives a worker its environment (one thread per library) only by changing the
+  environment of the user's own process.
+
+A process with two pipes has none of these problems.
+"""
 
 import os
 import queue
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from sightline.progress import Step, StepKind
-from sightline.study.cell import Cell, Outcome
-from sightline.study.worker import CellProcess, ProcessDiedError
+import msgspec
 
-# Told what a cell is doing, or how it ended.
+from sightline.evaluation.result import plain
+from sightline.progress import Progress, Step, StepKind
+from sightline.study.cell import Cell, Outcome
+from sightline.study.execute_cell import Message, Request
+
+# Not ``python -m``, which would load the module a second time under another name.
+_MAIN = "from sightline.study.execute_cell import main; main()"
+# Called with a cell and its step, or how it ended.
 Watcher = Callable[[Cell, Step | Outcome], None]
-# A cell whose process dies this often is given up.
+# A cell is given up after its process has died this many times.
 MOST_DEATHS = 3
-# Bytes for torch and its like, and for each byte of a testbed: copies made scaled, in
-# windows, as residuals, as energy.
-_ALONE_BYTES = 7e8
+# One thread per library: otherwise the cells compete for the cores.
+_ONE_THREAD = (
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+)
+# Bytes of memory for torch and other libraries, and for each byte of a testbed: copies
+# of it scaled, in windows, as residuals and as energy.
+_LIBRARY_BYTES = 7e8
 _BYTES_PER_BYTE = 6
+
+
+class ProcessDiedError(Exception):
+    """The process ended before its cell did: it was killed, or ran out of memory."""
+
+
+class CellProcess:
+    """A process that runs one cell after another; see `execute_cell.main`."""
+
+    def __init__(self) -> None:
+        # Keeps what a process writes before it dies.
+        self._errors = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _MAIN],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=os.environ | dict.fromkeys(_ONE_THREAD, "1"),
+            # Ctrl-C goes to the study, which ends its processes itself.
+            start_new_session=True,
+        )
+
+    def run(self, cell: Cell, cache: Path, progress: Progress) -> Outcome:
+        """Run a cell and return how it ended.
+
+        Parameters
+        ----------
+        cell : Cell
+            What to run.
+        cache : Path
+            Folder of the cache.
+        progress : callable
+            Called from this thread with each `Step` of the cell.
+
+        Raises
+        ------
+        ProcessDiedError
+            If the process ended before the cell did.
+        """
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None  # noqa: S101
+        assert stdout is not None  # noqa: S101
+        request = Request(cache=os.path.abspath(cache), cell=cell)
+        try:
+            stdin.write(msgspec.json.encode(request, enc_hook=plain) + b"\n")
+            stdin.flush()
+        except OSError as error:
+            raise ProcessDiedError(self._exit_reason()) from error
+        for line in stdout:
+            try:
+                message = msgspec.json.decode(line, type=Message)
+            except msgspec.DecodeError:  # cut short by the end of the process
+                break
+            if message.outcome is not None:
+                return message.outcome
+            if message.step is not None:
+                progress(message.step)
+        raise ProcessDiedError(self._exit_reason())
+
+    def _exit_reason(self) -> str:
+        """Return how the process ended, with its last line on standard error."""
+        code = self._process.wait()
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        ended = f"by signal {-code}" if code < 0 else f"with code {code}"
+        return f"it ended {ended}" + (f", saying {lines[-1][:200]!r}" if lines else "")
+
+    def kill(self) -> None:
+        """End the process at once; a `run` under way raises `ProcessDiedError`."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the process at once and release its pipes."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            # A request that could not be sent no longer matters.
+            with suppress(OSError):
+                if stream is not None:
+                    stream.close()
 
 
 def run_locally(
     cells: Sequence[Cell], cache: Path, n_processes: int, watch: Watcher
 ) -> None:
-    """Carry out cells in several processes; return when all have ended.
+    """Run cells in several processes; return when all have ended.
 
-    `watch` is called from this thread alone.
+    A cell whose process dies is run again in a new one, up to `MOST_DEATHS` times. If
+    this call is interrupted, all processes are ended.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        What to run, in this order.
+    cache : Path
+        Folder of the cache.
+    n_processes : int
+        Processes at the same time.
+    watch : callable
+        Called from this thread alone, for each step and for the outcome of each cell.
     """
     pool = _Pool(cache, cells, min(n_processes, len(cells)))
     try:
-        left = len(cells)
-        while left:
-            cell, said = pool.news.get()
-            watch(cell, said)
-            left -= isinstance(said, Outcome)
+        n_left = len(cells)
+        while n_left:
+            cell, update = pool.updates.get()
+            watch(cell, update)
+            n_left -= isinstance(update, Outcome)
     finally:
         pool.close()
 
 
 class _Pool:
-    """Processes at work, each with a thread that waits for its news."""
+    """Processes, each with a thread that sends it cells and waits for messages."""
 
     def __init__(self, cache: Path, cells: Sequence[Cell], n_processes: int) -> None:
-        self.cache = cache
-        self.news: queue.SimpleQueue[tuple[Cell, Step | Outcome]] = queue.SimpleQueue()
-        # With each cell, how often its process has died; None when all is over.
+        self.updates: queue.SimpleQueue[tuple[Cell, Step | Outcome]] = (
+            queue.SimpleQueue()
+        )
+        self._cache = cache
+        # Each cell with the number of times its process has died; None ends a thread.
         self._waiting: queue.SimpleQueue[tuple[Cell, int] | None] = queue.SimpleQueue()
         for cell in cells:
             self._waiting.put((cell, 0))
@@ -58,7 +187,7 @@ class _Pool:
             thread.start()
 
     def close(self) -> None:
-        """End all processes, whatever they are doing."""
+        """End all processes at once, and wait for the threads."""
         with self._lock:
             self._is_closed = True
             for process in self._processes.values():
@@ -69,23 +198,26 @@ class _Pool:
             thread.join()
 
     def _work(self, k: int) -> None:
-        while (asked := self._waiting.get()) is not None and not self._is_closed:
-            cell, n_deaths = asked
+        """Run waiting cells in process `k` until there are no more."""
+        while (job := self._waiting.get()) is not None and not self._is_closed:
+            cell, n_deaths = job
             try:
-                self.news.put((cell, self._run(k, cell)))
+                self.updates.put((cell, self._run(k, cell)))
             except ProcessDiedError as death:
                 self._end(k)
-                self._mourn(cell, n_deaths + 1, death)
+                self._retry_or_fail(cell, n_deaths + 1, death)
         self._end(k)
 
     def _run(self, k: int, cell: Cell) -> Outcome:
         with self._lock:
             if self._is_closed:
-                raise ProcessDiedError("it was not begun")
+                raise ProcessDiedError("it was not started")
             if k not in self._processes:
                 self._processes[k] = CellProcess()
             process = self._processes[k]
-        return process.run(cell, self.cache, lambda step: self.news.put((cell, step)))
+        return process.run(
+            cell, self._cache, lambda step: self.updates.put((cell, step))
+        )
 
     def _end(self, k: int) -> None:
         with self._lock:
@@ -93,27 +225,35 @@ class _Pool:
         if process is not None:
             process.close()
 
-    def _mourn(self, cell: Cell, n_deaths: int, death: ProcessDiedError) -> None:
-        """Let a cell wait for another process, unless it has outlived too many."""
+    def _retry_or_fail(
+        self, cell: Cell, n_deaths: int, death: ProcessDiedError
+    ) -> None:
+        """Queue a cell again after its process died, or give it up."""
         if n_deaths < MOST_DEATHS:
-            self.news.put(
-                (cell, Step(StepKind.WAITING, detail="because its process died"))
-            )
+            waiting = Step(StepKind.WAITING, detail="because its process died")
+            self.updates.put((cell, waiting))
             self._waiting.put((cell, n_deaths))
             return
         reason = (
-            f"Its process died {n_deaths} times ({death}), most likely for want of "
+            f"Its process died {n_deaths} times ({death}), most likely for lack of "
             "memory: run fewer cells at a time, with --workers 1."
         )
-        self.news.put((cell, Outcome(is_done=False, reason=reason)))
+        self.updates.put((cell, Outcome(is_done=False, reason=reason)))
 
 
 def processes_that_fit(n_bytes: int) -> int:
-    """Return how many cells this machine can hold, given the largest testbed's size."""
-    each = _ALONE_BYTES + _BYTES_PER_BYTE * n_bytes
+    """Return how many cells this machine can run at the same time, at least 1.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Size of the largest testbed of the study, both recordings.
+    """
     memory = _free_memory()
-    n_fit = n_cores() if memory is None else int(memory // each)
-    return max(1, min(n_cores(), n_fit))
+    n_fit = n_cores()
+    if memory is not None:
+        n_fit = min(n_fit, int(memory // (_LIBRARY_BYTES + _BYTES_PER_BYTE * n_bytes)))
+    return max(1, n_fit)
 
 
 def n_cores() -> int:
@@ -124,8 +264,8 @@ def n_cores() -> int:
 
 
 def _free_memory() -> float | None:
-    """Return the bytes nobody uses, as far as the system tells; None if it does not."""
-    known = []
+    """Return the bytes of free memory; None where the system does not report them."""
+    limits = []
     for path, word in (
         ("/proc/meminfo", "MemAvailable:"),
         ("/sys/fs/cgroup/memory.max", ""),
@@ -137,5 +277,5 @@ def _free_memory() -> float | None:
         for line in lines:
             number = line.removeprefix(word).split()[0]
             if line.startswith(word) and number.isdecimal():
-                known.append(float(number) * (1024 if word else 1))
-    return min(known, default=None)
+                limits.append(float(number) * (1024 if word else 1))
+    return min(limits, default=None)

@@ -1,8 +1,7 @@
-"""A study from plan to results: open testbeds, divide into cells, run them."""
+"""A study from plan to results: open the testbeds, list the cells, run them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,115 +11,17 @@ from sightline.errors import SightlineError, StreamError
 from sightline.export import check_rule
 from sightline.files import brief
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.study.cache import Cache
+from sightline.study.cache import Cache, RecordedTestbed
 from sightline.study.cell import Cell, Outcome, cell_name
 from sightline.study.collect import Study, check_folder, gather_study
-from sightline.study.plan import (
-    DetectorChoice,
-    StudyPlan,
-    TestbedChoice,
-    code_version,
-    made_detector,
-)
+from sightline.study.execute_cell import code_version, new_detector
+from sightline.study.plan import DetectorChoice, StudyPlan, TestbedChoice
 from sightline.study.process_pool import processes_that_fit, run_locally
 from sightline.study.status import Board
-from sightline.study.testbed_snapshot import RecordedTestbed, keep_testbed
 from sightline.testbeds import open_testbed
 
-# Called with the board whenever something is heard of a cell.
+# Called with the board whenever the status of a cell changes.
 BoardWatcher = Callable[[Board], None]
-
-
-def unwatched(board: Board) -> None:
-    """Watch nothing."""
-
-
-def open_testbeds(
-    plan: StudyPlan, cache: Cache | None, progress: Progress = silent
-) -> dict[str, RecordedTestbed]:
-    """Open every testbed once, and keep it for the cells if asked to; by label."""
-    return {choice.label: _opened(choice, cache, progress) for choice in plan.testbeds}
-
-
-def _opened(
-    choice: TestbedChoice, cache: Cache | None, progress: Progress
-) -> RecordedTestbed:
-    at = f"[testbeds.{choice.label}]"
-    try:
-        testbed = open_testbed(
-            choice.testbed, choice.root, progress=progress, **choice.options
-        )
-    except SightlineError as error:
-        raise type(error)(f"{at}: {error}") from error
-    except TypeError as error:
-        raise StreamError(f"{at} has an option of a wrong kind ({error}).") from error
-    if (np.asarray(testbed.train.labels) != NORMAL).all():
-        raise StreamError(f"{at}: no row of train is normal.")
-    if cache is None:
-        return RecordedTestbed.of(testbed)
-    progress(Step(StepKind.WRITING, detail=choice.label))
-    return keep_testbed(testbed, cache)
-
-
-def cells_of(plan: StudyPlan, testbeds: Mapping[str, RecordedTestbed]) -> list[Cell]:
-    """Return the cells of a plan; whatever cannot be made is refused here."""
-    _check_names(plan)
-    return [
-        _cell(plan, label, recorded, detector, seed)
-        for label, recorded in testbeds.items()
-        for detector in plan.detectors
-        for seed in plan.seeds
-    ]
-
-
-def _cell(
-    plan: StudyPlan,
-    label: str,
-    testbed: RecordedTestbed,
-    detector: DetectorChoice,
-    seed: int,
-) -> Cell:
-    settings = detector.settings_on(label)
-    at = f"[detectors.{detector.label}]"
-    try:
-        made = made_detector(
-            detector.detector, detector.preset, testbed.name, seed, settings
-        )
-        is_ours = isinstance(made, LearnedDetector)
-        check_rule(made, detector.rule)
-    except SightlineError as error:
-        raise StreamError(f"{at}: {error}") from error
-    except Exception as error:
-        # A stranger's class may refuse its settings in any way.
-        raise StreamError(f"{at}: {type(error).__name__}: {brief(error)}") from error
-    if not hasattr(made, "residuals"):
-        raise StreamError(f"{at}: {detector.detector} has no method `residuals`.")
-    return Cell(
-        testbed=label,
-        detector=detector.label,
-        plant=testbed.name,
-        content=testbed.content,
-        kind=detector.detector,
-        version=code_version(detector.detector),
-        preset=detector.preset,
-        rule=detector.rule,
-        settings=settings,
-        resolved=made.settings.to_dict() if is_ours else settings,
-        seed=seed,
-        evaluation=plan.evaluation,
-        release=testbed.release,
-        digests=testbed.digests,
-        options=_told_options(plan, label),
-    )
-
-
-def _told_options(plan: StudyPlan, label: str) -> dict[str, Any]:
-    """Return how a testbed was opened, without where its files lie."""
-    (choice,) = (testbed for testbed in plan.testbeds if testbed.label == label)
-    return {
-        name: Path(value).name if name == "scenario" else value
-        for name, value in choice.options.items()
-    }
 
 
 def run_study(
@@ -132,75 +33,150 @@ def run_study(
     cluster: str | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
-    watch: BoardWatcher = unwatched,
+    watch: BoardWatcher = lambda board: None,
 ) -> Study:
-    """Train, export, evaluate and compare all that a plan names.
+    """Train, export, evaluate and compare everything that a plan names.
 
-    What is done already is not done again: a study that was stopped or killed goes on
-    where it was, and gives the same bits as one that never was.
+    Finished cells are not computed again: a study that was stopped or killed continues
+    where it was, and gives the same bits as one that ran without interruption. A cell
+    that fails does not stop the others.
 
     Parameters
     ----------
     plan : StudyPlan
-        As `read_plan` gives it.
+        As `read_plan` returns it.
     out : path
         Gets ``streams/*.npz``, a result folder for each cell, ``summary.csv``, tables,
-        figures, findings and ``methods.md``.
+        figures, findings, ``methods.md`` and ``report.html``.
     cache : path, optional
-        Where cells are kept, by content; studies may share one. ``out/cache`` unless
-        given.
+        Folder of finished cells, filed by content; studies may share one. By default
+        ``out/cache``.
     workers : int, optional
-        Processes on this machine, 1 or more; by default as many as its cores and
-        memory hold.
+        Processes on this machine, 1 or more; by default as many as its cores and its
+        memory can hold.
     cluster : str, optional
-        Address of a Dask scheduler to run the cells on; its workers must see `cache`.
+        Address of a Dask scheduler on whose workers the cells run; all of them must
+        see `cache`.
     overwrite : bool
         Whether results of another study in `out` may be replaced.
     progress : callable, optional
-        Told ``(what, done, total)`` before and after the cells.
+        Called with each `Step` before and after the cells.
     watch : callable, optional
-        Shown the board whenever something is heard of a cell.
+        Called with the board whenever the status of a cell changes.
 
     Returns
     -------
     Study
-        A failed cell does not stop the others; it is told here, with its reason.
+        Names of the results, the reasons of failed cells, and the comparison.
+
+    Raises
+    ------
+    StreamError
+        If a detector or testbed of the plan cannot be built; nothing is trained then.
+    FileError
+        If files of a testbed are missing, or `out` holds something else.
+
+    Examples
+    --------
+    >>> plan = read_plan("studies/waterworks.toml")  # doctest: +SKIP
+    >>> study = run_study(plan, "waterworks")  # doctest: +SKIP
+    >>> study.failed  # doctest: +SKIP
+    {}
     """
     if workers is not None and workers < 1:
         raise StreamError(f"`workers` must be 1 or more; got {workers}.")
     out = Path(out)
-    kept = Cache(out / "cache" if cache is None else cache)
+    cells_cache = Cache(out / "cache" if cache is None else cache)
     check_folder(names_of(plan), out, overwrite=overwrite)
-    testbeds = open_testbeds(plan, kept, progress)
+    testbeds = open_testbeds(plan, cells_cache, progress)
     cells = cells_of(plan, testbeds)
-    board = Board.of(cells)
-    waiting = [cell for cell in cells if not kept.is_done(cell)]
+    board = Board(cells)
+    waiting = [cell for cell in cells if not cells_cache.is_done(cell)]
     for cell in cells:
         if cell not in waiting:
-            board.was_done(cell)
+            board.mark_cached(cell)
     watch(board)
 
-    def heard(cell: Cell, said: Step | Outcome) -> None:
-        board.take(cell, said)
+    def update(cell: Cell, step_or_outcome: Step | Outcome) -> None:
+        board.update(cell, step_or_outcome)
         watch(board)
 
     if cluster is not None:
         from sightline.study.dask_pool import run_on_cluster
 
-        run_on_cluster(waiting, kept.folder, cluster, heard, board)
+        run_on_cluster(waiting, cells_cache.folder, cluster, update, board)
     else:
         largest = max(testbed.n_bytes for testbed in testbeds.values())
         board.n_slots = workers or processes_that_fit(largest)
-        run_locally(waiting, kept.folder, board.n_slots, heard)
+        run_locally(waiting, cells_cache.folder, board.n_slots, update)
     failed = {
-        standing.cell.name: standing.outcome
-        for standing in board.failed
-        if standing.outcome is not None
+        status.cell.name: status.outcome
+        for status in board.failed
+        if status.outcome is not None
     }
-    return gather_study(plan, testbeds, cells, failed, kept, out, progress)
+    return gather_study(plan, testbeds, cells, failed, cells_cache, out, progress)
 
 
-def _check_names(plan: StudyPlan) -> None:
+def open_testbeds(
+    plan: StudyPlan, cache: Cache | None, progress: Progress = silent
+) -> dict[str, RecordedTestbed]:
+    """Open every testbed of a plan once.
+
+    Parameters
+    ----------
+    plan : StudyPlan
+        Names the testbeds.
+    cache : Cache, optional
+        Gets their recordings, for the cells; None to check the testbeds only.
+    progress : callable, optional
+        Called with each `Step`.
+
+    Returns
+    -------
+    dict
+        What was recorded about each testbed, by label.
+
+    Raises
+    ------
+    FileError, StreamError
+        If a testbed cannot be opened, or no row of its train is normal.
+    """
+    return {
+        choice.label: _open_testbed(choice, cache, progress) for choice in plan.testbeds
+    }
+
+
+def _open_testbed(
+    choice: TestbedChoice, cache: Cache | None, progress: Progress
+) -> RecordedTestbed:
+    at = f"[testbeds.{choice.label}]"
+    try:
+        testbed = open_testbed(
+            choice.testbed, choice.root, progress=progress, **choice.options
+        )
+    except SightlineError as error:
+        raise type(error)(f"{at}: {error}") from error
+    except TypeError as error:
+        raise StreamError(f"{at} has an option of a wrong type ({error}).") from error
+    if (np.asarray(testbed.train.labels) != NORMAL).all():
+        raise StreamError(f"{at}: no row of train is normal.")
+    if cache is None:
+        return RecordedTestbed.of(testbed)
+    progress(Step(StepKind.WRITING, detail=choice.label))
+    return cache.add_testbed(testbed)
+
+
+def cells_of(plan: StudyPlan, testbeds: Mapping[str, RecordedTestbed]) -> list[Cell]:
+    """Return the cells of a plan: testbeds x detectors x seeds, in this order.
+
+    Every detector is built once, so that wrong settings are refused before anything is
+    trained.
+
+    Raises
+    ------
+    StreamError
+        If a detector cannot be built, or two cells would have the same name.
+    """
     names = names_of(plan)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -208,10 +184,63 @@ def _check_names(plan: StudyPlan) -> None:
             f"Two pairs of a testbed and a detector would be called {twice!r}: give "
             "one of them another label."
         )
+    choices = {choice.label: choice for choice in plan.testbeds}
+    return [
+        _cell(plan, choices[label], recorded, detector, seed)
+        for label, recorded in testbeds.items()
+        for detector in plan.detectors
+        for seed in plan.seeds
+    ]
+
+
+def _cell(
+    plan: StudyPlan,
+    choice: TestbedChoice,
+    testbed: RecordedTestbed,
+    detector: DetectorChoice,
+    seed: int,
+) -> Cell:
+    """Return one cell, after building its detector."""
+    settings = detector.settings_on(choice.label)
+    at = f"[detectors.{detector.label}]"
+    try:
+        built = new_detector(
+            detector.detector, detector.preset, testbed.name, seed, settings
+        )
+        check_rule(built, detector.rule)
+    except SightlineError as error:
+        raise StreamError(f"{at}: {error}") from error
+    except Exception as error:
+        # User code may refuse its settings in any way.
+        raise StreamError(f"{at}: {type(error).__name__}: {brief(error)}") from error
+    if not hasattr(built, "residuals"):
+        raise StreamError(f"{at}: {detector.detector} has no method `residuals`.")
+    is_ours = isinstance(built, LearnedDetector)
+    return Cell(
+        testbed=choice.label,
+        detector=detector.label,
+        plant=testbed.name,
+        content=testbed.content,
+        kind=detector.detector,
+        version=code_version(detector.detector),
+        preset=detector.preset,
+        rule=detector.rule,
+        settings=settings,
+        resolved=built.settings.to_dict() if is_ours else settings,
+        seed=seed,
+        evaluation=plan.evaluation,
+        release=testbed.release,
+        digests=testbed.digests,
+        # Where files lie on one machine says nothing on another.
+        options={
+            name: Path(value).name if name == "scenario" else value
+            for name, value in choice.options.items()
+        },
+    )
 
 
 def names_of(plan: StudyPlan) -> list[str]:
-    """Return what the cells of a plan will be called."""
+    """Return the names of the cells of a plan, in their order."""
     return [
         cell_name(testbed.label, detector.label, seed)
         for testbed in plan.testbeds

@@ -1,8 +1,8 @@
-"""Where each cell of a study stands, for whoever watches."""
+"""How far each cell of a study is, and how long the rest will take."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sightline.progress import Step, StepKind
 from sightline.study.cell import Cell, Outcome
@@ -11,125 +11,160 @@ _WAITING = Step(StepKind.WAITING)
 
 
 @dataclass
-class Standing:
-    """One cell: what it is doing, how far that is, since when."""
+class CellStatus:
+    """One cell: its present step, or how it ended.
+
+    Parameters
+    ----------
+    cell : Cell
+        The cell.
+    step : Step
+        What it is doing.
+    share : float, optional
+        Share of the step that is done, in [0, 1]; None if unknown.
+    started_at : float, optional
+        When the cell began, by `time.monotonic`; None while it waits.
+    step_started_at, step_started_share : float
+        When the present kind of step began, and its share at that time.
+    seconds : float, optional
+        How long the cell took; None before it has ended.
+    outcome : Outcome, optional
+        How it ended.
+    was_cached : bool
+        Whether it was in the cache before the study began.
+    """
 
     cell: Cell
     step: Step = _WAITING
     share: float | None = None
-    began: float | None = None
-    step_began: float = 0.0
-    step_share: float = 0.0
+    started_at: float | None = None
+    step_started_at: float = 0.0
+    step_started_share: float = 0.0
     seconds: float | None = None
     outcome: Outcome | None = None
-    was_known: bool = False
+    was_cached: bool = False
 
     @property
-    def doing(self) -> str:
+    def text(self) -> str:
         """What the cell does, or how it ended, in words."""
         if self.outcome is None:
             return self.step.text
-        if self.was_known:
+        if self.was_cached:
             return "done before"
         return "done" if self.outcome.is_done else "failed"
 
     @property
     def is_running(self) -> bool:
-        """Whether somebody is at it."""
-        return self.began is not None and self.outcome is None
+        """Whether some process works on the cell."""
+        return self.started_at is not None and self.outcome is None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the cell ended without a result."""
+        return self.outcome is not None and not self.outcome.is_done
 
-@dataclass
-class Board:
-    """All cells of a study, in the order of the plan."""
-
-    standings: dict[str, Standing]
-    n_slots: int = 1
-    clock: Callable[[], float] = field(default=time.monotonic)
-
-    @classmethod
-    def of(cls, cells: Sequence[Cell], **known: object) -> "Board":
-        """Return a board on which every cell waits."""
-        return cls({cell.name: Standing(cell) for cell in cells}, **known)  # type: ignore[arg-type]
-
-    def was_done(self, cell: Cell) -> None:
-        """Note that a cell is in the cache already."""
-        standing = self.standings[cell.name]
-        standing.was_known = True
-        standing.outcome = Outcome(is_done=True)
-
-    def take(self, cell: Cell, said: Step | Outcome) -> None:
-        """Take in what is heard of a cell."""
-        standing, now = self.standings[cell.name], self.clock()
-        if isinstance(said, Outcome):
-            standing.outcome, standing.share = said, None
-            standing.seconds = 0.0 if standing.began is None else now - standing.began
-            return
-        if said.kind is StepKind.WAITING:
-            standing.began, standing.step, standing.share = None, said, None
-            return
-        if standing.began is None:
-            standing.began = now
-        share = said.done / said.total if said.total else None
-        # An epoch is not a new step; going back is.
-        is_new = said.kind is not standing.step.kind or (share or 0) < (
-            standing.share or 0
-        )
-        if is_new:
-            standing.step_began, standing.step_share = now, share or 0.0
-        standing.step, standing.share = said, share
-
-    def seconds_left(self, standing: Standing) -> float | None:
-        """Return how long the present step of a cell will still take."""
-        if not standing.is_running or standing.share is None:
+    def seconds_left(self) -> float | None:
+        """Return how long the present step will still take; None if unknown."""
+        if not self.is_running or self.share is None:
             return None
-        done = standing.share - standing.step_share
+        done = self.share - self.step_started_share
         if done <= 0:
             return None
-        return (self.clock() - standing.step_began) * (1 - standing.share) / done
+        return (time.monotonic() - self.step_started_at) * (1 - self.share) / done
 
-    def whole_seconds_left(self) -> float | None:
-        """Return how long all cells will take; None until like ones have ended."""
+
+class Board:
+    """The status of all cells of a study.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        In the order of the plan; at first every cell waits.
+
+    Attributes
+    ----------
+    statuses : dict
+        The status of each cell, by its name.
+    n_slots : int
+        How many cells run at the same time.
+    """
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        self.statuses = {cell.name: CellStatus(cell) for cell in cells}
+        self.n_slots = 1
+
+    def mark_cached(self, cell: Cell) -> None:
+        """Record that a cell is already in the cache."""
+        status = self.statuses[cell.name]
+        status.was_cached = True
+        status.outcome = Outcome(is_done=True)
+
+    def update(self, cell: Cell, update: Step | Outcome) -> None:
+        """Record a step of a cell, or how it ended."""
+        status, now = self.statuses[cell.name], time.monotonic()
+        if isinstance(update, Outcome):
+            status.outcome, status.share = update, None
+            status.seconds = (
+                0.0 if status.started_at is None else now - status.started_at
+            )
+            return
+        if update.kind is StepKind.WAITING:
+            status.started_at, status.step, status.share = None, update, None
+            return
+        if status.started_at is None:
+            status.started_at = now
+        share = update.done / update.total if update.total else None
+        # The next epoch continues a step; going back in the share starts a new one.
+        went_back = (share or 0) < (status.share or 0)
+        if update.kind is not status.step.kind or went_back:
+            status.step_started_at, status.step_started_share = now, share or 0.0
+        status.step, status.share = update, share
+
+    def seconds_left(self) -> float | None:
+        """Return how long the study will still take.
+
+        Each open cell is assumed to take as long as ended cells of the same detector,
+        on the same testbed if there are any. None while a detector has no ended cell.
+        """
         left = 0.0
-        for standing in self.standings.values():
-            if standing.outcome is not None:
+        for status in self.statuses.values():
+            if status.outcome is not None:
                 continue
-            usual = self._usual(standing.cell)
+            usual = self._usual_seconds(status.cell)
             if usual is None:
                 return None
-            so_far = 0.0 if standing.began is None else self.clock() - standing.began
-            left += max(usual - so_far, self.seconds_left(standing) or 0.0, 1.0)
+            passed = (
+                0.0
+                if status.started_at is None
+                else time.monotonic() - status.started_at
+            )
+            left += max(usual - passed, status.seconds_left() or 0.0, 1.0)
         return left / self.n_slots
 
-    def _usual(self, cell: Cell) -> float | None:
-        """Return how long ended cells of the same detector took."""
+    def _usual_seconds(self, cell: Cell) -> float | None:
+        """Return the mean time of ended cells of the same detector."""
         ended = [
-            other
-            for other in self.standings.values()
+            (other.cell.testbed, other.seconds)
+            for other in self.statuses.values()
             if other.seconds is not None and other.cell.detector == cell.detector
         ]
-        here = [other for other in ended if other.cell.testbed == cell.testbed]
-        times = [other.seconds for other in here or ended if other.seconds is not None]
+        same = [seconds for testbed, seconds in ended if testbed == cell.testbed]
+        times = same or [seconds for _, seconds in ended]
         return sum(times) / len(times) if times else None
 
     @property
-    def failed(self) -> list[Standing]:
+    def failed(self) -> list[CellStatus]:
         """The cells that failed."""
-        return [
-            standing
-            for standing in self.standings.values()
-            if standing.outcome is not None and not standing.outcome.is_done
-        ]
+        return [status for status in self.statuses.values() if status.has_failed]
 
-    def count(self) -> str:
-        """Return how many cells stand where, in words."""
-        ended = [s for s in self.standings.values() if s.outcome is not None]
-        running = sum(s.is_running for s in self.standings.values())
-        known = sum(s.was_known for s in ended)
-        words = [f"{len(ended) - len(self.failed)} of {len(self.standings)} cells done"]
-        if known:
-            words[0] += f" ({known} before)"
-        words.append(f"{running} running")
-        if self.failed:
-            words.append(f"{len(self.failed)} failed")
-        return ", ".join(words)
+    @property
+    def text(self) -> str:
+        """How many cells are done, running and failed, in words."""
+        ended = [s for s in self.statuses.values() if s.outcome is not None]
+        n_running = sum(s.is_running for s in self.statuses.values())
+        n_cached = sum(s.was_cached for s in ended)
+        n_failed = len(self.failed)
+        words = f"{len(ended) - n_failed} of {len(self.statuses)} cells done"
+        words += f" ({n_cached} before)" if n_cached else ""
+        words += f", {n_running} running"
+        return words + (f", {n_failed} failed" if n_failed else "")
