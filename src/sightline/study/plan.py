@@ -43,7 +43,7 @@ _KINDS = {int: "a whole number, 0 or more", bool: "True or False", str: "text"}
 
 
 def checked_value(name: str, value: object, hint: Any) -> Any:
-    """TEMPORARY."""
+    """Return a value converted to the type of its field; else raise `StreamError`."""
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError as error:
