@@ -1,23 +1,25 @@
 """Detectors and testbeds compared, from results on disk alone."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, count
+from itertools import combinations, count, pairwise
 
 import numpy as np
 
 from sightline.comparison.agreement import Agreement, agreements
 from sightline.comparison.paired_bootstrap import Difference, Pairing
 from sightline.comparison.runs import Attack, Figure, TestbedRuns, group_runs
-from sightline.comparison.seed_rankings import RANKED_FIGURES, Ranking, rank_detectors
 from sightline.evaluation.result import plain
 from sightline.evaluation.uncertainty import figures
+from sightline.judgement.verdicts import Verdict
 from sightline.metrics.correlation import RankCorrelation, rank_correlation
 from sightline.metrics.intervals import N_REPLICATES
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.storage import Result
 
+# Figures by which detectors are ranked on each testbed.
+RANKED_FIGURES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.F1)
 # Figures whose ranking of detectors is compared between testbeds.
 TRANSFER_FIGURES = (Figure.ROC_AUC, Figure.MEDIAN_D_FULL, Figure.P_FULL)
 SEEN_BY_ALL = "seen by all"
@@ -38,6 +40,32 @@ class SeededFigure:
     mean: float | None
     low: float | None
     high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """The order of detectors on one testbed by one figure, and how often it holds.
+
+    Parameters
+    ----------
+    testbed, figure : str
+        Names of the testbed and the figure.
+    order : tuple of str
+        Labels by the mean over seeds, highest first.
+    n_seeds : tuple of int
+        Seeds of each detector, in this order.
+    holds : float
+        Share of seed combinations (one seed for each detector) with the whole order.
+    above : tuple of float
+        Share of seed pairs in which each detector is above the next. A tie counts half.
+    """
+
+    testbed: str
+    figure: str
+    order: tuple[str, ...]
+    n_seeds: tuple[int, ...]
+    holds: float
+    above: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +248,54 @@ def ranking_transfer(seeded: Sequence[SeededFigure]) -> list[Transfer]:
     return transfers
 
 
+def rank_detectors(
+    testbed: str, figure: str, values: Mapping[str, Sequence[float]]
+) -> Ranking | None:
+    """Rank detectors by the mean of a figure over seeds.
+
+    Parameters
+    ----------
+    testbed, figure : str
+        Names, for the result.
+    values : mapping
+        By label: the figure in each seed. Detectors without values are left out.
+
+    Returns
+    -------
+    Ranking or None
+        None for fewer than two detectors. Shares are exact, not sampled.
+
+    Examples
+    --------
+    >>> ranking = rank_detectors("swat", "roc_auc", {"a": [0.7, 0.9], "b": [0.8]})
+    >>> ranking.order, ranking.holds
+    (('a', 'b'), 0.5)
+    """
+    known = {name: np.array(seeds, float) for name, seeds in values.items() if seeds}
+    if len(known) < 2:
+        return None
+    order = sorted(known, key=lambda name: (-known[name].mean(), name))
+    # For each two neighbours and each pair of seeds: 1 above, 0 below, 0.5 a tie.
+    above = [
+        (np.sign(known[a][:, None] - known[b][None, :]) + 1) / 2
+        for a, b in pairwise(order)
+    ]
+    # The whole order holds if each detector is above the next, so one pass along the
+    # order counts all combinations of seeds without listing them.
+    counts = np.ones(len(known[order[0]]))
+    for table in above:
+        counts = counts @ table
+    n_seeds = tuple(len(known[name]) for name in order)
+    return Ranking(
+        testbed=testbed,
+        figure=figure,
+        order=tuple(order),
+        n_seeds=n_seeds,
+        holds=float(counts.sum() / np.prod(np.array(n_seeds, float))),
+        above=tuple(float(table.mean()) for table in above),
+    )
+
+
 def _rankings(runs: TestbedRuns) -> list[Ranking]:
     """Return the rankings of a testbed's detectors, by figure."""
     rankings = (
@@ -248,8 +324,8 @@ def _verdicts_on(runs: TestbedRuns, attack: Attack) -> SideBySide:
         if segment.verdict is not None
     }
     spaces = {name: runs[name].evaluation.stream.space for name in verdicts}
-    seen_by = tuple(name for name, word in verdicts.items() if word == "detected")
-    diluted = [name for name, word in verdicts.items() if word == "diluted"]
+    seen_by = tuple(name for name, word in verdicts.items() if word == Verdict.DETECTED)
+    diluted = [name for name, word in verdicts.items() if word == Verdict.DILUTED]
 
     def space(name: str) -> str:
         known = spaces[name]

@@ -186,10 +186,7 @@ def _tables(study: Study, compared: Comparison) -> tuple[list[PaperTable], list[
         (supplementary_table(study), "it needs results"),
         (case_table(study), "it needs an attack with a verdict"),
         (transfer_table(study, compared), "it needs at least two testbeds"),
-        (
-            agreement_table(study, compared),
-            why_undefined(compared.agreement),
-        ),
+        (agreement_table(study, compared), why_undefined(compared.agreement)),
         (ranking_table(study, compared), "it needs at least two seeds"),
         (
             beside_paper(study),

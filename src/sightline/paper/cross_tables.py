@@ -1,9 +1,8 @@
 """Tables across detectors and testbeds: transfer of rankings, and agreement."""
 
 from sightline.comparison.agreement import Agreement
-from sightline.comparison.compare import Comparison, Transfer
+from sightline.comparison.compare import Comparison, Ranking, Transfer
 from sightline.comparison.runs import Figure
-from sightline.comparison.seed_rankings import Ranking
 from sightline.paper.markup import (
     UNKNOWN,
     Cell,
@@ -11,6 +10,7 @@ from sightline.paper.markup import (
     Group,
     PaperTable,
     Phrase,
+    caption,
     filled,
     fixed,
     hidden_cell,
@@ -25,7 +25,7 @@ from sightline.paper.tables import DETECTOR, P, header
 
 RHO = Phrase("rho", r"$\rho$")
 N = Phrase("n", "$n$")
-_METRIC = Column(key="figure", header=words("Metric"), align="l")
+_METRIC = Column("figure", words("Metric"), "l")
 
 
 def transfer_table(study: Study, compared: Comparison) -> PaperTable:
@@ -36,27 +36,14 @@ def transfer_table(study: Study, compared: Comparison) -> PaperTable:
     figures = dict.fromkeys(row.figure for row in compared.transfer)
     return PaperTable(
         name="cross_testbed_ranking",
-        caption=filled(
-            "Cross-testbed ranking stability. {n} is the number of detectors shared by "
-            "the two testbeds, {rho} is Spearman's rank correlation of means over "
-            "seeds, {p} is two-sided: by the t-approximation, and exact over all "
-            "orders. With few detectors these describe; they prove little.",
-            n=N,
-            rho=RHO,
-            p=P,
-        ),
+        caption=caption("cross_testbed_ranking", n=N, rho=RHO, p=P),
         columns=(
             _METRIC,
-            Column(
-                key="testbeds",
-                header=words("Testbeds"),
-                align="l",
-                parts=("first", "second"),
-            ),
-            Column(key="n", header=N),
-            Column(key="rho", header=RHO),
-            Column(key="p_value", header=P),
-            Column(key="p_exact", header=Phrase("exact p", "exact $p$")),
+            Column("testbeds", words("Testbeds"), "l", parts=("first", "second")),
+            Column("n", N),
+            Column("rho", RHO),
+            Column("p_value", P),
+            Column("p_exact", Phrase("exact p", "exact $p$")),
         ),
         groups=tuple(
             Group(
@@ -112,16 +99,15 @@ def agreement_table(study: Study, compared: Comparison) -> PaperTable:
     parts = ("rho", "low", "high", "n_attacks")
     return PaperTable(
         name="agreement",
-        caption=filled(
-            "Cross-detector agreement on attacks: {rho} is Spearman's correlation of "
-            "D_FULL over the attack segments that two detectors share, the mean over "
-            "pairs of seeds" + (" and its range." if study.has_seeds else "."),
+        caption=caption(
+            "agreement",
             rho=RHO,
+            seeds=words(" and its range" if study.has_seeds else ""),
         ),
         columns=(
             DETECTOR,
             *(
-                Column(key=name, header=words(study.short_title(name)), parts=parts)
+                Column(name, words(study.short_title(name)), parts=parts)
                 for name in study.detectors
             ),
         ),
@@ -167,16 +153,12 @@ def ranking_table(study: Study, compared: Comparison) -> PaperTable:
             groups.append(Group(name=testbed, title=title, rows=rows))
     return PaperTable(
         name="rankings",
-        caption=words(
-            "Order of detectors by the mean over seeds. Before each name: the share "
-            "of seed pairs in which the one before it is above it; at the end: the "
-            "share of seed combinations with this whole order. A tie counts half."
-        ),
+        caption=caption("rankings"),
         columns=(
             _METRIC,
-            Column(key="order", header=words("Order"), align="p{11cm}"),
-            Column(key="holds", header=words("Whole order")),
-            Column(key="above", shown=False),
+            Column("order", words("Order"), "p{11cm}"),
+            Column("holds", words("Whole order")),
+            Column("above", shown=False),
         ),
         groups=tuple(groups),
     )

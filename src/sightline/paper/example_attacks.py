@@ -14,7 +14,9 @@ from sightline.paper.markup import (
     Column,
     PaperTable,
     Phrase,
+    caption,
     fixed,
+    note,
     one_group,
     powers,
     span,
@@ -59,7 +61,7 @@ class Case:
     is_of_all : bool
         Whether the line is about all detectors of a testbed.
     remark : str, optional
-        How the example differs from the paper's.
+        Name of the note on how the example differs from the paper's.
     """
 
     question: str
@@ -98,8 +100,7 @@ def choose_cases(study: Study) -> tuple[Case, ...]:
             lambda s: s.verdict == Verdict.THRESHOLD and s.auc >= CLEAR_AUC,
             order=lambda s: (s.coverage, -s.auc),
             as_in_paper=lambda s: s.coverage == 0,
-            remark="No attack with the verdict threshold has zero coverage, as the "
-            "paper's example has; shown is the least covered.",
+            remark="threshold",
         ),
         _single(
             "Is drift hiding the attack?",
@@ -107,8 +108,7 @@ def choose_cases(study: Study) -> tuple[Case, ...]:
             lambda s: s.verdict == Verdict.DRIFT,
             order=lambda s: ((s.d_eff or 0.0) >= 0, abs(s.sdr or 0.0)),
             as_in_paper=lambda s: (s.d_eff or 0.0) < 0,
-            remark="No attack with the verdict drift has D_eff below 0, as the paper's "
-            "example has; shown is the SDR nearest 0.",
+            remark="drift",
         ),
     )
 
@@ -150,8 +150,7 @@ def _local(attacks: Sequence[Sequence[Example]]) -> Case:
         lambda s: s.verdict == Verdict.DILUTED,
         order=lambda s: (s.coverage, s.auc),
         as_in_paper=lambda s: False,
-        remark="No detector in a smaller space detects an attack that a larger one "
-        "dilutes; shown is one that a part of the same residuals shows.",
+        remark="local",
     )
 
 
@@ -189,41 +188,30 @@ def case_table(study: Study) -> PaperTable:
     """Return the values behind each case; no rows where no attack has a verdict."""
     has_verdicts = any(s.verdict for r in study.runs for s in r.evaluation.segments)
     cases = choose_cases(study) if has_verdicts else ()
-    notes = [
-        words(
-            "Chosen by rule from the verdicts of this study, each of a detector's "
-            "first seed. Several detectors: W is a range, all else a median. SDR is "
-            "left out where drift is too small, negative or made by few points."
-        ),
-        *(words(case.remark) for case in cases if case.remark is not None),
-    ]
+    remarks = [note(case.remark) for case in cases if case.remark is not None]
+    notes = [note("cases"), *remarks]
     unanswered = [case.question for case in cases if not case.lines]
     if unanswered:
         notes.append(words(f"No attack of this study answers: {' '.join(unanswered)}"))
     return PaperTable(
         name="attack_cases",
-        caption=words(
-            "Representative attacks, one for each question. Similar missed alarms can "
-            "come from weak evidence, local evidence, the threshold, or drift. AUC is "
-            "of one segment against attack-free test points; coverage is the share of "
-            "its points above the p99 limit."
-        ),
+        caption=caption("attack_cases"),
         columns=(
-            Column(key="question", header=words("Question"), align="p{2.1cm}"),
+            Column("question", words("Question"), "p{2.1cm}"),
             Column(
-                key="attack",
-                header=words("Testbed / segment"),
-                align="p{2.0cm}",
+                "attack",
+                words("Testbed / segment"),
+                "p{2.0cm}",
                 parts=("testbed", "id"),
             ),
-            Column(key="detectors", header=words("Detector"), align="p{1.6cm}"),
-            Column(key="length", header=Phrase("W", "$W$"), parts=("low", "high")),
-            Column(key="auc", header=words("AUC")),
-            Column(key="coverage", header=words("p99 cov.")),
-            Column(key="sdr", header=words("SDR")),
-            Column(key="d_eff", header=Phrase("D_eff", r"$D_{\mathrm{eff}}$")),
-            Column(key="verdict", header=words("Verdict"), align="l"),
-            Column(key="sentence", header=words("In words"), align="p{4.6cm}"),
+            Column("detectors", words("Detector"), "p{1.6cm}"),
+            Column("length", Phrase("W", "$W$"), parts=("low", "high")),
+            Column("auc", words("AUC")),
+            Column("coverage", words("p99 cov.")),
+            Column("sdr", words("SDR")),
+            Column("d_eff", Phrase("D_eff", r"$D_{\mathrm{eff}}$")),
+            Column("verdict", words("Verdict"), "l"),
+            Column("sentence", words("In words"), "p{4.6cm}"),
         ),
         groups=one_group(
             _case_row(study, case, line) for case in cases for line in case.lines

@@ -12,6 +12,7 @@ from sightline.comparison.compare import Comparison
 from sightline.comparison.runs import DetectorRuns, Figure, Spread
 from sightline.data.arrays import Floats
 from sightline.paper.cross_tables import agreement_of, by_space
+from sightline.paper.markup import texts
 from sightline.paper.study import Study, space_of
 from sightline.report.formatting import short
 from sightline.report.plotting.print_style import (
@@ -130,14 +131,8 @@ def agreement(study: Study, compared: Comparison) -> "tuple[Picture, str] | None
     )
     bar.set_label(r"Spearman's $\rho$ of $D_{\mathrm{FULL}}$ over shared attacks")
     bar.outline.set_visible(False)
-    return figure, (
-        "Cross-detector agreement on per-attack integrated information energy. Each "
-        "cell is Spearman's correlation of D_FULL over the attack segments that two "
-        "detectors share"
-        + (", the mean over pairs of seeds" if study.has_seeds else "")
-        + ". Detectors are sorted by residual space; black lines separate the "
-        "spaces."
-    )
+    seeds = ", the mean over pairs of seeds" if study.has_seeds else ""
+    return figure, texts()["figures"]["agreement"].format(seeds=seeds)
 
 
 def _heat(
@@ -243,15 +238,8 @@ def ranking_and_alarms(study: Study) -> "tuple[Picture, str] | None":
     panel.set_ylim(low, high + 0.05 * (high - low))
     panel.set_xlim(left=min(0.48, panel.get_xlim()[0]))
     _legend(figure, study, testbeds, detectors)
-    return figure, (
-        "Stage-1 ranking versus controlled Stage-2 alarm behaviour. Each point is one "
-        "detector on one testbed"
-        + ("; bars are the range over seeds" if study.has_seeds else "")
-        + ". ROC-AUC is computed from residual energy before any alarm rule, F1 after "
-        "one shared limit, the 99th percentile of train energy. The dotted line is "
-        "chance. It is not a leaderboard: similar ranking can give very different "
-        "alarms."
-    )
+    seeds = "; bars are the range over seeds" if study.has_seeds else ""
+    return figure, texts()["figures"]["roc_auc_against_f1"].format(seeds=seeds)
 
 
 def _bars(spread: Spread) -> list[list[float]]:
@@ -345,13 +333,7 @@ def mean_shift_identity(
     figure.supylabel(r"window energy $W\,(\bar{e} - p/2)$", fontsize=7.5)
     if len(study.testbeds) > 1:
         _testbed_legend(figure, study)
-    return figure, (
-        "Mean-shift identity. Each point is one attack window of a detector's first "
-        "seed. On the line y = x an attack shifts the mean of the residuals and "
-        "nothing else; above it their spread grows too, below it shrinks. Both axes "
-        "are logarithmic, so windows with less energy than the ideal p/2 cannot be "
-        "drawn; each panel says how many there are."
-    )
+    return figure, texts()["figures"]["mean_shift_identity"]
 
 
 def _identities(study: Study, detector: str) -> list[_Identity]:

@@ -86,6 +86,25 @@ def filled(template: str, **phrases: Phrase) -> Phrase:
     return total
 
 
+@cache
+def texts() -> dict[str, dict[str, str]]:
+    """Return the captions of tables and figures, and notes below tables, by name."""
+    import msgspec
+
+    path = files("sightline.paper") / "texts" / "captions.toml"
+    return msgspec.toml.decode(path.read_bytes(), type=dict[str, dict[str, str]])
+
+
+def caption(table: str, **phrases: Phrase) -> Phrase:
+    """Return the caption of a table, with its fields filled in."""
+    return filled(texts()["tables"][table], **phrases)
+
+
+def note(name: str, **phrases: Phrase) -> Phrase:
+    """Return a note of ``texts/captions.toml``, with its fields filled in."""
+    return filled(texts()["notes"][name], **phrases)
+
+
 def one_line(text: str) -> str:
     """Return text with line breaks and control characters replaced by spaces."""
     return "".join(c if c.isprintable() else " " for c in text)
@@ -260,7 +279,7 @@ def _scientific(value: float) -> Phrase:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Column:
     """A column of a table.
 
@@ -331,7 +350,7 @@ class PaperTable:
     name : str
         The name of the files, and of the label in LaTeX.
     caption : Phrase
-        The text above the table.
+        The text above the table; see `caption`.
     columns : tuple of Column
         All columns; each row has a cell for each.
     groups : tuple of Group

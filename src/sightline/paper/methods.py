@@ -12,12 +12,7 @@ from sightline.detectors import detector_type
 from sightline.judgement.calm import BUDGET
 from sightline.judgement.ladder import NEARLY_ALL
 from sightline.paper.markup import escaped_latex, escaped_markdown, one_line, render
-from sightline.paper.study import (
-    Study,
-    card_of_runs,
-    plant_of,
-    space_of,
-)
+from sightline.paper.study import Study, card_of_runs, plant_of, space_of
 from sightline.text import names, plural
 
 # Settings that do not change what a detector computes.
@@ -31,11 +26,7 @@ _DETECTORS = {
     "nsibf": "feng2021nsibf",
     "geco": "wolsing2025geco",
 }
-_TESTBEDS = {
-    "swat": "mathur2016swat",
-    "wadi": "ahmed2017wadi",
-    "hai": "shin2021hai",
-}
+_TESTBEDS = {"swat": "mathur2016swat", "wadi": "ahmed2017wadi", "hai": "shin2021hai"}
 
 
 def methods_markdown(study: Study) -> str:

@@ -16,9 +16,11 @@ from sightline.paper.markup import (
     Group,
     PaperTable,
     Phrase,
+    caption,
     filled,
     hidden_cell,
     joined,
+    note,
     one_group,
     percent,
     ranged,
@@ -34,8 +36,8 @@ RANGE = ("", "low", "high")
 # A compactness below this share of all others is set in bold: it marks another kind of
 # residual space. The paper sets two of three such values in bold.
 DISTINCT_COMPACTNESS = 0.5
-DETECTOR = Column(key="detector", header=words("Detector"), align="l")
-N_SEEDS = Column(key="n_seeds", shown=False)
+DETECTOR = Column("detector", words("Detector"), "l")
+N_SEEDS = Column("n_seeds", shown=False)
 P = Phrase("p", "$p$")
 # Headers that are formulas; all others are the label of the figure.
 _FORMULAS = {
@@ -116,15 +118,11 @@ def testbed_table(study: Study) -> PaperTable:
     }
     return PaperTable(
         name="testbeds",
-        caption=words(
-            "Testbeds. Test length and the number of processed attack segments vary "
-            "with each detector's resolution and windows; ranges are over detectors. "
-            "The attack rate is the share of labelled test rows."
-        ),
+        caption=caption("testbeds"),
         columns=(
-            Column(key="testbed", header=words("Testbed"), align="l"),
+            Column("testbed", words("Testbed"), "l"),
             *(
-                Column(key=key, header=words(text), parts=("low", "high"))
+                Column(key, words(text), parts=("low", "high"))
                 for key, text in headers.items()
             ),
         ),
@@ -162,17 +160,12 @@ def detector_table(study: Study) -> PaperTable:
     plants = joined((words(study.testbed_title(t)) for t in study.testbeds), " / ")
     return PaperTable(
         name="detectors",
-        caption=filled(
-            "Detectors, paradigms, and residual spaces. {p} is the residual dimension "
-            "on {plants}.",
-            p=P,
-            plants=plants,
-        ),
+        caption=caption("detectors", p=P, plants=plants),
         columns=(
             DETECTOR,
-            Column(key="paradigm", header=words("Paradigm"), align="l"),
-            Column(key="space", header=words("Residual space"), align="l"),
-            Column(key="p", header=P, align="c", parts=tuple(study.testbeds)),
+            Column("paradigm", words("Paradigm"), "l"),
+            Column("space", words("Residual space"), "l"),
+            Column("p", P, "c", parts=tuple(study.testbeds)),
         ),
         groups=one_group(rows),
         grouped_by=None,
@@ -213,30 +206,19 @@ def main_table(study: Study) -> PaperTable:
     drift = header(Figure.D_DRIFT if study.has_seeds else robust)
     return PaperTable(
         name="main",
-        caption=filled(
-            "Main detector-level Stage-1 summary. Each column answers a different "
-            "question about residual evidence before any alarm rule. {dagger} marks "
-            "rows whose mean drift extreme residuals dominate.{seeds}",
-            dagger=DAGGER,
-            seeds=_seeds_note(study),
-        ),
+        caption=caption("main", dagger=DAGGER, seeds=_seeds_note(study)),
         columns=(
             DETECTOR,
             *map(_column, _SCORES),
-            Column(key=Figure.D_DRIFT, header=drift, parts=RANGE),
+            Column(Figure.D_DRIFT, drift, parts=RANGE),
             _column(robust, shown=study.has_seeds),
-            Column(key="mean_dominated", shown=False),
+            Column("mean_dominated", shown=False),
             _column(Figure.COMPACTNESS),
             _column(Figure.MEDIAN_D_FULL),
             N_SEEDS,
         ),
         groups=_by_testbed(study, row),
-        notes=(
-            words(
-                "Bold: the best of a testbed; of p_eff/p, which is not a score, a "
-                "value less than half of any other."
-            ),
-        ),
+        notes=(note("bold"),),
     )
 
 
@@ -254,20 +236,13 @@ def supplementary_table(study: Study) -> PaperTable:
 
     return PaperTable(
         name="supplementary",
-        caption=filled(
-            "Supplementary within-detector metrics. AP and pAUC@5% are computed from "
-            "residual energy. F1@p99, precision and recall are at the 99th percentile "
-            "of train energy, point by point. FP-seg counts runs of false alarms, Hits "
-            "the attack segments with at least one alarm. max-z and excess kurtosis "
-            "are of whitened train residuals.{seeds}",
-            seeds=_seeds_note(study),
-        ),
+        caption=caption("supplementary", seeds=_seeds_note(study)),
         columns=(
             DETECTOR,
             *map(_column, _SUPPLEMENT),
             *(
                 Column(
-                    key=figure,
+                    figure,
                     parts=("interval_low", "interval_high", "floor"),
                     shown=False,
                 )
@@ -343,20 +318,11 @@ def beside_paper(study: Study) -> PaperTable:
         is_shown = figure is not Figure.D_DRIFT  # the robust drift is enough to read
         columns += [
             _column(figure, shown=is_shown),
-            Column(
-                key=f"{figure}_paper",
-                header=Phrase("paper", r"\emph{paper}"),
-                shown=is_shown,
-            ),
+            Column(f"{figure}_paper", Phrase("paper", r"\emph{paper}"), shown=is_shown),
         ]
     return PaperTable(
         name="main_beside_paper",
-        caption=words(
-            "This study's figures beside those of Shi, Xiang, Zhang and Fu (columns "
-            '"paper"). Training, seeds, releases of the data and their preparation may '
-            "differ, so a difference is not an error of either. Of several seeds the "
-            "mean is given; ranges are in the main table."
-        ),
+        caption=caption("main_beside_paper"),
         columns=tuple(columns),
         groups=_by_testbed(study, row),
     )
@@ -415,7 +381,7 @@ def _by_testbed(
 
 
 def _column(figure: Figure, *, shown: bool = True) -> Column:
-    return Column(key=figure, header=header(figure), parts=RANGE, shown=shown)
+    return Column(figure, header(figure), parts=RANGE, shown=shown)
 
 
 def _parts(spread: Spread | None) -> tuple[float | None, ...]:
@@ -427,11 +393,7 @@ def _seeds_note(study: Study) -> Phrase:
     if not study.has_seeds:
         return EMPTY
     counts = [len(runs.results) for runs in study.runs]
-    return filled(
-        " Figures are means over seeds ({n} for each detector and testbed); brackets "
-        "give the lowest and the highest where they differ in the printed digits.",
-        n=span(whole(min(counts)), whole(max(counts))),
-    )
+    return words(" ") + note("seeds", n=span(whole(min(counts)), whole(max(counts))))
 
 
 def _best(figure: Figure, runs: TestbedRuns) -> set[str]:

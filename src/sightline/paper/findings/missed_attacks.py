@@ -20,7 +20,7 @@ LEVEL = 0.05
 # A stream that reports a lower share is not believed beyond it.
 LEAST_CHANCE = 0.05
 # Detectors this close in ROC-AUC rank alike; a drift this many times another is named.
-SIMILAR_ROC_AUC = 0.05
+ALIKE_ROC_AUC = 0.05
 NOTABLE_RATIO = 10
 
 
@@ -144,7 +144,7 @@ def _different_drifts(study: Study, testbed: str) -> str:
     pairs = [
         (a[1] / b[1], a, b)
         for a, b in permutations(known, 2)
-        if abs(a[0] - b[0]) <= SIMILAR_ROC_AUC
+        if abs(a[0] - b[0]) <= ALIKE_ROC_AUC
     ]
     ratio, most, least = max(pairs, default=(0.0, None, None))
     if most is None or least is None or ratio < NOTABLE_RATIO:

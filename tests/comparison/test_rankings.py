@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.comparison.seed_rankings import rank_detectors
+from sightline.comparison.compare import rank_detectors
 
 seeds = st.lists(st.integers(0, 4).map(lambda k: k / 4), min_size=1, max_size=3)
 
@@ -49,5 +49,5 @@ def test_many_combinations_are_still_exact():
     assert rank_detectors("x", "f1", values).holds == 1.0
 
 
-def test_nobody_is_ranked_alone():
+def test_a_single_detector_is_not_ranked():
     assert rank_detectors("x", "f1", {"a": [0.5, 0.6], "b": []}) is None
