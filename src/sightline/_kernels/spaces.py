@@ -1,7 +1,7 @@
-"""Smaller spaces row by row: their energies, largest values and exceedances. Compiled.
+"""Compiled loops over rows: energies of subspaces, exceedances, accumulated traces.
 
-A family of spaces is one column each: every channel alone, then groups, then the sum
-of the k largest channels. Nothing here keeps more than a block of rows.
+A family of subspaces has one column each: every channel alone, then groups, then the
+sums of the k largest channels. No loop needs more than one block of rows.
 """
 
 import numpy as np
@@ -15,7 +15,20 @@ from sightline.data.arrays import Bools, Floats, Ints
 def single_energies(
     centered: Floats, half_precision: Floats, most: int, out: Floats
 ) -> None:
-    """Write each channel's energy, and at the end the sums of the 2..`most` largest."""
+    """Write the energy of each channel, and the sums of the 2..`most` largest ones.
+
+    Parameters
+    ----------
+    centered : array of shape (n_rows, n_channels)
+        Residuals minus the mean of the reference.
+    half_precision : array of shape (n_channels,)
+        Half of one over the variance of each channel.
+    most : int
+        How many of the largest channels are summed at most.
+    out : array of shape (n_rows, n_spaces)
+        Channels are written to the first columns, sums to the last ``most - 1``; the
+        columns of groups in between are left alone.
+    """
     n_rows, p = centered.shape
     first_sum = out.shape[1] - (most - 1)
     top = np.empty(most)
@@ -40,7 +53,21 @@ def single_energies(
 def keep_largest(
     block: Floats, counted: Bools, kept: Floats, counts: Ints, floors: Floats
 ) -> None:
-    """Keep the largest values of each column; `kept` has room for twice as many."""
+    """Keep the largest values of each column of a block.
+
+    Parameters
+    ----------
+    block : array of shape (n_rows, n_columns)
+        Values.
+    counted : array of bool, shape (n_rows,)
+        Rows to look at.
+    kept : array of shape (n_columns, room)
+        Updated. When the room of a column is full, its larger half is kept.
+    counts : array of int, shape (n_columns,)
+        Updated: values kept in each column.
+    floors : array of shape (n_columns,)
+        Updated: values up to this one are not among the largest.
+    """
     n_rows, n_columns = block.shape
     room = kept.shape[1]
     for t in range(n_rows):
@@ -70,9 +97,31 @@ def count_exceedances(
     at_positions: npt.NDArray[np.int32],
     bits: npt.NDArray[np.uint8],
 ) -> int:
-    """Count values above their column's limit; note the counts at given rows.
+    """Count the values above the limit of their column, and store counts at positions.
 
-    `bits` gets, for each row, which columns are above. Returns the next position.
+    Parameters
+    ----------
+    start : int
+        Row of the table at which the block begins.
+    block : array of shape (n_rows, n_columns)
+        Values.
+    limits : array of shape (n_columns,)
+        A value equal to its limit is not above.
+    positions : array of int
+        Sorted rows at which the running counts are stored, before the row itself.
+    next_position : int
+        Index of the first position not yet passed.
+    running : array of int32, shape (n_columns,)
+        Updated: counts so far.
+    at_positions : array of int32, shape (n_positions, n_columns)
+        Updated: counts at the positions.
+    bits : array of uint8, shape (n_table_rows, ceil(n_columns / 8))
+        Updated: one bit for each row and column that is above.
+
+    Returns
+    -------
+    int
+        Index of the first position after the block.
     """
     n_rows, n_columns = block.shape
     for t in range(n_rows):
@@ -91,9 +140,20 @@ def count_exceedances(
 def average_columns(
     values: Floats, begins: Bools, weight: float, state: Floats, out: Floats
 ) -> None:
-    """Write an average of each column that forgets; it starts anew where rows begin.
+    """Write the exponentially weighted average of each column.
 
-    `state` is carried from block to block.
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_columns)
+        Values.
+    begins : array of bool, shape (n_rows,)
+        Rows at which the average starts again from the value itself.
+    weight : float
+        Weight of a new value, in (0, 1].
+    state : array of shape (n_columns,)
+        Updated: the average after the row before, carried from block to block.
+    out : array of shape (n_rows, n_columns)
+        Overwritten.
     """
     for t in range(values.shape[0]):
         for j in range(values.shape[1]):
@@ -113,10 +173,25 @@ def accumulate(
     slack: float,
     weight: float,
 ) -> Floats:
-    """Return an average that forgets (weight > 0), or a sum that starts at 0.
+    """Return an exponentially weighted average, or a cumulative sum.
 
-    The average begins at `level` after each reset; the sum adds what is above
-    ``level + slack`` and never falls below 0. Rows that are not counted change nothing.
+    Parameters
+    ----------
+    values : array of shape (n_rows,)
+        Values.
+    counted : array of bool, shape (n_rows,)
+        Rows that are not counted change nothing.
+    resets : array of bool, shape (n_rows,)
+        Rows at which it starts again: the average at `level`, the sum at 0.
+    level, slack : float
+        The sum adds ``value - level - slack`` and never falls below 0.
+    weight : float
+        Weight of a new value in the average; 0 gives the sum.
+
+    Returns
+    -------
+    array of shape (n_rows,)
+        The average or the sum after each row.
     """
     out = np.empty(len(values))
     state = level if weight > 0 else 0.0

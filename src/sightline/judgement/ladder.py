@@ -140,8 +140,9 @@ def _judge_quiet(evidence: Evidence, case: Case) -> Finding:
         mean, usual = float(np.mean(trace[case.segment.rows])), float(np.median(calm))
         lowest = float(calm.min())
         is_quiet = mean < lowest and mean < QUIET_SHARE * usual
-        share = mean / usual if usual > 0 else 1.0
-        shares.append((is_quiet, share, lowest / usual if usual > 0 else 1.0))
+        # A mean that overflowed is infinite, and its share of another one unknown.
+        pair = (mean / usual, lowest / usual) if usual > 0 else (1.0, 1.0)
+        shares.append((is_quiet, *np.nan_to_num(pair, nan=1.0).tolist()))
     is_quiet, share, lowest_share = min(shares, key=lambda s: (not s[0], s[1]))
     return Finding(
         RungOutcome(coverage=share, calm=1.0, limit=lowest_share, visible=is_quiet)

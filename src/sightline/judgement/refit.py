@@ -108,6 +108,8 @@ def folds_of(is_normal: Bools) -> Labels:
     return fold
 
 
+# Rows too large to be squared overflow; a reference fitted on them is refused.
+@np.errstate(over="ignore", invalid="ignore")
 def refit_all(rows: Rows, fold: Labels, tick: Tick = no_tick) -> Refitted | None:
     """Fit one reference on the attack-free rows of each fold, and score all rows.
 
@@ -254,6 +256,7 @@ def rows_around(segment: Segment, normal_rows: Ints, n_channels: int) -> Ints:
     return np.sort(near[np.argsort(distance, kind="stable")[:wanted]])
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def judge_local(
     values: Floats,
     rows: Ints,
