@@ -80,7 +80,7 @@ def test_rows_marked_unknown_are_ignored_and_told(tmp_path):
 
 def test_a_flag_that_is_none_is_refused(tmp_path):
     path = made_up(tmp_path, dataset04=[0, 0, 3, 0, 0]) / "dataset04.csv"
-    with refused(str(path), "ATT_FLAG", "data row 3 is 3", "copy the file again"):
+    with refused(str(path), "ATT_FLAG", "data row 3 is 3", "copy it again"):
         opened(tmp_path, strict=False)
 
 

@@ -86,7 +86,7 @@ def test_a_missing_run_is_named(tmp_path):
 def test_a_flag_that_is_neither_is_refused(tmp_path):
     made_up(tmp_path, **{"other/3": run_text(22, flags=(0, 2, 1, 0))})
     path = tmp_path / "other" / "3.csv"
-    with refused(str(path), "anomaly flag", "0 or 1", "copy the file again"):
+    with refused(str(path), "'anomaly'", "0 or 1", "copy it again"):
         opened(tmp_path, strict=False)
 
 

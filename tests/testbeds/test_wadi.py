@@ -377,7 +377,7 @@ def test_a_missing_part_is_named(tmp_path):
 def test_a_label_that_is_neither_is_refused(tmp_path):
     content = fixture(A2_ATTACK).replace(b",-1\n", b",0\n", 1)
     root = a2(tmp_path, attack=content)
-    with refused(str(root / FILES[A2_ATTACK]), "-1 (attack)", "row 3", "copy it again"):
+    with refused(str(root / FILES[A2_ATTACK]), "1 or -1", "row 3", "copy it again"):
         opened(root)
 
 

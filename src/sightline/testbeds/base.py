@@ -233,6 +233,37 @@ def stacked(parts: Sequence[ParsedPart], step_s: float) -> tuple[Floats, Floats,
     )
 
 
+def label_codes(
+    values: Floats, part: Part, column: str, codes: tuple[int, ...] = (0, 1)
+) -> Floats:
+    """Return a column of labels after checking that it holds nothing but known codes.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows,)
+        The column as numbers; nan where the file has none.
+    part, column
+        Where it was read, for the message.
+    codes : tuple of int
+        The numbers that the column may hold.
+
+    Raises
+    ------
+    FileError
+        If a row holds another number; the message names the row.
+    """
+    is_code = np.isin(values, codes)
+    if not is_code.all():
+        row = int(np.argmin(is_code))
+        *others, last = map(str, codes)
+        raise FileError(
+            f"{part.file.path}: column {column!r} must be {', '.join(others)} or "
+            f"{last}; data row {row + 1} is {values[row]:g}: the file may be cut short "
+            "or changed; copy it again from its source."
+        )
+    return values
+
+
 def hold(
     values: Floats,
     breaks: Ints,

@@ -1,13 +1,22 @@
 """BATADAL: the battle of the attack detection algorithms, C-Town water network.
 
-See docs/testbeds.md for the releases and where the facts come from.
+``dataset03.csv`` is train; ``dataset04.csv`` and ``test_dataset.csv`` are test, with a
+break between them; one row an hour, time stamps ``dd/mm/yy HH``.
+
+- Release ``full``: the flags of dataset04 are complete.
+- Release ``competition``: dataset04 as published, where -999 means unknown; those rows
+  are ignored.
+
+The header's names may have blanks before them. Tags: L level of a tank (m), F flow
+(l/s) and S state of a pump or valve, P pressure at a junction (m). See docs/testbeds.md
+for where the facts come from.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, IGNORED, Floats, Labels
+from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Floats, Labels
 from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError
@@ -19,6 +28,7 @@ from sightline.testbeds.base import (
     ParsedPart,
     Part,
     TestbedCard,
+    label_codes,
     stacked,
 )
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
@@ -96,12 +106,21 @@ class Batadal:
         return "dataset03", partly, "test_dataset"
 
     def parse(self, part: Part) -> ParsedFile:
-        """Return the 43 tags, time and ATT_FLAG."""
+        """Return the 43 tags, time and ATT_FLAG, in which unknown rows are ignored.
+
+        Raises
+        ------
+        FileError
+            If a flag is neither 0, 1 nor -999; the message names the row.
+        """
         cells = read_cells(
             part.file,
             part.layout,
             numbers=[*CHANNELS, "ATT_FLAG"],
             texts=["DATETIME"],
+        )
+        flags = label_codes(
+            cells.values[:, -1], part, "ATT_FLAG", (NORMAL, ATTACK, _UNKNOWN)
         )
         return ParsedFile(
             channels=CHANNELS,
@@ -113,7 +132,7 @@ class Batadal:
                 file=part.file,
                 column="DATETIME",
             ),
-            labels=_codes(cells.values[:, -1], part),
+            labels=np.where(flags == _UNKNOWN, IGNORED, flags).astype(np.int8),
         )
 
     def default_labels(self, release: str) -> LabelSource:
@@ -123,7 +142,13 @@ class Batadal:
     def assemble(
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
-        """Return dataset03 as train, the other two as test with a break between."""
+        """Return dataset03 as train, the other two as test with a break between.
+
+        Raises
+        ------
+        FileError
+            If adjusted labels are asked for: none are published.
+        """
         normal, *attacked = parts
         values, time, breaks = stacked(attacked, _STEP_S)
         attacks, marked = _labelled(attacked, time, labels)
@@ -169,15 +194,3 @@ def _labelled(
         return attacks, labels_of(attacks, len(time))
     marks = [p.parsed.labels for p in parts if p.parsed.labels is not None]
     return attacks, np.concatenate(marks)
-
-
-def _codes(values: Floats, part: Part) -> Labels:
-    """Return the flag as labels: unknown rows are ignored, other codes refused."""
-    is_code = np.isin(values, (0, ATTACK, _UNKNOWN))
-    if not is_code.all():
-        row = int(np.argmin(is_code))
-        raise FileError(
-            f"{part.file.path}: ATT_FLAG must be 0, 1 or {_UNKNOWN}; data row "
-            f"{row + 1} is {values[row]:g}: copy the file again from its source."
-        )
-    return np.where(values == _UNKNOWN, IGNORED, values).astype(np.int8)

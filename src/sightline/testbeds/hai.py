@@ -1,6 +1,19 @@
 """HAI: a boiler, turbine and water treatment testbed; releases 20.07 to 23.05.
 
-See docs/testbeds.md for the errors of the files and where the facts come from.
+Each release has several train and test files, as ``.csv`` or ``.csv.gz``, one row a
+second. Each file is a run of its own; files are not in the order of time.
+
+- 20.07 is separated by semicolons and labels some rows of its train files as attacks:
+  they are left out of train.
+- 21.03 repeats rows of train in test, see `_OVERLAP`; they are kept, with a notice.
+- 22.04 and 23.05 are in Git LFS; a pointer instead of the data is refused.
+- 23.05 has its labels in files of their own, some with time stamps to the minute: rows
+  are matched by order.
+- The attack lists of 20.07 and 23.05 are known to the minute and cannot label rows.
+  Labelled runs get the names of the listed attacks in order.
+
+Tags, roles and counts of each release are in ``hai_tags.csv`` and ``hai_files.csv``.
+See docs/testbeds.md for where the facts come from.
 """
 
 import csv
@@ -31,6 +44,7 @@ from sightline.testbeds.base import (
     ParsedPart,
     Part,
     TestbedCard,
+    label_codes,
     stacked,
 )
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
@@ -120,7 +134,10 @@ class Hai:
     )
 
     def recognise(self, file: SourceFile) -> Part | None:
-        """Recognise the release by its tags, the part by first time stamp or name."""
+        """Recognise the release by its tags, the part by first time stamp or name.
+
+        A table with the columns timestamp and label alone is a label file of 23.05.
+        """
         named = _NAMED.search(file.path.name)
         layout = find_header(file, lambda names: names[:2] == ["timestamp", "label"])
         if layout is not None and len(layout.columns) == 2:
@@ -160,7 +177,7 @@ class Hai:
         labels = None
         values = cells.values
         if label_names:
-            labels = _codes(values[:, -1], part, label_names[0])
+            labels = label_codes(values[:, -1], part, label_names[0]).astype(np.int8)
             values = np.ascontiguousarray(values[:, :-1])
         return ParsedFile(
             channels=names,
@@ -178,7 +195,14 @@ class Hai:
     def assemble(
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
-        """Return train and test; each file is a run of its own."""
+        """Return train and test; each file is a run of its own.
+
+        Raises
+        ------
+        FileError
+            If labels are missing, do not fit their test file, or the source does not
+            exist for this release.
+        """
         trains, tests, label_files = _by_kind(parts)
         notices: list[str] = []
         if release == "21.03":
@@ -254,21 +278,8 @@ def _parse_labels(part: Part) -> ParsedFile:
         time=seconds_of_text(
             cells.texts["timestamp"], _TIME, file=part.file, column="timestamp"
         ),
-        labels=_codes(cells.values[:, 0], part, "label"),
+        labels=label_codes(cells.values[:, 0], part, "label").astype(np.int8),
     )
-
-
-def _codes(values: Floats, part: Part, column: str) -> Labels:
-    """Return a column of 0 and 1 as labels; refuse anything else."""
-    is_code = np.isin(values, (0.0, 1.0))
-    if not is_code.all():
-        row = int(np.argmin(is_code))
-        raise FileError(
-            f"{part.file.path}: column {column!r} must be 0 or 1; data row {row + 1} "
-            f"is {values[row]:g}: the file may be cut short or changed; copy it again "
-            "from its source."
-        )
-    return values.astype(np.int8)
 
 
 def _by_kind(
@@ -330,7 +341,19 @@ def _labelled(
     labels: Sequence[Labels],
     source: LabelSource,
 ) -> tuple[tuple[Attack, ...], Labels]:
-    """Return attacks and labels by the label column or by the attack list."""
+    """Return attacks and labels by the label column or by the attack list.
+
+    Parameters
+    ----------
+    release : str
+        Which attack list.
+    tests : sequence of ParsedPart
+        The test files in order.
+    labels : sequence of arrays
+        The labels of each test file.
+    source : LabelSource
+        ``ADJUSTED`` does not exist for HAI.
+    """
     table = attack_table(f"hai_{release}")
     time = np.concatenate([read.parsed.time for read in tests])
     if source == LabelSource.LIST:

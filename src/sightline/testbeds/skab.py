@@ -1,6 +1,14 @@
 """SKAB: Skoltech anomaly benchmark, a pump-and-valve rig with 34 faulty runs.
 
-See docs/testbeds.md for the layout and where the facts come from.
+``anomaly-free.csv`` is train. The folders ``valve1``, ``valve2`` and ``other`` hold
+runs of about 20 minutes with one fault each; together they are test, with breaks
+between them.
+
+- The logger often skips a second or a few; only a longer pause is a break.
+- The column ``anomaly`` holds the labels; ``changepoint`` is not read.
+- Train and test share rows, see `_OVERLAP`; they are kept, with a notice.
+
+See docs/testbeds.md for where the facts come from.
 """
 
 import re
@@ -19,6 +27,7 @@ from sightline.testbeds.base import (
     ParsedPart,
     Part,
     TestbedCard,
+    label_codes,
 )
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header
@@ -116,7 +125,13 @@ class Skab:
         return "anomaly-free", *runs
 
     def parse(self, part: Part) -> ParsedFile:
-        """Return the 8 sensors, time and the anomaly flag (not the change points)."""
+        """Return the 8 sensors, time and the anomaly flag.
+
+        Raises
+        ------
+        FileError
+            If a flag is neither 0 nor 1; the message names the row.
+        """
         has_flag = "anomaly" in part.layout.columns
         cells = read_cells(
             part.file,
@@ -126,13 +141,7 @@ class Skab:
         )
         labels = None
         if has_flag:
-            flags = cells.values[:, -1]
-            if not np.isin(flags, (0, 1)).all():
-                raise FileError(
-                    f"{part.file.path}: the anomaly flag must be 0 or 1: copy the file "
-                    "again from its source."
-                )
-            labels = flags.astype(np.int8)
+            labels = label_codes(cells.values[:, -1], part, "anomaly").astype(np.int8)
         return ParsedFile(
             channels=CHANNELS,
             values=np.ascontiguousarray(cells.values[:, : len(CHANNELS)]),
@@ -149,7 +158,13 @@ class Skab:
     def assemble(
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
-        """Return the anomaly-free run as train, all others in one test."""
+        """Return the anomaly-free run as train, all others in one test.
+
+        Raises
+        ------
+        FileError
+            If a run has no flag, or labels other than its own are asked for.
+        """
         if labels != LabelSource.BUILT_IN:
             raise FileError("SKAB: has no labels but its own; use labels='built-in'.")
         normal, *runs = parts

@@ -1,6 +1,19 @@
 """SWaT: Secure Water Treatment, iTrust (SUTD), A1 & A2, December 2015.
 
-See docs/testbeds.md for the errors of the files and where the facts come from.
+Files: ``SWaT_Dataset_Normal_v0`` or ``_v1`` is train, ``SWaT_Dataset_Attack_v0`` is
+test, both as CSV or Excel, one row a second.
+
+- The normal file may have a line of stage names above its header. The attack file
+  begins with a byte order mark and has blanks before tag names and time stamps. A copy
+  with semicolons and decimal commas exists. All of them are read.
+- Time stamps have the day first and 12 hours, in Singapore time.
+- The attack file lacks 81 s on 31 December: a break.
+- 37 rows are labelled ``A ttack``; they count as attacks, with a notice.
+- The label column and the attack list differ, see `_LABEL_ERRORS`; neither is changed.
+- The damaged copy on Kaggle is refused.
+
+Actuators have the codes 1 (off or closed), 2 (on or open) and 0 (moving). See
+docs/testbeds.md for where the facts come from.
 """
 
 import re
@@ -97,7 +110,11 @@ class Swat:
     )
 
     def recognise(self, file: SourceFile) -> Part | None:
-        """Recognise Normal v0, v1 and Attack v0 by tags and first time stamp."""
+        """Recognise Normal v0, v1 and Attack v0 by tags and first time stamp.
+
+        A file of the damaged re-cut is a part without releases, so that it is refused
+        with its name if nothing better is found.
+        """
         layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
         if layout is None:
             return None
@@ -122,7 +139,13 @@ class Swat:
         return f"Normal_{release}", "Attack_v0"
 
     def parse(self, part: Part) -> ParsedFile:
-        """Return the 51 tags, time and the label column of one file."""
+        """Return the 51 tags, time and the label column of one file.
+
+        Raises
+        ------
+        FileError
+            If the file is the re-cut, by its number of rows, or a label is unknown.
+        """
         time_name = part.layout.columns[0]
         label_names = [c for c in part.layout.columns if "attack" in c.lower()]
         cells = read_cells(
@@ -151,7 +174,13 @@ class Swat:
     def assemble(
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
-        """Return train (Normal) and test (Attack), labelled by one source."""
+        """Return train (Normal) and test (Attack), labelled by one source.
+
+        Raises
+        ------
+        FileError
+            If labels are to be built in and the file has no label column.
+        """
         normal, attacked = (read.parsed for read in parts)
         attacks, marked, notices = _labelled(attacked, parts[1].part, labels)
         source = f"SWaT A1 & A2 Dec 2015, {parts[0].part.name}, {parts[1].part.name}"
@@ -197,7 +226,10 @@ def _labelled(
 
 
 def _labels(texts: Any, part: Part, notices: list[str]) -> Labels:
-    """Return 0 for Normal and 1 for Attack, also where Attack is misspelt."""
+    """Return 0 for Normal and 1 for Attack, also where Attack is misspelt.
+
+    Blanks within a word are ignored; any other text is refused with its row.
+    """
     is_plain = texts.is_in(["Normal", "Attack"]).fill_null(False)
     is_attack = (texts == "Attack").fill_null(False)
     if not is_plain.all():

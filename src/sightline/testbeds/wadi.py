@@ -1,6 +1,21 @@
 """WADI: Water Distribution, iTrust (SUTD), releases A1 (2017) and A2 (2019).
 
-See docs/testbeds.md for the errors of the files and where the facts come from.
+Files: ``WADI_14days.csv`` and ``WADI_attackdata.csv`` are A1, ``WADI_14days_new.csv``
+and ``WADI_attackdataLABLE.csv`` are A2; one row a second.
+
+- Lines above the header, paths before tag names, blanks after them and rows without a
+  row number are skipped. ``1.#QNAN`` and its like mean "no number".
+- Four of the 127 tags have no number in any file and are left out (`EMPTY`). Cells that
+  are missing in other tags are held at the last value, see `hold`.
+- The time column of A2 has no hours: time is computed from the row numbers. 73 h are
+  cut out of its normal file: a break.
+- A1 has no labels; the attack list is used. Its rows of the second leg of attack 7
+  beyond the first are ignored, because most label sets call them normal.
+- The label column of A2 marks attack 13 twelve hours too early, see `_LABEL_ERROR`; it
+  is not changed.
+
+Tags that never vary in normal operation are kept, because some of them are attacked.
+See docs/testbeds.md for where the facts come from.
 """
 
 import re
@@ -27,6 +42,7 @@ from sightline.testbeds.base import (
     Part,
     TestbedCard,
     hold,
+    label_codes,
 )
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
@@ -117,6 +133,8 @@ _EXPECTED = {
     "A2 normal": Expected(rows=784_571, gaps=1),
     "A2 attack": Expected(rows=172_801, attack_rows=9_977, attack_runs=14, gaps=0),
 }
+# The label column of A2 has 1 for normal rows and this for attacks.
+_ATTACKED = -1
 _LABEL_ERROR = (
     "The label column marks attack 13 at 00:07:33 to 00:10:55; it ran twelve hours "
     "later, 12:07:30 to 12:10:52, and is labelled normal there: labels='list' has it "
@@ -166,7 +184,13 @@ class Wadi:
         return f"{release} normal", f"{release} attack"
 
     def parse(self, part: Part) -> ParsedFile:
-        """Return the 123 tags that hold numbers, time, and the label of A2."""
+        """Return the 123 tags that hold numbers, time, and the label of A2.
+
+        Raises
+        ------
+        FileError
+            If a cell or a label is not what it should be; the message names the row.
+        """
         label_names = [c for c in part.layout.columns if c.lower().startswith("attack")]
         cells = read_cells(
             part.file,
@@ -213,7 +237,13 @@ class Wadi:
     def assemble(
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
-        """Return train (14 days) and test (2 days); missing cells are held."""
+        """Return train (14 days) and test (2 days); missing cells are held.
+
+        Raises
+        ------
+        FileError
+            If labels are to be built in and the release is A1.
+        """
         notices = [
             f"WADI: {names(EMPTY)} are left out, because no file has a number in them."
         ]
@@ -255,7 +285,10 @@ class Wadi:
 def _labelled(
     read: ParsedPart, source: LabelSource
 ) -> tuple[tuple[Attack, ...], Labels]:
-    """Return attacks and labels by one of the label sources."""
+    """Return attacks and labels by one of the label sources.
+
+    By the list, rows of attack 7's second leg after the end of its first are ignored.
+    """
     parsed = read.parsed
     if source == LabelSource.BUILT_IN:
         if parsed.labels is None:
@@ -283,16 +316,11 @@ def _labelled(
 
 
 def _labels(texts: Any, is_row: Bools, part: Part) -> Labels:
-    """Return 1 where the column has -1, and 0 where it has 1."""
+    """Return the label column of A2 with the codes of a recording."""
     import polars as pl
 
     codes = texts.filter(is_row).str.strip_chars().cast(pl.Float64, strict=False)
-    array = codes.fill_null(0.0).to_numpy()
-    if not np.isin(array, (1.0, -1.0)).all():
-        row = int(np.argmin(np.isin(array, (1.0, -1.0))))
-        raise FileError(
-            f"{part.file.path}: the label must be 1 (no attack) or -1 (attack); row "
-            f"{row + 1} has neither: the file may be cut short or changed; copy it "
-            "again from its source."
-        )
-    return np.where(array == -1, ATTACK, NORMAL).astype(np.int8)
+    array = label_codes(
+        codes.fill_null(np.nan).to_numpy(), part, texts.name, (1, _ATTACKED)
+    )
+    return np.where(array == _ATTACKED, ATTACK, NORMAL).astype(np.int8)

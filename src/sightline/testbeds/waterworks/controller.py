@@ -2,7 +2,11 @@
 
 The controller sees readings (which an attacker may have forged) and the real states of
 actuators. Hard-wired interlocks, which neither PLC nor attacker can override, are in
-process.py.
+process.py. docs/waterworks.md lists the rules with their set-points.
+
+Levels, dosing and the return of surplus water are controlled by hysteresis: a flag is
+set on one side of a band, reset on the other, and kept in between. Each duty pump has a
+standby that starts when the duty pump does not run.
 """
 
 from typing import Any
@@ -30,7 +34,17 @@ RETURN_START_M3, RETURN_STOP_M3 = 2.2, 1.9
 def _latched(
     state: Any, latch: p.Index, reading: float, low: float, high: float
 ) -> bool:
-    """Return a flag with hysteresis: set below `low`, reset above `high`."""
+    """Return a flag with hysteresis: set below `low`, reset above `high`.
+
+    Parameters
+    ----------
+    state : record
+        The plant; the flag is kept in ``state.latch[latch]``.
+    latch : int
+        Which flag.
+    reading, low, high : float
+        The reading and its band; negate all three to set the flag above the band.
+    """
     if reading < low:
         state.latch[latch] = 1
     elif reading > high:
@@ -46,7 +60,10 @@ def _is_low(state: Any, latch: p.Index, level: float, limit: float) -> bool:
 
 @njit(cache=True)
 def _held(state: Any, timer: p.Index, is_so: bool) -> int:
-    """Count and return for how many seconds a condition has held."""
+    """Count and return for how many seconds a condition has held.
+
+    The timer restarts at 0 when the condition is False.
+    """
     state.timer[timer] = state.timer[timer] + 1 if is_so else 0
     return state.timer[timer]  # type: ignore[no-any-return]
 
@@ -55,7 +72,11 @@ def _held(state: Any, timer: p.Index, is_so: bool) -> int:
 def _run_pair(
     state: Any, is_wanted: bool, duty: p.Index, standby: p.Index, timer: p.Index
 ) -> None:
-    """Command the duty pump, and its standby if the duty pump does not start."""
+    """Command the duty pump, and its standby if the duty pump does not start.
+
+    The standby starts when the duty pump has not run for more than `STANDBY_AFTER_S`
+    seconds although it is wanted.
+    """
     state.command[duty] = p.ON if is_wanted else p.OFF
     waited = _held(state, timer, is_wanted and state.drive[duty] != p.ON)
     state.command[standby] = p.ON if waited > STANDBY_AFTER_S else p.OFF
@@ -63,7 +84,11 @@ def _run_pair(
 
 @njit(cache=True)
 def _run_raw_water(state: Any, setpoint: Floats) -> None:
-    """P1: fill T101 by MV101, feed T301 through MV201 by P101."""
+    """P1: fill T101 by MV101, feed T301 through MV201 by P101.
+
+    MV101 closes above HH. The transfer stops when T101 is too low or T301 above HH; the
+    pump starts only when MV201 is fully open.
+    """
     level, target = state.reading[p.LIT101], state.reading[p.LIT301]
     fill = _latched(state, p.INLET, level, setpoint[p.LIT101_L], setpoint[p.LIT101_H])
     is_high = level > setpoint[p.LIT101_HH]
@@ -107,7 +132,12 @@ def _enter(state: Any, phase: p.Index) -> None:
 
 @njit(cache=True)
 def _next_phase(state: Any, setpoint: Floats, may_filter: bool) -> None:
-    """Advance the ultrafiltration sequence: filter, stop, backwash, drain, rest."""
+    """Advance the ultrafiltration sequence: filter, stop, backwash, drain, rest.
+
+    A backwash is due after the set time of filtration, or when the differential
+    pressure was too high for more than `HIGH_DP_S` seconds. It starts when MV302 is
+    closed and lasts `BACKWASH_S`. A phase that hangs is aborted after `PHASE_LIMIT_S`.
+    """
     state.timer[p.UF_PHASE_S] += 1
     since = state.timer[p.UF_PHASE_S]
     phase = state.uf_phase
@@ -142,7 +172,10 @@ def _next_phase(state: Any, setpoint: Floats, may_filter: bool) -> None:
 
 @njit(cache=True)
 def _run_ultrafiltration(state: Any, setpoint: Floats) -> None:
-    """P3 and P602: filter into T401 while it needs water; backwash by time or dp."""
+    """P3 and P602: filter into T401 while it needs water, and backwash.
+
+    Valves follow the phase of the sequence; pumps start only when their valve is open.
+    """
     reading = state.reading
     wanted = _latched(
         state,
@@ -167,7 +200,10 @@ def _run_ultrafiltration(state: Any, setpoint: Floats) -> None:
 
 @njit(cache=True)
 def _is_tripped(state: Any, setpoint: Floats, is_fed: bool) -> bool:
-    """Return whether the RO pump is tripped: low flow, or too much chlorine."""
+    """Return whether the RO pump is tripped: low flow, or too much chlorine.
+
+    It restarts `RESTART_AFTER_S` seconds after the cause is gone.
+    """
     reading = state.reading
     low_s = _held(
         state, p.LOW_FLOW, is_fed and reading[p.FIT401] < setpoint[p.FIT401_L]
@@ -185,7 +221,11 @@ def _is_tripped(state: Any, setpoint: Floats, is_fed: bool) -> bool:
 
 @njit(cache=True)
 def _run_reverse_osmosis(state: Any, setpoint: Floats) -> None:
-    """P4, P5 and P6: feed, dechlorinate, press, and control the permeate tank."""
+    """P4, P5 and P6: feed, dechlorinate, press, and control the permeate tank.
+
+    The speed of the RO pump falls with the volume in T601; P601 returns surplus. Salty
+    permeate is diverted to drain after `HIGH_SALT_S` seconds. P603 never runs.
+    """
     reading, drive, command = state.reading, state.drive, state.command
     is_dry = _is_low(state, p.T401_LOW, reading[p.LIT401], setpoint[p.LIT401_LL])
     _run_pair(state, not is_dry, p.P402, p.P401, p.WAIT_P402)

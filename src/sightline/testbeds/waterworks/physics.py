@@ -1,6 +1,19 @@
 """Water, pressure and chemistry of the plant, one second at a time. Compiled.
 
-Every flow is counted where it leaves and where it arrives, so water is conserved.
+Units: flows in m3/h, volumes in m3, levels in mm, pressures in kPa, conductivity in
+uS/cm, ORP in mV, hardness in mg/l. Every flow is counted where it leaves and where it
+arrives, so water is conserved.
+
+Each second runs in this order:
+
+1. disturbances from outside (raw water, inlet pressure, demand, grid, turbidity);
+2. flows of P1 to P3 from valves, pumps and levels, then of P4 to P6 from the pressure
+   of the reverse osmosis (RO);
+3. water moves with its quality: dosing, ultrafiltration (UF), dechlorination, RO;
+4. extreme levels are noted.
+
+A body of water of volume V that receives an amount A of quality q changes by
+``A / (V + A) * (q - own quality)``: it is perfectly mixed.
 """
 
 from typing import Any
@@ -41,7 +54,11 @@ OSMOTIC_PER_CONDUCTIVITY, SALT_PASSAGE = 0.045, 0.032
 
 @njit(cache=True)
 def _disturb(state: Any, noise: Floats) -> None:
-    """Advance the disturbances: autoregressive, each with unit variance."""
+    """Advance the disturbances ``x``, each with unit variance.
+
+    ``x = KEEP * x + STIR * noise``: a first-order autoregressive process whose memory
+    is `MEMORY_S`; `SPREAD` scales it where it is used.
+    """
     for k in range(p.N_DISTURBANCES):
         state.disturbance[k] = KEEP[k] * state.disturbance[k] + STIR[k] * noise[k]
 
@@ -54,7 +71,10 @@ def _level(state: Any, tank: p.Index) -> float:
 
 @njit(cache=True)
 def _both(first: float, second: float, extra: float) -> float:
-    """Return the joint drive of two parallel pumps; the weaker adds `extra` of its."""
+    """Return the joint drive of two parallel pumps.
+
+    The stronger counts in full, the weaker with the share `extra`.
+    """
     return max(first, second) + extra * min(first, second)
 
 
@@ -66,7 +86,11 @@ def _daily(clock: p.Index, peak_h: float) -> float:
 
 @njit(cache=True)
 def _uf_flow(resistance: float, drive: float) -> float:
-    """Return the UF flow in m3/h, where pump curve and system curve meet."""
+    """Return the UF flow in m3/h, where pump curve and system curve meet.
+
+    The positive root of ``UF_HEAD * drive**2 - bend * q**2 = UF_PIPE + resistance * q``
+    with ``bend = UF_HEAD / UF_LARGEST**2``; 0 if the pump cannot overcome the pipe.
+    """
     left = UF_HEAD * drive * drive - UF_PIPE
     if left <= 0.0:
         return 0.0
@@ -83,7 +107,12 @@ def uf_resistance(state: Any, conditions: p.Conditions) -> float:
 
 @njit(cache=True)
 def _move_water_in(state: Any, conditions: p.Conditions) -> None:
-    """Set the flows of P1, P2 and P3 from valves, pumps and levels."""
+    """Set the flows of P1, P2 and P3 from valves, pumps and levels.
+
+    Raw water through MV101; transfer from T101 to T301 through MV201, a little more
+    when T101 is higher; UF flow, split between T401 (MV302) and the drains (MV303,
+    MV304); backwash from T602 if its way is open.
+    """
     flow, at, outside = state.flow, state.position, state.disturbance
     grid = 1.0 + SPREAD[p.GRID] * outside[p.GRID]
     inlet = 1.0 + SPREAD[p.INLET_SLOW] * outside[p.INLET_SLOW]
@@ -104,7 +133,12 @@ def _move_water_in(state: Any, conditions: p.Conditions) -> None:
 
 @njit(cache=True)
 def _move_water_out(state: Any, conditions: p.Conditions) -> None:
-    """Set the flows of P4, P5 and P6 from the RO pressure and the demand."""
+    """Set the flows of P4, P5 and P6 from the RO pressure and the demand.
+
+    The RO pressure follows booster and press pumps with a lag of 8 s. Permeate is
+    proportional to the pressure above the osmotic one, reject to its square root; a
+    part of the reject is recycled.
+    """
     flow, at, outside = state.flow, state.position, state.disturbance
     grid = 1.0 + SPREAD[p.GRID] * outside[p.GRID]
     booster = _both(at[p.P402], at[p.P401], 0.1)
@@ -133,7 +167,11 @@ def _move_water_out(state: Any, conditions: p.Conditions) -> None:
 
 @njit(cache=True)
 def _draw(state: Any, tank: p.Index, flow: p.Index) -> float:
-    """Take one second of a flow out of a tank; return the m3 that were there."""
+    """Take one second of a flow out of a tank, and return it in m3.
+
+    If the tank runs empty the flow is reduced to what was left, and the rest is counted
+    as unmet.
+    """
     wanted = max(state.flow[flow], 0.0) / HOUR_S
     drawn = min(wanted, state.volume[tank])
     if drawn < wanted:
@@ -169,7 +207,11 @@ def _mix(
 
 @njit(cache=True)
 def _treat_in(state: Any, conditions: p.Conditions, passing: Floats) -> None:
-    """Move the water of P1 and P2 into T301, with what is dissolved in it."""
+    """Move the water of P1 and P2 into T301, with what is dissolved in it.
+
+    Raw water has a mean, a daily wave, a drift and a disturbance for each quality. The
+    dosing pumps add salt, acid and chlorine to what leaves T101.
+    """
     at, water = state.position, state.water
     daily = _daily(state.clock, 15.0)
     for k, outside in enumerate(
@@ -195,7 +237,11 @@ def _treat_in(state: Any, conditions: p.Conditions, passing: Floats) -> None:
 
 @njit(cache=True)
 def _filter(state: Any, conditions: p.Conditions) -> None:
-    """Move water through the UF membrane; its cake grows and is washed off."""
+    """Move water through the UF membrane; its cake grows and is washed off.
+
+    The cake grows with the filtered volume and the turbidity, and shrinks by the factor
+    ``exp(-washed / CAKE_WASHED_M3)`` during a backwash.
+    """
     flow = state.flow
     wasted = _draw(state, p.T301, p.Q_UF_DRAIN)
     filtered = _draw(state, p.T301, p.Q_UF)
@@ -213,7 +259,10 @@ def _filter(state: Any, conditions: p.Conditions) -> None:
 
 @njit(cache=True)
 def _feed_membrane(state: Any, amount: float, passing: Floats) -> None:
-    """Mix fresh RO feed with the recycled part of the reject, which is saltier."""
+    """Mix fresh RO feed with the recycled part of the reject, which is saltier.
+
+    The conductivity of the reject follows from the salt balance of the membrane.
+    """
     water, flow = state.water, state.flow
     for k in range(4):
         passing[k] = water[p.DECHLORINATED, k]
@@ -230,7 +279,12 @@ def _feed_membrane(state: Any, amount: float, passing: Floats) -> None:
 
 @njit(cache=True)
 def _treat_out(state: Any, passing: Floats) -> None:
-    """Move the water of P4 to P6 with what is dissolved in it."""
+    """Move the water of P4 to P6 with what is dissolved in it.
+
+    Bisulphite and UV lower the ORP. The permeate's conductivity approaches the salt
+    passage of the membrane, higher at low flow. Permeate refills T602 first, then T601;
+    it goes to drain while the PLC diverts it.
+    """
     at, water, flow = state.position, state.water, state.flow
     amount = _draw(state, p.T401, p.Q_FEED)
     bisulphite = max(at[p.P403], at[p.P404])

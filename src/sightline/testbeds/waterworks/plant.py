@@ -216,7 +216,7 @@ class Conditions(NamedTuple):
         Factors on the resistance of the UF membrane, the growth of its cake, and the
         permeability of the RO membrane.
     pump_head : array of shape (51,)
-        Factor on the head of each pump.
+        Factor on the head of each pump; 1 for all other tags.
     bias : array of shape (51,)
         Added to each sensor's reading.
     setpoints : array of shape (26,)

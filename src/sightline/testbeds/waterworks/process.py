@@ -34,7 +34,11 @@ _NO_ACTIONS = np.zeros((0, 4))
 
 @njit(cache=True)
 def _interlock(state: Any) -> None:
-    """Cancel the commands that hard-wired interlocks do not allow."""
+    """Cancel the commands that hard-wired interlocks do not allow.
+
+    They act after the attacker: dosing needs flow, MV301 needs MV302 closed, P602 needs
+    MV301 open, RO pumps and UV need a feed pump, P502 and P603 need the others off.
+    """
     drive, command, flow = state.drive, state.command, state.flow
     if drive[p.MV302] != p.CLOSED:  # raw water must not meet backwash water
         command[p.MV301] = p.CLOSED
@@ -55,7 +59,11 @@ def _interlock(state: Any) -> None:
 
 @njit(cache=True)
 def _travel(state: Any) -> None:
-    """Move valves, and run pumps up or down."""
+    """Move valves, and run pumps up or down.
+
+    A valve moves by `TRAVEL` a second and shows `MOVING` in between. A pump is on or
+    off at once, but its speed approaches the target by the share `RUN_UP` a second.
+    """
     for valve in p.VALVE_COLUMNS:
         target = 1.0 if state.command[valve] == p.OPEN else 0.0
         gap = target - state.position[valve]
@@ -101,7 +109,11 @@ def _measure_ideally(state: Any, conditions: p.Conditions) -> None:
 
 @njit(cache=True)
 def _measure(state: Any, conditions: p.Conditions, draws: Floats) -> None:
-    """Set the reading of each tag: bias, noise and rounding; never below zero."""
+    """Set the reading of each tag.
+
+    A sensor reads ``round(max(truth + bias + noise, 0) / quantum) * quantum``; an
+    actuator reads its state.
+    """
     _measure_ideally(state, conditions)
     for k in range(N_SENSORS):
         tag = p.SENSOR_COLUMNS[k]
@@ -119,7 +131,19 @@ def _measure(state: Any, conditions: p.Conditions, draws: Floats) -> None:
 def _forge(
     state: Any, actions: Floats, recorded: p.Rows, row: int, attack_row: int
 ) -> None:
-    """Replace readings by forged ones; `recorded` holds the rows before `row`."""
+    """Replace readings by forged ones.
+
+    Parameters
+    ----------
+    state : record
+        The plant; its readings are changed.
+    actions : array of shape (n_actions, 4)
+        Kind, target, value and rate; set and setpoint are not readings.
+    recorded : array of shape (n_rows, 51)
+        The past, from which ramps and freezes start and replays are taken.
+    row, attack_row : int
+        The present row, and the first row of the attack.
+    """
     for action in range(len(actions)):
         kind, tag = int(actions[action, 0]), int(actions[action, 1])
         if kind == p.SET or kind == p.SETPOINT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from numbers import Real
@@ -52,44 +52,32 @@ class Strength(StrEnum):
     __repr__ = str.__repr__
 
 
-# The change of each option when mild and when strong.
+# Changes when mild and when strong, as in docs/waterworks.md.
 _RAW_SHIFT = {
-    "mild": (8.0, 0.1, 12.0, 6.0),
-    "strong": (18.0, 0.25, 35.0, 18.0),
+    Strength.NONE: (0.0, 0.0, 0.0, 0.0),
+    Strength.MILD: (8.0, 0.1, 12.0, 6.0),
+    Strength.STRONG: (18.0, 0.25, 35.0, 18.0),
 }
-_FOULING = {"mild": (1.05, 1.1, 0.99), "strong": (1.3, 1.6, 0.92)}
-_PUMP_HEAD = {
-    "mild": {"P101": 0.97, "P302": 0.97, "P501": 0.985},
-    "strong": {"P101": 0.9, "P302": 0.9, "P501": 0.95},
+_FOULING = {
+    Strength.NONE: (1.0, 1.0, 1.0),
+    Strength.MILD: (1.05, 1.1, 0.99),
+    Strength.STRONG: (1.3, 1.6, 0.92),
 }
+_PUMP_HEAD = {"P101": (0.97, 0.9), "P302": (0.97, 0.9), "P501": (0.985, 0.95)}
 _BIAS = {
-    "mild": {
-        "LIT101": 4.0,
-        "AIT201": 1.0,
-        "AIT202": 0.02,
-        "LIT401": -3.0,
-        "FIT401": 0.008,
-        "AIT504": 0.15,
-        "PIT501": 0.6,
-    },
-    "strong": {
-        "LIT101": 15.0,
-        "AIT201": 4.0,
-        "AIT202": 0.1,
-        "LIT401": -12.0,
-        "FIT401": 0.06,
-        "AIT504": 0.8,
-        "PIT501": 5.0,
-    },
+    "LIT101": (4.0, 15.0),
+    "AIT201": (1.0, 4.0),
+    "AIT202": (0.02, 0.1),
+    "LIT401": (-3.0, -12.0),
+    "FIT401": (0.008, 0.06),
+    "AIT504": (0.15, 0.8),
+    "PIT501": (0.6, 5.0),
 }
-_SETPOINT = {
-    "mild": {"LIT301.L": -20.0, "LIT301.H": -20.0, "AIT203.L": 8.0, "AIT203.H": 8.0},
-    "strong": {
-        "LIT301.L": -70.0,
-        "LIT301.H": -70.0,
-        "AIT203.L": 30.0,
-        "AIT203.H": 30.0,
-    },
+_SETPOINT_SHIFT = {
+    "LIT301.L": (-20.0, -70.0),
+    "LIT301.H": (-20.0, -70.0),
+    "AIT203.L": (8.0, 30.0),
+    "AIT203.H": (8.0, 30.0),
 }
 
 
@@ -173,17 +161,17 @@ class Drift:
 
 def conditions_of(drift: Drift) -> Conditions:
     """Return a drift in the form that the compiled process reads."""
-    resistance, cake_rate, permeability = _FOULING.get(drift.fouling, (1.0, 1.0, 1.0))
+    resistance, cake_rate, permeability = _FOULING[drift.fouling]
     pump_head, bias = np.ones(N_TAGS), np.zeros(N_TAGS)
     setpoints = np.array(list(SETPOINTS.values()))
-    for name, head in _PUMP_HEAD.get(drift.pump_wear, {}).items():
+    for name, head in _changes(_PUMP_HEAD, drift.pump_wear).items():
         pump_head[COLUMN[name]] = head
-    for name, shift in _BIAS.get(drift.sensor_bias, {}).items():
+    for name, shift in _changes(_BIAS, drift.sensor_bias).items():
         bias[COLUMN[name]] = shift
-    for name, shift in _SETPOINT.get(drift.setpoint, {}).items():
+    for name, shift in _changes(_SETPOINT_SHIFT, drift.setpoint).items():
         setpoints[SETPOINT_INDEX[name]] += shift
     return Conditions(
-        raw_shift=np.array(_RAW_SHIFT.get(drift.raw_water, (0.0,) * 4)),
+        raw_shift=np.array(_RAW_SHIFT[drift.raw_water]),
         uf_resistance=resistance,
         cake_rate=cake_rate,
         ro_permeability=permeability,
@@ -191,6 +179,15 @@ def conditions_of(drift: Drift) -> Conditions:
         bias=bias,
         setpoints=setpoints,
     )
+
+
+def _changes(
+    table: Mapping[str, tuple[float, float]], strength: Strength
+) -> dict[str, float]:
+    """Return the changes of one strength by name; none if nothing drifts."""
+    if strength is Strength.NONE:
+        return {}
+    return {name: pair[strength is Strength.STRONG] for name, pair in table.items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
