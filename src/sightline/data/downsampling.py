@@ -195,7 +195,7 @@ PRESETS: dict[str, dict[str, Preparation]] = {
             sampling="stride",
             label_rule="first",
             across_breaks=True,
-        ),
+        )
     },
     "geco": {
         "swat": Preparation(fill_gap_s=120),

@@ -498,9 +498,7 @@ def shared_stretches(train: Recording, test: Recording) -> list[SharedStretch]:
     begins, ends = run_bounds(of_train[source] == of_test)
     return [
         SharedStretch(
-            train_start=int(source[begin]),
-            test_start=begin,
-            length=stop - begin,
+            train_start=int(source[begin]), test_start=begin, length=stop - begin
         )
         for begin, stop in zip(
             begins.tolist(), (ends + LEAST_ROWS - 1).tolist(), strict=True

@@ -9,10 +9,10 @@ from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 import msgspec
 import numpy as np
 
-from sightline.data.arrays import Floats, Ints
+from sightline.data.arrays import Floats, Ints, Labels
 from sightline.data.filling import forward_fill
-from sightline.data.recording import Recording
-from sightline.data.segments import breaks_from_time
+from sightline.data.recording import Recording, Tag
+from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError, StreamError
 from sightline.testbeds.csv_reader import ParsedFile
 from sightline.testbeds.discovery import Layout, SourceFile
@@ -207,6 +207,7 @@ class Reader(Protocol):
 
     def default_labels(self, release: str) -> LabelSource:
         """Return the label source that is used when the caller names none."""
+        return LabelSource.BUILT_IN
 
     def assemble(
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
@@ -214,22 +215,50 @@ class Reader(Protocol):
         """Return the recordings, labelled by one label source."""
 
 
-def stacked(parts: Sequence[ParsedPart], step_s: float) -> tuple[Floats, Floats, Ints]:
-    """Return values, time and breaks of several files, one after the other.
+def recording_of(
+    parts: Sequence[ParsedPart],
+    tags: tuple[Tag, ...],
+    step_s: float,
+    *,
+    source: str,
+    labels: Labels | None = None,
+    attacks: tuple[Attack, ...] = (),
+) -> Recording:
+    """Return several files as one recording, one after the other.
 
     Each file begins a new run, and so does each gap within a file.
+
+    Parameters
+    ----------
+    parts : sequence of ParsedPart
+        At least one.
+    tags : tuple of Tag
+        The columns of all of them.
+    step_s : float
+        Seconds between rows.
+    source : str
+        Where the recording comes from: plant, release, parts.
+    labels, attacks
+        By the rows of the recording; none by default.
     """
     starts = np.cumsum([0, *(len(p.parsed.values) for p in parts[:-1])])
     breaks = [
         start + breaks_from_time(p.parsed.time, step_s)
         for start, p in zip(starts, parts, strict=True)
     ]
-    if len(parts) == 1:
-        return parts[0].parsed.values, parts[0].parsed.time, breaks[0]
-    return (
-        np.concatenate([p.parsed.values for p in parts]),
-        np.concatenate([p.parsed.time for p in parts]),
-        np.concatenate(breaks),
+    values, time = parts[0].parsed.values, parts[0].parsed.time
+    if len(parts) > 1:
+        values = np.concatenate([p.parsed.values for p in parts])
+        time = np.concatenate([p.parsed.time for p in parts])
+    return Recording(
+        values=values,
+        tags=tags,
+        labels=labels,
+        time=time,
+        step_s=step_s,
+        breaks=np.concatenate(breaks),
+        attacks=attacks,
+        source=source,
     )
 
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Floats, Labels
-from sightline.data.recording import Recording, Role, Tag
+from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Labels
+from sightline.data.recording import Role, Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError
 from sightline.testbeds.attack_tables import attack_table, attacks_at, labels_of
@@ -27,9 +27,10 @@ from sightline.testbeds.base import (
     LabelSource,
     ParsedPart,
     Part,
+    Reader,
     TestbedCard,
     label_codes,
-    stacked,
+    recording_of,
 )
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
@@ -62,7 +63,7 @@ _BEGINS = {
 _PARTLY = "dataset04 as published"
 
 
-class Batadal:
+class Batadal(Reader):
     """Reads BATADAL with full labels, or as the competition published them.
 
     In the release ``competition`` most labels of dataset04 are unknown; those rows
@@ -114,10 +115,7 @@ class Batadal:
             If a flag is neither 0, 1 nor -999; the message names the row.
         """
         cells = read_cells(
-            part.file,
-            part.layout,
-            numbers=[*CHANNELS, "ATT_FLAG"],
-            texts=["DATETIME"],
+            part.file, part.layout, numbers=[*CHANNELS, "ATT_FLAG"], texts=["DATETIME"]
         )
         flags = label_codes(
             cells.values[:, -1], part, "ATT_FLAG", (NORMAL, ATTACK, _UNKNOWN)
@@ -135,10 +133,6 @@ class Batadal:
             labels=np.where(flags == _UNKNOWN, IGNORED, flags).astype(np.int8),
         )
 
-    def default_labels(self, release: str) -> LabelSource:
-        """Return the flag in the files."""
-        return LabelSource.BUILT_IN
-
     def assemble(
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
@@ -150,8 +144,7 @@ class Batadal:
             If adjusted labels are asked for: none are published.
         """
         normal, *attacked = parts
-        values, time, breaks = stacked(attacked, _STEP_S)
-        attacks, marked = _labelled(attacked, time, labels)
+        attacks, marked = _labelled(attacked, labels)
         notices = []
         if release == "competition" and labels == LabelSource.BUILT_IN:
             notices.append(
@@ -159,35 +152,28 @@ class Batadal:
                 f"{_UNKNOWN} (unknown) and are ignored."
             )
         return Assembled(
-            train=Recording(
-                values=normal.parsed.values,
-                tags=TAGS,
-                time=normal.parsed.time,
-                step_s=_STEP_S,
-                source="BATADAL dataset03",
-            ),
-            test=Recording(
-                values=values,
-                tags=TAGS,
-                labels=marked,
-                time=time,
-                step_s=_STEP_S,
-                breaks=breaks,
-                attacks=attacks,
+            train=recording_of([normal], TAGS, _STEP_S, source="BATADAL dataset03"),
+            test=recording_of(
+                attacked,
+                TAGS,
+                _STEP_S,
                 source=f"BATADAL dataset04, test_dataset ({release}), labels {labels}",
+                labels=marked,
+                attacks=attacks,
             ),
             notices=tuple(notices),
         )
 
 
 def _labelled(
-    parts: Sequence[ParsedPart], time: Floats, source: LabelSource
+    parts: Sequence[ParsedPart], source: LabelSource
 ) -> tuple[tuple[Attack, ...], Labels]:
     """Return attacks and labels by the flag or by the attack list."""
     if source == LabelSource.ADJUSTED:
         raise FileError(
             "BATADAL: no adjusted attack times are published; use labels='built-in'."
         )
+    time = np.concatenate([p.parsed.time for p in parts])
     table = attack_table("batadal")
     attacks = attacks_at(time, ((a, a.listed) for a in table))
     if source == LabelSource.LIST:

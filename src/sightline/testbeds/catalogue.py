@@ -243,12 +243,7 @@ def _read(
 
 def _simulated(options: Mapping[str, Any], progress: Progress) -> Testbed:
     """Simulate the waterworks; drift may come as text, the scenario as a path."""
-    from sightline.testbeds.waterworks import (
-        Drift,
-        Scenario,
-        read_scenario,
-        simulate,
-    )
+    from sightline.testbeds.waterworks import Drift, Scenario, read_scenario, simulate
 
     options = dict(options)
     if isinstance(options.get("drift"), str):

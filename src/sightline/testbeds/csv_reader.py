@@ -175,11 +175,7 @@ def _batches(
 
 
 def _gathered(
-    batches: Iterator[Any],
-    numbers: Sequence[str],
-    texts: Sequence[str],
-    *,
-    likely: int,
+    batches: Iterator[Any], numbers: Sequence[str], texts: Sequence[str], *, likely: int
 ) -> Cells:
     """Copy batches into one array; memory that is never touched costs nothing."""
     import polars as pl

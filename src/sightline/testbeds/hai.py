@@ -19,7 +19,6 @@ See docs/testbeds.md for where the facts come from.
 import csv
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
@@ -43,9 +42,10 @@ from sightline.testbeds.base import (
     LabelSource,
     ParsedPart,
     Part,
+    Reader,
     TestbedCard,
     label_codes,
-    stacked,
+    recording_of,
 )
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import Layout, SourceFile, find_header, first_row
@@ -65,29 +65,21 @@ _OVERLAP = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _File:
-    """The counts of one file, and its first time stamp."""
-
-    expected: Expected
-    begins: str
-
-
 @cache
-def _files_of(release: str) -> dict[str, _File]:
-    """Return the files of a release by name: train, test, labels.
+def _files_of(release: str) -> dict[str, tuple[Expected, str]]:
+    """Return counts and first time stamp of each file: train, test, labels.
 
     The release notes give train3 and train4 of 23.05 in hours, not in rows: their
     counts are not checked.
     """
     return {
-        row["part"]: _File(
-            expected=Expected(
+        row["part"]: (
+            Expected(
                 rows=_count(row["rows"]),
                 attack_rows=_count(row["attack_rows"]),
                 attack_runs=_count(row["attack_runs"]),
             ),
-            begins=row["begins"],
+            row["begins"],
         )
         for row in _facts("hai_files.csv")
         if row["release"] == release
@@ -114,7 +106,7 @@ def tags_of(release: str) -> tuple[Tag, ...]:
     )
 
 
-class Hai:
+class Hai(Reader):
     """Reads four releases of HAI, packed or plain.
 
     Labels are a column of the files, or, in 23.05, files of their own.
@@ -155,7 +147,7 @@ class Hai:
                     releases=(release,),
                     file=file,
                     layout=layout,
-                    expected=_files_of(release)[name].expected,
+                    expected=_files_of(release)[name][0],
                 )
         return None
 
@@ -188,10 +180,6 @@ class Hai:
             labels=labels,
         )
 
-    def default_labels(self, release: str) -> LabelSource:
-        """Return the label column, or the label files of 23.05."""
-        return LabelSource.BUILT_IN
-
     def assemble(
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
@@ -212,16 +200,13 @@ class Hai:
         attacks, marked = _labelled(
             release, tests, _labels_by_file(tests, label_files), labels
         )
-        values, time, breaks = stacked(tests, _STEP_S)
-        test = Recording(
-            values=values,
-            tags=tags_of(release),
-            labels=marked,
-            time=time,
-            step_s=_STEP_S,
-            breaks=breaks,
-            attacks=attacks,
+        test = recording_of(
+            tests,
+            tags_of(release),
+            _STEP_S,
             source=f"HAI {release}, labels {labels}",
+            labels=marked,
+            attacks=attacks,
         )
         departures = []
         counted = int((marked == ATTACK).sum())
@@ -253,15 +238,15 @@ def _label_part(
         releases=("23.05",),
         file=file,
         layout=layout,
-        expected=_files_of("23.05")[name].expected,
+        expected=_files_of("23.05")[name][0],
     )
 
 
 def _part_name(release: str, begins: str, named: re.Match[str] | None) -> str | None:
     """Return the part by its first time stamp, else by the file's name."""
     parts = _files_of(release)
-    for name, file in parts.items():
-        if file.begins and begins.strip() == file.begins:
+    for name, (_, first) in parts.items():
+        if first and begins.strip() == first:
             return name
     if named is None:
         return None
@@ -295,21 +280,18 @@ def _by_kind(
 
 def _train(trains: Sequence[ParsedPart], release: str) -> Recording:
     """Return all train files as one recording, with the labels they have."""
-    values, time, breaks = stacked(trains, _STEP_S)
-    marks = [
+    labels = [
         np.zeros(len(read.parsed.values), np.int8)
         if read.parsed.labels is None
         else read.parsed.labels
         for read in trains
     ]
-    return Recording(
-        values=values,
-        tags=tags_of(release),
-        labels=np.concatenate(marks),
-        time=time,
-        step_s=_STEP_S,
-        breaks=breaks,
+    return recording_of(
+        trains,
+        tags_of(release),
+        _STEP_S,
         source=f"HAI {release}",
+        labels=np.concatenate(labels),
     )
 
 
@@ -382,11 +364,7 @@ def _labelled(
 
 
 def _named_runs(
-    file: str,
-    labels: Labels,
-    first: int,
-    table: Sequence[ListedAttack],
-    time: Floats,
+    file: str, labels: Labels, first: int, table: Sequence[ListedAttack], time: Floats
 ) -> list[Attack]:
     """Return the labelled runs of one file, named after its listed attacks in order.
 

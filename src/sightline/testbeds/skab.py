@@ -26,6 +26,7 @@ from sightline.testbeds.base import (
     LabelSource,
     ParsedPart,
     Part,
+    Reader,
     TestbedCard,
     label_codes,
 )
@@ -76,7 +77,7 @@ _NOTES = {
 }
 
 
-class Skab:
+class Skab(Reader):
     """Reads SKAB: an anomaly-free run for train, 34 runs with one fault each for test.
 
     Faults count as attacks; a run's folder and number are the attack's id.
@@ -150,10 +151,6 @@ class Skab:
             ),
             labels=labels,
         )
-
-    def default_labels(self, release: str) -> LabelSource:
-        """Return the anomaly flag in the files."""
-        return LabelSource.BUILT_IN
 
     def assemble(
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource

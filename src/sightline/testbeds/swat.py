@@ -24,21 +24,19 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Labels
-from sightline.data.recording import Recording, Role, Tag
-from sightline.data.segments import Attack, breaks_from_time
+from sightline.data.recording import Role, Tag
+from sightline.data.segments import Attack
 from sightline.errors import FileError
-from sightline.testbeds.attack_tables import (
-    attack_table,
-    attacks_at,
-    labels_of,
-)
+from sightline.testbeds.attack_tables import attack_table, attacks_at, labels_of
 from sightline.testbeds.base import (
     Assembled,
     Expected,
     LabelSource,
     ParsedPart,
     Part,
+    Reader,
     TestbedCard,
+    recording_of,
 )
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
@@ -91,7 +89,7 @@ _ADJUSTED_LEAVES_OUT = (
 _RECUT_ROWS = (1_387_098, 54_621, 1_441_719)
 
 
-class Swat:
+class Swat(Reader):
     """Reads SWaT from the CSV or Excel files that iTrust sends.
 
     Releases ``v0`` and ``v1`` differ in the normal file: v1 is v0 without its first
@@ -167,10 +165,6 @@ class Swat:
             notices=tuple(notices),
         )
 
-    def default_labels(self, release: str) -> LabelSource:
-        """Return the label column."""
-        return LabelSource.BUILT_IN
-
     def assemble(
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
@@ -181,35 +175,28 @@ class Swat:
         FileError
             If labels are to be built in and the file has no label column.
         """
-        normal, attacked = (read.parsed for read in parts)
-        attacks, marked, notices = _labelled(attacked, parts[1].part, labels)
+        attacks, marked, notices = _labelled(parts[1], labels)
         source = f"SWaT A1 & A2 Dec 2015, {parts[0].part.name}, {parts[1].part.name}"
-        train = Recording(
-            values=normal.values,
-            tags=TAGS,
-            time=normal.time,
-            step_s=_STEP_S,
-            breaks=breaks_from_time(normal.time, _STEP_S),
-            source=source,
+        return Assembled(
+            train=recording_of(parts[:1], TAGS, _STEP_S, source=source),
+            test=recording_of(
+                parts[1:],
+                TAGS,
+                _STEP_S,
+                source=f"{source}, labels {labels}",
+                labels=marked,
+                attacks=attacks,
+            ),
+            notices=notices,
         )
-        test = Recording(
-            values=attacked.values,
-            tags=TAGS,
-            labels=marked,
-            time=attacked.time,
-            step_s=_STEP_S,
-            breaks=breaks_from_time(attacked.time, _STEP_S),
-            attacks=attacks,
-            source=f"{source}, labels {labels}",
-        )
-        return Assembled(train=train, test=test, notices=notices)
 
 
 def _labelled(
-    parsed: ParsedFile, part: Part, source: LabelSource
+    read: ParsedPart, source: LabelSource
 ) -> tuple[tuple[Attack, ...], Labels, tuple[str, ...]]:
     """Return attacks, labels and notices by one of the three label sources."""
-    table, n_rows = attack_table("swat"), len(parsed.time)
+    parsed, table = read.parsed, attack_table("swat")
+    n_rows = len(parsed.time)
     if source == LabelSource.LIST:
         attacks = attacks_at(parsed.time, ((a, a.listed) for a in table))
         return attacks, labels_of(attacks, n_rows), ()
@@ -218,8 +205,8 @@ def _labelled(
         return attacks, labels_of(attacks, n_rows), (_ADJUSTED_LEAVES_OUT,)
     if parsed.labels is None:
         raise FileError(
-            f"{part.file.path}: has no column 'Normal/Attack' to take labels from; ask "
-            "for labels='list' instead."
+            f"{read.part.file.path}: has no column 'Normal/Attack' to take labels "
+            "from; use labels='list' instead."
         )
     attacks = attacks_at(parsed.time, ((a, a.labelled) for a in table))
     return attacks, parsed.labels, (_LABEL_ERRORS,)

@@ -20,12 +20,13 @@ See docs/testbeds.md for where the facts come from.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Labels
-from sightline.data.recording import Recording, Role, Tag, seconds
+from sightline.data.recording import Role, Tag, seconds
 from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError
 from sightline.testbeds.attack_tables import (
@@ -40,9 +41,11 @@ from sightline.testbeds.base import (
     LabelSource,
     ParsedPart,
     Part,
+    Reader,
     TestbedCard,
     hold,
     label_codes,
+    recording_of,
 )
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
@@ -142,7 +145,7 @@ _LABEL_ERROR = (
 )
 
 
-class Wadi:
+class Wadi(Reader):
     """Reads WADI A1 and A2 from the CSV files that iTrust sends.
 
     The releases differ in their normal data, their time stamps and their labels: A1
@@ -247,38 +250,38 @@ class Wadi:
         notices = [
             f"WADI: {names(EMPTY)} are left out, because no file has a number in them."
         ]
-        recordings = []
-        for read, is_test in zip(parts, (False, True), strict=True):
-            parsed, place = read.parsed, read.part.file.place
-            breaks = breaks_from_time(parsed.time, _STEP_S)
+        filled = []
+        for read in parts:
             values, held = hold(
-                parsed.values, breaks, channels=CHANNELS, step_s=_STEP_S, place=place
+                read.parsed.values,
+                breaks_from_time(read.parsed.time, _STEP_S),
+                channels=CHANNELS,
+                step_s=_STEP_S,
+                place=read.part.file.place,
             )
             notices.extend(held)
-            attacks, marked = _labelled(read, labels) if is_test else ((), None)
-            recordings.append(
-                Recording(
-                    values=values,
-                    tags=TAGS,
-                    labels=marked,
-                    time=parsed.time,
-                    step_s=_STEP_S,
-                    breaks=breaks,
-                    attacks=attacks,
-                    source=f"WADI {release}"
-                    + (f", labels {labels}" if is_test else ""),
-                )
-            )
+            filled.append(replace(read, parsed=replace(read.parsed, values=values)))
+        attacks, marked = _labelled(parts[1], labels)
+        source = f"WADI {release}"
         if labels == LabelSource.BUILT_IN:
             notices.append(_LABEL_ERROR)
         else:
-            ignored = int(np.sum(recordings[1].labels == IGNORED))
+            ignored = int(np.sum(marked == IGNORED))
             notices.append(
                 f"{ignored} rows after attack 7, in which its second leg ran on to "
                 "15:00:32, are ignored: most label sets call them normal."
             )
         return Assembled(
-            train=recordings[0], test=recordings[1], notices=tuple(notices)
+            train=recording_of(filled[:1], TAGS, _STEP_S, source=source),
+            test=recording_of(
+                filled[1:],
+                TAGS,
+                _STEP_S,
+                source=f"{source}, labels {labels}",
+                labels=marked,
+                attacks=attacks,
+            ),
+            notices=tuple(notices),
         )
 
 

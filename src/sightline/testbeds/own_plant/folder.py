@@ -15,7 +15,12 @@ from sightline.data.recording import Recording, Role, Tag, stamp
 from sightline.data.segments import Attack
 from sightline.errors import FileError, naming
 from sightline.files import reading
-from sightline.testbeds.attack_tables import rows_within
+from sightline.testbeds.attack_tables import (
+    ListedAttack,
+    Span,
+    attacks_at,
+    rows_within,
+)
 from sightline.testbeds.base import MOST_NAMES, Testbed, in_file, record_from
 from sightline.testbeds.discovery import sha256_of
 from sightline.testbeds.own_plant.exports import PlantSettings, Readings
@@ -42,28 +47,16 @@ _ALIASES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Incident:
-    """One line of `attacks.csv`.
+class Incident(ListedAttack):
+    """One line of `attacks.csv`: a listed attack whose times may be uncertain.
 
     Parameters
     ----------
-    id : str
-        Its name.
-    start, end : float
-        Seconds since 1970, both inclusive.
-    tags : tuple of str
-        The tags concerned.
-    note : str, optional
-        What happened.
     uncertainty_s : float
         By how many seconds start and end may be wrong.
     """
 
-    id: str
-    start: float
-    end: float
-    tags: tuple[str, ...] = ()
-    note: str | None = None
+    listed: Span
     uncertainty_s: float = 0.0
 
 
@@ -279,12 +272,11 @@ def _incidents(
         incidents.append(
             Incident(
                 id=row["id"] or str(line - 1),
-                start=start,
-                end=end,
-                tags=tuple(
+                listed=(start, end),
+                targets=tuple(
                     filter(None, re.split(r"\s*[;,]\s*", row.get("tags", "").strip()))
                 ),
-                note=row.get("note") or None,
+                note=row.get("note", ""),
                 uncertainty_s=60 * _minutes(row.get("uncertainty_min"), path, line),
             )
         )
@@ -361,33 +353,16 @@ def _labelled(
         if readings.labels is None
         else readings.labels.copy()
     )
-    attacks = []
-    for incident in incidents:
-        rows = np.flatnonzero(rows_within(time, (incident.start, incident.end)))
-        if readings.labels is None:
-            around = rows_within(
-                time,
-                (
-                    incident.start - incident.uncertainty_s,
-                    incident.end + incident.uncertainty_s,
-                ),
-            )
-            labels[around & (labels == NORMAL)] = IGNORED
-        if not len(rows):
-            continue
-        attacks.append(
-            Attack(
-                id=incident.id,
-                start=int(rows[0]),
-                stop=int(rows[-1]) + 1,
-                targets=incident.tags,
-                note=incident.note,
-            )
-        )
+    attacks = attacks_at(time, ((i, i.listed) for i in incidents))
     if readings.labels is None:
+        for incident in incidents:
+            start, end = incident.listed
+            margin = incident.uncertainty_s
+            around = rows_within(time, (start - margin, end + margin))
+            labels[around & (labels == NORMAL)] = IGNORED
         for attack in attacks:
             labels[attack.start : attack.stop] = ATTACK
-    return labels, tuple(attacks)
+    return labels, attacks
 
 
 def _unmatched(
@@ -400,13 +375,13 @@ def _unmatched(
     notices = []
     times = [r.time for r in recordings if r.time is not None]
     for incident in incidents:
-        span = (incident.start, incident.end)
-        if any(rows_within(time, span).any() for time in times):
+        start, _ = incident.listed
+        if any(rows_within(time, incident.listed).any() for time in times):
             continue
-        is_inside = any(time[0] <= incident.start <= time[-1] for time in times)
+        is_inside = any(time[0] <= start <= time[-1] for time in times)
         why = "lies between two rows" if is_inside else "lies outside of train and test"
-        notices.append(f"Attack {incident.id} ({stamp(incident.start)}) {why}.")
-    unknown = {t: i.id for i in incidents for t in i.tags if t not in known_tags}
+        notices.append(f"Attack {incident.id} ({stamp(start)}) {why}.")
+    unknown = {t: i.id for i in incidents for t in i.targets if t not in known_tags}
     if unknown:
         attacked = [f"{tag} (attack {id_})" for tag, id_ in unknown.items()]
         notices.append(

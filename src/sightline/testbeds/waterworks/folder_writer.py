@@ -114,10 +114,7 @@ def write_simulation(
 
 
 def _write_values(
-    recording: Recording,
-    values: Residuals,
-    path: Path,
-    labels: Labels | None = None,
+    recording: Recording, values: Residuals, path: Path, labels: Labels | None = None
 ) -> None:
     """Write time, tags and, if given, labels as Parquet."""
     import polars as pl

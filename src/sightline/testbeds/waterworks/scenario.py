@@ -493,8 +493,7 @@ class _AttackTable:
     start_s: _WholeSeconds
     duration_s: _WholeSeconds
     action: Annotated[
-        list[dict[str, str | int | float]],
-        Meta(description="[[attack.action]] tables"),
+        list[dict[str, str | int | float]], Meta(description="[[attack.action]] tables")
     ]
     note: _Text = ""
 

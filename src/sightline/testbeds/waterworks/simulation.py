@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.data.arrays import Labels
 from sightline.data.recording import Recording
 from sightline.data.segments import Attack
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind, silent
+from sightline.testbeds.attack_tables import labels_of
 from sightline.testbeds.waterworks.plant import (
     COLUMN,
     N_TAGS,
@@ -370,26 +370,23 @@ def _recording(
     values: Rows, first_row: int, source: str, scenario: Scenario | None = None
 ) -> Recording:
     """Return rows as a recording, labelled by the scenario's attacks."""
-    attacks = () if scenario is None else scenario.attacks
-    labels: Labels = np.zeros(len(values), np.int8)
-    for attack in attacks:
-        labels[attack.start_s : attack.stop_s] = 1
+    attacks = tuple(
+        Attack(
+            id=attack.id,
+            start=attack.start_s,
+            stop=attack.stop_s,
+            targets=attack.targets,
+            note=attack.note or None,
+        )
+        for attack in (() if scenario is None else scenario.attacks)
+    )
     return Recording(
         values=values,
         tags=TAGS,
-        labels=labels,
+        labels=labels_of(attacks, len(values)),
         time=FIRST_SECOND + first_row + np.arange(len(values), dtype=np.float64),
         step_s=1.0,
-        attacks=tuple(
-            Attack(
-                id=attack.id,
-                start=attack.start_s,
-                stop=attack.stop_s,
-                targets=attack.targets,
-                note=attack.note or None,
-            )
-            for attack in attacks
-        ),
+        attacks=attacks,
         source=source,
     )
 
