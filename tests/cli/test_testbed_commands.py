@@ -209,7 +209,7 @@ def test_debug_shows_where_an_error_came_from(tmp_path):
     ("arguments", "words"),
     [
         (("swat",), ("'swat'", "waterworks")),
-        (("waterworks", "--drift", "rust=mild"), ("drift is one of", "'rust'")),
+        (("waterworks", "--drift", "rust=mild"), ("drift has no option", "'rust'")),
         (("waterworks", "--scenario", "nowhere.csv"), ("nowhere.csv",)),
     ],
 )
