@@ -1,5 +1,7 @@
 import csv
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from sightline.comparison.compare import compare
 from sightline.paper import figures
 from sightline.paper.study import Study
 from sightline.report.plotting.print_style import drawable, styled
+from sightline.storage import Result
 
 
 def many(make_result, n_detectors=9):
@@ -153,6 +156,32 @@ def test_one_detector_without_diagnosis(make_result, tmp_path):
     assert "Skipped figure 'agreement': it needs at least two detectors" in told
     assert "Skipped table 'rankings': it needs at least two seeds." in made.notices
     assert (tmp_path / "up/tables/main.csv").exists()
+
+
+def test_the_reason_for_no_agreement_is_the_real_one(make_result, tmp_path):
+    both = [make_result("x", name) for name in "ab"]
+    two = both[1].evaluation
+    traces = replace(two.traces, segment_d_full=two.traces.segment_d_full[:2])
+    fewer = replace(two, segments=two.segments[:2], traces=traces)
+    written = write_up(
+        [both[0], Result(Path("fewer"), fewer)], tmp_path / "up", n_replicates=2
+    )
+    assert (
+        "Skipped figure 'agreement': it needs two detectors that share at least 3 "
+        "attacks; no two detectors share more than 2." in written.notices
+    )
+
+
+def test_results_with_different_guards_are_not_seeds(make_result, tmp_path, no_figures):
+    one = make_result("swat", "gdn")
+    guarded = Result(one.folder, replace(one.evaluation, guard=60))
+    written = write_up([one, guarded], tmp_path / "up", n_replicates=2)
+    with open(tmp_path / "up/tables/main.csv", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    assert [row["detector"] for row in rows] == ["gdn", "gdn (guard 60)"]
+    assert {row["n_seeds"] for row in rows} == {"1"}
+    assert "| GDN (guard 60) |" in (tmp_path / "up/tables/main.md").read_text()
+    assert not any("same seed" in notice for notice in written.notices)
 
 
 def test_no_attacks(make_result, attack_free, tmp_path):

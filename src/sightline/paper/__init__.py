@@ -1,4 +1,20 @@
-"""The paper's tables and figures, its findings and the methods, from any study."""
+"""The paper's tables and figures, its findings and the methods, from any study.
+
+`write_up` writes one folder:
+
+- ``tables/NAME.csv``, ``.md`` and ``.tex``: plain numbers in full precision, a table
+  for people, and a float for LaTeX (booktabs).
+- ``figures/NAME.svg`` and ``.png``, and ``figures/captions.md``.
+- ``findings.md`` and ``findings.json``: the paper's seven findings, tried on the study.
+- ``methods.md``: a draft of the methods section.
+- ``references.bib``: what to cite.
+- ``comparison.json``: all numbers of `sightline.compare`.
+
+Tables: ``testbeds``, ``detectors``, ``main``, ``main_beside_paper``, ``supplementary``,
+``attack_cases``, ``cross_testbed_ranking``, ``agreement``, ``rankings``. Figures:
+``agreement``, ``roc_auc_against_f1``, ``mean_shift_identity``. What the results do not
+suffice for is skipped with a notice that says what it needs.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -94,6 +110,9 @@ def write_up(
 ) -> WriteUp:
     """Write the paper's tables, figures and findings for any study.
 
+    Only results are read: no detector is trained and no stream is evaluated. The same
+    results give the same bytes.
+
     Parameters
     ----------
     results : sequence of Result
@@ -123,6 +142,25 @@ def write_up(
     ------
     FileError
         If there are no results, or the folder may not be written.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> import numpy as np
+    >>> from sightline import ResidualStream, evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> train, test = rng.normal(size=(300, 3)), rng.normal(size=(200, 3))
+    >>> labels = np.zeros(200, int)
+    >>> labels[50:70] = 1
+    >>> test[50:70] += 3
+    >>> stream = ResidualStream(train, test, labels, detector="a", testbed="plant")
+    >>> result = Result.of(evaluate(stream, intervals=False))
+    >>> written = write_up([result], mkdtemp(), n_replicates=2)
+    >>> written.files[:4]
+    ('comparison.json', 'figures/captions.md', 'figures/mean_shift_identity.png',
+     'figures/mean_shift_identity.svg')
+    >>> written.notices[-1]
+    "Skipped figure 'agreement': it needs at least two detectors on one testbed."
     """
     folder = Path(folder)
     if not results:
@@ -165,7 +203,13 @@ def write_up(
 
 
 def _check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a file, and a folder with an earlier write-up unless `overwrite`."""
+    """Refuse a file, and a folder with an earlier write-up unless `overwrite`.
+
+    Raises
+    ------
+    FileError
+        Before any work is done.
+    """
     with reading(folder):
         if folder.exists() and not folder.is_dir():
             raise FileError(f"{folder}: is a file; a write-up needs a folder.")

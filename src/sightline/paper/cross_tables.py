@@ -32,6 +32,20 @@ def transfer_table(study: Study, compared: Comparison) -> PaperTable:
     """Return whether detectors rank alike on two testbeds, by three figures.
 
     A row for each figure and each two testbeds; no rows for a single testbed.
+
+    Parameters
+    ----------
+    study : Study
+        For the titles.
+    compared : Comparison
+        Its `transfer` is written.
+
+    Returns
+    -------
+    PaperTable
+        Columns in CSV: ``figure``, ``testbeds_first``, ``testbeds_second``; ``n``,
+        detectors that both have; ``rho``, from -1 to 1, empty for fewer than three;
+        ``p_value`` and ``p_exact``, two-sided (exact for at most seven detectors).
     """
     figures = dict.fromkeys(row.figure for row in compared.transfer)
     return PaperTable(
@@ -80,6 +94,20 @@ def agreement_table(study: Study, compared: Comparison) -> PaperTable:
 
     A row and a column for each detector; no rows for a testbed with one detector. See
     `sightline.comparison.agreement.Agreement` for the number.
+
+    Parameters
+    ----------
+    study : Study
+        For titles and order.
+    compared : Comparison
+        Its `agreement` is written.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed. Columns in CSV: ``testbed``, ``detector``, and for each
+        detector ``_rho``, ``_low`` and ``_high`` over pairs of seeds, and
+        ``_n_attacks``, the attacks that both have.
     """
     groups = []
     for testbed in study.testbeds:
@@ -129,6 +157,7 @@ def agreement_of(compared: Comparison, testbed: str) -> dict[frozenset[str], Agr
 
 
 def _rho_cell(row: Agreement | None) -> Cell:
+    """Return the cell of two detectors; a dash for a detector with itself."""
     if row is None or row.rho is None or row.rho_range is None:
         return Cell(UNKNOWN, (None, None, None, None if row is None else row.n_matched))
     low, high = row.rho_range
@@ -140,6 +169,21 @@ def ranking_table(study: Study, compared: Comparison) -> PaperTable:
     """Return how often each ranking of detectors holds over seeds.
 
     A row for each figure on each testbed where a detector has two seeds or more.
+
+    Parameters
+    ----------
+    study : Study
+        For the titles.
+    compared : Comparison
+        Its `rankings` are written.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed. Columns in CSV: ``testbed``, ``figure``; ``order``, the
+        labels with `` > `` between them; ``holds``, the share of seed combinations with
+        the whole order; ``above``, for each two neighbours the share of seed pairs in
+        which the first is above the second.
     """
     groups = []
     for testbed in study.testbeds:
@@ -165,6 +209,7 @@ def ranking_table(study: Study, compared: Comparison) -> PaperTable:
 
 
 def _ranking_row(study: Study, row: Ranking) -> tuple[Cell, ...]:
+    """Return a ranking as names with arrows, each with the share of seed pairs."""
     order = words(study.detector_title(row.order[0]))
     for share, name in zip(row.above, row.order[1:], strict=True):
         order += filled(

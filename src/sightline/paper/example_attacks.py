@@ -42,7 +42,15 @@ def is_missed(segment: SegmentResult) -> bool:
 
 @dataclass(frozen=True)
 class Example:
-    """One attack as the residuals of one detector show it (first seed)."""
+    """One attack as the residuals of one detector show it.
+
+    Parameters
+    ----------
+    runs : DetectorRuns
+        The detector on the testbed.
+    segment : SegmentResult
+        The attack, of the first seed.
+    """
 
     runs: DetectorRuns
     segment: SegmentResult
@@ -81,6 +89,16 @@ def choose_cases(study: Study) -> tuple[Case, ...]:
     - Threshold: verdict threshold and an AUC of at least `CLEAR_AUC`; the least covered
       first, then the highest AUC.
     - Drift: verdict drift; D_eff below 0 first, then the SDR nearest 0.
+
+    Parameters
+    ----------
+    study : Study
+        The results; verdicts are those of each detector's first seed.
+
+    Returns
+    -------
+    tuple of Case
+        Four, in this order. A case without an example has no lines.
     """
     attacks = [
         [
@@ -114,6 +132,7 @@ def choose_cases(study: Study) -> tuple[Case, ...]:
 
 
 def _without_evidence(attacks: Sequence[Sequence[Example]]) -> Case:
+    """Return the attack that no repair shows, for the largest share of detectors."""
     question = "Is there residual evidence?"
     candidates: list[tuple[float, float, int, list[Example], int]] = []
     for attack in attacks:
@@ -131,6 +150,7 @@ def _without_evidence(attacks: Sequence[Sequence[Example]]) -> Case:
 
 
 def _local(attacks: Sequence[Sequence[Example]]) -> Case:
+    """Return an attack that a smaller space detects and a larger one loses."""
     question = "Is the evidence local?"
     candidates = []
     for number, attack in enumerate(attacks):
@@ -185,7 +205,19 @@ def _single(
 
 
 def case_table(study: Study) -> PaperTable:
-    """Return the values behind each case; no rows where no attack has a verdict."""
+    """Return the values behind each case; no rows where no attack has a verdict.
+
+    Questions without an example, and examples unlike the paper's, are named in the
+    notes.
+
+    Returns
+    -------
+    PaperTable
+        Columns in CSV: ``question``; ``attack_testbed`` and ``attack_id``;
+        ``detectors``; ``length_low`` and ``length_high``, rows of the attack; ``auc``,
+        ``coverage``, ``sdr`` and ``d_eff`` as in ``segments.csv``, medians over
+        detectors; ``verdict`` and ``sentence``.
+    """
     has_verdicts = any(s.verdict for r in study.runs for s in r.evaluation.segments)
     cases = choose_cases(study) if has_verdicts else ()
     remarks = [note(case.remark) for case in cases if case.remark is not None]
@@ -222,6 +254,7 @@ def case_table(study: Study) -> PaperTable:
 
 
 def _case_row(study: Study, case: Case, line: Sequence[Example]) -> tuple[Cell, ...]:
+    """Return a row of the table: medians over the detectors of the line."""
     testbed, segment = line[0].runs.testbed, line[0].segment
     segments = [one.segment for one in line]
     lengths = [s.length for s in segments]
@@ -259,5 +292,6 @@ def _case_row(study: Study, case: Case, line: Sequence[Example]) -> tuple[Cell, 
 
 
 def _median(values: Sequence[float | None]) -> float | None:
+    """Return the median of the known values; None without any."""
     known = [value for value in values if value is not None]
     return float(np.median(known)) if known else None

@@ -104,6 +104,9 @@ def draw_all(
 def agreement(study: Study, compared: Comparison) -> "tuple[Picture, str] | None":
     """Draw rho of D_FULL for each two detectors, a panel for each testbed.
 
+    Colours from -1 (opposite order of attacks) to 1 (same order); a dash where two
+    detectors share too few attacks.
+
     Returns
     -------
     figure and caption, or None
@@ -198,6 +201,8 @@ def _separate_spaces(panel: "Axes", spaces: Sequence[str | None]) -> None:
 def ranking_and_alarms(study: Study) -> "tuple[Picture, str] | None":
     """Draw ROC-AUC against F1 at the p99 limit, a point for a detector on a testbed.
 
+    Points are means over seeds, bars their range.
+
     Returns
     -------
     figure and caption, or None
@@ -250,7 +255,10 @@ def _bars(spread: Spread) -> list[list[float]]:
 def _legend(
     figure: "Picture", study: Study, testbeds: Sequence[str], detectors: Sequence[str]
 ) -> None:
-    """Add one legend below: colours are testbeds, markers are detectors."""
+    """Add one legend below: colours are testbeds, markers are detectors.
+
+    Two columns; names are cut after `_LEGEND_LETTERS` letters.
+    """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -289,8 +297,14 @@ def _legend(
 class _Identity:
     """The attacks of a detector on a testbed, of the first seed.
 
-    `shift` is D_MS and `excess` is W (mean energy - p/2) of the attacks that have a
-    logarithm; `n_hidden` counts the others.
+    Parameters
+    ----------
+    runs : DetectorRuns
+        The detector on the testbed.
+    shift, excess : array of shape (n_attacks,)
+        D_MS and W (mean energy - p/2) of the attacks for which both are above 0.
+    n_hidden : int
+        Number of the other attacks, which a logarithmic axis cannot show.
     """
 
     runs: DetectorRuns
@@ -303,6 +317,9 @@ def mean_shift_identity(
     study: Study, detector: str | None = None
 ) -> "tuple[Picture, str] | None":
     """Draw W (mean energy - p/2) against D_MS of each attack, a panel a detector.
+
+    Both are equal where an attack only shifts the mean of the residuals. Attacks of the
+    first seed, on logarithmic axes.
 
     Parameters
     ----------

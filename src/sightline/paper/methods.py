@@ -30,7 +30,23 @@ _TESTBEDS = {"swat": "mathur2016swat", "wadi": "ahmed2017wadi", "hai": "shin2021
 
 
 def methods_markdown(study: Study) -> str:
-    """Return the draft: data, detectors, evaluation, versions and sources."""
+    """Return the draft of a methods section in Markdown.
+
+    Everything in it is read from the results and from the cards of testbeds and
+    detectors; nothing is guessed. A detector without a card is named, with a request to
+    describe it.
+
+    Parameters
+    ----------
+    study : Study
+        The results.
+
+    Returns
+    -------
+    str
+        Sections on testbeds, detectors (settings that are not defaults, deviations from
+        the published detector, seeds), evaluation, versions, and what to cite.
+    """
     results = [result for runs in study.runs for result in runs.results]
     references = [result.evaluation.reference for result in results]
     firsts = [runs.evaluation for runs in study.runs]
@@ -118,7 +134,10 @@ def _seeds(study: Study, runs: DetectorRuns) -> str:
 
 
 def _settings(runs: DetectorRuns) -> str | None:
-    """Return the settings that are not the detector's defaults; None if unknown."""
+    """Return the settings that are not the detector's defaults, and its preset.
+
+    None if the detector has no card, or the stream does not record its settings.
+    """
     card, meta = card_of_runs(runs), runs.evaluation.provenance.meta
     settings = meta.get("detector_settings")
     if card is None or not isinstance(settings, Mapping):
@@ -157,8 +176,17 @@ def _versions(study: Study) -> str:
 def references_of(study: Study) -> list[str]:
     """Return the BibTeX entries that a study should cite, the paper first.
 
-    Nothing is looked up: a testbed or detector that the package has no entry for has
-    none here.
+    Parameters
+    ----------
+    study : Study
+        The results.
+
+    Returns
+    -------
+    list of str
+        The paper, Ledoit and Wolf where their estimator was used, detectors, testbeds,
+        and Sightline with its version. Nothing is looked up: a testbed or detector
+        without an entry in the package has none here.
     """
     keys = [_PAPER]
     if any("ledoit" in runs.evaluation.reference.estimator for runs in study.runs):
@@ -191,10 +219,12 @@ def _entries() -> dict[str, str]:
 
 
 def _recorded(metas: Sequence[Mapping[str, object]], *keys: str) -> set[str]:
+    """Return all values that the streams record under any of the keys."""
     return {str(meta[key]) for meta in metas for key in keys if meta.get(key)}
 
 
 def _safe(text: object) -> str:
+    """Return text on one line, escaped for Markdown."""
     return escaped_markdown(one_line(str(text)))
 
 
@@ -204,13 +234,26 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 def _counts(counts: Iterable[int]) -> str:
+    """Return a count, or the lowest and the highest of different counts.
+
+    Examples
+    --------
+    >>> _counts([1200, 1200]), _counts([3, 1, 2])
+    ('1,200', '1 to 3')
+    """
     ordered = sorted(counts)
     low, high = f"{ordered[0]:,}", f"{ordered[-1]:,}"
     return low if low == high else f"{low} to {high}"
 
 
 def _range(values: Iterable[float | None]) -> str:
-    """Return the lowest and highest known value; empty if none is known."""
+    """Return the lowest and highest known value; empty if none is known.
+
+    Examples
+    --------
+    >>> _range([0.123, None, 0.5]), _range([None])
+    ('0.12 to 0.5', '')
+    """
     known = [value for value in values if value is not None]
     if not known:
         return ""

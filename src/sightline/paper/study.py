@@ -50,7 +50,10 @@ class Study:
         return [runs for name in self.testbeds for runs in self._runs[name].detectors]
 
     def on(self, testbed: str) -> TestbedRuns:
-        """Return the runs on a testbed, the detector with the highest ROC-AUC first."""
+        """Return the runs on a testbed, the detector with the highest ROC-AUC first.
+
+        Detectors without a ROC-AUC, that is, without attacks, come last.
+        """
         return self._runs[testbed]
 
     def runs_of(self, detector: str) -> list[DetectorRuns]:

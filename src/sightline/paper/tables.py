@@ -98,6 +98,13 @@ def testbed_table(study: Study) -> PaperTable:
 
     A row for each testbed. Ranges are over detectors and seeds, as each detector may
     have its own resolution and window.
+
+    Returns
+    -------
+    PaperTable
+        Columns in CSV, each but the first with ``_low`` and ``_high``: ``testbed``;
+        ``n_test``, test rows; ``attack_rate``, attack rows / rows that are not ignored;
+        ``n_segments``, attack segments.
     """
     rows = []
     for testbed in study.testbeds:
@@ -136,6 +143,13 @@ def detector_table(study: Study) -> PaperTable:
     """Return the paradigm, residual space and residual dimension of each detector.
 
     A row for each detector. What is not known of a detector without a card is a dash.
+
+    Returns
+    -------
+    PaperTable
+        Columns in CSV: ``detector``; ``paradigm``, how it comes to an expectation;
+        ``space``, what its residuals are of; ``p_TESTBED`` for each testbed, the number
+        of residual channels, empty where the detector was not run.
     """
     rows = []
     for name in study.detectors:
@@ -179,6 +193,15 @@ def main_table(study: Study) -> PaperTable:
     The best score of a testbed is bold, and so is a compactness below
     `DISTINCT_COMPACTNESS` of all others. Without seeds the robust drift is in brackets
     after the mean drift, as in the paper; with seeds it has a column of its own.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed, the highest ROC-AUC first. Columns in CSV: ``testbed``,
+        ``detector``; mean, ``_low`` and ``_high`` over seeds of ``roc_auc``,
+        ``pauc_1``, ``p_full``, ``d_drift``, ``d_drift_robust``, ``compactness`` and
+        ``median_d_full``; ``mean_dominated``, whether extreme points dominate the mean
+        drift of any seed (the dagger); ``n_seeds``.
     """
     bold = {
         testbed: {figure: _best(figure, study.on(testbed)) for figure in _SCORES}
@@ -227,6 +250,15 @@ def supplementary_table(study: Study) -> PaperTable:
 
     A row for each detector on each testbed. Of several seeds CSV has the widest 95%
     interval and the highest chance floor.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed. Columns in CSV: ``testbed``, ``detector``; mean, ``_low``
+        and ``_high`` over seeds of nine figures (average precision, pAUC@5%, F1,
+        precision, recall, false-alarm runs, hits, max-z, excess kurtosis);
+        ``FIGURE_interval_low``, ``FIGURE_interval_high`` and ``FIGURE_floor`` of every
+        figure that has them, empty if evaluated without intervals; ``n_seeds``.
     """
 
     def row(runs: DetectorRuns) -> Iterable[Cell]:
@@ -303,6 +335,13 @@ def beside_paper(study: Study) -> PaperTable:
     """Return the main table with the paper's printed values next to the study's.
 
     It has rows only for the paper's detectors on the paper's testbeds.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed. Columns in CSV: ``testbed``, ``detector``; for each figure
+        of the main table its mean, ``_low`` and ``_high`` over seeds, and ``_paper``,
+        the printed value.
     """
 
     def row(runs: DetectorRuns) -> Iterable[Cell]:

@@ -113,6 +113,7 @@ def judge_findings(study: Study) -> tuple[Finding, ...]:
 
 
 def _outcome(text: _Text, trials: tuple[Trial, ...]) -> Outcome:
+    """Return whether a finding holds in enough of the places that can be judged."""
     judged = [trial.outcome for trial in trials if trial.outcome != Outcome.OPEN]
     if not judged:
         return Outcome.OPEN
@@ -135,7 +136,11 @@ def _sentence(outcome: Outcome, trials: tuple[Trial, ...]) -> str:
 
 
 def findings_json(findings: tuple[Finding, ...]) -> dict[str, object]:
-    """Return the content of ``findings.json``: the scope and all findings."""
+    """Return the content of ``findings.json``: the scope and all findings.
+
+    Each finding has ``number``, ``statement``, ``outcome``, ``sentence``, ``rule``, and
+    ``tried``, a list of ``where``, ``outcome`` and ``sentence``.
+    """
     return {"scope": SCOPE, "findings": plain([asdict(f) for f in findings])}
 
 

@@ -55,17 +55,31 @@ _Judge = Callable[[Study, str, list[Missed]], tuple[Outcome, str]]
 
 
 def unstable_references(study: Study) -> tuple[Trial, ...]:
-    """Return the trial of finding 2 on each testbed."""
+    """Return the trial of finding 2 on each testbed: drift beyond chance.
+
+    It holds if more of a detector's missed attacks have the verdict drift than chance
+    gives (see `Missed.beyond_chance`), for any detector; it fails if for none. Open
+    where no detector misses `FEWEST_MISSED` attacks.
+    """
     return _on_each_testbed(study, _judge_drift)
 
 
 def diluted_attacks(study: Study) -> tuple[Trial, ...]:
-    """Return the trial of finding 4 on each testbed."""
+    """Return the trial of finding 4 on each testbed: dilution beyond chance.
+
+    As `unstable_references`, for the verdict diluted. The sentence also counts the
+    diluted attacks that a detector with fewer channels in another space detects.
+    """
     return _on_each_testbed(study, _judge_dilution)
 
 
 def different_fixes(study: Study) -> tuple[Trial, ...]:
-    """Return the trial of finding 5 on each testbed."""
+    """Return the trial of finding 5 on each testbed: several proven causes.
+
+    A cause is proven on an attack if the repair of its rung gains that attack. It holds
+    if the misses of any detector have two proven causes or more, and more of them are
+    proven than chance gives.
+    """
     return _on_each_testbed(study, _judge_fixes)
 
 
@@ -78,10 +92,8 @@ def _on_each_testbed(study: Study, judge: _Judge) -> tuple[Trial, ...]:
         if missed:
             outcome, sentence = judge(study, testbed, missed)
         else:
-            outcome, sentence = (
-                Outcome.OPEN,
-                f"No detector missed {FEWEST_MISSED} attacks.",
-            )
+            outcome = Outcome.OPEN
+            sentence = f"No detector missed {FEWEST_MISSED} attacks."
             if not any(s.verdict for r in detectors for s in r.evaluation.segments):
                 sentence = "No attack has a verdict: no diagnosis, or no attack."
         trials.append(Trial(study.testbed_title(testbed), outcome, sentence))
@@ -101,6 +113,7 @@ def _missed(runs: DetectorRuns) -> Missed | None:
 def _judge_drift(
     study: Study, testbed: str, missed: list[Missed]
 ) -> tuple[Outcome, str]:
+    """Return finding 2 on a testbed, and who drifts most differently."""
     outcome, sentence = _judge_verdict(study, missed, Verdict.DRIFT)
     return outcome, sentence + _different_drifts(study, testbed)
 
@@ -108,6 +121,7 @@ def _judge_drift(
 def _judge_dilution(
     study: Study, testbed: str, missed: list[Missed]
 ) -> tuple[Outcome, str]:
+    """Return finding 4 on a testbed, and how often another detector helps."""
     outcome, sentence = _judge_verdict(study, missed, Verdict.DILUTED)
     return outcome, sentence + _detected_elsewhere(study, testbed)
 

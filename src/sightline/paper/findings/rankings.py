@@ -34,11 +34,17 @@ N_ATTACK_DRAWS = 1000
 
 
 def same_ranking_other_alarms(study: Study) -> tuple[Trial, ...]:
-    """Return the trial of finding 1 on each testbed."""
+    """Return the trial of finding 1 on each testbed: equal ranking, other alarms.
+
+    Among the detectors within `SIMILAR_ROC_AUC` of the best mean ROC-AUC it holds if
+    the highest mean F1@p99 is at least `LEAST_F1` and `F1_RATIO` times the lowest, and
+    the 95% intervals of the two do not overlap. Open for fewer than `FEWEST_DETECTORS`.
+    """
     return tuple(_alarms_on(study, testbed) for testbed in study.testbeds)
 
 
 def _alarms_on(study: Study, testbed: str) -> Trial:
+    """Return the trial of finding 1 on one testbed."""
     where = study.testbed_title(testbed)
     detectors = study.on(testbed).detectors
     known: list[tuple[float, float, DetectorRuns]] = []
@@ -82,11 +88,17 @@ def _f1_range(runs: DetectorRuns) -> tuple[float, float]:
 
 
 def spaces_differ(study: Study) -> tuple[Trial, ...]:
-    """Return the trial of finding 3 on each testbed."""
+    """Return the trial of finding 3 on each testbed: compactness by residual space.
+
+    It holds if the ranges of p_eff/p of two spaces, over all their detectors and seeds,
+    are at least `COMPACTNESS_GAP` apart. Open unless two spaces are known and one of
+    them has two detectors.
+    """
     return tuple(_spaces_on(study, testbed) for testbed in study.testbeds)
 
 
 def _spaces_on(study: Study, testbed: str) -> Trial:
+    """Return the trial of finding 3 on one testbed."""
     where = study.testbed_title(testbed)
     spaces: dict[str, list[Spread]] = defaultdict(list)
     for runs in study.on(testbed).detectors:
@@ -136,7 +148,13 @@ def _range(spreads: list[Spread]) -> str:
 
 
 def rankings_do_not_transfer(study: Study) -> tuple[Trial, ...]:
-    """Return the trial of finding 6 on each two testbeds."""
+    """Return the trial of finding 6 on each two testbeds: no transfer of rankings.
+
+    With rho the rank correlation of mean ROC-AUC over shared detectors, and draws of
+    one seed for each detector and testbed: it holds if rho, and at least the share
+    `SURE` of the draws, are below `WEAK_RHO`; it fails if rho and as many draws are
+    not. Open between, and for fewer than `FEWEST_DETECTORS` shared detectors.
+    """
     if len(study.testbeds) < 2:
         return (Trial("This study", Outcome.OPEN, "One testbed; two are needed."),)
     return tuple(
@@ -146,6 +164,7 @@ def rankings_do_not_transfer(study: Study) -> tuple[Trial, ...]:
 
 
 def _transfer_between(study: Study, first: str, second: str) -> Trial:
+    """Return the trial of finding 6 on two testbeds."""
     where = f"{study.testbed_title(first)} and {study.testbed_title(second)}"
     by_testbed = [
         {
@@ -190,7 +209,15 @@ def _transfer_between(study: Study, first: str, second: str) -> Trial:
 def _share_weak(values: list[list[list[float]]]) -> float:
     """Return how often rho is weak if one seed is drawn for each detector.
 
-    `values` has the seeds of each detector on each of two testbeds.
+    Parameters
+    ----------
+    values : list
+        For each of two testbeds, for each detector: the figure in each seed.
+
+    Returns
+    -------
+    float
+        Share of the draws with a rho below `WEAK_RHO`, of those that have a rho.
     """
     n_draws = N_SEED_DRAWS if any(len(s) > 1 for one in values for s in one) else 1
     rng = np.random.default_rng(0)
@@ -209,6 +236,7 @@ def _rank_correlations(values: Floats) -> Floats:
     Parameters
     ----------
     values : array of shape (n_draws, n_rows, n)
+        Ties share their mean rank.
 
     Returns
     -------
@@ -226,11 +254,19 @@ def _rank_correlations(values: Floats) -> Floats:
 
 
 def agreement_follows_space(study: Study) -> tuple[Trial, ...]:
-    """Return the trial of finding 7 on each testbed."""
+    """Return the trial of finding 7 on each testbed: agreement follows the space.
+
+    The difference is the mean agreement of detectors of one residual space minus that
+    across spaces, over the attacks that all share. It holds if its 95% interval, from
+    draws of attacks with replacement, is above 0; it fails if the difference is 0 or
+    less. Open between, without both kinds of pairs, and for fewer than
+    `FEWEST_ATTACKS` attacks.
+    """
     return tuple(_agreement_on(study, testbed) for testbed in study.testbeds)
 
 
 def _agreement_on(study: Study, testbed: str) -> Trial:
+    """Return the trial of finding 7 on one testbed."""
     where = study.testbed_title(testbed)
     spaces = {
         runs.label: space
