@@ -27,8 +27,8 @@ from sightline.data.segments import segments_of
 from sightline.energy.energy import score_rows
 from sightline.energy.moments import fold_moments, merged
 from sightline.energy.reference import fit_reference, scale_of
-from sightline.metrics.drift import measure_drift
 from sightline.metrics.probe import judge_alarms
+from sightline.metrics.quality import measure_drift
 from sightline.metrics.ranking import (
     average_precision_of_ranks,
     partial_auc_of_ranks,

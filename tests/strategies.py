@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from sightline import ResidualStream
 from sightline.data.segments import segments_of
-from sightline.metrics.window_kl import WindowCollector, WindowEnergies, plan_windows
+from sightline.metrics.window_collection import WindowCollector
+from sightline.metrics.window_kl import WindowEnergies, plan_windows
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -40,7 +40,7 @@ from sightline.data.row_tables import (
     gather_rows,
     map_parts,
 )
-from sightline.metrics.window_kl import WindowWatch, windows_of_parts
+from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 
 EQUAL = 1e-10
 N_TRAIN, N_TEST, P = 5000, 7000, 3
@@ -409,7 +409,7 @@ def test_windows_are_put_together_from_pieces(places, seed):
         part = watch.between(first, stop)
         collector = part.begin()
         collector.take(first, whitened[first:stop])
-        parts.append(part.found(collector))
+        parts.append(part.collected(collector))
     found = windows_of_parts(wanted.plan, 2, parts)
     for name in ("d_full", "d_ms", "means", "seconds"):
         one, other = getattr(found, name), getattr(wanted, name)

@@ -254,10 +254,10 @@ REMARKS: dict[str, tuple[Callable[[], ResidualStream], tuple[str, ...]]] = {
             test=GIVEN["test"] * [1, 1, 1e-4],
             channels=["LIT101", "FIT101", "P101"],
         ),
-        ("Spread so little",),
+        ("Spread too small",),
     ),
     "no labels": (lambda: small_stream(labels=None), ("No labels", "No test row")),
-    "no step": (small_stream, ("Seconds a row", "Drift holds both")),
+    "no step": (small_stream, ("The time step is", "Drift mixes two")),
     "no label for it": (
         lambda: small_stream(segments=[Attack(id="A1", start=80, stop=90)]),
         ("Named attacks without",),

@@ -160,7 +160,7 @@ def test_an_ipal_folder_is_a_stream(tmp_path, out):
 def test_seconds_a_row_may_be_said(tmp_path, out):
     np.savez(tmp_path / "bare.npz", **arrays_of(bare_stream()))
     result = succeeded(evaluate(tmp_path / "bare.npz", out=out / "a"))
-    assert "Seconds a row are not known" in " ".join(result.stdout.split())
+    assert "The time step is not known" in " ".join(result.stdout.split())
     result = succeeded(evaluate(tmp_path / "bare.npz", "--step", 60, out=out / "b"))
     assert read_evaluation(out / "b" / "bare").probe.false_alarms_per_day is not None
     refused(evaluate(tmp_path / "bare.npz", "--step", "-1", out=out / "c"), "`step_s`")

@@ -164,9 +164,9 @@ def test_the_energy_under_a_second_reference_costs_no_digits_either():
     rows = train[:20]
     beside = fit_reference(ArrayRows(train), estimator="empirical")
     first = fit_reference(ArrayRows(3 * train + scale))
-    scored = score_rows(ArrayRows(rows), first, name="test", beside=beside)
+    scored = score_rows(ArrayRows(rows), first, name="test", other=beside)
     exact = [exact_energy(row, beside) for row in rows]
-    np.testing.assert_allclose(scored.beside, exact, rtol=1e-12)
+    np.testing.assert_allclose(scored.other_energy, exact, rtol=1e-12)
 
 
 def test_float32_residuals_are_scored_in_float64():

@@ -385,8 +385,8 @@ def test_a_step_and_a_calibration_block_leave_less_to_say():
     more = evaluate(make_stream()).notices
     new = [notice for notice in more if notice not in said]
     assert [n[:30] for n in new] == [
-        "Seconds a row are not known, s",
-        "Drift holds both what the dete",
+        "The time step is not known, so",
+        "Drift mixes two causes: the de",
     ]
 
 

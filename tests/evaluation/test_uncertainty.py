@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +8,8 @@ from strategies import make_stream, streams
 
 from sightline import evaluate
 from sightline.evaluation.result import BootstrapFacts
-from sightline.evaluation.uncertainty import figures, with_uncertainty
-from sightline.metrics.chance import Floor
-from sightline.metrics.intervals import block_length
+from sightline.evaluation.uncertainty import figures
+from sightline.metrics.intervals import Floor, block_length
 
 FIGURES = (
     "roc_auc pauc_1 pauc_5 average_precision mean_segment_auc p_full median_d_full "
@@ -181,9 +179,3 @@ def test_any_small_stream_gives_ordered_intervals_and_clean_json(stream):
         assert floor is None or np.isfinite(floor.value), name
         # A chance figure is only given beside a figure.
         assert floor is None or measured[name] is not None, name
-
-
-def test_without_traces_nothing_can_be_drawn():
-    evaluation = replace(evaluate(make_stream(), intervals=False), traces=None)
-    with pytest.raises(ValueError, match="must have its traces"):
-        with_uncertainty(evaluation, None, [], None, train_mean=1.0, seed=0)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from sightline.metrics.correlation import rank_correlation
+from sightline.metrics.ranking import rank_correlation
 
 values = st.lists(st.integers(-5, 5), min_size=3, max_size=12)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sightline.metrics.drift import (
+from sightline.metrics.quality import (
     Drift,
     is_mean_dominated,
     is_sdr_usable,

@@ -13,14 +13,16 @@ from sightline import evaluate, fit_reference
 from sightline.data.row_tables import gather_rows
 from sightline.data.segments import Segment, segments_of
 from sightline.evaluation.uncertainty import figures
-from sightline.metrics.chance import chance, floor_of
 from sightline.metrics.intervals import (
     Drawable,
+    Floor,
     block_length,
     bootstrap,
+    chance,
     count_interval,
     draws,
     figures_of_draw,
+    floor_of,
     percentile_interval,
 )
 
@@ -675,7 +677,7 @@ def test_a_shift_without_the_figure_does_not_reach_it():
     at_chance = np.full(100, np.nan)
     at_chance[:6] = [0.9, 0.9, 0.9, 0.9, 0.9, 0.1]
     floor = floor_of(0.5, at_chance)
-    assert floor == {"value": pytest.approx(4.6 / 6), "above_floor": True}
+    assert floor == Floor(value=pytest.approx(4.6 / 6), above_floor=True)
     at_chance[:7] = 0.9
     assert floor_of(0.5, at_chance)["above_floor"] is False
 

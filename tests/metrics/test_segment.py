@@ -4,7 +4,7 @@ from sklearn.metrics import roc_auc_score
 from strategies import window_energies
 
 from sightline.data.segments import name_segments, segments_of
-from sightline.metrics.drift import Drift
+from sightline.metrics.quality import Drift
 from sightline.metrics.ranking import rank_attacks
 from sightline.metrics.segment import measure_segments
 

@@ -359,7 +359,7 @@ def test_thinning_keeps_the_lowest_and_highest_of_each_stretch():
 
 def test_a_long_train_is_thinned_but_keeps_its_extremes(tmp_path, monkeypatch):
     whole = plain().traces.train_energy
-    monkeypatch.setattr("sightline.evaluation.pipeline.TRAIN_STRETCHES", 10)
+    monkeypatch.setattr("sightline.evaluation.chart_data.TRAIN_STRETCHES", 10)
     write_results([plain()], tmp_path)
     found = read_traces(tmp_path / "plain")
     assert len(found.train_energy) <= 20 < len(whole)

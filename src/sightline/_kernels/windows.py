@@ -6,6 +6,8 @@ Chan's formula, so that its cost does not grow with its length and a huge value 
 window leaves the digits of all others alone. Only upper triangles are used.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -17,6 +19,59 @@ ABSORBED = 1e10
 # Only what is called from outside is cached. No relaxed arithmetic here: the compiler
 # would then order sums in one way in a fresh process and in another when it loads the
 # kernel from its cache, and the last digits would differ between first and second run.
+
+
+class WindowJobs(NamedTuple):
+    """Which windows to fill, one job for each length. The kernel only reads these.
+
+    Job i has the windows ``starts[bounds[i]:bounds[i + 1]]``, sorted, all of
+    ``lengths[i]`` rows. The accumulators of those that are filled at the same time are
+    ``slots[i]`` to ``slots[i] + n_slots[i]``. The moments of window k are stored under
+    ``kept[k]``, unless that is negative.
+    """
+
+    starts: Ints
+    bounds: Ints
+    lengths: Ints
+    slots: Ints
+    n_slots: Ints
+    kept: Ints
+
+
+class WindowState(NamedTuple):
+    """How far the windows are filled. The kernel writes into these.
+
+    Of job i the windows from ``first_open[i]`` up to ``next_open[i]`` are being filled.
+    `counts`, `means` and `seconds` are the accumulators; `kept_means` and
+    `kept_seconds` the stored moments; `d_full` and `d_ms` the integrated energies of
+    the windows that have ended.
+    """
+
+    first_open: Ints
+    next_open: Ints
+    counts: Floats
+    means: Floats
+    seconds: Floats
+    kept_means: Floats
+    kept_seconds: Floats
+    d_full: Floats
+    d_ms: Floats
+
+
+class _Work(NamedTuple):
+    """Moments of the sub-blocks of a block, and arrays that are written over."""
+
+    sub_mean: Floats
+    sub: Floats
+    up_to_mean: Floats
+    up_to: Floats
+    after_mean: Floats
+    after: Floats
+    items: Floats
+    product: Floats
+    mean: Floats
+    second: Floats
+    shift: Floats
 
 
 @njit()
@@ -48,33 +103,66 @@ def merge_moments(
 
 
 @njit()
-def _cell(
-    rows: Floats,
-    first: int,
-    last: int,
-    sub_mean: Floats,
-    sub: Floats,
-    up_to_mean: Floats,
-    up_to: Floats,
-    after_mean: Floats,
-    after: Floats,
-    items: Floats,
-    mean: Floats,
-    second: Floats,
-    product: Floats,
-) -> None:
-    """Write the moments of rows [first, last) of the block.
+def _work_for(n_subs: int, p: int) -> _Work:
+    """Return the arrays for a block of `n_subs` sub-blocks, not filled."""
+    return _Work(
+        np.empty((n_subs, p)),
+        np.empty((n_subs, p, p)),
+        np.empty((n_subs + 1, p)),
+        np.empty((n_subs + 1, p, p)),
+        np.empty((n_subs + 1, p)),
+        np.empty((n_subs + 1, p, p)),
+        np.empty((3 * SUB_ROWS + n_subs, p)),
+        np.empty((p, p)),
+        np.empty(p),
+        np.empty((p, p)),
+        np.empty(p),
+    )
 
-    The rows are those before the first whole sub-block, whole sub-blocks, and those
-    after the last. All merge at once: with m the mean of all, the second moment is the
-    sum over items (single rows too) of their own plus count * (mean - m)(mean - m)'.
+
+@njit()
+def _prepare(rows: Floats, work: _Work) -> None:
+    """Write the moments of each sub-block, of all up to each, and of all from each."""
+    sub_mean, sub, items, product = work.sub_mean, work.sub, work.items, work.product
+    up_to_mean, up_to = work.up_to_mean, work.up_to
+    after_mean, after = work.after_mean, work.after
+    n_subs, p = sub_mean.shape
+    for k in range(n_subs):
+        block = rows[k * SUB_ROWS : (k + 1) * SUB_ROWS]
+        for j in range(p):
+            sub_mean[k, j] = block[:, j].mean()
+        for t in range(SUB_ROWS):
+            items[t] = block[t] - sub_mean[k]
+        np.dot(items[:SUB_ROWS].T, items[:SUB_ROWS], product)
+        sub[k] = product
+    for k in range(n_subs):
+        back = n_subs - 1 - k
+        if k:
+            up_to_mean[k + 1], up_to[k + 1] = up_to_mean[k], up_to[k]
+            after_mean[back], after[back] = after_mean[back + 1], after[back + 1]
+        count = float(k * SUB_ROWS)
+        merge_moments(
+            count, up_to_mean[k + 1], up_to[k + 1],
+            SUB_ROWS, sub_mean[k], sub[k], work.shift,
+        )  # fmt: skip
+        merge_moments(
+            count, after_mean[back], after[back],
+            SUB_ROWS, sub_mean[back], sub[back], work.shift,
+        )  # fmt: skip
+
+
+@njit()
+def _collect_items(
+    rows: Floats, first: int, last: int, work: _Work
+) -> tuple[int, int, float]:
+    """Write the means of the items that make up rows [first, last) into `items`.
+
+    The items are whole sub-blocks, one by one or already merged, and the single rows
+    before and after them; `second` gets the second moments within the sub-blocks.
+    Returns the number of items, how many of them are sub-blocks, and the rows of one.
     """
-    if last - first == 1:
-        mean[:] = rows[first]
-        second[:, :] = 0.0
-        return
-    p = rows.shape[1]
-    n_subs = len(sub_mean)
+    items, second = work.items, work.second
+    p, n_subs = rows.shape[1], len(work.sub_mean)
     one, two = (first + SUB_ROWS - 1) // SUB_ROWS, min(last // SUB_ROWS, n_subs)
     second[:, :] = 0.0
     n_items = 0
@@ -84,17 +172,17 @@ def _cell(
         head, tail = one * SUB_ROWS, two * SUB_ROWS
         if one == 0:
             inner, merged = float(two * SUB_ROWS), 1
-            items[0], second[:, :] = up_to_mean[two], up_to[two]
+            items[0], second[:, :] = work.up_to_mean[two], work.up_to[two]
         elif two == n_subs:
             inner, merged = float((two - one) * SUB_ROWS), 1
-            items[0], second[:, :] = after_mean[one], after[one]
+            items[0], second[:, :] = work.after_mean[one], work.after[one]
         else:
             inner, merged = float(SUB_ROWS), two - one
             for k in range(one, two):
-                items[k - one] = sub_mean[k]
+                items[k - one] = work.sub_mean[k]
                 for i in range(p):
                     for j in range(p):
-                        second[i, j] += sub[k, i, j]
+                        second[i, j] += work.sub[k, i, j]
         n_items = merged
     for t in range(first, head):
         items[n_items] = rows[t]
@@ -102,6 +190,23 @@ def _cell(
     for t in range(tail, last):
         items[n_items] = rows[t]
         n_items += 1
+    return n_items, merged, inner
+
+
+@njit()
+def _moments_of_rows(rows: Floats, first: int, last: int, work: _Work) -> None:
+    """Write mean and second moment of rows [first, last) of the block.
+
+    All items merge at once: with m the mean of all, the second moment is the sum over
+    items (single rows too) of their own plus count * (mean - m)(mean - m)'.
+    """
+    items, mean, second, product = work.items, work.mean, work.second, work.product
+    if last - first == 1:
+        mean[:] = rows[first]
+        second[:, :] = 0.0
+        return
+    p = rows.shape[1]
+    n_items, merged, inner = _collect_items(rows, first, last, work)
     for j in range(p):
         total = 0.0
         for k in range(merged):
@@ -122,125 +227,74 @@ def _cell(
 
 
 @njit()
-def _prepare(
-    rows: Floats,
-    sub_mean: Floats,
-    sub: Floats,
-    up_to_mean: Floats,
-    up_to: Floats,
-    after_mean: Floats,
-    after: Floats,
-    items: Floats,
-    product: Floats,
+def _open_windows(
+    job: int, t: int, stop: int, jobs: WindowJobs, state: WindowState
+) -> int:
+    """Open the windows that begin at row t; return the next row where one changes."""
+    starts, last = jobs.starts, jobs.bounds[job + 1]
+    while state.next_open[job] < last and starts[state.next_open[job]] == t:
+        slot = jobs.slots[job] + state.next_open[job] % jobs.n_slots[job]
+        state.counts[slot] = 0.0
+        state.next_open[job] += 1
+    end: int = min(stop, starts[state.first_open[job]] + jobs.lengths[job])
+    if state.next_open[job] < last:
+        end = min(end, starts[state.next_open[job]])
+    return end
+
+
+@njit()
+def _add_rows(
+    job: int, n_rows: int, end: int, jobs: WindowJobs, state: WindowState, work: _Work
 ) -> None:
-    """Write the moments of each sub-block, of all up to each, and of all from each."""
-    n_subs, p = sub_mean.shape
-    shift = np.empty(p)
-    for k in range(n_subs):
-        block = rows[k * SUB_ROWS : (k + 1) * SUB_ROWS]
-        for j in range(p):
-            sub_mean[k, j] = block[:, j].mean()
-        for t in range(SUB_ROWS):
-            items[t] = block[t] - sub_mean[k]
-        np.dot(items[:SUB_ROWS].T, items[:SUB_ROWS], product)
-        sub[k] = product
-    for k in range(n_subs):
-        back = n_subs - 1 - k
-        if k:
-            up_to_mean[k + 1], up_to[k + 1] = up_to_mean[k], up_to[k]
-            after_mean[back], after[back] = after_mean[back + 1], after[back + 1]
-        count = float(k * SUB_ROWS)
-        merge_moments(
-            count, up_to_mean[k + 1], up_to[k + 1],
-            SUB_ROWS, sub_mean[k], sub[k], shift,
+    """Merge rows up to `end` into all open windows; close those that end there."""
+    for k in range(state.first_open[job], state.next_open[job]):
+        slot = jobs.slots[job] + k % jobs.n_slots[job]
+        state.counts[slot] = merge_moments(
+            state.counts[slot], state.means[slot], state.seconds[slot],
+            float(n_rows), work.mean, work.second, work.shift,
         )  # fmt: skip
-        merge_moments(
-            count, after_mean[back], after[back],
-            SUB_ROWS, sub_mean[back], sub[back], shift,
-        )  # fmt: skip
+    length = jobs.lengths[job]
+    while (
+        state.first_open[job] < state.next_open[job]
+        and jobs.starts[state.first_open[job]] + length == end
+    ):
+        k = state.first_open[job]
+        slot = jobs.slots[job] + k % jobs.n_slots[job]
+        if jobs.kept[k] >= 0:
+            state.kept_means[jobs.kept[k]] = state.means[slot]
+            state.kept_seconds[jobs.kept[k]] = state.seconds[slot]
+        state.d_full[k], state.d_ms[k] = energies_of_window(
+            length, state.means[slot], state.seconds[slot], work.product
+        )
+        state.first_open[job] += 1
 
 
 @njit(cache=True)
-def take_block(
-    start: int,
-    rows: Floats,
-    starts: Ints,
-    job_bounds: Ints,
-    lengths: Ints,
-    first_open: Ints,
-    next_open: Ints,
-    slots: Ints,
-    n_slots: Ints,
-    counts: Floats,
-    means: Floats,
-    seconds: Floats,
-    kept: Ints,
-    kept_mean: Floats,
-    kept_second: Floats,
-    d_full: Floats,
-    d_ms: Floats,
-) -> None:
+def take_block(start: int, rows: Floats, jobs: WindowJobs, state: WindowState) -> None:
     """Add one block of whitened rows to every window that it touches.
 
-    Job i has windows `starts[job_bounds[i]:job_bounds[i + 1]]`, sorted, all of
-    `lengths[i]` rows; those from `first_open[i]` up to `next_open[i]` are being filled,
-    in the accumulators that begin at `slots[i]`. A window that ends gets its integrated
-    energies; where `kept` is not negative, its moments are kept too.
+    The rows are those from row `start` of the test on; blocks come in order. A window
+    that ends gets its integrated energies.
     """
     n_rows, p = rows.shape
-    n_subs = n_rows // SUB_ROWS
     stop = start + n_rows
-    shift, mean = np.empty(p), np.empty(p)
-    second, product = np.empty((p, p)), np.empty((p, p))
-    items = np.empty((3 * SUB_ROWS + n_subs, p))
-    sub_mean, sub = np.empty((n_subs, p)), np.empty((n_subs, p, p))
-    up_to_mean, up_to = np.empty((n_subs + 1, p)), np.empty((n_subs + 1, p, p))
-    after_mean, after = np.empty((n_subs + 1, p)), np.empty((n_subs + 1, p, p))
+    work = _work_for(n_rows // SUB_ROWS, p)
     prepared = False
-    for job in range(len(lengths)):
-        last, length = job_bounds[job + 1], lengths[job]
+    for job in range(len(jobs.lengths)):
         t = start
         while t < stop:
-            if first_open[job] == next_open[job]:
-                # Nothing is being filled: go to the next window that begins here.
-                if next_open[job] == last or starts[next_open[job]] >= stop:
+            following = state.next_open[job]
+            if state.first_open[job] == following:
+                # No window is open: go to the next one that begins in this block.
+                if following == jobs.bounds[job + 1] or jobs.starts[following] >= stop:
                     break
-                t = max(t, starts[next_open[job]])
-            while next_open[job] < last and starts[next_open[job]] == t:
-                counts[slots[job] + next_open[job] % n_slots[job]] = 0.0
-                next_open[job] += 1
-            end = min(stop, starts[first_open[job]] + length)
-            if next_open[job] < last:
-                end = min(end, starts[next_open[job]])
+                t = max(t, jobs.starts[following])
+            end = _open_windows(job, t, stop, jobs, state)
             if not prepared:
                 prepared = True
-                _prepare(
-                    rows, sub_mean, sub, up_to_mean, up_to, after_mean, after,
-                    items, product,
-                )  # fmt: skip
-            _cell(
-                rows, t - start, end - start, sub_mean, sub, up_to_mean, up_to,
-                after_mean, after, items, mean, second, product,
-            )  # fmt: skip
-            for k in range(first_open[job], next_open[job]):
-                slot = slots[job] + k % n_slots[job]
-                counts[slot] = merge_moments(
-                    counts[slot], means[slot], seconds[slot],
-                    float(end - t), mean, second, shift,
-                )  # fmt: skip
-            while (
-                first_open[job] < next_open[job]
-                and starts[first_open[job]] + length == end
-            ):
-                k = first_open[job]
-                slot = slots[job] + k % n_slots[job]
-                if kept[k] >= 0:
-                    kept_mean[kept[k]] = means[slot]
-                    kept_second[kept[k]] = seconds[slot]
-                d_full[k], d_ms[k] = energies_of_window(
-                    length, means[slot], seconds[slot], product
-                )
-                first_open[job] += 1
+                _prepare(rows, work)
+            _moments_of_rows(rows, t - start, end - start, work)
+            _add_rows(job, end - t, end, jobs, state, work)
             t = end
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.comparison.runs import DetectorRuns, TestbedRuns
 from sightline.data.arrays import Ints
-from sightline.metrics.correlation import FEWEST_RANKED, rank_correlation
+from sightline.metrics.ranking import FEWEST_RANKED, rank_correlation
 from sightline.storage import Result
 
 

@@ -13,8 +13,8 @@ from sightline.comparison.runs import Attack, Figure, TestbedRuns, group_runs
 from sightline.evaluation.result import plain
 from sightline.evaluation.uncertainty import figures
 from sightline.judgement.verdicts import Verdict
-from sightline.metrics.correlation import RankCorrelation, rank_correlation
 from sightline.metrics.intervals import N_REPLICATES
+from sightline.metrics.ranking import RankCorrelation, rank_correlation
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.storage import Result
 

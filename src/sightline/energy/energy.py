@@ -28,48 +28,58 @@ from sightline.energy.reference import Reference
 from sightline.errors import StreamError
 
 
-class Watcher(Protocol):
-    """Shown each block of whitened rows, with its first row's number."""
+class Collector(Protocol):
+    """Takes in each block of whitened rows, with its first row's number."""
 
     def take(self, start: int, whitened: Floats) -> None:
         """Take in a block; the array is used again for the next."""
 
 
 class Watch(Protocol):
-    """What else is to be made of whitened rows while they are there."""
+    """What else is to be collected from whitened rows while they are in memory."""
 
     def between(self, first: int, stop: int) -> "Watch":
-        """Return the same for some of the rows."""
+        """Return the same for rows [first, stop)."""
 
     def begin(self) -> Any:
-        """Return a `Watcher` for the rows."""
+        """Return a `Collector` for the rows, or None."""
 
-    def found(self, watcher: Any) -> Any:
-        """Return what the watcher found."""
+    def collected(self, collector: Any) -> Any:
+        """Return what the collector made of the rows."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scored:
-    """The energy of a table of residuals, and what its one pass showed besides.
+    """The energy of a table of residuals, and what the same pass shows besides.
 
-    `max_z` and `excess_kurtosis` are those of the symmetrically whitened
-    coordinates of the rows that were counted; `one_sided` tells which channels are
-    never negative; `scaled_fourth` the sum over rows of the fourth power of the norm
-    in units of `scale`; `beside` the energy under a second reference; `watched` what
-    was found by who watched, part by part.
+    Parameters
+    ----------
+    energy : array of shape (n_rows,)
+        Energy of each row.
+    other_energy : array of shape (n_rows,), optional
+        Energy under a second reference.
+    max_z, excess_kurtosis : float, optional
+        Of the symmetrically whitened coordinates of the rows that were counted; None
+        without any, and the kurtosis also if fourth powers overflow.
+    one_sided : array of bool, shape (p,)
+        Which channels are never negative.
+    scaled_fourth : float
+        Sum over rows of the fourth power of the norm, in units of `scale`.
+    collected : tuple
+        What the `Watch` collected, part by part.
     """
 
     energy: Floats
-    beside: Floats | None
+    other_energy: Floats | None
     max_z: float | None
     excess_kurtosis: float | None
     one_sided: Bools
     scaled_fourth: float
-    watched: tuple[Any, ...] = ()
+    collected: tuple[Any, ...] = ()
 
 
 def energy_of_block(centered: Floats, whitening: Floats) -> Floats:
-    """Return the energies of rows that are centred already."""
+    """Return the energy ``|y S^(-1/2)|^2 / 2`` of rows that are already centred."""
     whitened = centered @ whitening
     return np.asarray(0.5 * np.einsum("tj,tj->t", whitened, whitened))
 
@@ -92,7 +102,14 @@ def energy_trace(residuals: object, reference: Reference) -> Floats:
     Raises
     ------
     StreamError
-        Where residuals are not finite or have other channels than the reference.
+        If residuals are not finite or have other channels than the reference.
+
+    Examples
+    --------
+    >>> from sightline import fit_reference
+    >>> reference = fit_reference([[-2.0], [0.0], [0.0], [2.0]])  # variance 2
+    >>> energy_trace([[0.0], [2.0], [-4.0]], reference).tolist()
+    [0.0, 1.0, 4.0]
     """
     rows = _rows_for(residuals, reference)
     return score_rows(rows, reference, name="residuals").energy
@@ -102,7 +119,7 @@ def contributions(residuals: object, reference: Reference) -> Floats:
     """Return the part of the energy that each channel carries.
 
     ``c_tj = (r_tj - mu0_j) (S0^-1 (r_t - mu0))_j / 2``. A row's contributions add up
-    to its energy; one may be negative, where a channel explains another.
+    to its energy; one may be negative if a channel explains another.
 
     Parameters
     ----------
@@ -114,6 +131,20 @@ def contributions(residuals: object, reference: Reference) -> Floats:
     Returns
     -------
     array of shape (n, p)
+        Any sign; 0 for a channel at its normal mean.
+
+    Raises
+    ------
+    StreamError
+        If residuals are not finite or have other channels than the reference.
+
+    Examples
+    --------
+    >>> from sightline import fit_reference
+    >>> train = [[-2.0, 0.0], [2.0, 0.0], [0.0, -1.0], [0.0, 1.0]]
+    >>> reference = fit_reference(train, estimator="empirical")
+    >>> contributions([[2.0, 1.0]], reference).tolist()
+    [[1.0, 1.0]]
     """
     rows = _rows_for(residuals, reference)
     parts = np.empty((rows.n_rows, rows.n_channels))
@@ -139,6 +170,7 @@ def _rows_for(residuals: object, reference: Reference) -> Rows:
 
 
 def _numbered(rows: Rows) -> list[str]:
+    """Return the numbers of the channels, for messages where there are no names."""
     return [str(j) for j in range(rows.n_channels)]
 
 
@@ -150,11 +182,11 @@ def score_rows(
     channels: Sequence[str] | None = None,
     counted: Bools | None = None,
     scale: Floats | None = None,
-    beside: Reference | None = None,
+    other: Reference | None = None,
     watch: Watch | None = None,
     tick: Tick = no_tick,
 ) -> Scored:
-    """Score every row in one pass, and note what else the pass shows.
+    """Return the energy of every row, and what the same pass shows besides.
 
     Parameters
     ----------
@@ -168,12 +200,17 @@ def score_rows(
         Rows that count for `max_z` and `excess_kurtosis`; all when not given.
     scale : array of shape (p,), optional
         Units for `scaled_fourth`; 1 when not given.
-    beside : Reference, optional
+    other : Reference, optional
         A second reference to score under.
     watch : Watch, optional
-        Shown each block of whitened rows.
+        Takes in each block of whitened rows.
     tick : callable
-        Told the number of rows of each block done.
+        Called with the number of rows of each block done.
+
+    Raises
+    ------
+    StreamError
+        If a row, or its energy, is not finite.
     """
     p = rows.n_channels
     task = partial(
@@ -181,15 +218,15 @@ def score_rows(
         mean=reference.mean,
         whitening=reference.whitening,
         weights=np.ones(p) if scale is None else scale**-2.0,
-        beside=None if beside is None else (beside.mean, beside.whitening),
+        other=None if other is None else (other.mean, other.whitening),
     )
     counted = np.ones(rows.n_rows, np.bool_) if counted is None else counted
     try:
-        parts = list(map_parts(rows, task, counted, watch or _NOBODY, tick=tick))
+        parts = list(map_parts(rows, task, counted, watch or _NO_WATCH, tick=tick))
     except FloatingPointError:
         refuse_nonfinite(rows, name, channels or _numbered(rows))
     largest = second = fourth = weighed = 0.0
-    # Block after block, whoever summed them, so that the last bit is always the same.
+    # Block after block, on whatever worker, so that the last bit is always the same.
     for part in parts:
         for top, two, four, weight in part.sums:
             largest, second, fourth = max(largest, top), second + two, fourth + four
@@ -198,14 +235,14 @@ def score_rows(
     usable = n_values > 0 and 0 < second and np.isfinite(fourth)
     return Scored(
         energy=joined([part.energy for part in parts]),
-        beside=None
-        if beside is None
-        else joined([part.beside for part in parts if part.beside is not None]),
+        other_energy=None
+        if other is None
+        else joined([p.other_energy for p in parts if p.other_energy is not None]),
         max_z=float(np.sqrt(largest)) if n_values else None,
         excess_kurtosis=fourth * n_values / second**2 - 3 if usable else None,
         one_sided=np.all([part.one_sided for part in parts], axis=0),
         scaled_fourth=weighed,
-        watched=tuple(part.watched for part in parts),
+        collected=tuple(part.collected for part in parts),
     )
 
 
@@ -214,10 +251,10 @@ class _ScoredPart:
     """What `Scored` is put together from; `sums` are those of each block."""
 
     energy: Floats
-    beside: Floats | None
+    other_energy: Floats | None
     sums: list[tuple[float, float, float, float]]
     one_sided: Bools
-    watched: Any
+    collected: Any
 
 
 def _score_part(
@@ -228,18 +265,20 @@ def _score_part(
     mean: Floats,
     whitening: Floats,
     weights: Floats,
-    beside: tuple[Floats, Floats] | None,
+    other: tuple[Floats, Floats] | None,
 ) -> _ScoredPart:
+    """Return the energies of a part of the rows, and the sums of each block."""
     from sightline._kernels.residuals import center_and_weigh, energies
 
     n_rows, p = part.rows.n_rows, part.rows.n_channels
     energy = np.empty(n_rows)
-    energy_beside = None if beside is None else np.empty(n_rows)
+    other_energy = None if other is None else np.empty(n_rows)
     centered, whitened = np.empty((2, BLOCK_ROWS, p))
     unsigned = np.arange(p)
     sums = []
-    watcher = watch.begin()
-    with np.errstate(all="ignore"):
+    collector = watch.begin()
+    # Overflow is looked for in the energies, and reported with its row and channel.
+    with np.errstate(over="ignore", invalid="ignore"):
         for start, block in part.blocks():
             stop = start + len(block)
             y, z = centered[: len(block)], whitened[: len(block)]
@@ -249,33 +288,33 @@ def _score_part(
             sums.append((top, two, four, weighed))
             if not np.isfinite(energy[start:stop]).all():
                 raise FloatingPointError
-            if watcher is not None:
-                watcher.take(part.first + start, z)
-            if beside is not None and energy_beside is not None:
-                y = block - beside[0]
-                energy_beside[start:stop] = energy_of_block(y, beside[1])
+            if collector is not None:
+                collector.take(part.first + start, z)
+            if other is not None and other_energy is not None:
+                y = block - other[0]
+                other_energy[start:stop] = energy_of_block(y, other[1])
             if len(unsigned):
                 unsigned = unsigned[(block[:, unsigned] >= 0).all(axis=0)]
     return _ScoredPart(
         energy=energy,
-        beside=energy_beside,
+        other_energy=other_energy,
         sums=sums,
         one_sided=np.isin(np.arange(p), unsigned),
-        watched=watch.found(watcher),
+        collected=watch.collected(collector),
     )
 
 
-class _Nobody:
-    """A watch that nobody keeps."""
+class _NoWatch:
+    """The default: nothing is collected."""
 
-    def between(self, first: int, stop: int) -> "_Nobody":
+    def between(self, first: int, stop: int) -> "_NoWatch":
         return self
 
     def begin(self) -> None:
         return None
 
-    def found(self, watcher: None) -> None:
+    def collected(self, collector: None) -> None:
         return None
 
 
-_NOBODY = _Nobody()
+_NO_WATCH = _NoWatch()

@@ -1,12 +1,18 @@
-"""What a reader of the figures must know, in sentences."""
+"""Remarks: what a reader of the figures must know, in sentences."""
 
 from collections.abc import Iterator
 
-from sightline.evaluation.result import Evaluation
+from sightline.evaluation.result import StreamMeasures, Uncertainty
 from sightline.evaluation.uncertainty import figures
-from sightline.text import names
+from sightline.metrics.intervals import FEW_EVENTS
+from sightline.text import names, share
 
-_IN_WORDS = {
+# An attack with more than this share of all attack rows dominates pooled figures.
+DOMINANT_SHARE = 0.5
+# More channels than this are counted, not listed.
+MOST_NAMES = 6
+# Figures that are named if they are no better than chance.
+_LABELS = {
     "roc_auc": "ROC-AUC",
     "pauc_1": "pAUC at 1%",
     "mean_segment_auc": "AUC per attack",
@@ -16,123 +22,141 @@ _IN_WORDS = {
 }
 
 
-def remarks(evaluation: Evaluation) -> list[str]:
-    """Return the sentences; none where there is nothing to watch out for."""
+def remarks(measures: StreamMeasures, uncertainty: Uncertainty) -> list[str]:
+    """Return sentences on what limits the figures; empty if nothing does.
+
+    Parameters
+    ----------
+    measures : StreamMeasures
+        What was measured on the stream.
+    uncertainty : Uncertainty
+        Intervals and floors of the same figures.
+    """
     return [
-        *_about_input(evaluation),
-        *_about_alarms(evaluation),
-        *_about_drift(evaluation),
-        *_about_channels(evaluation),
-        *_about_attacks(evaluation),
+        *_on_input(measures),
+        *_on_alarms(measures),
+        *_on_drift(measures),
+        *_on_channels(measures),
+        *_on_chance(measures, uncertainty),
+        *_on_attacks(measures),
     ]
 
 
-def _about_input(evaluation: Evaluation) -> Iterator[str]:
-    if evaluation.stream.n_segments == 0:
+def _on_input(measures: StreamMeasures) -> Iterator[str]:
+    """Yield remarks on labels, dropped rows and the time step."""
+    if measures.stream.n_segments == 0:
         yield (
-            "No test row is labelled an attack: what needs one (ranking, precision, "
-            "recall) is left empty; drift, quality and false alarms are measured."
+            "No test row is labelled an attack: figures that need one (ranking, "
+            "precision, recall) are empty; drift, quality and false alarms are "
+            "measured."
         )
-    if any(evaluation.dropped_rows.values()):
-        lost = evaluation.dropped_rows.items()
-        rows = ", ".join(f"{n:,} of {where}" for where, n in lost if n)
+    lost = [f"{n:,} of {part}" for part, n in measures.dropped_rows.items() if n]
+    if lost:
         yield (
-            f"Rows with non-finite residuals were dropped: {rows}; row numbers "
-            "below count the rows that are left."
+            f"Rows with non-finite residuals were dropped: {', '.join(lost)}. Row "
+            "numbers count the remaining rows."
         )
-    if evaluation.stream.step_s is None:
+    if measures.stream.step_s is None:
         yield (
-            "Seconds a row are not known, so nothing is given per day: add time "
+            "The time step is not known, so no figure per day is given: add time "
             "stamps or step_s."
         )
 
 
-def _about_alarms(evaluation: Evaluation) -> Iterator[str]:
-    probe, own = evaluation.probe, evaluation.own_rule
+def _on_alarms(measures: StreamMeasures) -> Iterator[str]:
+    """Yield remarks on rules that are in alarm too often."""
+    probe, own = measures.probe, measures.own_rule
     if probe.over_alarming:
         yield (
-            f"Over-alarming: {probe.false_alarm_rate:.0%} of normal test time is above "
-            "the train p99 limit, so an alarm there says little."
+            f"Over-alarming: {share(probe.false_alarm_rate)} of normal test time is "
+            "above the alarm limit (train p99), so a single alarm says little."
         )
     if own is not None and own.over_alarming:
         yield (
-            f"Your own rule is in alarm {own.false_alarm_rate:.0%} of normal test time."
+            f"Your own rule is in alarm during {share(own.false_alarm_rate)} of normal "
+            "test time."
         )
 
 
-def _about_drift(evaluation: Evaluation) -> Iterator[str]:
-    drift, quality = evaluation.drift, evaluation.quality
-    if drift.mean_dominated:
+def _on_drift(measures: StreamMeasures) -> Iterator[str]:
+    """Yield remarks on what the drift consists of."""
+    if measures.drift.mean_dominated:
         yield (
-            "The mean drift is the work of a few extreme points (largest whitened "
-            f"residual {quality.max_z_test_normal:.3g}): read the median instead."
+            "A few extreme points dominate the mean drift (largest whitened residual "
+            f"{measures.quality.max_z_test_normal:.3g}): read the median instead."
         )
-    if drift.d_gap is None:
+    if measures.drift.d_gap is None:
         yield (
-            "Drift holds both what the detector fits too well and what the plant "
-            "changed; a calibration block would split the two."
+            "Drift mixes two causes: the detector fits its training data too well, and "
+            "the plant has changed. Calibration residuals would separate them."
         )
 
 
-def _about_channels(evaluation: Evaluation) -> Iterator[str]:
-    quality, rank = evaluation.quality, evaluation.rank
+def _on_channels(measures: StreamMeasures) -> Iterator[str]:
+    """Yield remarks on channels that are one-sided, too small, or constant."""
+    quality, raw = measures.quality, measures.rank.raw_roc_auc
     if quality.one_sided_channels:
         yield (
-            f"Never negative, so probably absolute errors or scores: "
-            f"{names(quality.one_sided_channels, 6, quoted=True)}. Energy counts a low "
-            "value as odd too; give signed residuals if you can."
+            "Never negative, probably absolute errors or scores: "
+            f"{names(quality.one_sided_channels, MOST_NAMES, quoted=True)}. Energy "
+            "also counts unusually low values as anomalies: give signed residuals if "
+            "you can."
         )
-        if rank.raw_roc_auc is not None:
-            yield f"Ranked by the raw value instead, ROC-AUC is {rank.raw_roc_auc:.1%}."
+        if raw is not None:
+            yield f"Ranked by the raw value instead, ROC-AUC is {share(raw, 1)}."
     if quality.scale_blind_channels:
         yield (
-            f"Spread so little beside the others that they hardly count: "
-            f"{names(quality.scale_blind_channels, 6, quoted=True)}."
+            "Spread too small, compared with the other channels, to count: "
+            f"{names(quality.scale_blind_channels, MOST_NAMES, quoted=True)}."
         )
-        if evaluation.reference.standardised_roc_auc is not None:
+        standardised = measures.reference.standardised_roc_auc
+        if standardised is not None:
             yield (
-                "In units of each channel's own spread ROC-AUC is "
-                f"{evaluation.reference.standardised_roc_auc:.1%}."
+                "With each channel in units of its own spread, ROC-AUC is "
+                f"{share(standardised, 1)}."
             )
     if quality.constant_channels:
-        yield f"Constant in train: {names(quality.constant_channels, 6, quoted=True)}."
+        constant = names(quality.constant_channels, MOST_NAMES, quoted=True)
+        yield f"Constant in train: {constant}."
 
 
-def _about_attacks(evaluation: Evaluation) -> Iterator[str]:
-    n_segments = evaluation.stream.n_segments
-    at_chance = [
-        f"{_IN_WORDS[name]} ({_figure(name, evaluation)}; chance "
-        f"{_rounded(name, floor.value)})"
-        for name, floor in (evaluation.floor or {}).items()
-        if name in _IN_WORDS and floor is not None and not floor.above_floor
-    ]
+def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[str]:
+    """Yield remarks on figures at chance, and on intervals from few attacks."""
+    measured, floors = figures(measures), uncertainty.floor or {}
+    at_chance = []
+    for name, label in _LABELS.items():
+        floor = floors.get(name)
+        if floor is not None and not floor.above_floor:
+            form = ".3g" if name == "hits" else ".3f"
+            figure = f"{measured[name] or 0.0:{form}}"
+            at_chance.append(f"{label} ({figure}; chance {floor.value:{form}})")
     if at_chance:
         yield (
-            f"Not above what labels moved at random would give: {', '.join(at_chance)}."
+            f"No better than chance (labels shifted at random): {', '.join(at_chance)}."
         )
-    if n_segments and evaluation.bootstrap and evaluation.bootstrap.few_events:
+    n_segments, drawn = measures.stream.n_segments, uncertainty.bootstrap
+    if n_segments and drawn is not None and drawn.few_events:
         yield (
-            "One attack only: no interval can be given for what depends on attacks."
+            "Only one attack: no interval can be given for figures that depend on "
+            "attacks."
             if n_segments == 1
-            else "Fewer than ten attacks: the intervals are wide and only "
-            "roughly right."
+            else f"Fewer than {FEW_EVENTS} attacks: intervals are wide and only "
+            "approximate."
         )
-    if evaluation.windows.n_unmatched_segments:
+
+
+def _on_attacks(measures: StreamMeasures) -> Iterator[str]:
+    """Yield remarks on attacks that are too long to compare, or dominate."""
+    n_segments = measures.stream.n_segments
+    if measures.windows.n_unmatched_segments:
         yield (
-            "Longer than any attack-free stretch, so without normal windows to compare "
-            f"with: {evaluation.windows.n_unmatched_segments} of {n_segments} attacks."
+            f"{measures.windows.n_unmatched_segments} of {n_segments} attacks are "
+            "longer than any attack-free stretch, so there are no normal windows to "
+            "compare them with."
         )
-    share = evaluation.rank.largest_segment_share
-    if share is not None and share > 0.5 and n_segments > 1:
+    largest = measures.rank.largest_segment_share
+    if largest is not None and largest > DOMINANT_SHARE and n_segments > 1:
         yield (
-            f"One attack holds {share:.0%} of all attack steps and dominates the "
-            "pooled ranking; see the column where each attack weighs alike."
+            f"One attack holds {share(largest)} of all attack rows and dominates the "
+            "pooled ranking: read the AUC per attack as well."
         )
-
-
-def _figure(name: str, evaluation: Evaluation) -> str:
-    return _rounded(name, figures(evaluation)[name] or 0.0)
-
-
-def _rounded(name: str, value: float) -> str:
-    return f"{value:.3g}" if name == "hits" else f"{value:.3f}"

@@ -1,13 +1,12 @@
-"""Excerpts of rows for pictures: what is around each attack and behind false alarms.
+"""Chart data: the arrays a report needs, bounded whatever the size of the stream.
 
-Everything here is bounded, whatever the size of the stream, so that a report can be
-made from a folder of results alone.
+Excerpts show the rows around each attack in at most `MOST_COLUMNS` columns, episodes
+are the false alarms, and states tell in which states of the plant they begin.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,101 +16,99 @@ from sightline.data.row_tables import Rows, gather_rows
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.reference import Reference
-from sightline.evaluation.result import SegmentResult
+from sightline.energy.scored import ScoredStream, ScoredTest
+from sightline.evaluation.result import ChartData, SegmentResult
+from sightline.metrics.ranking import AttackRanks, roc_points
+from sightline.metrics.window_kl import WindowEnergies
 
-# Later attacks of a long list have no picture of their own.
+# Corners of the ROC curve, at most.
+ROC_POINTS = 2000
+# Long train energy is thinned to the lowest and highest value of this many stretches.
+TRAIN_STRETCHES = 10_000
+# Later attacks of a long list have no excerpt.
 MOST_ATTACKS = 120
 MOST_COLUMNS = 300
 MOST_CHANNELS = 8
-# Of these so many are kept for the attack's targets and what the diagnosis found.
+# Up to this many of them are the attack's targets and the channels of its diagnosis.
 MOST_NAMED = 3
-# Of a long attack so many rows stand for each column of its picture.
+# Of a long attack at most this many rows are read for each column.
 ROWS_PER_COLUMN = 16
-# Values of all excerpts held at once.
+# Values of all excerpts in memory at once.
 MOST_VALUES = 20_000_000
 MOST_EPISODES = 20_000
-# Rows that stand for normal operation when its states are counted.
+# Rows of normal operation in which the states of the plant are counted.
 STATE_ROWS = 5000
-# A channel with more values than this is not one of states.
+# A channel with more values than this has no states.
 MOST_STATES = 6
 MOST_STATE_CHANNELS = 3
+# The alarm rules, by their number in `episode_rule`.
 P99, OWN = 0, 1
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, npt.NDArray[np.generic]]
 
 
-@dataclass(frozen=True)
-class _Span:
-    """The rows around one attack: those shown, and the column each falls into."""
-
-    start: int
-    stop: int
-    rows: Ints
-    columns: Ints
-    n_columns: int
-
-
-def excerpts_of(
+def chart_data(
     stream: ResidualStream,
-    labels: Labels,
+    scored: ScoredStream,
+    test: ScoredTest,
+    ranks: AttackRanks,
+    windows: WindowEnergies,
     segments: Sequence[SegmentResult],
-    energy: Floats,
-    reference: Reference,
-    alarms: Mapping[int, Bools],
-) -> Arrays:
-    """Return what pictures need of residuals and telemetry, as named arrays.
+) -> ChartData:
+    """Return the arrays that charts need.
 
     Parameters
     ----------
     stream : ResidualStream
         The residuals, and telemetry if it was given.
-    labels : array of shape (n_test,)
-        1 attack, 0 normal, -1 ignore.
+    scored, test : ScoredStream, ScoredTest
+        All energies, and the labels and alarms of the test.
+    ranks : AttackRanks
+        Of all attack rows, for the ROC curve.
+    windows : WindowEnergies
+        Of the attacks and their matched windows.
     segments : sequence of SegmentResult
-        The attacks, with what the diagnosis found.
-    energy : array of shape (n_test,)
-        Test energy under `reference`.
-    reference : Reference
-        Fitted on train.
-    alarms : mapping
-        The alarms of each rule, by `P99` and `OWN`.
-
-    Returns
-    -------
-    dict
-        Fields of `ChartData`: ``excerpt_*`` with one entry for each attack, channels
-        that carry most evidence first; ``episode_*`` with one for each false alarm;
-        ``state_*`` with how often they come in the states of the plant.
+        The attacks; their diagnosis decides which channels are shown.
     """
-    spans = _spans(segments, stream)
-    episodes = [
-        _episodes(rule, is_alarm, labels, stream.test_breaks, energy)
-        for rule, is_alarm in alarms.items()
-    ]
-    rule, starts, lengths, peaks = (
-        np.concatenate([e[k] for e in episodes]) for k in range(4)
+    train, plan = scored.train.energy, windows.plan
+    rows = extreme_rows(train, TRAIN_STRETCHES)
+    roc_fpr, roc_tpr = roc_points(ranks, ROC_POINTS)
+    return ChartData(
+        train_energy=train[rows],
+        train_rows=rows,
+        train_quantiles=np.quantile(train, np.linspace(0, 1, 1001)),
+        test_energy=test.energy,
+        labels=test.labels,
+        test_time=stream.test_time,
+        test_breaks=test.breaks,
+        roc_fpr=roc_fpr,
+        roc_tpr=roc_tpr,
+        segment_d_full=windows.attack_d_full,
+        segment_d_ms=windows.d_ms[plan.own],
+        segment_excess=_excess(windows),
+        segment_group=plan.group,
+        matched_d_full=windows.normal_d_full,
+        matched_starts=plan.starts[plan.is_normal],
+        matched_bounds=plan.normal_bounds,
+        **_excerpts_and_episodes(stream, test, segments),  # type: ignore[arg-type]
     )
-    wanted = np.unique(np.concatenate([peaks, *(span.rows for span in spans)]))
-    residuals = _Taken(stream.test, wanted.astype(np.int64))
-    kept = {
-        "channel_names": np.array(stream.channels),
-        "telemetry_names": np.array(stream.telemetry_channels, dtype=np.str_),
-        "episode_rule": rule.astype(np.int8),
-        "episode_start": starts,
-        "episode_length": lengths,
-        "episode_channel": _leading(residuals, peaks, reference),
-    }
-    kept |= _pictures(stream, segments, spans, residuals, reference)
-    if OWN in alarms:
-        kept["own_first_alarm"] = _first_alarms(alarms[OWN], segments)
-    by_p99 = starts[rule == P99]
-    if stream.telemetry_test is not None and len(by_p99):
-        kept |= _states(stream.telemetry_test, labels, by_p99)
-    return kept
+
+
+def _excess(windows: WindowEnergies) -> Floats:
+    """Return W (mean energy - p/2) of each attack."""
+    plan, p = windows.plan, windows.means.shape[1]
+    # Energy is half of |z|^2, so a window's sum of it follows from its moments.
+    trace = np.trace(windows.seconds, axis1=1, axis2=2)
+    n_rows = plan.lengths[plan.group]
+    # Rows beyond 1e150 overflow; the figure leaves such an attack out.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(0.5 * trace + windows.d_ms[plan.own] - 0.5 * p * n_rows)
 
 
 def extreme_rows(values: Floats, n_stretches: int) -> Ints:
     """Return the rows of the lowest and the highest value of each stretch.
+
+    All rows if there are at most two for each stretch.
 
     Examples
     --------
@@ -129,7 +126,33 @@ def extreme_rows(values: Floats, n_stretches: int) -> Ints:
     return np.unique(np.array(rows, dtype=np.int64))
 
 
-class _Taken:
+def _excerpts_and_episodes(
+    stream: ResidualStream, test: ScoredTest, segments: Sequence[SegmentResult]
+) -> Arrays:
+    """Return the fields of `ChartData` that need residuals or telemetry."""
+    own = {} if test.own_alarms is None else {OWN: test.own_alarms}
+    spans = _spans(segments, stream)
+    rule, starts, lengths, peaks = _episodes({P99: test.alarms} | own, test)
+    wanted = np.unique(np.concatenate([peaks, *(span.rows for span in spans)]))
+    residuals = _SomeRows(stream.test, wanted.astype(np.int64))
+    arrays: Arrays = {
+        "channel_names": np.array(stream.channels),
+        "telemetry_names": np.array(stream.telemetry_channels, dtype=np.str_),
+        "episode_rule": rule.astype(np.int8),
+        "episode_start": starts,
+        "episode_length": lengths,
+        "episode_channel": _leading(residuals, peaks, test.reference),
+    }
+    arrays |= _excerpts(stream, segments, spans, residuals, test.reference)
+    if test.own_alarms is not None:
+        arrays["own_first_alarm"] = _first_alarms(test.own_alarms, segments)
+    by_p99 = starts[rule == P99]
+    if stream.telemetry_test is not None and len(by_p99):
+        arrays |= _states(stream.telemetry_test, test.labels, by_p99)
+    return arrays
+
+
+class _SomeRows:
     """Some rows of a table, by their number in it."""
 
     def __init__(self, rows: Rows, wanted: Ints) -> None:
@@ -137,53 +160,82 @@ class _Taken:
         self.values = gather_rows(rows, wanted)
 
     def at(self, rows: Ints) -> Floats:
+        """Return rows by their number in the table."""
         return self.values[np.searchsorted(self.wanted, rows)]
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The rows around one attack: those that are read, and the column of each."""
+
+    start: int
+    stop: int
+    rows: Ints
+    columns: Ints
+    n_columns: int
+
+    def binned(self, values: Floats) -> npt.NDArray[np.float32]:
+        """Return the lowest, highest and mean value of each column."""
+        edges = np.searchsorted(self.columns, np.arange(self.n_columns))
+        counts = np.diff(np.append(edges, len(values)))
+        low = np.minimum.reduceat(values, edges)
+        high = np.maximum.reduceat(values, edges)
+        with np.errstate(over="ignore"):  # clipped below
+            mean = np.add.reduceat(values, edges) / counts
+        bound = np.finfo(np.float32).max
+        columns = np.clip(np.stack([low, high, mean], axis=1), -bound, bound)
+        return np.asarray(columns, dtype=np.float32)
 
 
 def _spans(segments: Sequence[SegmentResult], stream: ResidualStream) -> list[_Span]:
     """Return the rows around each attack: its own length before and after."""
-    shown = segments[:MOST_ATTACKS]
+    first = segments[:MOST_ATTACKS]
     n_test = stream.test.n_rows
-    each = MOST_VALUES // (max(stream.p, 1) * max(len(shown), 1))
+    each = MOST_VALUES // (max(stream.p, 1) * max(len(first), 1))
     most = int(np.clip(each, MOST_COLUMNS, MOST_COLUMNS * ROWS_PER_COLUMN))
     spans = []
-    for segment in shown:
-        length = segment.stop - segment.start
-        margin = max(length, 10)
-        start, stop = max(0, segment.start - margin), segment.stop + margin
-        stop = min(stop, n_test)
-        n_shown = stop - start
-        n_rows = min(n_shown, most)
-        offsets = (np.arange(n_rows) * n_shown) // n_rows
-        n_columns = min(n_shown, MOST_COLUMNS)
-        spans.append(
-            _Span(
-                start, stop, start + offsets, offsets * n_columns // n_shown, n_columns
-            )
-        )
+    for segment in first:
+        margin = max(segment.length, 10)
+        start = max(0, segment.start - margin)
+        stop = min(segment.stop + margin, n_test)
+        length = stop - start
+        n_rows, n_columns = min(length, most), min(length, MOST_COLUMNS)
+        offsets = (np.arange(n_rows) * length) // n_rows
+        columns = offsets * n_columns // length
+        spans.append(_Span(start, stop, start + offsets, columns, n_columns))
     return spans
 
 
 def _episodes(
-    rule: int, is_alarm: Bools, labels: Labels, breaks: Ints, energy: Floats
+    alarms: Mapping[int, Bools], test: ScoredTest
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return rule, first row, length and peak row of each false alarm."""
-    starts, stops = run_bounds(is_alarm, breaks)
-    before = [np.concatenate([[0], np.cumsum(labels == m)]) for m in (ATTACK, NORMAL)]
-    n_attack, n_normal = (count[stops] - count[starts] for count in before)
-    is_false = np.flatnonzero((n_attack == 0) & (n_normal > 0))
-    if len(is_false) > MOST_EPISODES:
-        is_false = is_false[np.arange(MOST_EPISODES) * len(is_false) // MOST_EPISODES]
-    starts, stops = starts[is_false], stops[is_false]
-    peaks = [
-        a + int(np.argmax(energy[a:b])) for a, b in zip(starts, stops, strict=True)
+    """Return rule, first row, length and peak row of each false alarm of each rule."""
+    n_before = [
+        np.concatenate([[0], np.cumsum(test.labels == mark)])
+        for mark in (ATTACK, NORMAL)
     ]
-    return (
-        np.full(len(starts), rule, np.int64),
-        starts.astype(np.int64),
-        (stops - starts).astype(np.int64),
-        np.array(peaks, dtype=np.int64),
-    )
+    of_rules: list[list[Ints]] = []
+    for rule, is_alarm in alarms.items():
+        starts, stops = run_bounds(is_alarm, test.breaks)
+        n_attack, n_normal = (count[stops] - count[starts] for count in n_before)
+        false = np.flatnonzero((n_attack == 0) & (n_normal > 0))
+        if len(false) > MOST_EPISODES:
+            false = false[np.arange(MOST_EPISODES) * len(false) // MOST_EPISODES]
+        starts, stops = starts[false].astype(np.int64), stops[false].astype(np.int64)
+        peaks = [
+            a + int(np.argmax(test.energy[a:b]))
+            for a, b in zip(starts, stops, strict=True)
+        ]
+        of_rules.append(
+            [
+                np.full(len(starts), rule, np.int64),
+                starts,
+                stops - starts,
+                np.array(peaks, dtype=np.int64),
+            ]
+        )
+    rules, starts, lengths, peak_rows = map(np.concatenate, zip(*of_rules, strict=True))
+    return rules, starts, lengths, peak_rows
 
 
 def _first_alarms(is_alarm: Bools, segments: Sequence[SegmentResult]) -> Ints:
@@ -195,13 +247,14 @@ def _first_alarms(is_alarm: Bools, segments: Sequence[SegmentResult]) -> Ints:
 
 
 def _contributions(residuals: Floats, reference: Reference) -> Floats:
-    """Return each channel's part of the energy; what overflows counts as none."""
-    centered = residuals - reference.mean
-    parts = 0.5 * centered * (centered @ reference.precision)
+    """Return each channel's part of the energy; what overflows counts as 0."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        centered = residuals - reference.mean
+        parts = 0.5 * centered * (centered @ reference.precision)
     return np.nan_to_num(parts, nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def _leading(residuals: _Taken, peaks: Ints, reference: Reference) -> Ints:
+def _leading(residuals: _SomeRows, peaks: Ints, reference: Reference) -> Ints:
     """Return the channel with the largest contribution at each peak."""
     if len(peaks) == 0:
         return np.zeros(0, np.int32)
@@ -209,41 +262,40 @@ def _leading(residuals: _Taken, peaks: Ints, reference: Reference) -> Ints:
     return np.asarray(parts.argmax(axis=1), dtype=np.int32)
 
 
-def _pictures(
+def _excerpts(
     stream: ResidualStream,
     segments: Sequence[SegmentResult],
     spans: Sequence[_Span],
-    residuals: _Taken,
+    residuals: _SomeRows,
     reference: Reference,
 ) -> Arrays:
     """Return contributions and signals around each attack, in columns."""
     if not spans:
         return {}
-    most = max(span.n_columns for span in spans)
-    k = min(MOST_CHANNELS, stream.p)
-    channels = np.full((len(spans), k), -1, np.int32)
-    measured = np.full((len(spans), k), -1, np.int32)
-    heat = np.full((len(spans), k, most), np.nan, np.float32)
-    signals = np.full((len(spans), k, most, 3), np.nan, np.float32)
+    n_columns = max(span.n_columns for span in spans)
+    shape = (len(spans), min(MOST_CHANNELS, stream.p))
+    channels, measured = np.full((2, *shape), -1, np.int32)
+    heat = np.full((*shape, n_columns), np.nan, np.float32)
+    signals = np.full((*shape, n_columns, 3), np.nan, np.float32)
     telemetry = None
     if stream.telemetry_test is not None:
         rows = np.unique(np.concatenate([span.rows for span in spans]))
-        telemetry = _Taken(stream.telemetry_test, rows)
+        telemetry = _SomeRows(stream.telemetry_test, rows)
     place = {name: j for j, name in enumerate(stream.telemetry_channels)}
     for i, (segment, span) in enumerate(zip(segments, spans, strict=False)):
         values = residuals.at(span.rows)
         parts = _contributions(values, reference)
         inside = (span.rows >= segment.start) & (span.rows < segment.stop)
         strength = np.abs(parts[inside]).mean(axis=0)
-        channels[i] = _shown_channels(strength, segment, stream.channels, k)
+        channels[i] = _channels_of(strength, segment, stream.channels, shape[1])
         raw = None if telemetry is None else telemetry.at(span.rows)
         for m, j in enumerate(channels[i]):
-            heat[i, m, : span.n_columns] = _binned(np.abs(parts[:, j]), span)[:, 2]
-            column, source = values, j
+            heat[i, m, : span.n_columns] = span.binned(np.abs(parts[:, j]))[:, 2]
+            table, source = values, j
             if raw is not None and stream.channels[j] in place:
-                column, source = raw, place[stream.channels[j]]
+                table, source = raw, place[stream.channels[j]]
                 measured[i, m] = source
-            signals[i, m, : span.n_columns] = _binned(column[:, source], span)
+            signals[i, m, : span.n_columns] = span.binned(table[:, source])
     return {
         "excerpt_rows": np.array([(s.start, s.stop) for s in spans], dtype=np.int64),
         "excerpt_columns": np.array([s.n_columns for s in spans], dtype=np.int32),
@@ -254,45 +306,32 @@ def _pictures(
     }
 
 
-def _shown_channels(
+def _channels_of(
     strength: Floats, segment: SegmentResult, names: Sequence[str], k: int
 ) -> Ints:
-    """Return the channels with most evidence; some places go to what was named."""
+    """Return k channels: targets and diagnosed ones, else those with most evidence."""
     strongest = list(np.argsort(-strength, kind="stable")[:k])
     place = {name: j for j, name in enumerate(names)}
-    found = segment.refocus_channels or ()
+    refocus = segment.refocus_channels or ()
     # A whole stage is not shown channel by channel.
-    pointed = [*segment.targets, *(found if len(found) <= MOST_NAMED else ())]
+    pointed = [*segment.targets, *(refocus if len(refocus) <= MOST_NAMED else ())]
     named = list(dict.fromkeys(place[name] for name in pointed if name in place))
     missing = [j for j in named if j not in strongest][: min(MOST_NAMED, k - 1)]
     return np.array(strongest[: k - len(missing)] + missing, dtype=np.int32)
 
 
-def _binned(values: Floats, span: _Span) -> npt.NDArray[np.float32]:
-    """Return the lowest, highest and mean value of each column."""
-    edges = np.searchsorted(span.columns, np.arange(span.n_columns))
-    counts = np.diff(np.append(edges, len(values)))
-    low = np.minimum.reduceat(values, edges)
-    high = np.maximum.reduceat(values, edges)
-    mean = np.add.reduceat(values, edges) / counts
-    bound = np.finfo(np.float32).max
-    columns = np.clip(np.stack([low, high, mean], axis=1), -bound, bound)
-    return np.asarray(columns, dtype=np.float32)
-
-
 def _states(telemetry: Rows, labels: Labels, starts: Ints) -> Arrays:
     """Return how often false alarms begin in each state of the plant.
 
-    A channel with few values (a pump, a valve, a mode) has states. Those are kept in
-    which alarms come most unlike the time spent there.
+    A channel with few values (a pump, a valve, a mode) has states. Of these the
+    channels are returned in which alarms begin most unlike the time spent there.
     """
     normal = np.flatnonzero(labels == NORMAL)
     n_rows = min(STATE_ROWS, len(normal))
-    usual = normal[(np.arange(n_rows) * len(normal)) // n_rows]
-    usual = usual.astype(np.int64)
-    taken = _Taken(telemetry, np.unique(np.concatenate([usual, starts])))
-    at_usual, at_alarm = taken.at(usual), taken.at(starts)
-    found = []
+    usual = normal[(np.arange(n_rows) * len(normal)) // n_rows].astype(np.int64)
+    some = _SomeRows(telemetry, np.unique(np.concatenate([usual, starts])))
+    at_usual, at_alarm = some.at(usual), some.at(starts)
+    candidates = []
     for j in range(telemetry.n_channels):
         levels = np.unique(at_usual[:, j])
         if not 2 <= len(levels) <= MOST_STATES:
@@ -301,14 +340,15 @@ def _states(telemetry: Rows, labels: Labels, starts: Ints) -> Arrays:
             np.array([np.mean(at[:, j] == level) for level in levels])
             for at in (at_usual, at_alarm)
         )
-        found.append((0.5 * float(np.abs(time - alarm).sum()), j, levels, time, alarm))
-    found = sorted(found, key=lambda f: (-f[0], f[1]))[:MOST_STATE_CHANNELS]
-    table = np.full((3, len(found), MOST_STATES), np.nan, np.float32)
-    for m, (_, _, levels, time, alarm) in enumerate(found):
-        for part, row in enumerate((levels, time, alarm)):
-            table[part, m, : len(levels)] = row
+        unlike = 0.5 * float(np.abs(time - alarm).sum())
+        candidates.append((-unlike, j, (levels, time, alarm)))
+    best = sorted(candidates, key=lambda one: one[:2])[:MOST_STATE_CHANNELS]
+    table = np.full((3, len(best), MOST_STATES), np.nan, np.float32)
+    for m, (_, _, rows) in enumerate(best):
+        for part, row in enumerate(rows):
+            table[part, m, : len(row)] = row
     return {
-        "state_channel": np.array([f[1] for f in found], dtype=np.int32),
+        "state_channel": np.array([j for _, j, _ in best], dtype=np.int32),
         "state_value": table[0],
         "state_time_share": table[1],
         "state_alarm_share": table[2],

@@ -1,78 +1,66 @@
-"""The walk: from a residual stream to everything that can be read from its energy."""
+"""`evaluate`: from a residual stream to its figures.
+
+The walk is: score, measure, diagnose, uncertainty, assemble. The residuals themselves
+are needed by scoring and by the diagnosis alone; all else reads the energy.
+"""
 
 import platform
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
 from sightline import _version
-from sightline.data.arrays import ATTACK, NORMAL, Floats, Labels
-from sightline.data.row_tables import gather_rows
-from sightline.data.segments import Attack, with_guard
+from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Labels
+from sightline.data.row_tables import KeptRows, Rows, finite_rows, gather_rows
+from sightline.data.segments import Attack, breaks_kept, with_guard
 from sightline.data.stream import ResidualStream
 from sightline.energy.reference import crossfit_excess
-from sightline.energy.scored import ScoredTest
+from sightline.energy.scored import ScoredStream, ScoredTest, Track, score_stream
 from sightline.errors import StreamError
 from sightline.evaluation.caveats import remarks
-from sightline.evaluation.chart_data import OWN, P99, excerpts_of, extreme_rows
-from sightline.evaluation.nonfinite import drop_nonfinite
+from sightline.evaluation.chart_data import chart_data
 from sightline.evaluation.result import (
-    ChartData,
     Evaluation,
     Provenance,
-    Rank,
     ReferenceFacts,
     SegmentResult,
     StreamFacts,
+    StreamMeasures,
+    Uncertainty,
     plain,
 )
-from sightline.evaluation.scoring import ScoredStream, Track, score_stream
-from sightline.evaluation.uncertainty import with_uncertainty
-from sightline.judgement.judge import diagnose, passes_over_test
-from sightline.metrics.drift import measure_drift
-from sightline.metrics.probe import judge_alarms
+from sightline.evaluation.uncertainty import measure_uncertainty
+from sightline.judgement.judge import Diagnosis, diagnose, passes_over_test
+from sightline.judgement.verdicts import SegmentDiagnosis
+from sightline.metrics.probe import AlarmMetrics, judge_alarms
 from sightline.metrics.quality import (
     Quality,
     measure_compactness,
+    measure_drift,
     names_where,
     scale_blind,
 )
 from sightline.metrics.ranking import (
     AttackRanks,
-    auc_of_steps,
-    average_precision_of_ranks,
-    mean_of_segments,
-    partial_auc_of_ranks,
+    measure_rank,
     rank_attacks,
     roc_auc_of_ranks,
-    roc_points,
 )
 from sightline.metrics.segment import measure_segments
-from sightline.metrics.window_kl import (
-    WindowEnergies,
-    WindowWatch,
-    measure_windows,
-    plan_windows,
-    windows_of_parts,
-)
+from sightline.metrics.window_collection import WindowWatch, windows_of_parts
+from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
 from sightline.progress import Progress, StepKind
 from sightline.rules.quantile import QuantileRule
 
-# Corners of the ROC curve kept for pictures.
-ROC_POINTS = 2000
-# Train energy is kept as the lowest and highest value of this many stretches.
-TRAIN_STRETCHES = 10_000
 
-
-# Extreme values overflow into what becomes None; the residuals themselves are checked.
-@np.errstate(all="ignore")
 def evaluate(
     stream: ResidualStream,
     *,
     guard: int = 0,
     estimator: str = "ledoit-wolf",
-    nonfinite: str = "error",
+    nonfinite: Literal["error", "drop"] = "error",
     intervals: bool = True,
     diagnosis: bool = True,
     seed: int = 0,
@@ -94,11 +82,11 @@ def evaluate(
     intervals : bool
         Whether to measure 95% intervals and chance floors.
     diagnosis : bool
-        Whether to say why each attack was missed, by carrying out every repair.
+        Whether to find out why each attack was missed, by carrying out every repair.
     seed : int
-        Of their random draws; the same seed gives the same intervals.
+        Seed of the random draws; the same seed gives the same intervals.
     progress : callable, optional
-        Told what is being done, and how many of how many rows are done.
+        Called with a `Step`: what is being done, and how many of all rows are done.
 
     Returns
     -------
@@ -108,7 +96,7 @@ def evaluate(
     Raises
     ------
     StreamError
-        Where the stream cannot be measured; the sentence says where and why.
+        If the stream cannot be measured; the message says where and why.
 
     Examples
     --------
@@ -124,129 +112,62 @@ def evaluate(
     1
     """
     stream, dropped = _settle_nonfinite(stream, nonfinite)
-    attacks = stream.attack_segments()
-    runs = [attack.segment for attack in attacks]
-    labels = with_guard(stream.labels, runs, stream.test_breaks, guard)
-    if not (labels == NORMAL).any():
-        raise StreamError(
-            f"A guard of {guard} rows leaves no normal test row: choose a smaller one."
-        )
-    plan = plan_windows(runs, labels, stream.test_breaks)
+    attacks, labels = _attacks_and_labels(stream, guard)
     diagnosed = diagnosis and bool(attacks)
-    track = Track(
-        progress, stream, more_passes=passes_over_test(stream) if diagnosed else 0
-    )
-    watch = WindowWatch(plan, stream.p, stream.test.n_rows) if attacks else None
-    scored = score_stream(stream, labels, estimator, watch, track)
-    windows = windows_of_parts(plan, stream.p, scored.test.watched if attacks else ())
-    energy = scored.test.energy
-    normal_sorted = np.sort(energy[labels == NORMAL])
-    ranks = rank_attacks(energy[labels == ATTACK], normal_sorted)
-    drift = measure_drift(
-        scored.train_mean,
-        normal_sorted,
-        max_z=scored.test.max_z or 0.0,
-        calibration_mean=scored.calibration_mean,
-        d_crossfit=crossfit_excess(
-            scored.folds, scored.train_mean, estimator=estimator
-        ),
-    )
-    rule = QuantileRule.from_normal(scored.train.energy)
-    is_alarm = rule.alarms(energy)
-    judge = partial(
-        judge_alarms,
-        labels=labels,
-        attacks=runs,
-        breaks=stream.test_breaks,
-        step_s=stream.step_s,
-    )
-    segments = measure_segments(
+    more_passes = passes_over_test(stream) if diagnosed else 0
+    track = Track(progress, stream, more_passes=more_passes)
+    scored, windows = _score(stream, labels, attacks, estimator, track)
+    test = _scored_test(stream, labels, attacks, scored)
+    ranks = _ranks_of(test.energy, labels)
+    measures = _measure(stream, scored, test, ranks, windows, guard, dropped)
+    rows = measure_segments(
         attacks,
-        energy,
+        test.energy,
         labels,
-        is_alarm,
+        test.alarms,
         ranks,
-        drift,
+        measures.drift,
         windows=windows,
         train_mean=scored.train_mean,
         step_s=stream.step_s,
     )
-    traces = _traces(stream, labels, scored, ranks, windows)
-    evaluation = Evaluation(
-        stream=_facts(stream, labels, attacks),
-        reference=_reference_facts(scored, labels),
-        rank=_rank(ranks, attacks, raw=_raw_ranks(stream, labels)),
-        windows=measure_windows(windows),
-        drift=drift,
-        compactness=measure_compactness(scored.train_mean, stream.p),
-        quality=_quality(stream, scored),
-        probe=judge(is_alarm, tau99=rule.threshold),
-        own_rule=None if stream.alarms is None else judge(stream.alarms == 1),
-        own_score=None
-        if stream.score is None
-        else _rank(_ranks_of(stream.score, labels), attacks),
-        segments=tuple(SegmentResult(**vars(row)) for row in segments),
-        guard=guard,
-        dropped_rows=dropped,
-        notices=stream.notices,
-        provenance=_provenance(stream),
-        traces=traces,
-    )
+    found = None
     if diagnosed:
-        tested = ScoredTest(
-            energy=energy,
-            labels=labels,
-            attacks=attacks,
-            breaks=stream.test_breaks,
-            reference=scored.reference,
-            threshold=rule.threshold,
-            alarms=is_alarm,
-            own_alarms=None if stream.alarms is None else stream.alarms == 1,
-            step_s=stream.step_s,
-        )
-        found = diagnose(
-            stream, tested, segments, tick=track.stage(StepKind.DIAGNOSING)
-        )
+        found = diagnose(stream, test, rows, tick=track.stage(StepKind.DIAGNOSING))
         track.finish(StepKind.DIAGNOSING)
-        evaluation = replace(
-            evaluation,
-            segments=tuple(
-                SegmentResult(**(vars(row) | vars(why)))
-                for row, why in zip(segments, found.segments, strict=True)
-            ),
-            repairs=found.repairs,
-            verdict_counts=found.verdict_counts,
-            diagnosis=found.facts,
-        )
+    uncertainty = Uncertainty()
     if intervals:
-        evaluation = with_uncertainty(
-            evaluation,
-            is_alarm,
-            runs,
+        uncertainty = measure_uncertainty(
+            test,
+            measures,
             windows,
             train_mean=scored.train_mean,
             seed=seed,
             progress=progress,
         )
-    own = {} if stream.alarms is None else {OWN: stream.alarms == 1}
-    shown = excerpts_of(
-        stream,
-        labels,
-        evaluation.segments,
-        energy,
-        scored.reference,
-        {P99: is_alarm} | own,
+    reasons = found.segments if found else [SegmentDiagnosis()] * len(rows)
+    segments = tuple(
+        SegmentResult(**vars(row), **vars(reason))
+        for row, reason in zip(rows, reasons, strict=True)
     )
-    return replace(
-        evaluation,
-        notices=(*stream.notices, *remarks(evaluation)),
-        traces=replace(traces, **shown),
+    return Evaluation(
+        **vars(measures),
+        **vars(uncertainty),
+        **_diagnosis_of_stream(found),
+        segments=segments,
+        notices=(*stream.notices, *remarks(measures, uncertainty)),
+        provenance=_provenance(stream),
+        traces=chart_data(stream, scored, test, ranks, windows, segments),
     )
+
+
+# Score
 
 
 def _settle_nonfinite(
     stream: ResidualStream, nonfinite: str
 ) -> tuple[ResidualStream, dict[str, int]]:
+    """Return the stream to evaluate, and how many rows each array lost."""
     if nonfinite == "drop":
         return drop_nonfinite(stream)
     if nonfinite != "error":
@@ -254,84 +175,190 @@ def _settle_nonfinite(
     return stream, {"train": 0, "test": 0, "calibration": 0}
 
 
+def drop_nonfinite(stream: ResidualStream) -> tuple[ResidualStream, dict[str, int]]:
+    """Return the stream without its non-finite rows, and how many each array lost.
+
+    Breaks are those of the full record: a dropped row makes no break of its own.
+    """
+    dropped = {"train": 0, "test": 0, "calibration": 0}
+    changes: dict[str, Any] = {}
+    for name in dropped:
+        rows: Rows | None = getattr(stream, name)
+        if rows is None:
+            continue
+        keep, n_bad, _ = finite_rows(rows)
+        if not n_bad:
+            continue
+        dropped[name] = int((~keep).sum())
+        changes[name] = KeptRows(rows, keep)
+        if name != "calibration":
+            changes |= _kept_with(stream, name, keep)
+    return (stream.replace(**changes) if changes else stream), dropped
+
+
+def _kept_with(stream: ResidualStream, part: str, keep: Bools) -> dict[str, Any]:
+    """Return what goes with the rows of train or test, for those that are kept."""
+    series = (
+        [f"{part}_time"] if part == "train" else [f"{part}_time", "alarms", "score"]
+    )
+    changes: dict[str, Any] = {
+        name: values[keep]
+        for name in series
+        if (values := getattr(stream, name)) is not None
+    }
+    telemetry: Rows | None = getattr(stream, f"telemetry_{part}")
+    if telemetry is not None:
+        changes[f"telemetry_{part}"] = KeptRows(telemetry, keep)
+    changes[f"{part}_breaks"] = breaks_kept(getattr(stream, f"{part}_breaks"), keep)
+    if part == "train":
+        return changes
+    new_row = np.concatenate([[0], np.cumsum(keep)])
+    moved = [
+        replace(
+            attack, start=int(new_row[attack.start]), stop=int(new_row[attack.stop])
+        )
+        for attack in stream.segments
+        if new_row[attack.start] < new_row[attack.stop]
+    ]
+    gone = [a.id for a in stream.segments if new_row[a.start] == new_row[a.stop]]
+    notices = list(stream.notices)
+    if gone:
+        notices.append(f"Every row of these attacks was dropped: {', '.join(gone)}.")
+    return changes | {
+        "labels": stream.labels[keep],
+        "segments": moved,
+        "notices": notices,
+    }
+
+
+def _attacks_and_labels(
+    stream: ResidualStream, guard: int
+) -> tuple[list[Attack], Labels]:
+    """Return the attacks, and the labels with a guard after each of them ignored."""
+    attacks = stream.attack_segments()
+    runs = [attack.segment for attack in attacks]
+    labels = with_guard(stream.labels, runs, stream.test_breaks, guard)
+    if not (labels == NORMAL).any():
+        raise StreamError(
+            f"A guard of {guard} rows leaves no normal test row: choose a smaller one."
+        )
+    return attacks, labels
+
+
+def _score(
+    stream: ResidualStream,
+    labels: Labels,
+    attacks: Sequence[Attack],
+    estimator: str,
+    track: Track,
+) -> tuple[ScoredStream, WindowEnergies]:
+    """Return all energies, and those of attacks and normal windows as a whole."""
+    runs = [attack.segment for attack in attacks]
+    plan = plan_windows(runs, labels, stream.test_breaks)
+    watch = WindowWatch(plan, stream.p, stream.test.n_rows) if attacks else None
+    scored = score_stream(stream, labels, estimator, watch, track)
+    parts = scored.test.collected if attacks else ()
+    return scored, windows_of_parts(plan, stream.p, parts)
+
+
+def _scored_test(
+    stream: ResidualStream,
+    labels: Labels,
+    attacks: Sequence[Attack],
+    scored: ScoredStream,
+) -> ScoredTest:
+    """Return the record of the scored test, with the alarms of the p99 rule."""
+    rule = QuantileRule.from_normal(scored.train.energy)
+    return ScoredTest(
+        energy=scored.test.energy,
+        labels=labels,
+        attacks=attacks,
+        breaks=stream.test_breaks,
+        reference=scored.reference,
+        threshold=rule.threshold,
+        alarms=rule.alarms(scored.test.energy),
+        own_alarms=None if stream.alarms is None else stream.alarms == 1,
+        step_s=stream.step_s,
+    )
+
+
+# Measure
+
+
+def _measure(
+    stream: ResidualStream,
+    scored: ScoredStream,
+    test: ScoredTest,
+    ranks: AttackRanks,
+    windows: WindowEnergies,
+    guard: int,
+    dropped: dict[str, int],
+) -> StreamMeasures:
+    """Return what is measured on the stream as a whole."""
+    labels, mean = test.labels, scored.train_mean
+    lengths = np.array([segment.length for segment in test.segments])
+    standardised = scored.test.other_energy
+    reference = scored.reference
+    return StreamMeasures(
+        stream=_stream_facts(stream, test),
+        reference=ReferenceFacts(
+            estimator=reference.estimator,
+            shrinkage=reference.shrinkage,
+            n_rows=reference.n_rows,
+            standardised_roc_auc=None
+            if standardised is None
+            else roc_auc_of_ranks(_ranks_of(standardised, labels)),
+        ),
+        rank=measure_rank(ranks, lengths, raw=_raw_ranks(stream, labels)),
+        windows=measure_windows(windows),
+        drift=measure_drift(
+            mean,
+            np.sort(test.energy[test.is_normal]),
+            max_z=scored.test.max_z or 0.0,
+            calibration_mean=scored.calibration_mean,
+            d_crossfit=crossfit_excess(
+                scored.folds, mean, estimator=reference.estimator
+            ),
+        ),
+        compactness=measure_compactness(mean, stream.p),
+        quality=_quality(stream, scored),
+        probe=_judge(test, test.alarms, test.threshold),
+        own_rule=None if test.own_alarms is None else _judge(test, test.own_alarms),
+        own_score=None
+        if stream.score is None
+        else measure_rank(_ranks_of(stream.score, labels), lengths),
+        guard=guard,
+        dropped_rows=dropped,
+    )
+
+
 def _ranks_of(score: Floats, labels: Labels) -> AttackRanks:
+    """Return where attack rows stand among normal rows by a score."""
     return rank_attacks(score[labels == ATTACK], np.sort(score[labels == NORMAL]))
 
 
 def _raw_ranks(stream: ResidualStream, labels: Labels) -> AttackRanks | None:
-    """Return the ranks of a lone channel's raw value, which energy folds in two."""
-    if stream.p > 1:
+    """Return the ranks by the raw value of a single channel, which energy folds."""
+    if stream.p > 1 or not (labels == ATTACK).any():
         return None
     raw = gather_rows(stream.test, np.arange(stream.test.n_rows))[:, 0]
     return _ranks_of(raw, labels)
 
 
-def _rank(
-    ranks: AttackRanks, attacks: list[Attack], raw: AttackRanks | None = None
-) -> Rank:
-    if not attacks:
-        return Rank()
-    lengths = np.array([attack.segment.length for attack in attacks])
-    segment_auc = mean_of_segments(auc_of_steps(ranks), lengths)
-    return Rank(
-        roc_auc=roc_auc_of_ranks(ranks),
-        pauc_1=partial_auc_of_ranks(ranks, 0.01),
-        pauc_5=partial_auc_of_ranks(ranks, 0.05),
-        average_precision=average_precision_of_ranks(ranks),
-        mean_segment_auc=float(np.mean(segment_auc)),
-        largest_segment_share=float(lengths.max() / lengths.sum()),
-        raw_roc_auc=None if raw is None else roc_auc_of_ranks(raw),
-    )
-
-
-def _traces(
-    stream: ResidualStream,
-    labels: Labels,
-    scored: ScoredStream,
-    ranks: AttackRanks,
-    windows: WindowEnergies,
-) -> ChartData:
-    roc_fpr, roc_tpr = roc_points(ranks, ROC_POINTS)
-    plan = windows.plan
-    # Energy is half of |z|^2, so a window's sum of it follows from its moments.
-    trace = np.trace(windows.seconds, axis1=1, axis2=2)
-    n_rows = plan.lengths[plan.group]
-    excess = 0.5 * trace + windows.d_ms[plan.own] - 0.5 * stream.p * n_rows
-    train = scored.train.energy
-    train_rows = extreme_rows(train, TRAIN_STRETCHES)
-    return ChartData(
-        train_energy=train[train_rows],
-        train_rows=train_rows,
-        train_quantiles=np.quantile(train, np.linspace(0, 1, 1001)),
-        test_energy=scored.test.energy,
-        labels=labels,
-        test_time=stream.test_time,
-        test_breaks=stream.test_breaks,
-        roc_fpr=roc_fpr,
-        roc_tpr=roc_tpr,
-        segment_d_full=windows.attack_d_full,
-        segment_d_ms=windows.d_ms[plan.own],
-        segment_excess=excess,
-        segment_group=plan.group,
-        matched_d_full=windows.normal_d_full,
-        matched_starts=plan.starts[plan.is_normal],
-        matched_bounds=plan.normal_bounds,
-    )
-
-
-def _reference_facts(scored: ScoredStream, labels: Labels) -> ReferenceFacts:
-    beside = scored.test.beside
-    return ReferenceFacts(
-        estimator=scored.reference.estimator,
-        shrinkage=scored.reference.shrinkage,
-        n_rows=scored.reference.n_rows,
-        standardised_roc_auc=None
-        if beside is None
-        else roc_auc_of_ranks(_ranks_of(beside, labels)),
+def _judge(test: ScoredTest, alarms: Bools, tau99: float | None = None) -> AlarmMetrics:
+    """Return how the p99 rule, or the own one, did on the test."""
+    return judge_alarms(
+        alarms,
+        test.labels,
+        test.segments,
+        breaks=test.breaks,
+        step_s=test.step_s,
+        tau99=tau99,
     )
 
 
 def _quality(stream: ResidualStream, scored: ScoredStream) -> Quality:
+    """Return warning signs in the residuals themselves."""
     constant = scored.moments.constant
     blind = scale_blind(
         np.diag(scored.moments.covariance),
@@ -350,9 +377,9 @@ def _quality(stream: ResidualStream, scored: ScoredStream) -> Quality:
     )
 
 
-def _facts(
-    stream: ResidualStream, labels: Labels, attacks: list[Attack]
-) -> StreamFacts:
+def _stream_facts(stream: ResidualStream, test: ScoredTest) -> StreamFacts:
+    """Return what was evaluated."""
+    n_attack = int((test.labels == ATTACK).sum())
     return StreamFacts(
         name=stream.name,
         detector=stream.detector,
@@ -360,15 +387,30 @@ def _facts(
         space=stream.space,
         p=stream.p,
         n_train=stream.train.n_rows,
-        n_test=stream.test.n_rows,
-        n_attack=int((labels == ATTACK).sum()),
-        n_ignored=int((labels != ATTACK).sum() - (labels == NORMAL).sum()),
-        n_segments=len(attacks),
+        n_test=test.n_rows,
+        n_attack=n_attack,
+        n_ignored=test.n_rows - n_attack - int(test.is_normal.sum()),
+        n_segments=len(test.attacks),
         step_s=stream.step_s,
     )
 
 
+# Assemble
+
+
+def _diagnosis_of_stream(found: Diagnosis | None) -> dict[str, Any]:
+    """Return the fields of an evaluation that the diagnosis of the stream fills."""
+    if found is None:
+        return {}
+    return {
+        "diagnosis": found.facts,
+        "repairs": found.repairs,
+        "verdict_counts": found.verdict_counts,
+    }
+
+
 def _provenance(stream: ResidualStream) -> Provenance:
+    """Return the versions in use, and the stream's meta as JSON has it."""
     return Provenance(
         sightline=_version.__version__,
         numpy=np.__version__,

@@ -1,4 +1,10 @@
-"""An evaluation: all that was measured on one stream, as frozen values."""
+"""The typed result: everything that was measured on one stream, as frozen records.
+
+`EvaluationRecord` is the content of ``evaluation.json``, `ChartData` that of
+``traces.npz``. An undefined or overflowed value is None. The records of single blocks
+live with the code that fills them (`sightline.metrics`, `sightline.judgement`); their
+docstrings are the source of the tables in ``docs/metrics.md``.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -11,10 +17,10 @@ import numpy.typing as npt
 from sightline.data.arrays import Floats, Ints, Labels
 from sightline.data.keyed import Keyed
 from sightline.judgement.verdicts import DiagnosisFacts, Repair, SegmentDiagnosis
-from sightline.metrics.chance import Floor
-from sightline.metrics.drift import Drift
+from sightline.metrics.intervals import Floor
 from sightline.metrics.probe import AlarmMetrics
-from sightline.metrics.quality import Compactness, Quality
+from sightline.metrics.quality import Compactness, Drift, Quality
+from sightline.metrics.ranking import Rank
 from sightline.metrics.segment import SegmentMeasures
 from sightline.metrics.window_kl import Windows
 
@@ -25,7 +31,41 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class StreamFacts:
-    """What was evaluated."""
+    """What was evaluated.
+
+    Parameters
+    ----------
+    name : str
+        What the stream is called: the file's stem, or as given.
+        Null: never.
+    detector, testbed, space : str, optional
+        The detector that gave the residuals, the testbed, and the residual space
+        (observation, sensor, invariant, or the user's own word).
+        Paper: detector, testbed, residual space.
+        Null: if not given.
+    p : int
+        Number of residual channels.
+        Paper: p.
+        Null: never.
+    n_train : int
+        Number of train rows used.
+        Null: never.
+    n_test : int
+        Number of test rows, ignored ones included.
+        Null: never.
+    n_attack : int
+        Number of test rows with label 1.
+        Null: never.
+    n_ignored : int
+        Number of test rows with label -1, those of the guard included.
+        Null: never.
+    n_segments : int
+        Number of attack segments.
+        Null: never.
+    step_s : float, optional
+        Seconds per row: as given, else the median step of the test time stamps.
+        Null: if neither a step nor time stamps are given.
+    """
 
     name: str
     detector: str | None
@@ -42,25 +82,42 @@ class StreamFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceFacts:
-    """Which reference was fitted, and what another scale would have given."""
+    """Which reference was fitted, and what another scale would give.
+
+    Parameters
+    ----------
+    estimator : str
+        The estimator of `S0`.
+        Paper: Ledoit-Wolf.
+        Null: never. Any other than `ledoit-wolf` is a sensitivity analysis: do not
+        compare its figures with published ones.
+    shrinkage : float, optional
+        How far `S0` was drawn towards a multiple of the identity.
+        Formula: `S0 = (1 - s) C + s (tr C / p) I`, C the train covariance.
+        Range: 0 to 1.
+        Nothing wrong: near 0 with many rows.
+        Null: for `empirical` and `minimum-covariance-determinant`. Near 1 there are
+        too few train rows for `p` channels, and energy is nearly a plain sum of
+        squares.
+    n_rows : int
+        Number of rows the reference was fitted on.
+        Better: more.
+        Nothing wrong: `n_train`.
+        Null: never. At most 50,000 for `minimum-covariance-determinant`.
+    standardised_roc_auc : float, optional
+        `rank.roc_auc` again, with the reference fitted on residuals in units of each
+        channel's own spread.
+        Formula: Ledoit-Wolf on `r_tj / sd_j`, sd of train.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: 0.5.
+        Null: without attacks.
+    """
 
     estimator: str
     shrinkage: float | None
     n_rows: int
     standardised_roc_auc: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rank:
-    """Does an attack step outrank a normal one? None without attacks."""
-
-    roc_auc: float | None = None
-    pauc_1: float | None = None
-    pauc_5: float | None = None
-    average_precision: float | None = None
-    mean_segment_auc: float | None = None
-    largest_segment_share: float | None = None
-    raw_roc_auc: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +127,22 @@ class SegmentResult(SegmentDiagnosis, SegmentMeasures):
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapFacts(Keyed):
-    """How intervals and chance floors were drawn."""
+    """How intervals and chance floors were drawn.
+
+    Parameters
+    ----------
+    n : int
+        Number of replicates.
+    block : int
+        Rows of a block of attack-free time: the rule of Politis and White on log
+        energy, and at least so long that there are about 10,000 blocks.
+    seed : int
+        Seed of the draws: the same seed gives the same intervals.
+    few_events : bool
+        Whether there are fewer than 10 attacks, so that intervals are rough.
+    shifts : int
+        Number of random shifts of the labels, for the chance floors.
+    """
 
     n: int
     block: int
@@ -81,7 +153,20 @@ class BootstrapFacts(Keyed):
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance(Keyed):
-    """Which versions computed an evaluation, and the stream's own ``meta``."""
+    """Which versions computed an evaluation, and the stream's own ``meta``.
+
+    Parameters
+    ----------
+    sightline, numpy, python : str, optional
+        Versions of Sightline, numpy and Python.
+    meta : mapping
+        The stream's `meta` as plain JSON values.
+
+    Examples
+    --------
+    >>> Provenance(meta={"seed": 7, "groups": {"P1": ["LIT101"]}}).stages
+    {'LIT101': 'P1'}
+    """
 
     sightline: str | None = None
     numpy: str | None = None
@@ -112,19 +197,57 @@ class Provenance(Keyed):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChartData(Keyed):
-    """Arrays for charts: energy over time, ROC curve, windows, excerpts.
+    """Arrays for charts, bounded whatever the size of the stream but for the test.
 
-    Long train energy is thinned to its extremes: `train_energy` holds the energy of
-    the rows `train_rows`, and `train_quantiles` 1,001 quantiles of all of it.
-
-    `segment_excess` is W (mean energy - p/2) of each attack, which equals
-    `segment_d_ms` where an attack only shifts the mean (the paper's identity figure).
-    Attacks of one length share their matched windows: those of attack i are
-    ``matched_bounds[k]`` to ``matched_bounds[k + 1]`` with ``k = segment_group[i]``.
-
-    ``excerpt_*`` hold what is around each attack, ``episode_*`` each false alarm and
-    ``state_*`` the states of the plant they come in; see
-    `sightline.evaluation.chart_data`.
+    Parameters
+    ----------
+    train_energy, train_rows : array of shape (n_kept,)
+        Energy of the train rows `train_rows`: all of them, or of a long train the
+        lowest and highest of each of 10,000 stretches.
+    train_quantiles : array of shape (1001,)
+        Quantiles 0, 0.001, ..., 1 of the energy of all train rows.
+    test_energy, labels : array of shape (n_test,)
+        Energy and label (1 attack, 0 normal, -1 ignored) of each test row.
+    test_breaks : array of int
+        First row of each continuous run of test rows.
+    roc_fpr, roc_tpr : array of shape (n_corners,)
+        Corners of the ROC curve; empty without attacks.
+    segment_d_full, segment_d_ms : array of shape (n_segments,)
+        D_FULL and D_MS of each attack.
+    segment_group : array of shape (n_segments,)
+        Which of the different lengths an attack has. Attacks of one length share their
+        matched windows.
+    matched_d_full, matched_starts : array of shape (n_windows,)
+        D_FULL and first row of the matched windows. Those of attack i are
+        ``matched_bounds[k]`` to ``matched_bounds[k + 1]``, ``k = segment_group[i]``.
+    matched_bounds : array of shape (n_lengths + 1,)
+        Where the windows of each length begin among the matched ones.
+    segment_excess : array of shape (n_segments,), optional
+        W (mean energy - p/2), which equals `segment_d_ms` if an attack only shifts the
+        mean (the paper's identity figure).
+    test_time : array of shape (n_test,), optional
+        Time stamps of the test rows in seconds.
+    channel_names, telemetry_names : array of str, optional
+        Names to which the numbers of channels below refer.
+    excerpt_rows : array of shape (n, 2), optional
+        First row and row past the end of what is shown around each attack.
+    excerpt_columns : array of shape (n,), optional
+        Number of columns used of those that the arrays below have for each attack.
+    excerpt_channels, excerpt_telemetry : array of shape (n, k), optional
+        Channels shown, strongest evidence first, and their telemetry; -1 for none.
+    excerpt_contributions : array of shape (n, k, m), optional
+        Mean absolute contribution to the energy, by column.
+    excerpt_signals : array of shape (n, k, m, 3), optional
+        Lowest, highest and mean telemetry (or residual), by column.
+    episode_rule, episode_start, episode_length, episode_channel : array, optional
+        Of each false alarm: the rule (`P99` or `OWN`), first row, rows, and the channel
+        that contributes most at its peak.
+    own_first_alarm : array of shape (n_segments,), optional
+        Rows from an attack's start to the first alarm of the own rule; -1 for none.
+    state_channel : array, optional
+        Telemetry channels with few values in which false alarms begin more often.
+    state_value, state_time_share, state_alarm_share : array, optional
+        Values of each, share of attack-free time, share of false alarms; nan-padded.
     """
 
     train_energy: Floats
@@ -163,16 +286,29 @@ class ChartData(Keyed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationRecord:
-    """The content of ``evaluation.json``: every figure of one stream.
+class StreamMeasures:
+    """What is measured on the stream as a whole, one record for each block.
 
-    An undefined value is None. `intervals` and `floor` hold a 95% interval and a
-    chance floor for each figure; with `bootstrap`, they are None if they were not asked
-    for, and so are `diagnosis`, `repairs` and `verdict_counts`, which also need an
-    attack.
+    Parameters
+    ----------
+    stream, reference : StreamFacts, ReferenceFacts
+        What was evaluated, and what counts as normal.
+    rank, windows : Rank, Windows
+        Attack rows against normal rows, attacks against windows of their length.
+    drift, compactness, quality : Drift, Compactness, Quality
+        The residuals of normal operation.
+    probe : AlarmMetrics
+        The p99 rule on the energy.
+    own_rule : AlarmMetrics, optional
+        The same of the detector's own alarms; None if none were given.
+    own_score : Rank, optional
+        The ranking by the detector's own score; None if none was given.
+    guard : int
+        Rows after each attack that were left out as recovery.
+    dropped_rows : dict
+        Rows of train, test and calibration dropped because they were not finite.
     """
 
-    schema: int = SCHEMA
     stream: StreamFacts
     reference: ReferenceFacts
     rank: Rank
@@ -185,22 +321,60 @@ class EvaluationRecord:
     own_score: Rank | None
     guard: int
     dropped_rows: dict[str, int]
-    notices: tuple[str, ...]
-    provenance: Provenance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uncertainty:
+    """How far figures may be trusted. All is None if it was not asked for.
+
+    Parameters
+    ----------
+    intervals : dict, optional
+        The 95% interval of each figure, None if it is undefined.
+    floor : dict, optional
+        What chance gives for each figure that needs attacks, None if undefined.
+    bootstrap : BootstrapFacts, optional
+        How both were drawn.
+    """
+
     intervals: dict[str, Interval | None] | None = None
     floor: dict[str, Floor | None] | None = None
+    bootstrap: BootstrapFacts | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationRecord(Uncertainty, StreamMeasures):
+    """The content of ``evaluation.json``: every figure of one stream.
+
+    Parameters
+    ----------
+    diagnosis, repairs, verdict_counts : optional
+        What the diagnosis says of the whole stream, what each repair would gain, and
+        the number of attacks with each verdict; None without a diagnosis or attacks.
+    segments : tuple of SegmentResult
+        One record for each attack, in the order of their rows.
+    notices : tuple of str
+        Sentences that a reader of the figures must know.
+    provenance : Provenance
+        Versions, and the stream's own ``meta``.
+    schema : int
+        Version of this layout.
+    """
+
     diagnosis: DiagnosisFacts | None = None
     repairs: dict[str, Repair] | None = None
     verdict_counts: dict[str, int] | None = None
-    bootstrap: BootstrapFacts | None = None
     segments: tuple[SegmentResult, ...]
+    notices: tuple[str, ...]
+    provenance: Provenance
+    schema: int = SCHEMA
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(EvaluationRecord):
     """Everything that was measured on one stream, as `evaluate` returns it.
 
-    The fields are those of `EvaluationRecord`, and `traces`, the arrays for charts
+    Its fields are those of `EvaluationRecord`, and `traces`, the arrays for charts
     (None if the evaluation was read without them). Two evaluations are equal if all
     their figures are; charts do not count.
     """
@@ -209,11 +383,18 @@ class Evaluation(EvaluationRecord):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``evaluation.json``: plain values, without charts."""
-        return {f.name: plain(getattr(self, f.name)) for f in fields(EvaluationRecord)}
+        blocks = {f.name: getattr(self, f.name) for f in fields(EvaluationRecord)}
+        return {"schema": self.schema} | {k: plain(v) for k, v in blocks.items()}
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it; what is not finite becomes None."""
+    """Return a value as JSON has it; what is not finite becomes None.
+
+    Examples
+    --------
+    >>> plain({"a": (1, float("nan")), 2: np.arange(2)})
+    {'a': [1, None], '2': [0, 1]}
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
     if isinstance(value, Enum):

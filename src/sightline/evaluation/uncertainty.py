@@ -1,51 +1,36 @@
 """Intervals and chance floors of an evaluation's figures."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 
-from sightline.data.arrays import Bools
-from sightline.data.segments import Segment
-from sightline.evaluation.result import BootstrapFacts, Evaluation
-from sightline.metrics.chance import N_SHIFTS, chance, floor_of
+from sightline.energy.scored import ScoredTest
+from sightline.evaluation.result import BootstrapFacts, StreamMeasures, Uncertainty
 from sightline.metrics.intervals import (
     FEW_EVENTS,
+    FIGURES,
     N_REPLICATES,
+    N_SHIFTS,
     Drawable,
     bootstrap,
+    chance,
     count_interval,
+    floor_of,
     percentile_interval,
 )
 from sightline.metrics.window_kl import WindowEnergies
-from sightline.progress import Progress, Step, StepKind
-
-_FIGURES = {
-    "rank": (
-        "roc_auc",
-        "pauc_1",
-        "pauc_5",
-        "average_precision",
-        "mean_segment_auc",
-    ),
-    "windows": ("p_full", "median_d_full"),
-    "drift": ("d_drift", "d_drift_robust"),
-    "probe": ("f1", "precision", "recall", "hits"),
-}
+from sightline.progress import Progress, Step, StepKind, silent
 
 
-def figures(evaluation: Evaluation) -> dict[str, float | None]:
-    """Return the figures that get an interval, by name."""
+def figures(measures: StreamMeasures) -> dict[str, float | None]:
+    """Return the figures that get an interval, by name; None if undefined."""
     return {
-        name: getattr(getattr(evaluation, block), name)
-        for block, names in _FIGURES.items()
-        for name in names
+        name: getattr(getattr(measures, figure.block), name)
+        for name, figure in FIGURES.items()
     }
 
 
-def with_uncertainty(
-    evaluation: Evaluation,
-    is_alarm: Bools,
-    attacks: Sequence[Segment],
+def measure_uncertainty(
+    test: ScoredTest,
+    measures: StreamMeasures,
     windows: WindowEnergies,
     *,
     train_mean: float,
@@ -53,17 +38,15 @@ def with_uncertainty(
     n_replicates: int = N_REPLICATES,
     n_shifts: int = N_SHIFTS,
     progress: Progress | None = None,
-) -> Evaluation:
-    """Return the evaluation with an interval and a floor beside each figure.
+) -> Uncertainty:
+    """Return a 95% interval and a chance floor for each figure.
 
     Parameters
     ----------
-    evaluation : Evaluation
+    test : ScoredTest
+        Energy, labels, attacks and alarms of the test.
+    measures : StreamMeasures
         The figures themselves.
-    is_alarm : array of bool, shape (n_steps,)
-        The alarms of the p99 rule.
-    attacks : sequence of Segment
-        The attack runs of the labels.
     windows : WindowEnergies
         Of its attacks.
     train_mean : float
@@ -73,27 +56,27 @@ def with_uncertainty(
     n_replicates, n_shifts : int
         How often to draw, and how often to move the labels.
     progress : callable, optional
-        Told how many of how many draws and shifts are done.
+        Called with a `Step` after each draw and each shift.
+
+    Returns
+    -------
+    Uncertainty
+        Without attacks all floors are None, and all intervals but those of drifts.
     """
-    traces = evaluation.traces
-    if traces is None:
-        raise ValueError("`evaluation` must have its traces.")
-    energy, labels = traces.test_energy, traces.labels
-    stream = Drawable.of(energy, labels, is_alarm, attacks, traces.test_breaks)
-    n_attacks = evaluation.stream.n_segments
-    measured = figures(evaluation)
+    n_attacks = len(test.attacks)
     total = n_replicates + (n_shifts if n_attacks else 0)
-    done = count(1)
+    report, done = progress or silent, count(1)
 
     def tick() -> None:
-        if progress is not None:
-            progress(Step(StepKind.DRAWING_INTERVALS, next(done), total))
+        report(Step(StepKind.DRAWING_INTERVALS, next(done), total))
 
-    known = windows if n_attacks else None
+    measured = figures(measures)
+    trace = (test.energy, test.labels, test.alarms, test.segments)
+    drawable = Drawable.of(*trace, test.breaks)
     replicates = bootstrap(
-        stream,
+        drawable,
         train_mean=train_mean,
-        windows=known.outcome if known else None,
+        windows=windows.outcome if n_attacks else None,
         n_replicates=n_replicates,
         seed=seed,
         tick=tick,
@@ -102,31 +85,25 @@ def with_uncertainty(
         name: percentile_interval(name, measured[name], values, n_attacks)
         for name, values in replicates.items()
     }
-    floor = {}
+    floors = {}
     if n_attacks:
-        intervals["hits"] = count_interval(int(evaluation.probe.hits or 0), n_attacks)
+        intervals["hits"] = count_interval(measures.probe.hits or 0, n_attacks)
         at_chance = chance(
-            energy,
-            labels,
-            is_alarm,
-            attacks,
-            windows=known,
-            n_shifts=n_shifts,
-            seed=seed,
-            tick=tick,
+            *trace, windows=windows, n_shifts=n_shifts, seed=seed, tick=tick
         )
-        floor = {
+        floors = {
             name: floor_of(measured[name], values) for name, values in at_chance.items()
         }
-    return replace(
-        evaluation,
-        intervals={name: intervals.get(name) for name in measured},
+    return Uncertainty(
+        intervals={name: intervals.get(name) for name in FIGURES},
         floor={
-            name: floor.get(name) for name in measured if not name.startswith("d_drift")
+            name: floors.get(name)
+            for name, figure in FIGURES.items()
+            if figure.needs_attack
         },
         bootstrap=BootstrapFacts(
             n=n_replicates,
-            block=stream.block,
+            block=drawable.block,
             seed=seed,
             few_events=n_attacks < FEW_EVENTS,
             shifts=n_shifts,

@@ -1,7 +1,9 @@
-"""How far a figure may be trusted: the event-and-block bootstrap.
+"""How far a figure may be trusted: intervals by bootstrap, floors by chance.
 
 Attacks are few and long, and energy is autocorrelated, so neither attack steps nor
-normal steps are independent. Attacks are drawn whole, attack-free time in blocks.
+normal steps are independent. For an interval attacks are drawn whole and attack-free
+time in blocks. For the chance floor the labels are moved along the stream, which keeps
+the length of the attacks, the autocorrelation of the energy and its alarm rate.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,33 +13,73 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.keyed import Keyed
 from sightline.data.segments import Segment, segments_of
-from sightline.metrics.window_kl import WindowOutcome
+from sightline.metrics.ranking import PAUC_RATES
+from sightline.metrics.window_kl import WindowEnergies, WindowOutcome
 
 N_REPLICATES = 500
+N_SHIFTS = 199
 # With fewer attacks than this an interval is marked.
 FEW_EVENTS = 10
-# Attack-free time is cut into at most about so many blocks: more draw no better.
+# Attack-free time is cut into about this many blocks at most: more draw no better.
 MOST_BLOCKS = 10_000
-_PAUC = (0.01, 0.05)
-# Where figures end, and intervals with them.
-_RANGE = {
-    "roc_auc": (0.0, 1.0),
-    "pauc_1": (-np.inf, 1.0),
-    "pauc_5": (-np.inf, 1.0),
-    "average_precision": (0.0, 1.0),
-    "mean_segment_auc": (0.0, 1.0),
-    "p_full": (0.0, 1.0),
-    "median_d_full": (0.0, np.inf),
-    "f1": (0.0, 1.0),
-    "precision": (0.0, 1.0),
-    "recall": (0.0, 1.0),
+# A figure is above its floor if at most this share of shifts reaches it.
+FLOOR_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class FigureInfo:
+    """A figure that gets an interval: its block, its range, whether it needs attacks.
+
+    Intervals end where the figure does. What needs no attack has no chance floor, and
+    its interval is not widened for few attacks.
+    """
+
+    block: str
+    low: float = 0.0
+    high: float = 1.0
+    needs_attack: bool = True
+
+
+FIGURES = {
+    "roc_auc": FigureInfo("rank"),
+    "pauc_1": FigureInfo("rank", low=-np.inf),
+    "pauc_5": FigureInfo("rank", low=-np.inf),
+    "average_precision": FigureInfo("rank"),
+    "mean_segment_auc": FigureInfo("rank"),
+    "p_full": FigureInfo("windows"),
+    "median_d_full": FigureInfo("windows", high=np.inf),
+    "d_drift": FigureInfo("drift", low=-np.inf, high=np.inf, needs_attack=False),
+    "d_drift_robust": FigureInfo("drift", low=-np.inf, high=np.inf, needs_attack=False),
+    "f1": FigureInfo("probe"),
+    "precision": FigureInfo("probe"),
+    "recall": FigureInfo("probe"),
+    "hits": FigureInfo("probe", high=np.inf),
 }
+# The difference of a figure between two results.
+_DIFFERENCE = FigureInfo("", low=-np.inf, high=np.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor(Keyed):
+    """What chance gives for a figure, and whether the figure is above it.
+
+    Parameters
+    ----------
+    value : float
+        Mean of the figure over random shifts of the labels along the stream.
+    above_floor : bool
+        Whether at most 5% of the shifts reach the figure.
+    """
+
+    value: float
+    above_floor: bool
 
 
 def no_tick() -> None:
-    """Progress that nobody watches."""
+    """Ignore progress: the default if no callback is given."""
 
 
 def block_length(series: Floats) -> int:
@@ -45,7 +87,18 @@ def block_length(series: Floats) -> int:
 
     Politis and White (2004), doi:10.1081/ETC-120028836, with the correction of Patton,
     Politis and White (2009), doi:10.1080/07474930802459016, for the circular block
-    bootstrap. 1 where the series shows no autocorrelation.
+    bootstrap. At least 1, which is the value for a series without autocorrelation; at
+    most ``min(3 sqrt(n), n / 3)``.
+
+    Parameters
+    ----------
+    series : array of shape (n,)
+        Values one after another.
+
+    Examples
+    --------
+    >>> block_length(np.random.default_rng(0).normal(size=1000)) < 5
+    True
     """
     n = len(series)
     if n < 10 or np.ptp(series) == 0:
@@ -72,6 +125,7 @@ def block_length(series: Floats) -> int:
 
 
 def _autocovariance(series: Floats, n_lags: int) -> Floats:
+    """Return the autocovariance at lags 0 to `n_lags`, by Fourier transform."""
     n = len(series)
     centered = series - series.mean()
     size = 1 << int(np.ceil(np.log2(n + n_lags + 1)))
@@ -83,10 +137,24 @@ def _autocovariance(series: Floats, n_lags: int) -> Floats:
 class Drawable:
     """A test stream cut into what is drawn: attacks, and blocks of attack-free time.
 
-    Steps are kept in the order of falling energy: of normal ones the block and the
-    energy, of attack ones the attack, how many normal ones lie above and at or above,
-    and whether it has the energy of the one before. Sums over each attack and block
-    stand ready, so that a replicate costs one pass and no sort.
+    Steps are in the order of falling energy. Sums over each attack and each block are
+    made once, so that a replicate costs one pass and no sort.
+
+    Parameters
+    ----------
+    block : int
+        Rows of a block.
+    normal_block, normal_energy : array of shape (n_normal,)
+        Block and energy of each normal step.
+    attack, attack_tied : array of shape (n_attack,)
+        Which attack each attack step is part of, and whether it has the energy of the
+        step before it.
+    above, up_to : array of shape (n_attack,)
+        Number of normal steps with more, and with at least, the step's energy.
+    attack_rows, attack_alarms : array of shape (n_segments,)
+        Steps and alarmed steps of each attack.
+    block_rows, block_alarms, block_energy : array of shape (n_blocks,)
+        Steps, alarmed steps and summed energy of each block.
     """
 
     block: int
@@ -113,7 +181,19 @@ class Drawable:
         *,
         block: int | None = None,
     ) -> "Drawable":
-        """Cut the stream and sort its energy, once; `block` is estimated if None."""
+        """Cut a scored test into attacks and blocks, and sort its energy once.
+
+        Parameters
+        ----------
+        energy, labels, is_alarm : array of shape (n_steps,)
+            Energy, label (1, 0, -1) and alarm of each test step.
+        attacks : sequence of Segment
+            The attack runs of `labels`.
+        breaks : array of int
+            First step of each continuous run; no block crosses one.
+        block : int, optional
+            Rows of a block; estimated from the log energy if None.
+        """
         is_normal = labels == NORMAL
         rows = np.flatnonzero(is_normal)
         if block is None:
@@ -164,14 +244,14 @@ def draws(
 ) -> Iterator[tuple[Floats, Floats]]:
     """Yield how often each attack and each block is drawn; same seed, same draws."""
     rng = np.random.default_rng(seed)
+
+    def counts(n: int) -> Floats:
+        if n == 0:
+            return np.empty(0)
+        return np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)
+
     for _ in range(n_replicates):
-        yield _counts(rng, n_attacks), _counts(rng, n_blocks)
-
-
-def _counts(rng: np.random.Generator, n: int) -> Floats:
-    if n == 0:
-        return np.empty(0)
-    return np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)
+        yield counts(n_attacks), counts(n_blocks)
 
 
 def figures_of_draw(
@@ -182,7 +262,19 @@ def figures_of_draw(
     train_mean: float,
     windows: WindowOutcome | None = None,
 ) -> dict[str, float]:
-    """Return every figure of the stream with its attacks and blocks reweighted."""
+    """Return every figure of the stream with its attacks and blocks reweighted.
+
+    Parameters
+    ----------
+    stream : Drawable
+        The stream cut into attacks and blocks.
+    attack_weight, block_weight : array
+        How often each attack and each block was drawn.
+    train_mean : float
+        Mean train energy.
+    windows : WindowOutcome, optional
+        Of the same attacks, for `p_full` and `median_d_full`.
+    """
     from sightline._kernels.resampling import middle_steps, weigh_normal
 
     normal_total = float(block_weight @ stream.block_rows)
@@ -250,13 +342,13 @@ def rank_figures(
         above,
         up_to,
         normal_total,
-        np.array([*_PAUC, 1.0]),
+        np.array([*PAUC_RATES, 1.0]),
         areas,
         segment_auc,
     )
     pauc_1, pauc_5 = (
         (area - a**2 / 2) / (a - a**2 / 2)
-        for area, a in zip(areas[:2].tolist(), _PAUC, strict=True)
+        for area, a in zip(areas[:2].tolist(), PAUC_RATES, strict=True)
     )
     segment_auc /= attack_rows
     return {
@@ -289,53 +381,78 @@ def bootstrap(
 ) -> dict[str, Floats]:
     """Return each figure in every replicate of the event-and-block bootstrap.
 
-    `tick` is called after each replicate.
+    Parameters
+    ----------
+    stream : Drawable
+        The stream cut into attacks and blocks.
+    train_mean : float
+        Mean train energy.
+    windows : WindowOutcome, optional
+        Of the same attacks, for `p_full` and `median_d_full`.
+    n_replicates, seed : int
+        How many replicates to draw, and from which seed.
+    tick : callable
+        Called after each replicate.
+
+    Returns
+    -------
+    dict of array of shape (n_replicates,)
+        By figure; nan if a replicate leaves the figure undefined.
     """
+    n_attacks, n_blocks = len(stream.attack_rows), len(stream.block_rows)
     replicates = []
-    for attacks, blocks in draws(
-        len(stream.attack_rows),
-        len(stream.block_rows),
-        n_replicates=n_replicates,
-        seed=seed,
-    ):
+    for drawn in draws(n_attacks, n_blocks, n_replicates=n_replicates, seed=seed):
         replicates.append(
-            figures_of_draw(
-                stream, attacks, blocks, train_mean=train_mean, windows=windows
-            )
+            figures_of_draw(stream, *drawn, train_mean=train_mean, windows=windows)
         )
         tick()
-    return {
-        name: np.array([replicate[name] for replicate in replicates])
-        for name in replicates[0]
-    }
+    return {name: np.array([r[name] for r in replicates]) for name in replicates[0]}
 
 
 def percentile_interval(
     name: str, estimate: float | None, replicates: Floats, n_attacks: int
 ) -> tuple[float, float] | None:
-    """Return the 95% interval of a figure, widened for few attacks.
+    """Return the 95% percentile interval of a figure, widened for few attacks.
 
-    With k attacks a percentile interval is too narrow; about the estimate it is
-    stretched by sqrt(k / (k - 1)) t(0.975, k - 1) / 1.96. None where it is undefined.
+    With k attacks a percentile interval is too narrow: about the estimate it is
+    stretched by ``sqrt(k / (k - 1)) t(0.975, k - 1) / 1.96``, and cut to the range of
+    the figure. A figure that needs no attack is not stretched.
+
+    Parameters
+    ----------
+    name : str
+        A key of `FIGURES`; any other word is a difference of figures, without bounds.
+    estimate : float, optional
+        The figure itself, which the interval always holds.
+    replicates : array of shape (n_replicates,)
+        The figure in each replicate; nan does not count.
+    n_attacks : int
+        Number of attacks.
+
+    Returns
+    -------
+    tuple of float, or None
+        None if the figure is undefined, or needs attacks and there is only one.
     """
-    known = replicates[np.isfinite(replicates)]
-    if estimate is None or len(known) == 0:
+    defined = replicates[np.isfinite(replicates)]
+    if estimate is None or len(defined) == 0:
         return None
-    low, high = np.percentile(known, [2.5, 97.5])
+    low, high = np.percentile(defined, [2.5, 97.5])
     low, high = min(low, estimate), max(high, estimate)
-    if not name.startswith("d_drift"):
+    figure = FIGURES.get(name, _DIFFERENCE)
+    if figure.needs_attack:
         if n_attacks < 2:
             return None
         stretch = _stretch(n_attacks)
         low = estimate - stretch * (estimate - low)
         high = estimate + stretch * (high - estimate)
-    least, most = _RANGE.get(name, (-np.inf, np.inf))
-    low, high = np.clip([low, high], least, most)
+    low, high = np.clip([low, high], figure.low, figure.high)
     return float(low), float(high)
 
 
 @cache
 def _stretch(n_attacks: int) -> float:
+    """Return the factor by which an interval from few attacks is widened."""
     from scipy.special import stdtrit
 
     k = n_attacks
@@ -343,9 +460,153 @@ def _stretch(n_attacks: int) -> float:
 
 
 def count_interval(hits: int, n: int) -> tuple[float, float]:
-    """Return the exact (Clopper-Pearson) 95% interval of a count of n."""
+    """Return the exact (Clopper-Pearson) 95% interval of a count of n.
+
+    Examples
+    --------
+    >>> low, high = count_interval(0, 10)
+    >>> low, round(high, 2)
+    (0.0, 3.08)
+    """
     from scipy.special import betaincinv
 
     low = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, 0.025))
     high = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 0.975))
     return low * n, high * n
+
+
+def chance(
+    energy: Floats,
+    labels: Labels,
+    is_alarm: Bools,
+    attacks: Sequence[Segment],
+    *,
+    windows: WindowEnergies | None = None,
+    n_shifts: int = N_SHIFTS,
+    seed: int = 0,
+    tick: Callable[[], None] = no_tick,
+) -> dict[str, Floats]:
+    """Return each figure for labels moved along the stream, once for every shift.
+
+    Ignored rows are left out first, so that they count nowhere. Window figures would
+    need all windows again; instead one of its own matched normal windows, drawn at
+    random, takes the place of each attack.
+
+    Parameters
+    ----------
+    energy, labels, is_alarm : array of shape (n_steps,)
+        Energy, label (1, 0, -1) and alarm of each test step.
+    attacks : sequence of Segment
+        The attack runs of `labels`; at least one.
+    windows : WindowEnergies, optional
+        Of the same attacks, for `p_full` and `median_d_full`.
+    n_shifts, seed : int
+        How often to move the labels, and from which seed.
+    tick : callable
+        Called after each shift.
+
+    Returns
+    -------
+    dict of array of shape (n_shifts,)
+        By figure; nan if a shift leaves the figure undefined.
+    """
+    counted = labels != IGNORED
+    energy, labels, is_alarm = energy[counted], labels[counted], is_alarm[counted]
+    rng = np.random.default_rng(seed)
+    n_rows = len(energy)
+    shifts = rng.integers(1, max(n_rows, 2), n_shifts)
+    order = np.argsort(energy)[::-1]
+    place = np.empty(n_rows, np.int64)
+    place[order] = np.arange(n_rows)
+    falling = energy[order]
+    begins = np.concatenate([[True], falling[1:] != falling[:-1]])
+    starts = np.flatnonzero(begins)
+    group = np.cumsum(begins) - 1
+    group_first, group_last = starts[group], np.append(starts[1:], n_rows)[group]
+    attack_rows = np.flatnonzero(labels == ATTACK)
+    lengths = np.array([attack.length for attack in attacks])
+    attack_of = np.repeat(np.arange(len(attacks)), lengths)
+    first_steps = np.cumsum(lengths) - lengths
+    replicates = []
+    for shift in shifts:
+        moved = (attack_rows + shift) % n_rows
+        # Place and attack in one number, so that one sort does for both.
+        keys = np.sort(place[moved] * len(attacks) + attack_of)
+        figures = _relabelled(
+            keys // len(attacks),
+            (keys % len(attacks)).astype(np.int32),
+            group_first,
+            group_last,
+            lengths,
+        )
+        alarmed = is_alarm[moved]
+        true = int(alarmed.sum())
+        false = int(is_alarm.sum()) - true
+        figures |= alarm_figures(true, false, float(lengths.sum()))
+        figures["hits"] = float(np.sum(np.add.reduceat(alarmed, first_steps) > 0))
+        replicates.append(figures)
+        tick()
+    at_chance = {n: np.array([r[n] for r in replicates]) for n in replicates[0]}
+    if windows is not None:
+        at_chance |= _window_chance(windows, rng, n_shifts)
+    return at_chance
+
+
+def _relabelled(
+    places: Ints,
+    attack: npt.NDArray[np.int32],
+    group_first: Ints,
+    group_last: Ints,
+    lengths: Ints,
+) -> dict[str, float]:
+    """Return the rank metrics of a relabelling; see `count_normal` for the arrays."""
+    from sightline._kernels.resampling import count_normal
+
+    above, up_to = np.empty((2, len(places)))
+    tied = np.empty(len(places), np.bool_)
+    count_normal(places, group_first, group_last, tied, above, up_to)
+    return rank_figures(
+        attack,
+        tied,
+        np.ones(len(lengths)),
+        above,
+        up_to,
+        float(len(group_first) - len(places)),
+        lengths.astype(np.float64),
+    )
+
+
+def _window_chance(
+    windows: WindowEnergies, rng: np.random.Generator, n_shifts: int
+) -> dict[str, Floats]:
+    """Return the window figures with a matched window in the place of each attack."""
+    n_matched = windows.plan.n_matched
+    used = np.flatnonzero(n_matched > 1)
+    if len(used) == 0:
+        return {}
+    wins, energies = np.zeros(n_shifts), []
+    for i in used.tolist():
+        matched = windows.matched(i)
+        drawn = matched[rng.integers(0, len(matched), n_shifts)]
+        wins += np.searchsorted(np.sort(matched), drawn, side="left")
+        energies.append(drawn)
+    at_chance = {"p_full": wins / float(np.sum(n_matched[used] - 1))}
+    # A median over some of the attacks would not be the same figure.
+    if len(used) == len(n_matched):
+        at_chance["median_d_full"] = np.median(np.array(energies), axis=0)
+    return at_chance
+
+
+def floor_of(estimate: float | None, at_chance: Floats) -> Floor | None:
+    """Return what chance gives for a figure; None if either is undefined.
+
+    Examples
+    --------
+    >>> floor_of(0.9, np.array([0.4, 0.5, 0.6]))
+    Floor(value=0.5, above_floor=True)
+    """
+    defined = at_chance[np.isfinite(at_chance)]
+    if estimate is None or len(defined) == 0:
+        return None
+    reached = np.mean(np.where(np.isfinite(at_chance), at_chance, -np.inf) >= estimate)
+    return Floor(value=float(defined.mean()), above_floor=bool(reached <= FLOOR_SHARE))

@@ -18,10 +18,87 @@ OVER_ALARMING_RATE = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmMetrics:
-    """How one alarm rule did. What is undefined is None.
+    """How one alarm rule did, judged row by row without point adjustment.
 
-    `tau99` is the threshold of the probe (None for the user's own rule). Rates a day
-    are over attack-free test time.
+    Parameters
+    ----------
+    tau99 : float, optional
+        The limit.
+        Formula: 0.99 quantile of `e_train`.
+        Range: from 0.
+        Nothing wrong: near half the 0.99 quantile of a chi-squared with p degrees of
+        freedom.
+        Paper: tau_99.
+        Null: in `own_rule`.
+    f1 : float, optional
+        Precision and recall in one figure.
+        Formula: `2 TP / (2 TP + FP + FN)`, by rows.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: under 0.02.
+        Paper: F1@p99.
+        Null: without attacks. 0 without alarms. Depends on the share of attack rows.
+    precision : float, optional
+        Share of alarmed rows that are attack rows.
+        Formula: alarmed attack rows / alarmed attack and normal rows.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: share of attack rows among attack and normal rows.
+        Paper: Prec.
+        Null: without attacks, or without any alarm.
+    recall : float, optional
+        Share of attack rows in alarm.
+        Formula: alarmed attack rows / attack rows.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: 0.01.
+        Paper: Rec.
+        Null: without attacks. Dominated by the longest attack.
+    false_positive_segments : int
+        False alarms, counted as runs.
+        Formula: maximal runs of alarms that touch a normal row and no attack row.
+        Range: from 0.
+        Better: lower.
+        Nothing wrong: 0.01 of the normal rows if rows are independent, fewer runs if
+        neighbours resemble each other.
+        Paper: FP-seg.
+        Null: never.
+    hits : int, optional
+        Attacks with at least one alarm.
+        Formula: segments with an alarmed row.
+        Range: 0 to `n_segments`.
+        Better: higher.
+        Nothing wrong: grows with the attacks' length.
+        Paper: Hits.
+        Null: without attacks. Worth little if `over_alarming`, or if not above its
+        `floor`.
+    false_alarm_rate : float
+        Share of normal test rows in alarm.
+        Formula: alarmed normal rows / normal rows.
+        Range: 0 to 1.
+        Better: lower.
+        Nothing wrong: 0.01.
+        Null: never.
+    false_alarms_per_day : float, optional
+        False alarms per day of attack-free test time.
+        Formula: `false_positive_segments / (normal rows * step_s / 86,400)`.
+        Range: from 0.
+        Better: lower.
+        Nothing wrong: see `false_positive_segments`.
+        Null: if `step_s` is not known. Jumpy with less than a few days of normal rows.
+    minutes_in_alarm_per_day : float, optional
+        How long normal operation is in alarm.
+        Formula: `false_alarm_rate * 1,440`.
+        Range: 0 to 1,440.
+        Better: lower.
+        Nothing wrong: 14.4.
+        Null: if `step_s` is not known.
+    over_alarming : bool
+        In alarm so often that a hit says little.
+        Formula: `false_alarm_rate > 0.05`.
+        Better: false.
+        Nothing wrong: false.
+        Null: never.
     """
 
     tau99: float | None
@@ -37,7 +114,14 @@ class AlarmMetrics:
 
 
 def f1_score(precision: float, recall: float) -> float:
-    """Return the harmonic mean of precision and recall; 0 where both are 0.
+    """Return the harmonic mean of precision and recall.
+
+    ``2 P R / (P + R)``, in [0, 1]. Higher is better; 0 if both are 0.
+
+    Parameters
+    ----------
+    precision, recall : float
+        In [0, 1].
 
     Examples
     --------
@@ -51,7 +135,21 @@ def f1_score(precision: float, recall: float) -> float:
 def count_false_positive_segments(
     is_alarm: Bools, labels: Labels, breaks: Ints | None = None
 ) -> int:
-    """Count maximal runs of alarms that touch normal steps and no attack step."""
+    """Return the number of runs of alarms that touch normal steps and no attack step.
+
+    Parameters
+    ----------
+    is_alarm, labels : array of shape (n_steps,)
+        Where the rule is in alarm; 1 attack, 0 normal, -1 ignore.
+    breaks : array of int, optional
+        First step of each continuous run; no run of alarms crosses one.
+
+    Examples
+    --------
+    >>> alarms = np.array([1, 1, 0, 1, 0, 1], bool)
+    >>> count_false_positive_segments(alarms, np.array([0, 0, 0, 1, 0, 0]))
+    2
+    """
     starts, stops = run_bounds(is_alarm, breaks)
     if len(starts) == 0:
         return 0
@@ -71,7 +169,7 @@ def judge_alarms(
     step_s: float | None = None,
     tau99: float | None = None,
 ) -> AlarmMetrics:
-    """Judge alarms point by point, without point adjustment.
+    """Return how a rule did, row by row and without point adjustment.
 
     Parameters
     ----------
@@ -86,7 +184,20 @@ def judge_alarms(
     step_s : float, optional
         Seconds a step, for the rates a day.
     tau99 : float, optional
-        The threshold, to be kept with the result.
+        The threshold, for the record.
+
+    Returns
+    -------
+    AlarmMetrics
+        See there for formulas, and for when a figure is None.
+
+    Examples
+    --------
+    >>> labels = np.array([0, 0, 1, 1, 0])
+    >>> alarms = np.array([0, 1, 0, 1, 0], bool)
+    >>> found = judge_alarms(alarms, labels, [Segment(2, 4)])
+    >>> found.precision, found.recall, found.f1, found.hits
+    (0.5, 0.5, 0.5, 1)
     """
     is_attack, is_normal = labels == ATTACK, labels == NORMAL
     n_attack, n_normal = int(is_attack.sum()), int(is_normal.sum())

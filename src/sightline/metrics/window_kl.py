@@ -11,10 +11,9 @@ where C has full rank, is `kl_plain`; for it the paper's Theorem 1 holds:
 mean energy - p/2 = kl_plain + (log det C) / 2.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -25,17 +24,29 @@ from sightline.data.segments import Segment, segments_of
 MOST_MATCHED = 1000
 # Below this many rows a channel, a window's covariance is mostly noise.
 RELIABLE_ROWS = 2
-# A pivot this small beside its own variance means that C is singular.
+# A covariance is singular if a pivot is this small compared with its own variance,
 SINGULAR_PIVOT = 1e-12
+# or its smallest eigenvalue compared with its largest.
+SINGULAR_SHARE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class WindowPlan:
-    """Which windows to measure: each attack's own, and the normal ones of its length.
+    """Which windows to measure: each attack itself, and normal ones of its length.
 
-    Attacks of one length share their normal windows. The windows of ``lengths[k]`` rows
-    are ``starts[bounds[k]:bounds[k + 1]]``, sorted; attack i has length number
-    ``group[i]``, and is itself window ``own[i]``.
+    Parameters
+    ----------
+    starts : array of shape (n_windows,)
+        First row of each window, sorted among those of one length.
+    bounds : array of shape (n_lengths + 1,)
+        The windows of ``lengths[k]`` rows are ``starts[bounds[k]:bounds[k + 1]]``.
+    lengths : array of shape (n_lengths,)
+        The different lengths of attacks, in rows.
+    group : array of shape (n_segments,)
+        Which of the lengths each attack has. Attacks of one length share their normal
+        windows.
+    own : array of shape (n_segments,)
+        Which of the windows each attack is itself.
     """
 
     starts: Ints
@@ -46,7 +57,7 @@ class WindowPlan:
 
     @cached_property
     def is_normal(self) -> Bools:
-        """Which windows are not an attack."""
+        """Which windows are attack-free."""
         normal = np.ones(len(self.starts), np.bool_)
         normal[self.own] = False
         return normal
@@ -88,10 +99,17 @@ class WindowPlan:
 
 
 def matched_starts(stretches: Sequence[Segment], length: int) -> Ints:
-    """Return the first rows of normal windows of a length, at most 1000 of them.
+    """Return the first rows of normal windows of a length, at most 1,000 of them.
 
     They begin every ``max(1, length // 2)`` rows from the beginning of each
     attack-free stretch and lie wholly in it.
+
+    Parameters
+    ----------
+    stretches : sequence of Segment
+        Attack-free stretches of rows.
+    length : int
+        Rows of a window.
 
     Examples
     --------
@@ -99,12 +117,12 @@ def matched_starts(stretches: Sequence[Segment], length: int) -> Ints:
     array([0, 2, 4, 6])
     """
     step = max(1, length // 2)
-    found = [
+    in_stretch = [
         np.arange(stretch.start, stretch.stop - length + 1, step)
         for stretch in stretches
         if stretch.length >= length
     ]
-    starts = np.concatenate(found) if found else np.empty(0, np.int64)
+    starts = np.concatenate([np.empty(0, np.int64), *in_stretch])
     n = len(starts)
     if n > MOST_MATCHED:
         starts = starts[(np.arange(MOST_MATCHED) * n) // MOST_MATCHED]
@@ -114,7 +132,17 @@ def matched_starts(stretches: Sequence[Segment], length: int) -> Ints:
 def plan_windows(
     attacks: Sequence[Segment], labels: Labels, breaks: Ints
 ) -> WindowPlan:
-    """Match normal windows to each attack."""
+    """Return the windows to measure: each attack, and normal windows of its length.
+
+    Parameters
+    ----------
+    attacks : sequence of Segment
+        The attack runs of `labels`.
+    labels : array of shape (n_steps,)
+        1 attack, 0 normal, -1 ignore.
+    breaks : array of int
+        First row of each continuous run; no window crosses one.
+    """
     stretches = segments_of(labels == NORMAL, breaks)
     lengths, group = np.unique([a.length for a in attacks], return_inverse=True)
     attack_starts = np.array([a.start for a in attacks], dtype=np.int64)
@@ -122,12 +150,12 @@ def plan_windows(
     of_length: list[Ints] = []
     total = 0
     for k, length in enumerate(lengths.tolist()):
-        here = np.flatnonzero(group == k)
+        these = np.flatnonzero(group == k)
         starts = np.concatenate(
-            [matched_starts(stretches, length), attack_starts[here]]
+            [matched_starts(stretches, length), attack_starts[these]]
         )
         starts.sort()
-        own[here] = total + np.searchsorted(starts, attack_starts[here])
+        own[these] = total + np.searchsorted(starts, attack_starts[these])
         of_length.append(starts)
         total += len(starts)
     return WindowPlan(
@@ -141,7 +169,19 @@ def plan_windows(
 
 @dataclass(frozen=True, eq=False)
 class WindowEnergies:
-    """The integrated energies of all planned windows, and the attacks' own moments."""
+    """The integrated energies of all planned windows, and the moments of attacks.
+
+    Parameters
+    ----------
+    plan : WindowPlan
+        The windows.
+    d_full, d_ms : array of shape (n_windows,)
+        Integrated energy of each window; infinite if it overflows.
+    means : array of shape (n_segments, p)
+        Mean of each attack's whitened rows.
+    seconds : array of shape (n_segments, p, p)
+        Centred second-moment sum of each attack's whitened rows.
+    """
 
     plan: WindowPlan
     d_full: Floats
@@ -156,7 +196,7 @@ class WindowEnergies:
 
     @cached_property
     def outcome(self) -> "WindowOutcome":
-        """How each attack fared against its matched windows."""
+        """How each attack compares with its matched windows."""
         return WindowOutcome.of(
             self.attack_d_full, [self.matched(i) for i in range(len(self.plan.own))]
         )
@@ -175,7 +215,15 @@ class WindowEnergies:
 
 @dataclass(frozen=True, eq=False)
 class WindowOutcome:
-    """Of each attack: its D_FULL, its matched windows, and how many it outweighs."""
+    """How each attack compares with its matched windows.
+
+    Parameters
+    ----------
+    d_full : array of shape (n_segments,)
+        D_FULL of each attack.
+    n_matched, wins : array of shape (n_segments,)
+        Number of its matched windows, and of those with a smaller D_FULL.
+    """
 
     d_full: Floats
     n_matched: Floats
@@ -183,7 +231,7 @@ class WindowOutcome:
 
     @classmethod
     def of(cls, d_full: Floats, matched: Sequence[Floats]) -> "WindowOutcome":
-        """Count the wins of each attack."""
+        """Count how many of its matched windows each attack outweighs."""
         wins = [np.sum(own > other) for own, other in zip(d_full, matched, strict=True)]
         return cls(
             d_full=d_full,
@@ -192,279 +240,40 @@ class WindowOutcome:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class WindowMoments:
-    """Rows, mean and centred second-moment sum of some windows, or pieces of them."""
-
-    numbers: Ints
-    counts: Floats
-    means: Floats
-    seconds: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class WindowsOfPart:
-    """What some consecutive rows show of the planned windows.
-
-    Of windows that lie wholly in them (`numbers`) the integrated energies, and of
-    attacks the moments; of all others the piece that lies in these rows.
-    """
-
-    numbers: Ints
-    d_full: Floats
-    d_ms: Floats
-    attacks: WindowMoments
-    pieces: WindowMoments
-
-
-@dataclass(frozen=True, eq=False)
-class WindowWatch:
-    """The windows to be filled from the rows [first, stop), all of them or a part."""
-
-    plan: WindowPlan
-    p: int
-    n_rows: int
-    first: int = 0
-    numbers: Ints | None = None
-
-    def between(self, first: int, stop: int) -> "WindowWatch":
-        """Return what is to be filled from some of the rows."""
-        plan, numbers = self.plan.touching(first, stop)
-        return WindowWatch(plan, self.p, stop - first, first, numbers)
-
-    def begin(self) -> "WindowCollector":
-        """Return the collector that fills them."""
-        return WindowCollector(self.plan, self.p, first=self.first)
-
-    def found(self, collector: "WindowCollector") -> WindowsOfPart:
-        """Return what was filled, once all rows were taken in."""
-        return collector.found(self.first + self.n_rows, self.numbers)
-
-
-class WindowCollector:
-    """Fills the planned windows from whitened rows that arrive in order.
-
-    Windows that began before row `first` are filled from there on.
-    """
-
-    def __init__(self, plan: WindowPlan, p: int, *, first: int = 0) -> None:
-        self.plan = plan
-        self._first = first
-        n_windows = len(plan.starts)
-        # Windows of one length that are being filled at the same time.
-        self._n_slots = np.array(
-            [
-                _most_at_once(plan.starts[begin:end], length)
-                for begin, end, length in zip(
-                    plan.bounds[:-1], plan.bounds[1:], plan.lengths, strict=True
-                )
-            ],
-            dtype=np.int64,
-        )
-        self._slots = np.cumsum(self._n_slots) - self._n_slots
-        n_slots = int(self._n_slots.sum())
-        self._first_open = plan.bounds[:-1].copy()
-        begun = plan.starts < first
-        n_begun = [int(begun[a:b].sum()) for a, b in pairwise(plan.bounds.tolist())]
-        self._next_open = self._first_open + np.array(n_begun, dtype=np.int64)
-        self._counts = np.zeros(n_slots)
-        self._means = np.zeros((n_slots, p))
-        self._seconds = np.zeros((n_slots, p, p))
-        other = np.setdiff1d(np.flatnonzero(begun), plan.own)
-        kept = np.concatenate([plan.own, other])
-        self._kept = np.full(n_windows, -1)
-        self._kept[kept] = np.arange(len(kept))
-        self._kept_means = np.zeros((len(kept), p))
-        self._kept_seconds = np.zeros((len(kept), p, p))
-        self._d_full = np.full(n_windows, np.nan)
-        self._d_ms = np.full(n_windows, np.nan)
-
-    def take(self, start: int, whitened: Floats) -> None:
-        """Take in the rows from `start` on."""
-        from sightline._kernels.windows import take_block
-
-        take_block(
-            start,
-            whitened,
-            self.plan.starts,
-            self.plan.bounds,
-            self.plan.lengths,
-            self._first_open,
-            self._next_open,
-            self._slots,
-            self._n_slots,
-            self._counts,
-            self._means,
-            self._seconds,
-            self._kept,
-            self._kept_means,
-            self._kept_seconds,
-            self._d_full,
-            self._d_ms,
-        )
-
-    def energies(self) -> WindowEnergies:
-        """Return what was measured, once all rows were taken in."""
-        return WindowEnergies(
-            self.plan, self._d_full, self._d_ms, self._kept_means, self._kept_seconds
-        )
-
-    def found(self, stop: int, numbers: Ints | None = None) -> WindowsOfPart:
-        """Return what the rows up to `stop` showed; `numbers` are those of the plan."""
-        plan = self.plan
-        numbers = np.arange(len(plan.starts)) if numbers is None else numbers
-        length = np.repeat(plan.lengths, np.diff(plan.bounds))
-        begins, ends = plan.starts >= self._first, plan.starts + length <= stop
-        inside = begins & ends
-        own = plan.own[inside[plan.own]]
-        ended = np.flatnonzero(~begins & ends)
-        return WindowsOfPart(
-            numbers=numbers[inside],
-            d_full=self._d_full[inside],
-            d_ms=self._d_ms[inside],
-            attacks=self._taken(own, self._kept[own], length, numbers),
-            pieces=_both(
-                self._taken(ended, self._kept[ended], length, numbers),
-                self._still_open(numbers),
-            ),
-        )
-
-    def _taken(
-        self, windows: Ints, kept: Ints, length: Ints, numbers: Ints
-    ) -> WindowMoments:
-        """Return the kept moments of windows that have ended."""
-        starts = self.plan.starts[windows]
-        n_rows = starts + length[windows] - np.maximum(starts, self._first)
-        return WindowMoments(
-            numbers[windows],
-            n_rows.astype(np.float64),
-            self._kept_means[kept],
-            self._kept_seconds[kept],
-        )
-
-    def _still_open(self, numbers: Ints) -> WindowMoments:
-        """Return the moments of windows of which more rows are to come."""
-        opened = [
-            (np.arange(first, following), slot, n_slots)
-            for first, following, slot, n_slots in zip(
-                self._first_open,
-                self._next_open,
-                self._slots,
-                self._n_slots,
-                strict=True,
-            )
-            if first < following
-        ]
-        none = np.empty(0, np.int64)
-        windows = np.concatenate([none, *(k for k, _, _ in opened)])
-        slots = np.concatenate([none, *(s + k % n for k, s, n in opened)])
-        return WindowMoments(
-            numbers[windows],
-            self._counts[slots],
-            self._means[slots],
-            self._seconds[slots],
-        )
-
-
-def _most_at_once(starts: Ints, length: int) -> int:
-    """Return how many of the sorted windows overlap at most."""
-    still_open = np.searchsorted(starts, starts - length, side="right")
-    return int(np.max(np.arange(1, len(starts) + 1) - still_open, initial=0))
-
-
-def _both(one: WindowMoments, other: WindowMoments) -> WindowMoments:
-    return WindowMoments(
-        np.concatenate([one.numbers, other.numbers]),
-        np.concatenate([one.counts, other.counts]),
-        np.concatenate([one.means, other.means]),
-        np.concatenate([one.seconds, other.seconds]),
-    )
-
-
-def windows_of_parts(
-    plan: WindowPlan, p: int, parts: Iterable[WindowsOfPart]
-) -> WindowEnergies:
-    """Put together what parts, in order, show of the planned windows.
-
-    The pieces of a window that lies in several are merged by Chan's formula.
-    """
-    whole = WindowEnergies(
-        plan,
-        d_full=np.full(len(plan.starts), np.nan),
-        d_ms=np.full(len(plan.starts), np.nan),
-        means=np.zeros((len(plan.own), p)),
-        seconds=np.zeros((len(plan.own), p, p)),
-    )
-    attack = {window: i for i, window in enumerate(plan.own.tolist())}
-    growing: dict[int, _Growing] = {}
-    for part in parts:
-        whole.d_full[part.numbers] = part.d_full
-        whole.d_ms[part.numbers] = part.d_ms
-        own = [attack[window] for window in part.attacks.numbers.tolist()]
-        whole.means[own], whole.seconds[own] = part.attacks.means, part.attacks.seconds
-        for k, window in enumerate(part.pieces.numbers.tolist()):
-            piece = growing.setdefault(window, _Growing(p))
-            piece.add(part.pieces, k)
-            length = plan.lengths[np.searchsorted(plan.bounds, window, "right") - 1]
-            if piece.count < length:
-                continue
-            del growing[window]
-            whole.d_full[window], whole.d_ms[window] = piece.energies()
-            if window in attack:
-                i = attack[window]
-                whole.means[i], whole.seconds[i] = piece.mean, piece.second
-    return whole
-
-
-@dataclass(eq=False)
-class _Growing:
-    """The moments of a window that is put together from pieces."""
-
-    p: int
-    count: float = 0.0
-    mean: Floats = field(init=False)
-    second: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.mean, self.second = np.zeros(self.p), np.zeros((self.p, self.p))
-
-    def add(self, pieces: WindowMoments, k: int) -> None:
-        from sightline._kernels.windows import merge_moments
-
-        self.count = merge_moments(
-            self.count,
-            self.mean,
-            self.second,
-            pieces.counts[k],
-            pieces.means[k],
-            pieces.seconds[k],
-            np.empty(self.p),
-        )
-
-    def energies(self) -> tuple[float, float]:
-        from sightline._kernels.windows import energies_of_window
-
-        work = np.empty((self.p, self.p))
-        d_full, d_ms = energies_of_window(int(self.count), self.mean, self.second, work)
-        return float(d_full), float(d_ms)
-
-
 def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:
     """Return the plug-in Gaussian KL of a window's own moments; None if singular.
 
+    ``(tr C + |m|^2 - p - log det C) / 2`` in whitened coordinates, at least 0.
+
+    The covariance C of a window with a frozen channel, or with copies of a channel, is
+    singular; rounding hides this, and the logarithm of a rounding error is noise.
+    C therefore counts as numerically singular if its smallest eigenvalue is below
+    `SINGULAR_SHARE` of the largest, if there are no more rows than channels, or if it
+    overflows.
+
     Parameters
     ----------
-    mean, second : array
-        Mean and centred second-moment sum of the window's whitened rows.
+    mean : array of shape (p,)
+        Mean of the window's whitened rows.
+    second : array of shape (p, p)
+        Centred second-moment sum of the window's whitened rows.
     n_rows : int
         Length of the window.
+
+    Examples
+    --------
+    >>> plain_kl(np.array([1.0, 0.0]), 10 * np.eye(2), 10)
+    0.5
+    >>> plain_kl(np.zeros(2), 10 * np.ones((2, 2)), 10) is None  # two equal channels
+    True
     """
     p = len(mean)
-    if n_rows <= p:
+    if n_rows <= p or not np.isfinite(second).all():
         return None
     covariance = second / n_rows
     variance = np.diag(covariance)
-    if not (variance > 0).all():
+    spectrum = np.linalg.eigvalsh(covariance)
+    if not spectrum[0] > SINGULAR_SHARE * spectrum[-1]:
         return None
     scale = np.sqrt(variance)
     try:
@@ -479,7 +288,44 @@ def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Windows:
-    """How often an attack window outweighs normal windows of its length."""
+    """How often an attack outweighs normal windows of its length, over all attacks.
+
+    Parameters
+    ----------
+    p_full : float, optional
+        How often an attack outweighs a normal window of its length.
+        Formula: share of (attack, matched window) pairs with the larger `d_full`.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: 0.5.
+        Paper: P_FULL.
+        Null: without attacks or matched windows. Pairs weigh the same, so short
+        attacks, which have more windows, dominate.
+    p_full_per_segment : float, optional
+        The same, each attack weighing alike.
+        Formula: mean over attacks of their own share.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: 0.5.
+        Null: without attacks or matched windows.
+    median_d_full : float, optional
+        The middle attack's evidence.
+        Formula: median over attacks of `d_full`.
+        Range: from 0.
+        Better: higher.
+        Nothing wrong: grows with W and p.
+        Paper: med. D_FULL.
+        Null: without attacks, or if it overflows. Not comparable between residual
+        spaces.
+    n_segments, n_matched_windows : int, optional
+        Number of attacks, and of matched windows of all of them.
+        Null: without attacks.
+    n_unmatched_segments : int, optional
+        Attacks longer than any attack-free stretch, left out of `p_full`.
+        Better: 0.
+        Nothing wrong: 0.
+        Null: without attacks.
+    """
 
     p_full: float | None = None
     p_full_per_segment: float | None = None
@@ -490,21 +336,23 @@ class Windows:
 
 
 def measure_windows(energies: WindowEnergies) -> Windows:
-    """Summarise the windows of all attacks.
+    """Return how attacks compare with normal windows of their length.
 
-    `p_full` is the share of (attack, matched window) pairs in which the attack has the
-    larger D_FULL, each pair weighing the same (the paper's figure, in which short
-    attacks dominate); `p_full_per_segment` lets each attack weigh the same.
+    `p_full` weighs each (attack, matched window) pair the same (the paper's figure, in
+    which short attacks dominate); `p_full_per_segment` weighs each attack the same.
+    All is None without attacks.
     """
     wins, n_matched = energies.outcome.wins, energies.outcome.n_matched
     matched = n_matched > 0
     if len(n_matched) == 0:
         return Windows()
+    p_full = p_full_per_segment = None
+    if matched.any():
+        p_full = float(wins.sum() / n_matched.sum())
+        p_full_per_segment = float(np.mean(wins[matched] / n_matched[matched]))
     return Windows(
-        p_full=float(wins.sum() / n_matched.sum()) if matched.any() else None,
-        p_full_per_segment=float(np.mean(wins[matched] / n_matched[matched]))
-        if matched.any()
-        else None,
+        p_full=p_full,
+        p_full_per_segment=p_full_per_segment,
         median_d_full=finite(np.median(energies.attack_d_full)),
         n_segments=len(n_matched),
         n_matched_windows=int(n_matched.sum()),

@@ -7,7 +7,7 @@ import numpy as np
 
 from sightline.comparison.runs import DetectorRuns, Figure, Spread, TestbedRuns
 from sightline.data.arrays import Floats
-from sightline.metrics.correlation import rank_correlation
+from sightline.metrics.ranking import rank_correlation
 from sightline.paper.findings import Outcome, Trial
 from sightline.paper.study import Study, space_of
 from sightline.text import names

@@ -1,0 +1,312 @@
+"""Filling planned windows with whitened rows that arrive block by block, or in parts.
+
+The rows of a test need not be in memory, nor be read by one process: each part of them
+gives the windows that lie wholly in it, and the pieces of those that do not.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from sightline.data.arrays import Floats, Ints
+from sightline.metrics.window_kl import WindowEnergies, WindowPlan
+
+
+@dataclass(frozen=True, eq=False)
+class WindowMoments:
+    """Rows, mean and centred second-moment sum of some windows, or pieces of them.
+
+    Parameters
+    ----------
+    numbers : array of shape (n,)
+        Numbers of the windows in the whole plan.
+    counts : array of shape (n,)
+        Number of rows.
+    means : array of shape (n, p)
+        Mean of the rows.
+    seconds : array of shape (n, p, p)
+        Sum over rows of (z - mean)(z - mean)'.
+    """
+
+    numbers: Ints
+    counts: Floats
+    means: Floats
+    seconds: Floats
+
+    def __add__(self, other: "WindowMoments") -> "WindowMoments":
+        """Return the windows of both, one after the other."""
+        return WindowMoments(
+            np.concatenate([self.numbers, other.numbers]),
+            np.concatenate([self.counts, other.counts]),
+            np.concatenate([self.means, other.means]),
+            np.concatenate([self.seconds, other.seconds]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class WindowsOfPart:
+    """What some consecutive rows show of the planned windows.
+
+    Parameters
+    ----------
+    numbers, d_full, d_ms : array of shape (n_whole,)
+        Windows that lie wholly in the rows, and their integrated energies.
+    attacks : WindowMoments
+        Moments of those of them that are attacks.
+    pieces : WindowMoments
+        Of all other windows, the piece that lies in the rows.
+    """
+
+    numbers: Ints
+    d_full: Floats
+    d_ms: Floats
+    attacks: WindowMoments
+    pieces: WindowMoments
+
+
+@dataclass(frozen=True, eq=False)
+class WindowWatch:
+    """The windows to be filled from rows [first, first + n_rows), all or a part.
+
+    Parameters
+    ----------
+    plan : WindowPlan
+        The windows that have rows among these.
+    p : int
+        Number of channels.
+    n_rows, first : int
+        The rows.
+    numbers : array of int, optional
+        Numbers of the windows in the whole plan; None if `plan` is the whole plan.
+    """
+
+    plan: WindowPlan
+    p: int
+    n_rows: int
+    first: int = 0
+    numbers: Ints | None = None
+
+    def between(self, first: int, stop: int) -> "WindowWatch":
+        """Return what is to be filled from rows [first, stop)."""
+        plan, numbers = self.plan.touching(first, stop)
+        return WindowWatch(plan, self.p, stop - first, first, numbers)
+
+    def begin(self) -> "WindowCollector":
+        """Return a collector that fills them."""
+        return WindowCollector(self.plan, self.p, first=self.first)
+
+    def collected(self, collector: "WindowCollector") -> WindowsOfPart:
+        """Return what a collector filled, after all rows were taken in."""
+        return collector.of_part(self.first + self.n_rows, self.numbers)
+
+
+class WindowCollector:
+    """Fills the planned windows from whitened rows that arrive in order.
+
+    Parameters
+    ----------
+    plan : WindowPlan
+        The windows to fill.
+    p : int
+        Number of channels.
+    first : int
+        First row to arrive; windows that began earlier are filled from there on.
+    """
+
+    def __init__(self, plan: WindowPlan, p: int, *, first: int = 0) -> None:
+        from sightline._kernels.windows import WindowJobs, WindowState
+
+        self.plan = plan
+        self._first = first
+        n_windows = len(plan.starts)
+        # Windows of one length that are being filled at the same time.
+        n_slots = np.array(
+            [
+                _most_at_once(plan.starts[begin:end], length)
+                for (begin, end), length in zip(
+                    pairwise(plan.bounds.tolist()), plan.lengths.tolist(), strict=True
+                )
+            ],
+            dtype=np.int64,
+        )
+        begun = plan.starts < first
+        n_begun = [int(begun[a:b].sum()) for a, b in pairwise(plan.bounds.tolist())]
+        stored = np.concatenate(
+            [plan.own, np.setdiff1d(np.flatnonzero(begun), plan.own)]
+        )
+        kept = np.full(n_windows, -1)
+        kept[stored] = np.arange(len(stored))
+        n_all = int(n_slots.sum())
+        self._jobs = WindowJobs(
+            plan.starts,
+            plan.bounds,
+            plan.lengths,
+            np.cumsum(n_slots) - n_slots,
+            n_slots,
+            kept,
+        )
+        self._state = WindowState(
+            first_open=plan.bounds[:-1].copy(),
+            next_open=plan.bounds[:-1] + np.array(n_begun, dtype=np.int64),
+            counts=np.zeros(n_all),
+            means=np.zeros((n_all, p)),
+            seconds=np.zeros((n_all, p, p)),
+            kept_means=np.zeros((len(stored), p)),
+            kept_seconds=np.zeros((len(stored), p, p)),
+            d_full=np.full(n_windows, np.nan),
+            d_ms=np.full(n_windows, np.nan),
+        )
+
+    def take(self, start: int, whitened: Floats) -> None:
+        """Take in the rows from `start` on."""
+        from sightline._kernels.windows import take_block
+
+        take_block(start, whitened, self._jobs, self._state)
+
+    def energies(self) -> WindowEnergies:
+        """Return the energies of all windows, after all rows were taken in."""
+        done = self._state
+        return WindowEnergies(
+            self.plan, done.d_full, done.d_ms, done.kept_means, done.kept_seconds
+        )
+
+    def of_part(self, stop: int, numbers: Ints | None = None) -> WindowsOfPart:
+        """Return what the rows up to `stop` show.
+
+        Parameters
+        ----------
+        stop : int
+            One past the last row taken in.
+        numbers : array of int, optional
+            Numbers of the windows in the whole plan, if this plan is a part of it.
+        """
+        plan, state = self.plan, self._state
+        numbers = np.arange(len(plan.starts)) if numbers is None else numbers
+        length = np.repeat(plan.lengths, np.diff(plan.bounds))
+        begins, ends = plan.starts >= self._first, plan.starts + length <= stop
+        inside = begins & ends
+
+        def stored(windows: Ints) -> WindowMoments:
+            starts, kept = plan.starts[windows], self._jobs.kept[windows]
+            n_rows = starts + length[windows] - np.maximum(starts, self._first)
+            return WindowMoments(
+                numbers[windows],
+                n_rows.astype(np.float64),
+                state.kept_means[kept],
+                state.kept_seconds[kept],
+            )
+
+        return WindowsOfPart(
+            numbers=numbers[inside],
+            d_full=state.d_full[inside],
+            d_ms=state.d_ms[inside],
+            attacks=stored(plan.own[inside[plan.own]]),
+            pieces=stored(np.flatnonzero(~begins & ends)) + self._still_open(numbers),
+        )
+
+    def _still_open(self, numbers: Ints) -> WindowMoments:
+        """Return the moments of windows of which more rows are to come."""
+        jobs, state = self._jobs, self._state
+        none = np.empty(0, np.int64)
+        windows, slots = [none], [none]
+        for job, (first, end) in enumerate(
+            zip(state.first_open.tolist(), state.next_open.tolist(), strict=True)
+        ):
+            if first < end:
+                opened = np.arange(first, end)
+                windows.append(opened)
+                slots.append(jobs.slots[job] + opened % jobs.n_slots[job])
+        at = np.concatenate(slots)
+        return WindowMoments(
+            numbers[np.concatenate(windows)],
+            state.counts[at],
+            state.means[at],
+            state.seconds[at],
+        )
+
+
+def _most_at_once(starts: Ints, length: int) -> int:
+    """Return how many of the sorted windows overlap at most."""
+    still_open = np.searchsorted(starts, starts - length, side="right")
+    return int(np.max(np.arange(1, len(starts) + 1) - still_open, initial=0))
+
+
+def windows_of_parts(
+    plan: WindowPlan, p: int, parts: Iterable[WindowsOfPart]
+) -> WindowEnergies:
+    """Return the energies of all windows from those of parts of the rows, in order.
+
+    The pieces of a window that lies in several parts are merged by Chan's formula.
+
+    Parameters
+    ----------
+    plan : WindowPlan
+        All windows.
+    p : int
+        Number of channels.
+    parts : iterable of WindowsOfPart
+        What each part of the rows shows; they must cover all windows.
+    """
+    whole = WindowEnergies(
+        plan,
+        d_full=np.full(len(plan.starts), np.nan),
+        d_ms=np.full(len(plan.starts), np.nan),
+        means=np.zeros((len(plan.own), p)),
+        seconds=np.zeros((len(plan.own), p, p)),
+    )
+    attack = {window: i for i, window in enumerate(plan.own.tolist())}
+    growing: dict[int, _Growing] = {}
+    for part in parts:
+        whole.d_full[part.numbers] = part.d_full
+        whole.d_ms[part.numbers] = part.d_ms
+        own = [attack[window] for window in part.attacks.numbers.tolist()]
+        whole.means[own], whole.seconds[own] = part.attacks.means, part.attacks.seconds
+        for k, window in enumerate(part.pieces.numbers.tolist()):
+            piece = growing.setdefault(window, _Growing(p))
+            piece.add(part.pieces, k)
+            length = plan.lengths[np.searchsorted(plan.bounds, window, "right") - 1]
+            if piece.count < length:
+                continue
+            del growing[window]
+            whole.d_full[window], whole.d_ms[window] = piece.energies()
+            if window in attack:
+                i = attack[window]
+                whole.means[i], whole.seconds[i] = piece.mean, piece.second
+    return whole
+
+
+@dataclass(eq=False)
+class _Growing:
+    """The moments of a window that is put together from pieces."""
+
+    p: int
+    count: float = 0.0
+    mean: Floats = field(init=False)
+    second: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mean, self.second = np.zeros(self.p), np.zeros((self.p, self.p))
+
+    def add(self, pieces: WindowMoments, k: int) -> None:
+        """Merge piece number k into the window."""
+        from sightline._kernels.windows import merge_moments
+
+        self.count = merge_moments(
+            self.count,
+            self.mean,
+            self.second,
+            pieces.counts[k],
+            pieces.means[k],
+            pieces.seconds[k],
+            np.empty(self.p),
+        )
+
+    def energies(self) -> tuple[float, float]:
+        """Return D_FULL and D_MS of the whole window."""
+        from sightline._kernels.windows import energies_of_window
+
+        work = np.empty((self.p, self.p))
+        d_full, d_ms = energies_of_window(int(self.count), self.mean, self.second, work)
+        return float(d_full), float(d_ms)
