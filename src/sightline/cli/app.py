@@ -1,8 +1,13 @@
-"""The typer application: which commands there are. Each lives in its own module."""
+"""The typer application: the list of commands. Each lives in its own module.
+
+A new command is a function in the module of its group, and one line here. Its options
+are annotated parameters, its docstring is its help page, and its body runs within
+`console.door`.
+"""
 
 from typing import Annotated
 
-import typer
+from typer import Exit, Option, Typer, echo
 
 from sightline._version import __version__
 from sightline.cli.compare import compare_command
@@ -16,7 +21,7 @@ from sightline.cli.testbeds import (
     simulate_command,
 )
 
-app = typer.Typer(
+app = Typer(
     help="What an anomaly detector can see, before any alarm rule is chosen.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -38,15 +43,15 @@ app.command("study")(study_command)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"sightline {__version__}")
-        raise typer.Exit
+        echo(f"sightline {__version__}")
+        raise Exit
 
 
 @app.callback()
 def main(
     version: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--version",
             callback=_print_version,
             is_eager=True,

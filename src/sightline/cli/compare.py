@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from sightline.cli.console import DebugOption, console, door
 from sightline.progress import progress_bar
@@ -11,26 +11,32 @@ from sightline.progress import progress_bar
 
 def compare_command(
     folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR", help="Folders that `evaluate` wrote."),
+        list[Path], Argument(metavar="DIR", help="Folders that `evaluate` wrote.")
     ],
-    out: Annotated[
-        Path | None, typer.Option(help="File for all figures, as JSON.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="File for all figures, as JSON.")] = None,
     write_up_to: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--write-up",
             metavar="DIR",
             help="Folder for the tables, figures and findings of a paper.",
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier file or write-up.")
+        bool, Option("--overwrite", help="Replace an earlier file or write-up.")
     ] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Compare detectors: differences, agreement, and whether a ranking transfers."""
+    """Compare detectors: differences, agreement, and whether a ranking transfers.
+
+    Results of one detector on one testbed count as its seeds. Differences between
+    detectors have 95% intervals from a paired bootstrap.
+
+    \b
+    Examples:
+      sightline compare result
+      sightline compare swat wadi --out compared.json --write-up paper
+    """
     from sightline.cli.tables import comparison
     from sightline.comparison.compare import compare
     from sightline.paper import write_up

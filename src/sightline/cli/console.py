@@ -6,17 +6,15 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Annotated
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer import Exit, Option
 
 from sightline.errors import SightlineError
 
-DebugOption = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error.")
-]
+DebugOption = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -54,7 +52,7 @@ def door(*, debug: bool) -> Iterator[None]:
         if debug:
             raise
         console(stderr=True).print(f"error: {error}", soft_wrap=True)
-        raise typer.Exit(1) from error
+        raise Exit(1) from error
 
 
 def grid(*, dim: bool = False, min_width: int | None = None) -> Table:

@@ -5,11 +5,11 @@ from dataclasses import MISSING, fields
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+from typer import Argument
 
 from sightline.cli.console import DebugOption, console, door, grid
 
@@ -22,12 +22,20 @@ MODULES = {"detectors": "torch"}
 
 def detectors_command(
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="Show the card of this detector."),
+        str | None, Argument(metavar="NAME", help="Show the card of this detector.")
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """List the detectors with their papers, or show everything about one."""
+    """List the detectors with their papers, or show everything about one.
+
+    The card of a detector says what it does as published and what not, its alarm rules,
+    and every setting with its default.
+
+    \b
+    Examples:
+      sightline detectors
+      sightline detectors gdn
+    """
     from sightline.detectors import detector_type, list_detectors
 
     with door(debug=debug):
@@ -113,16 +121,19 @@ def card_table(kind: "type[LearnedDetector]", missing: Sequence[str]) -> Rendera
 
 
 def _with_full_stop(text: str) -> str:
+    """Return a text that ends with exactly one full stop."""
     return text if text.endswith(".") else f"{text}."
 
 
 def _needs(card: "DetectorCard") -> str:
+    """Return the module that a detector needs besides the core of the package."""
     if card.extra is None:
         return "nothing more"
     return MODULES.get(card.extra, card.extra)
 
 
 def _state(card: "DetectorCard", missing: Sequence[str]) -> Text:
+    """Return whether a detector can run on this machine."""
     if card.extra in missing:
         return Text("not installed", style="yellow")
     return Text("ready", style="green")

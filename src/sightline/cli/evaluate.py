@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, BadParameter, Option
 
 from sightline.cli.console import DebugOption, console, door
 from sightline.errors import FileError, naming
@@ -18,63 +18,54 @@ if TYPE_CHECKING:
 
 _Streams = Annotated[
     list[Path] | None,
-    typer.Argument(
+    Argument(
         metavar="STREAM",
         help="Residual streams: .npz files, Parquet folders or IPAL folders.",
     ),
 ]
-_Out = Annotated[Path, typer.Option(help="Folder for the results.")]
-_Train = Annotated[
-    Path | None, typer.Option(help="Table (CSV, Parquet) of train residuals.")
-]
-_Test = Annotated[
-    Path | None, typer.Option(help="Table (CSV, Parquet) of test residuals.")
-]
+_Out = Annotated[Path, Option(help="Folder for the results.")]
+_Train = Annotated[Path | None, Option(help="Table (CSV, Parquet) of train residuals.")]
+_Test = Annotated[Path | None, Option(help="Table (CSV, Parquet) of test residuals.")]
 _Label = Annotated[
-    str | None,
-    typer.Option(help="Column of the test table: 1 attack, 0 normal, -1 ignore."),
+    str | None, Option(help="Column of the test table: 1 attack, 0 normal, -1 ignore.")
 ]
-_Time = Annotated[
-    str | None, typer.Option(help="Column of the tables with time stamps.")
-]
-_Name = Annotated[str | None, typer.Option(help="Name of the stream of two tables.")]
+_Time = Annotated[str | None, Option(help="Column of the tables with time stamps.")]
+_Name = Annotated[str | None, Option(help="Name of the stream of two tables.")]
 _Step = Annotated[
-    float | None,
-    typer.Option(help="Seconds per row, if the input does not contain it."),
+    float | None, Option(help="Seconds per row, if the input does not contain it.")
 ]
-_Detector = Annotated[
-    str | None, typer.Option(help="Detector to take from an IPAL folder.")
-]
+_Detector = Annotated[str | None, Option(help="Detector to take from an IPAL folder.")]
 _Cluster = Annotated[
     str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Dask scheduler whose workers read the Parquet folders.",
+    Option(
+        metavar="ADDRESS", help="Dask scheduler whose workers read the Parquet folders."
     ),
 ]
-_Guard = Annotated[
-    int, typer.Option(min=0, help="Rows after each attack to leave out.")
-]
+_Guard = Annotated[int, Option(min=0, help="Rows after each attack to leave out.")]
 _NoIntervals = Annotated[
-    bool,
-    typer.Option("--no-intervals", help="Leave out intervals and chance floors."),
+    bool, Option("--no-intervals", help="Leave out intervals and chance floors.")
 ]
 _NoDiagnosis = Annotated[
-    bool,
-    typer.Option("--no-diagnosis", help="Leave out why each attack was missed."),
+    bool, Option("--no-diagnosis", help="Leave out why each attack was missed.")
 ]
-_NoReport = Annotated[bool, typer.Option("--no-report", help="Leave out report.html.")]
+_NoReport = Annotated[bool, Option("--no-report", help="Leave out report.html.")]
 _DropNonfinite = Annotated[
-    bool, typer.Option("--drop-nonfinite", help="Drop rows with nan or infinity.")
+    bool, Option("--drop-nonfinite", help="Drop rows with nan or infinity.")
 ]
-_Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace earlier results.")
-]
+_Overwrite = Annotated[bool, Option("--overwrite", help="Replace earlier results.")]
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a stream comes from, for error messages, and how to read it."""
+    """One input of the command.
+
+    Parameters
+    ----------
+    place : str
+        File, folder or pair of tables, for error messages.
+    read : callable
+        Reads the stream.
+    """
 
     place: str
     read: "Callable[[], ResidualStream]"
@@ -101,18 +92,24 @@ def evaluate_command(
 ) -> None:
     """Measure what residuals show: attack evidence, drift, false alarms.
 
-    Give one or more streams, or two tables with --train and --test. Either all results
-    are written or, after an error, none.
+    Give one or more streams, or two tables with --train and --test. Each stream gets a
+    folder in OUT; summary.csv and report.html cover all results there, earlier ones
+    included. After an error in any stream nothing is written.
+
+    \b
+    Examples:
+      sightline evaluate gdn.npz geco.npz --out result
+      sightline evaluate --train train.csv --test test.csv --label attack
     """
     from sightline.evaluation.pipeline import evaluate
     from sightline.storage import check_out, folder_name, read_tables, write_results
 
     if (train is None) != (test is None) or bool(streams) == (train is not None):
-        raise typer.BadParameter(
+        raise BadParameter(
             "give either streams, or one table with --train and one with --test."
         )
     if streams and not (label is time is name is None):
-        raise typer.BadParameter("--label, --time and --name go with --train, --test.")
+        raise BadParameter("--label, --time and --name go with --train, --test.")
     with door(debug=debug):
         if train is not None and test is not None:
             read = partial(read_tables, train, test, label=label, time=time, name=name)
@@ -141,7 +138,11 @@ def evaluate_command(
 
 
 def _sources(streams: Sequence[Path], detector: str | None) -> dict[str, _Source]:
-    """Return how to read each stream, by the name its results will have."""
+    """Return how to read each stream, by the name its results will have.
+
+    Nothing is read yet: a name that occurs twice, or an output folder that must not be
+    replaced, is refused before any work is done.
+    """
     from sightline.storage import read_stream, stream_name
 
     sources: dict[str, _Source] = {}

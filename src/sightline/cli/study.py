@@ -9,11 +9,11 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+from typer import Argument, BadParameter, Exit, Option
 
 from sightline.cli.console import DebugOption, console, door, titled_table
 from sightline.errors import StreamError
@@ -32,32 +32,41 @@ _FREE_LINES = 7
 # If there is more advice than this, it is left to the report.
 _MOST_ADVICE = 10
 
-_Out = Annotated[Path, typer.Option(help="Folder for all results.")]
+_Out = Annotated[Path, Option(help="Folder for all results.")]
 _Cache = Annotated[
     Path | None,
-    typer.Option(help="Folder of finished cells, to share; by default OUT/cache."),
+    Option(help="Folder of finished cells, to share; by default OUT/cache."),
 ]
 _Workers = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Processes; by default as many as cores and memory can hold."
-    ),
+    Option(min=1, help="Processes; by default as many as cores and memory can hold."),
 ]
 _Cluster = Annotated[
-    str | None,
-    typer.Option(help="Address of a Dask scheduler to run the cells on."),
+    str | None, Option(help="Address of a Dask scheduler to run the cells on.")
 ]
 _Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace results of another study in OUT.")
+    bool, Option("--overwrite", help="Replace results of another study in OUT.")
 ]
 _DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Open and check everything, list the cells.")
+    bool, Option("--dry-run", help="Open and check everything, list the cells.")
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _RunOptions:
-    """How a study is run: the options that its commands share."""
+@dataclass(frozen=True)
+class _Options:
+    """How a study is run: the options that its commands share.
+
+    Parameters
+    ----------
+    out, cache : Path
+        Folder of the study, and of its finished cells.
+    workers : int, optional
+        Processes on this machine.
+    cluster : str, optional
+        Address of a Dask scheduler, instead of processes on this machine.
+    overwrite, dry_run, debug : bool
+        Replace another study; only list the cells; show tracebacks.
+    """
 
     out: Path
     cache: Path | None = None
@@ -69,19 +78,16 @@ class _RunOptions:
 
 
 def run_command(
-    testbed: Annotated[
-        str, typer.Option(help="A testbed, or a folder with your own plant.")
-    ],
+    testbed: Annotated[str, Option(help="A testbed, or a folder with your own plant.")],
     detectors: Annotated[
-        str,
-        typer.Option(help="Names separated by commas; also package.module:Class."),
+        str, Option(help="Names separated by commas; also package.module:Class.")
     ],
     root: Annotated[
-        Path | None, typer.Option(help="Folder with the testbed's files.")
+        Path | None, Option(help="Folder with the testbed's files.")
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Numbers separated by commas.")] = "0",
+    seeds: Annotated[str, Option(help="Numbers separated by commas.")] = "0",
     preset: Annotated[
-        str, typer.Option(help="export (best for a stream), or official.")
+        str, Option(help="export (best for a stream), or official.")
     ] = "export",
     out: _Out = Path("study"),
     cache: _Cache = None,
@@ -91,7 +97,16 @@ def run_command(
     dry_run: _DryRun = False,
     debug: DebugOption = False,
 ) -> None:
-    """Train detectors on one testbed, and show what each of them can see."""
+    """Train detectors on one testbed, and show what each of them can see.
+
+    Exits with 1 if a cell failed, and with 130 after Ctrl-C. The same command continues
+    a stopped run.
+
+    \b
+    Examples:
+      sightline run --testbed waterworks --detectors pca,gdn --seeds 0,1,2
+      sightline run --testbed my-plant/ --detectors mymodels:Mine
+    """
     from sightline.study.plan import plan_of
 
     with door(debug=debug):
@@ -112,25 +127,17 @@ def run_command(
             place="the command line",
             roots={} if root is None else {label: root},
         )
-        options = _RunOptions(
-            out=out,
-            cache=cache,
-            workers=workers,
-            cluster=cluster,
-            overwrite=overwrite,
-            dry_run=dry_run,
-            debug=debug,
-        )
+        options = _Options(out, cache, workers, cluster, overwrite, dry_run, debug)
         _run(plan, options)
 
 
 def study_command(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The plan; see docs/studies.md.")
+        Path, Argument(metavar="FILE", help="The plan; see docs/studies.md.")
     ],
     root: Annotated[
         list[str] | None,
-        typer.Option(metavar="TESTBED=PATH", help="Folder with a testbed's files."),
+        Option(metavar="TESTBED=PATH", help="Folder with a testbed's files."),
     ] = None,
     out: _Out = Path("study"),
     cache: _Cache = None,
@@ -143,7 +150,12 @@ def study_command(
     """Run a study from a plan: detectors x testbeds x seeds, resumable.
 
     Exits with 1 if a cell failed, and with 130 after Ctrl-C. The same command continues
-    a stopped study.
+    a stopped study; finished cells are not computed again.
+
+    \b
+    Examples:
+      sightline study studies/paper.toml --root swat=/data/swat --out paper
+      sightline study plan.toml --dry-run
     """
     from sightline.study.plan import read_plan
 
@@ -152,40 +164,32 @@ def study_command(
         for option in root or []:
             label, equals, path = option.partition("=")
             if not equals:
-                raise typer.BadParameter(f"--root takes TESTBED=PATH; got {option!r}.")
+                raise BadParameter(f"--root takes TESTBED=PATH; got {option!r}.")
             roots[label] = path
-        options = _RunOptions(
-            out=out,
-            cache=cache,
-            workers=workers,
-            cluster=cluster,
-            overwrite=overwrite,
-            dry_run=dry_run,
-            debug=debug,
-        )
+        options = _Options(out, cache, workers, cluster, overwrite, dry_run, debug)
         _run(read_plan(file, roots=roots), options)
 
 
 def demo_command(
     out: _Out = Path("demo"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Within a minute, with less to see.")
+        bool, Option("--quick", help="Within a minute, with less to see.")
     ] = False,
     workers: _Workers = None,
     overwrite: _Overwrite = False,
     debug: DebugOption = False,
 ) -> None:
-    """Simulate a plant, train detectors on it, and show what each can see."""
+    """Simulate a plant, train detectors on it, and show what each can see.
+
+    Needs no files. OUT/report.html is the page to open in a browser.
+    """
     from sightline.study.plan import read_plan
 
     with door(debug=debug):
         name = "demo_quick.toml" if quick else "demo.toml"
         with as_file(files("sightline.study") / name) as path:
             plan = read_plan(path)
-        _run(
-            plan,
-            _RunOptions(out=out, workers=workers, overwrite=overwrite, debug=debug),
-        )
+        _run(plan, _Options(out, workers=workers, overwrite=overwrite, debug=debug))
 
 
 def _listed(text: str, option: str) -> list[str]:
@@ -197,6 +201,7 @@ def _listed(text: str, option: str) -> list[str]:
 
 
 def _whole(text: str) -> int:
+    """Return a seed of the command line as a number."""
     if not text.isdecimal():
         raise StreamError(f"--seeds takes whole numbers; got {text!r}.")
     return int(text)
@@ -207,7 +212,7 @@ def _label(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.") or "plant"
 
 
-def _run(plan: "StudyPlan", options: _RunOptions) -> None:
+def _run(plan: "StudyPlan", options: _Options) -> None:
     """Run a study and print what it gave; with ``--dry-run`` list its cells."""
     from sightline.study.collect import check_folder
     from sightline.study.run import names_of, run_study
@@ -234,7 +239,7 @@ def _run(plan: "StudyPlan", options: _RunOptions) -> None:
         for trace in filter(None, study.traces.values()):
             console(stderr=True).print(trace, markup=False, soft_wrap=True)
     if study.failed:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _planned_cells(plan: "StudyPlan", cache: Path, screen: "StudyScreen") -> Table:
@@ -266,7 +271,7 @@ def _live_screen() -> "Iterator[StudyScreen]":
             yield screen
     except KeyboardInterrupt:
         terminal.print("Stopped. The same command continues where it stopped.")
-        raise typer.Exit(130) from None
+        raise Exit(130) from None
 
 
 class StudyScreen:
@@ -353,7 +358,10 @@ def board_table(board: "Board", height: int) -> RenderableType:
 
 
 def _rank(status: "CellStatus") -> tuple[int, str]:
-    """Return how early a cell is to be shown, and the style of its text."""
+    """Return the rank of a cell on a full screen, and the style of its text.
+
+    Running cells rank 0, failed cells 1, waiting cells 2 and finished cells 3.
+    """
     if status.is_running:
         return 0, ""
     if status.outcome is None:
@@ -362,6 +370,7 @@ def _rank(status: "CellStatus") -> tuple[int, str]:
 
 
 def _time(status: "CellStatus") -> str:
+    """Return how long a cell took, or its present step will still take."""
     if status.seconds is not None:
         return f"took {duration(status.seconds)}"
     left = status.seconds_left()
@@ -396,7 +405,12 @@ def cells_table(cells: "Sequence[Cell]", is_done: "Callable[[Cell], bool]") -> T
 
 
 def study_summary(study: "Study") -> RenderableType:
-    """Return what a study gave: figures, advice, failures, and where the files are."""
+    """Return what a study gave, for the terminal.
+
+    For each testbed what an operator asks first, the figures over seeds, what to check
+    first (for up to `_MOST_ADVICE` detectors), skipped tables, failed cells, and where
+    the files are.
+    """
     from sightline.cli.tables import figures_table
     from sightline.study.collect import REPORT
 
@@ -435,6 +449,7 @@ def _glance_tables(study: "Study") -> list[Table]:
 
 
 def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:
+    """Return one testbed's table: a line for each alarm rule of each detector."""
     has_seeds = any(row.n_seeds > 1 for row in rows)
     first_seed = ", first seed of each" if has_seeds else ""
     table = titled_table(f"At a glance on {testbed}{first_seed}")

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+from typer import Argument, Exit, Option
 
 from sightline.cli.console import DebugOption, console, door, grid
 from sightline.errors import FileError
@@ -20,36 +20,28 @@ if TYPE_CHECKING:
     from sightline.testbeds.base import TestbedCard
     from sightline.testbeds.waterworks import Simulation
 
-# Word and style of each level of a finding, in the order in which they are printed.
-_MARKS = {
-    "wrong": ("WRONG", "bold red"),
-    "note": ("note", "yellow"),
-    "right": ("right", "green"),
-}
-_Days = Annotated[
-    float | None, typer.Option(help="Days of normal operation (7; quick: 1).")
-]
-_TestDays = Annotated[
-    float | None, typer.Option(help="Days with attacks (4; quick: 0.5).")
-]
+_Days = Annotated[float | None, Option(help="Days of normal operation (7; quick: 1).")]
+_TestDays = Annotated[float | None, Option(help="Days with attacks (4; quick: 0.5).")]
 _Drift = Annotated[
-    str,
-    typer.Option(
-        help="none, mild or strong; or by cause: fouling=strong,setpoint=mild"
-    ),
+    str, Option(help="none, mild or strong; or by cause: fouling=strong,setpoint=mild")
 ]
 _Scenario = Annotated[
-    Path | None, typer.Option(help="Table of attacks (CSV or TOML) of your own.")
+    Path | None, Option(help="Table of attacks (CSV or TOML) of your own.")
 ]
 
 
 def list_testbeds_command(
     root: Annotated[
-        Path | None, typer.Option(help="Folder to search for their files.")
+        Path | None, Option(help="Folder to search for their files.")
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """List the testbeds: what they are, where to get them, which files are present."""
+    """List the testbeds: what they are, where to get them, which files are present.
+
+    \b
+    Example:
+      sightline testbeds --root /data
+    """
     from sightline.testbeds import READERS, list_testbeds
     from sightline.testbeds.discovery import find_files
     from sightline.testbeds.open_release import found_releases
@@ -67,25 +59,30 @@ def list_testbeds_command(
 def inspect_command(
     name: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="NAME|FOLDER", help="A testbed, or a folder with your own plant."
         ),
     ],
     root: Annotated[
-        Path | None, typer.Option(help="Folder with the testbed's files.")
+        Path | None, Option(help="Folder with the testbed's files.")
     ] = None,
     release: Annotated[
-        str | None, typer.Option(help="Which release, if there are several.")
+        str | None, Option(help="Which release, if there are several.")
     ] = None,
     no_cache: Annotated[
-        bool,
-        typer.Option("--no-cache", help="Keep no Parquet copy next to the files."),
+        bool, Option("--no-cache", help="Keep no Parquet copy next to the files.")
     ] = False,
     debug: DebugOption = False,
 ) -> None:
     """Audit a testbed's files before you trust a number computed from them.
 
+    Checks rows, gaps, labels and attacks against what is published about the release.
     Exits with 1 if the data are not what they should be.
+
+    \b
+    Examples:
+      sightline inspect swat --root /data/swat
+      sightline inspect my-plant/
     """
     from sightline.facts.audit import inspect_testbed
 
@@ -96,28 +93,36 @@ def inspect_command(
             )
         console().print(audit_table(audit))
     if not audit.is_right:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def simulate_command(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The simulated plant: waterworks.")
+        str, Argument(metavar="NAME", help="The simulated plant: waterworks.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    out: Annotated[Path, Option(help="Folder to write.")],
     days_train: _Days = None,
     days_test: _TestDays = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
+    seed: Annotated[int, Option(help="The same seed gives the same bytes.")] = 1,
     drift: _Drift = "none",
     scenario: _Scenario = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A short run with a few attacks.")
+        bool, Option("--quick", help="A short run with a few attacks.")
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier run.")
+        bool, Option("--overwrite", help="Replace an earlier run.")
     ] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Simulate a plant with attacks whose truth is known; see docs/waterworks.md."""
+    """Simulate a plant with attacks whose truth is known; see docs/waterworks.md.
+
+    The folder has the form of a plant of your own, so that `run` and `study` open it.
+
+    \b
+    Examples:
+      sightline simulate waterworks --out plant --quick
+      sightline simulate waterworks --out plant --drift fouling=strong --seed 7
+    """
     from sightline.testbeds import WATERWORKS
     from sightline.testbeds.waterworks import (
         Drift,
@@ -200,7 +205,18 @@ def _found(card: "TestbedCard", releases: Mapping[str, Sequence[str]] | None) ->
 
 
 def audit_table(audit: "Audit") -> RenderableType:
-    """Return the files and the findings of an audit, errors first, and the verdict."""
+    """Return the files and the findings of an audit, and its verdict.
+
+    A number of rows that differs from the published one is printed in red. Findings
+    that are wrong come first, then notes, then checks that passed.
+    """
+    from sightline.facts.audit import Level
+
+    marks = {
+        Level.WRONG: ("WRONG", "bold red"),
+        Level.NOTE: ("note", "yellow"),
+        Level.RIGHT: ("right", "green"),
+    }
     files = Table(title=f"Audit: {audit.title}", title_justify="left", box=SIMPLE_HEAD)
     files.add_column("file", overflow="fold", ratio=1)
     for header in ("rows", "expected", "gaps"):
@@ -218,14 +234,14 @@ def audit_table(audit: "Audit") -> RenderableType:
     findings = Table.grid(padding=(0, 2))
     findings.add_column(no_wrap=True)
     findings.add_column(overflow="fold")
-    for level, (word, style) in _MARKS.items():
+    for level, (word, style) in marks.items():
         for finding in audit.findings:
-            if finding.level == level:
+            if finding.level is level:
                 findings.add_row(Text(word, style=style), Text(finding.text))
     if audit.is_right:
         verdict = Text("\nThe data are what they should be.", style="green")
     else:
-        n_wrong = sum(finding.level == "wrong" for finding in audit.findings)
+        n_wrong = sum(finding.level is Level.WRONG for finding in audit.findings)
         verdict = Text(
             "\nThe data are not what they should be: "
             f"{plural(n_wrong, 'finding')} above.",

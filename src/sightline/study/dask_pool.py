@@ -5,6 +5,7 @@ worker do not share torch's random numbers. If a worker dies, the scheduler runs
 cells on another one, where they continue from their checkpoints in the shared cache.
 """
 
+import os
 import queue
 from collections.abc import Sequence
 from pathlib import Path
@@ -137,7 +138,7 @@ def _check_shared(client: "Client", cache: Path) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     mark.touch()
     try:
-        seen: dict[str, bool] = client.run(_sees, str(mark))
+        seen: dict[str, bool] = client.run(os.path.exists, str(mark))
     finally:
         mark.unlink()
     blind = [address for address, does in seen.items() if not does]
@@ -146,7 +147,3 @@ def _check_shared(client: "Client", cache: Path) -> None:
             f"{cache}: worker {blind[0]} does not see this folder: name one that all "
             "workers share, with --cache."
         )
-
-
-def _sees(path: str) -> bool:
-    return Path(path).exists()
