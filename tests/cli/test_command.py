@@ -22,6 +22,7 @@ from samples import (
     write_csv,
     write_states,
 )
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import sightline
@@ -672,6 +673,18 @@ def test_help_loads_no_room_of_the_evaluation():
     assert len(ours) <= 15
     heavy = {"numpy", "scipy", "polars", "pyarrow", "torch", "msgspec", "distributed"}
     assert not heavy & set(loaded)
+
+
+def test_examples_of_help_pages_are_commands():
+    commands = get_command(app).commands
+    n_examples = 0
+    for command in commands.values():
+        for line in command.help.splitlines():
+            words = line.split()
+            if words[:1] == ["sightline"]:
+                commands[words[1]].make_context(words[1], words[2:])
+                n_examples += 1
+    assert n_examples >= 10
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["evaluate", "--help"]])

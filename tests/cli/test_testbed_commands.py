@@ -22,6 +22,7 @@ from sightline import list_testbeds
 from sightline.cli.app import app
 from sightline.testbeds import swat
 from sightline.testbeds.base import Expected
+from sightline.testbeds.waterworks.simulation import QUICK_DAYS, USUAL_DAYS
 
 ATTACK = "SWaT_Dataset_Attack_v0.csv"
 
@@ -205,11 +206,20 @@ def test_debug_shows_where_an_error_came_from(tmp_path):
 # ---- simulate ----------------------------------------------------------------------
 
 
+def test_the_help_page_says_how_many_days_are_simulated():
+    text = said(run("simulate", "--help"), 0)
+    for usual, quick in zip(USUAL_DAYS, QUICK_DAYS, strict=True):
+        assert f"({usual:g}; quick: {quick:g})" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("swat",), ("'swat'", "waterworks")),
-        (("waterworks", "--drift", "rust=mild"), ("drift has no option", "'rust'")),
+        (
+            ("waterworks", "--drift", "rust=mild"),
+            ("drift has no option", "'rust'", "fouling"),
+        ),
         (("waterworks", "--scenario", "nowhere.csv"), ("nowhere.csv",)),
     ],
 )
