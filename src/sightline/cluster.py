@@ -1,9 +1,11 @@
-"""The same passes over rows on the workers of a Dask cluster that is already there.
+"""An evaluation on the workers of a Dask cluster that already runs.
 
-The only file of the evaluation that knows Dask. A table becomes parts that begin where
-a row group of its files does, or soon after; each worker reads its own and sends back
-what a pass makes of them: energies and sums, never the residuals (but for the few rows
-around attacks that a diagnosis refits on).
+This is the only module of the evaluation that knows Dask. Each table is divided into
+parts that begin at a row group of its files, or soon after. A worker reads its part and
+sends back what one pass computes from it: energies and sums, but no residuals, except
+for the few rows around attacks on which a diagnosis fits its reference again. Parts
+begin on the same grid of rows as blocks do locally, so every figure is the same to the
+last bit.
 """
 
 import asyncio
@@ -33,13 +35,13 @@ from sightline.errors import FileError, StreamError
 from sightline.files import brief, reading
 from sightline.storage.parquet import ParquetRows
 
-# Parts begin with a run of blocks, so that sums are made in the same order as locally.
+# Parts begin with a run of blocks, so that sums are added in the same order as locally.
 GRID_ROWS = RUN_BLOCKS * BLOCK_ROWS
 # Smaller parts cost more to send than to compute.
 LEAST_ROWS = 4 * GRID_ROWS
-# Parts that each thread of the workers has before it: one to do, some to go on with.
+# Parts submitted per thread of the workers: one to work on, the others in its queue.
 AHEAD = 3
-# How long to wait for the scheduler, and for a first worker.
+# Seconds to wait for the scheduler, and for a first worker.
 PATIENCE_S = 10
 TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
 
@@ -53,21 +55,24 @@ def on_cluster(stream: ResidualStream, address: str) -> Iterator[ResidualStream]
     Parameters
     ----------
     stream : ResidualStream
-        Read from a Parquet folder, which the workers see under the same path.
+        A stream read from a Parquet folder. The workers must see the folder under the
+        same path.
     address : str
-        Of the scheduler, such as ``tcp://10.0.0.5:8786``.
+        Address of the scheduler, such as ``tcp://10.0.0.5:8786``.
 
     Yields
     ------
     ResidualStream
-        The same stream; what is measured of it is measured on the cluster.
+        The same stream. `evaluate` computes it on the cluster and returns the same
+        figures as without one. It is valid within the ``with`` block only.
 
     Raises
     ------
     StreamError
-        Where the stream does not lie in a Parquet folder.
+        If the stream is not read from a Parquet folder.
     FileError
-        Where nobody answers, or workers lack Sightline or the files.
+        If no scheduler answers, if it has no workers, or if a worker lacks this
+        version of Sightline or the files.
 
     Examples
     --------
@@ -76,24 +81,24 @@ def on_cluster(stream: ResidualStream, address: str) -> Iterator[ResidualStream]
     ...     evaluation = evaluate(shared)
     """
     tables = {name: getattr(stream, name) for name in TABLES}
-    there = {
-        name: _in_place(rows, name) for name, rows in tables.items() if rows is not None
+    parquet = {
+        name: _with_absolute_paths(rows, name)
+        for name, rows in tables.items()
+        if rows is not None
     }
     with connected(address) as client:
-        check_workers(client, address, [_files(rows) for rows in there.values()])
+        check_workers(client, address, [_files(rows) for rows in parquet.values()])
         runner = ClusterRunner(client, address)
-        changes: dict[str, Any] = {
-            name: _parted(rows, runner) for name, rows in there.items()
-        }
-        yield stream.replace(**changes, notices=stream.notices)
+        parted = {name: _parted(rows, runner) for name, rows in parquet.items()}
+        yield stream.replace(**parted, notices=stream.notices)
 
 
-def _in_place(rows: Rows, name: str) -> "ParquetRows | KeptRows":
-    """Return rows of Parquet files, whose paths hold wherever one stands."""
+def _with_absolute_paths(rows: Rows, name: str) -> ParquetRows | KeptRows:
+    """Return rows of Parquet files whose paths do not depend on the current folder."""
     if isinstance(rows, ParquetRows):
         return replace(rows, files=tuple(path.absolute() for path in rows.files))
     if isinstance(rows, KeptRows):
-        return KeptRows(_in_place(rows.rows, name), rows.keep)
+        return KeptRows(_with_absolute_paths(rows.rows, name), rows.keep)
     raise StreamError(
         f"`{name}` does not lie in Parquet files, which is what the workers of a "
         "cluster read: write the stream as a Parquet folder first, with "
@@ -102,10 +107,12 @@ def _in_place(rows: Rows, name: str) -> "ParquetRows | KeptRows":
 
 
 def _files(rows: Any) -> tuple[Path, ...]:
+    """Return the Parquet files of a table."""
     return rows.files if isinstance(rows, ParquetRows) else _files(rows.rows)
 
 
 def _parted(rows: Rows, runner: "ClusterRunner") -> Rows:
+    """Return the rows of Parquet files in parts that a runner computes."""
     if isinstance(rows, KeptRows):
         return KeptRows(_parted(rows.rows, runner), rows.keep)
     if not isinstance(rows, ParquetRows):
@@ -114,7 +121,11 @@ def _parted(rows: Rows, runner: "ClusterRunner") -> Rows:
 
 
 def _bounds(group_starts: Ints) -> Ints:
-    """Return where parts begin: with row groups, unless these are small."""
+    """Return the first row of each part, and the end of the last.
+
+    A part begins at a row group, moved to the grid; row groups are joined until a part
+    has at least `LEAST_ROWS` rows.
+    """
     places, end = [0], int(group_starts[-1])
     for start in bounds_on_grid(group_starts, GRID_ROWS).tolist():
         if start - places[-1] >= LEAST_ROWS and end - start >= LEAST_ROWS:
@@ -124,12 +135,25 @@ def _bounds(group_starts: Ints) -> Ints:
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Give a client of the cluster, if somebody answers and somebody works."""
+    """Give a client of a cluster that has at least one worker.
+
+    Parameters
+    ----------
+    address : str
+        Address of the scheduler.
+
+    Raises
+    ------
+    FileError
+        If no scheduler answers within `PATIENCE_S` seconds, or none of its workers
+        registers within the same time.
+    """
     distributed = require("distributed", extra="cluster", caller="A cluster")
     try:
-        # In a thread, for there may be a loop in this one, as in a notebook.
+        # In a thread: this one may already run an event loop, as in a notebook.
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, _ask(distributed.rpc, address)).result()
+            check = _check_scheduler(distributed.rpc, address)
+            thread.submit(asyncio.run, check).result()
         client = distributed.Client(address, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise FileError(
@@ -148,19 +172,29 @@ def connected(address: str) -> Iterator[Any]:
         yield client
 
 
-async def _ask(rpc: Any, address: str) -> None:
-    """Ask who is there: a client that finds nobody takes long to give up."""
-    async with rpc(address, timeout=PATIENCE_S) as there:
-        who = await asyncio.wait_for(there.identity(), PATIENCE_S)
-    if who["type"] != "Scheduler":
-        raise ValueError(f"it is the address of a {who['type']}")
+async def _check_scheduler(rpc: Any, address: str) -> None:
+    """Ask the address for its identity; a client without answer waits much longer."""
+    async with rpc(address, timeout=PATIENCE_S) as server:
+        identity = await asyncio.wait_for(server.identity(), PATIENCE_S)
+    if identity["type"] != "Scheduler":
+        raise ValueError(f"it is the address of a {identity['type']}")
 
 
 def check_workers(client: Any, address: str, tables: Sequence[Sequence[Path]]) -> None:
-    """Refuse a cluster on which some worker lacks Sightline, or some file."""
+    """Raise `FileError` if some worker lacks this version of Sightline, or a file.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        A client of the cluster.
+    address : str
+        Address of its scheduler, for the message.
+    tables : sequence of sequence of Path
+        The files of each table; a worker must see each of them with the same size.
+    """
     sizes = {str(path): _size(path) for files in tables for path in files}
 
-    # Inside a function, so that it is sent as it is to who may not have this module.
+    # A local function is sent by value, so that a worker without this module runs it.
     def look() -> tuple[str | None, str | None]:
         import os
 
@@ -177,13 +211,13 @@ def check_workers(client: Any, address: str, tables: Sequence[Sequence[Path]]) -
         if version != __version__:
             has = "has no sightline" if version is None else f"has sightline {version}"
             raise FileError(
-                f"{address}: worker {worker} {has}, and here it is {__version__}: "
-                "install the same on all workers."
+                f"{address}: worker {worker} {has}, but this machine has "
+                f"{__version__}: install the same version on all workers."
             )
         if missing is not None:
             raise FileError(
-                f"{missing}: worker {worker} does not see this file as it is here: "
-                "put the stream where all workers find it under the same path."
+                f"{missing}: worker {worker} does not see the same file: put the "
+                "stream where all workers find it under the same path."
             )
 
 
@@ -193,7 +227,15 @@ def _size(path: Path) -> int:
 
 
 class ClusterRunner:
-    """Carries out calls on the workers of a cluster."""
+    """Runs calls on the workers of a cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        A client of the cluster.
+    address : str
+        Address of its scheduler, for error messages.
+    """
 
     def __init__(self, client: Any, address: str) -> None:
         self._client = client
@@ -202,10 +244,22 @@ class ClusterRunner:
     def run(
         self, calls: Iterator[Callable[[], T]], done: Callable[[int], None]
     ) -> Iterator[T]:
-        """Yield what the calls return, in order; tell `done` the number of each.
+        """Yield the values of the calls, in their order.
 
-        Calls are drawn as threads become free. Those of a worker that dies are carried
-        out by another.
+        Calls are taken from the iterator as threads become free, so that memory does
+        not grow with their number. If a worker dies, another one runs its calls.
+
+        Parameters
+        ----------
+        calls : iterator of callable
+            Functions without arguments that can be pickled.
+        done : callable
+            Called with the index of each call that has ended, in any order.
+
+        Raises
+        ------
+        FileError
+            If the scheduler, or the same call's worker several times, is lost.
         """
         distributed = require("distributed", extra="cluster", caller="A cluster")
         lost = (distributed.KilledWorker, distributed.CancelledError, OSError)
@@ -216,7 +270,7 @@ class ClusterRunner:
             raise
         except lost as error:
             raise FileError(
-                f"{self._address}: the cluster was lost on the way "
+                f"{self._address}: the cluster was lost during the evaluation "
                 f"({type(error).__name__}): look at the logs of its scheduler and "
                 "workers, and give each worker 2 GiB of memory."
             ) from error
@@ -231,35 +285,35 @@ class ClusterRunner:
         done: Callable[[int], None],
         under_way: dict[Any, int],
     ) -> Iterator[T]:
-        """Keep all threads busy, and yield results as soon as it is their turn."""
+        """Keep all threads busy, and yield each value as soon as it is next."""
         distributed = require("distributed", extra="cluster", caller="A cluster")
         finished = distributed.as_completed(loop=self._client.loop)
         ready: dict[int, T] = {}
-        drawn = following = 0
+        n_submitted = n_yielded = 0
         while True:
-            for call in islice(calls, max(self._room() - len(under_way), 0)):
-                future = self._client.submit(_carry_out, call, pure=False)
-                under_way[future] = drawn
+            for call in islice(calls, max(self._n_ahead() - len(under_way), 0)):
+                future = self._client.submit(_run_call, call, pure=False)
+                under_way[future] = n_submitted
                 finished.add(future)
-                drawn += 1
-            if following == drawn:
+                n_submitted += 1
+            if n_yielded == n_submitted:
                 return
             future = next(finished)
             k = under_way.pop(future)
             ready[k] = future.result()
             done(k)
-            while following in ready:
-                yield ready.pop(following)
-                following += 1
+            while n_yielded in ready:
+                yield ready.pop(n_yielded)
+                n_yielded += 1
 
-    def _room(self) -> int:
-        """Return how many parts to have under way, by who works there now."""
+    def _n_ahead(self) -> int:
+        """Return how many calls to submit, from the threads of the present workers."""
         n_threads: int = sum(self._client.nthreads().values())
         return AHEAD * max(n_threads, 1)
 
 
-def _carry_out(call: Callable[[], T]) -> T:
-    """Do one part's work on one thread: the cluster's threads are its workers'."""
+def _run_call(call: Callable[[], T]) -> T:
+    """Run one call with one thread per library: a worker has its own threads."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1), np.errstate(all="ignore"):
