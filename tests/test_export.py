@@ -561,7 +561,7 @@ def test_a_stream_can_be_evaluated(stream):
     assert evaluation.segments[0].verdict == "detected"
     assert evaluation.segments[0].auc > 0.99
     assert evaluation.drift.d_gap is not None
-    assert evaluation.diagnosis["telemetry_judged"]
+    assert evaluation.diagnosis.telemetry_judged
     assert "train and test: Two cells were filled." in evaluation.notices
 
 

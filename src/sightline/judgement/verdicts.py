@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sightline.data.keyed import Keyed
-
 
 class Verdict(StrEnum):
     """Why the p99 rule does or does not see an attack; the value is the word in files.
@@ -259,7 +257,7 @@ def all_infos() -> tuple[VerdictInfo, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RungOutcome(Keyed):
+class RungOutcome:
     """What one rung of the ladder makes of one attack.
 
     Parameters
@@ -285,7 +283,7 @@ class RungOutcome(Keyed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signature(Keyed):
+class Signature:
     """The four figures of the paper's attack explanations, and what they read."""
 
     reading: Reading
@@ -329,7 +327,7 @@ class SegmentDiagnosis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repair(Keyed):
+class Repair:
     """Attacks detected and false alarms a day, before and after one repair.
 
     Parameters
@@ -353,7 +351,7 @@ class Repair(Keyed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnosisFacts(Keyed):
+class DiagnosisFacts:
     """What a diagnosis says of the stream as a whole.
 
     Parameters
