@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 from known_causes import KnownStream
 
-from sightline import energy_trace, fit_reference
+from sightline import ResidualStream, energy_trace, fit_reference
 from sightline.data.arrays import Ints, Labels
-from sightline.data.row_tables import ArrayRows, gather_rows
+from sightline.data.row_tables import gather_rows
 from sightline.data.segments import Segment
 from sightline.energy.scored import ScoredTest
 from sightline.judgement.calm import NEAREST, CalmWindows
@@ -74,12 +74,14 @@ def evidence_with_calm(known: KnownStream, replicas: int, clock: Ints) -> Eviden
         threshold=threshold,
         alarms=energy > threshold,
     )
-    rows = ArrayRows(values)
-    evidence = gather_evidence(rows, scored, channels=stream.channels)
+    longer = ResidualStream(
+        stream.train, values, scored.labels, channels=stream.channels
+    )
+    evidence = gather_evidence(longer, scored)
     fold = np.full(len(values), -1, np.int8)
     normal_rows = np.flatnonzero(scored.is_normal)
     fold[normal_rows] = alternating(normal_rows, clock, 2)
-    return replace(evidence, refitted=refit_all(rows, fold))
+    return replace(evidence, refitted=refit_all(longer.test, fold))
 
 
 def nearest(windows: CalmWindows, segment: Segment, clock: Ints) -> CalmWindows:

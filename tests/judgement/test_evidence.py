@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import seeds
 
-from sightline import Attack, energy_trace, fit_reference
+from sightline import Attack, ResidualStream, energy_trace, fit_reference
 from sightline._kernels.spaces import accumulate
-from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import Segment
 from sightline.energy.scored import ScoredTest
 from sightline.judgement.calm import CalmWindows, Exceedance, running_count
@@ -120,7 +119,8 @@ def test_an_energy_of_zero_is_only_very_little():
 
 def test_accumulation_starts_again_at_breaks_and_at_both_ends_of_attacks():
     rng = np.random.default_rng(2)
-    reference = fit_reference(rng.normal(size=(500, 2)))
+    train = rng.normal(size=(500, 2))
+    reference = fit_reference(train)
     test, labels = rng.normal(size=(3000, 2)), np.zeros(3000, np.int8)
     attacks = [Attack(id=str(s), start=s, stop=s + 100) for s in (900, 2900)]
     for attack in attacks:
@@ -135,7 +135,7 @@ def test_accumulation_starts_again_at_breaks_and_at_both_ends_of_attacks():
         threshold=5.0,
         alarms=energy > 5.0,
     )
-    evidence = gather_evidence(ArrayRows(test), scored, channels=("a", "b"))
+    evidence = gather_evidence(ResidualStream(train, test, labels), scored)
     resets = np.zeros(3000, bool)
     resets[[0, 900, 1000, 2000, 2900]] = True
     _, above = expected_above(energy, labels, resets)

@@ -1,6 +1,7 @@
 """A new rung is one row of the table and one function; all else follows from it."""
 
 import json
+import re
 from functools import cache
 
 import numpy as np
@@ -98,5 +99,8 @@ def test_it_is_on_the_page(evaluation, tmp_path):
     (row,) = result.evaluation.segments
     assert row.ladder == evaluation.segments[0].ladder
     page = write_report(folder, tmp_path / "report.html").read_text("utf-8")
-    assert '"label":"The sign of the first channel","coverage":1.0' in page
+    (bar,) = re.findall(r'\{"rung":"one-sided"[^}]*\}', page)
+    shown = json.loads(bar)
+    assert shown["label"] == "The sign of the first channel"
+    assert (shown["coverage"], shown["visible"]) == (1.0, True)
     assert "First try watching the sign of the first channel." in page

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sightline import Attack, energy_trace, fit_reference
-from sightline.data.row_tables import ArrayRows
+from sightline import Attack, ResidualStream, energy_trace, fit_reference
 from sightline.energy.scored import ScoredTest
 from sightline.judgement.evidence import (
     Accumulation,
@@ -21,7 +20,8 @@ ATTACKS = [Attack(id=f"A{k}", start=s, stop=s + 50) for k, s in enumerate((500, 
 
 def make_evidence(alarms=None, step_s=60.0):
     rng = np.random.default_rng(0)
-    reference = fit_reference(rng.normal(size=(800, 3)))
+    train = rng.normal(size=(800, 3))
+    reference = fit_reference(train)
     test, labels = rng.normal(size=(2000, 3)), np.zeros(2000, np.int8)
     for attack in ATTACKS:
         labels[attack.segment.rows] = 1
@@ -39,7 +39,8 @@ def make_evidence(alarms=None, step_s=60.0):
         own_alarms=alarms,
         step_s=step_s,
     )
-    return gather_evidence(ArrayRows(test), scored, channels=("a", "b", "c"))
+    stream = ResidualStream(train, test, labels, channels=("a", "b", "c"))
+    return gather_evidence(stream, scored)
 
 
 EVIDENCE = make_evidence()

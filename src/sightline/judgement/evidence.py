@@ -202,7 +202,7 @@ class Evidence:
     refitted: Refitted | None
     exceedances: Exceedances
     accumulated: Accumulated
-    telemetry: Exceedances | None = None
+    telemetry: Exceedances | None
 
     @cached_property
     def probe(self) -> Exceedance:
@@ -217,35 +217,26 @@ class Evidence:
 
 
 def gather_evidence(
-    test: Rows,
-    scored: ScoredTest,
-    *,
-    channels: Sequence[str],
-    groups: Mapping[str, Sequence[str]] | None = None,
-    tick: Tick = no_tick,
+    stream: ResidualStream, scored: ScoredTest, tick: Tick = no_tick
 ) -> Evidence:
-    """Compute what all rungs need; the residuals are read four times.
+    """Compute what all rungs need; residuals are read four times, telemetry twice.
 
     Parameters
     ----------
-    test : Rows
-        Test residuals.
+    stream : ResidualStream
+        Test residuals, names and groups of channels, and telemetry if it was given.
     scored : ScoredTest
-        Their energy, labels, attacks and alarms.
-    channels : sequence of str
-        Names of the channels.
-    groups : mapping of str to channels, optional
-        Groups of channels that are subspaces too, for instance process stages.
+        Energy, labels, attacks and alarms of the same rows.
     tick : callable
         Called with the number of rows of each block read.
     """
-    is_normal, energy = scored.is_normal, scored.energy
+    test, is_normal, energy = stream.test, scored.is_normal, scored.energy
     stretches = segments_of(is_normal, scored.breaks)
     windows = {
         length: calm_windows(stretches, length)
         for length in {segment.length for segment in scored.segments}
     }
-    family = family_of(scored.reference, channels, groups)
+    family = family_of(scored.reference, stream.channels, groups_of(stream))
     limits = upper_quantiles(test, family, is_normal, tick)
     positions = positions_of(scored.segments, windows)
     return Evidence(
@@ -256,7 +247,21 @@ def gather_evidence(
         refitted=refit_all(test, folds_of(is_normal), tick),
         accumulated=accumulated(scored),
         recalibrated=Exceedance(energy > np.quantile(energy[is_normal], 1 - BUDGET)),
+        telemetry=gather_telemetry(stream, scored, positions, tick),
     )
+
+
+def groups_of(stream: ResidualStream) -> dict[str, Sequence[str]]:
+    """Return the groups of channels, for instance stages, in ``meta["groups"]``.
+
+    An entry that is not a list of channels is left out.
+    """
+    groups = stream.meta.get("groups")
+    return {
+        str(name): [str(member) for member in members]
+        for name, members in (groups.items() if isinstance(groups, Mapping) else ())
+        if isinstance(members, Sequence) and not isinstance(members, str)
+    }
 
 
 def positions_of(

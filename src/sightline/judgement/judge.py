@@ -1,8 +1,8 @@
 """A stream diagnosed: a verdict on every attack, and what each repair would gain."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,18 +11,13 @@ from sightline.data.row_tables import Tick, no_tick
 from sightline.data.stream import ResidualStream
 from sightline.energy.scored import ScoredTest
 from sightline.judgement.calm import Exceedance
-from sightline.judgement.evidence import (
-    Evidence,
-    gather_evidence,
-    gather_telemetry,
-    positions_of,
-)
+from sightline.judgement.evidence import Evidence, gather_evidence
 from sightline.judgement.ladder import (
     LADDER,
     LadderResult,
     Used,
     climb,
-    false_cause_rate,
+    try_calm_windows,
 )
 from sightline.judgement.sentences import advice_of, sentence_of
 from sightline.judgement.subspaces import Subspace
@@ -97,19 +92,10 @@ def diagnose(
     tick : callable
         Called with the number of rows of each block read.
     """
-    evidence = gather_evidence(
-        stream.test,
-        scored,
-        channels=stream.channels,
-        groups=groups_of(stream),
-        tick=tick,
-    )
-    positions = positions_of(scored.segments, evidence.windows)
-    telemetry = gather_telemetry(stream, scored, positions, tick)
-    evidence = replace(evidence, telemetry=telemetry)
+    evidence = gather_evidence(stream, scored, tick)
     results = climb(evidence, scored.segments)
     repairs = measure_repairs(evidence, results)
-    falsely = false_cause_rate(evidence, scored.segments)
+    false_cause_rate, n_calm_windows = try_calm_windows(evidence, scored.segments)
     counts = Counter(result.verdict for result in results)
     return Diagnosis(
         segments=tuple(
@@ -120,9 +106,9 @@ def diagnose(
         verdict_counts={str(verdict): counts[verdict] for verdict in VERDICTS},
         facts=DiagnosisFacts(
             advice=advice_of(repairs, {n: used_by(results, n) for n in LADDER}),
-            false_cause_rate=falsely.rate,
-            n_calm_windows=falsely.n_windows,
-            telemetry_judged=telemetry is not None,
+            false_cause_rate=false_cause_rate,
+            n_calm_windows=n_calm_windows,
+            telemetry_judged=evidence.telemetry is not None,
         ),
     )
 
@@ -130,21 +116,6 @@ def diagnose(
 def passes_over_test(stream: ResidualStream) -> int:
     """Return how often a diagnosis reads the test rows, for a progress bar."""
     return 4 if stream.telemetry_test is None else 6
-
-
-def groups_of(stream: ResidualStream) -> Mapping[str, Sequence[str]] | None:
-    """Return the groups of channels in ``meta["groups"]``; None where there are none.
-
-    An entry that is not a list of channels is left out.
-    """
-    groups = stream.meta.get("groups")
-    if not isinstance(groups, Mapping):
-        return None
-    return {
-        str(name): [str(member) for member in members]
-        for name, members in groups.items()
-        if isinstance(members, Sequence) and not isinstance(members, str)
-    }
 
 
 def _diagnosis_of(

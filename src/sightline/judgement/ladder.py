@@ -65,18 +65,6 @@ def _judge_own_rule(evidence: Evidence, case: Case) -> Finding | None:
     return Finding(evidence.own_rule.judged(case.segment, case.near))
 
 
-def _judge_probe(evidence: Evidence, case: Case) -> Finding:
-    return Finding(evidence.probe.judged(case.segment, case.near))
-
-
-def _judge_recalibrated(evidence: Evidence, case: Case) -> Finding:
-    return Finding(evidence.recalibrated.judged(case.segment, case.windows))
-
-
-def _recalibrated_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools:
-    return evidence.recalibrated.rows
-
-
 def _judge_refitted(evidence: Evidence, case: Case) -> Finding:
     """Judge by the better of the two refits: around the attack, and of all rows."""
     findings = []
@@ -101,18 +89,10 @@ def _refitted_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools | None:
     return evidence.refitted.above.rows
 
 
-def _judge_subspaces(evidence: Evidence, case: Case) -> Finding:
-    return Finding(*evidence.exceedances.judged(case.segment, case.windows))
-
-
 def _subspace_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools:
     columns = [space.column for space in used if isinstance(space, Subspace)]
     above = [evidence.exceedances.above(column) for column in columns]
     return np.asarray(np.any(above, axis=0))
-
-
-def _judge_accumulated(evidence: Evidence, case: Case) -> Finding:
-    return Finding(*evidence.accumulated.judged(case.segment, case.windows, case.near))
 
 
 def _accumulated_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools:
@@ -147,10 +127,6 @@ def _judge_quiet(evidence: Evidence, case: Case) -> Finding:
     return Finding(
         RungOutcome(coverage=share, calm=1.0, limit=lowest_share, visible=is_quiet)
     )
-
-
-def _quiet_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools:
-    return evidence.accumulated.is_low
 
 
 def _judge_telemetry(evidence: Evidence, case: Case) -> Finding | None:
@@ -209,16 +185,18 @@ LADDER: Final[dict[str, Rung]] = {
         Rung(
             name=RungName.DETECTED,
             label="The p99 limit from training",
-            judge=_judge_probe,
+            judge=lambda e, case: Finding(e.probe.judged(case.segment, case.near)),
         ),
         Rung(
             name=RungName.RECALIBRATE,
             label="Limit set on attack-free test time",
-            judge=_judge_recalibrated,
+            judge=lambda e, case: Finding(
+                e.recalibrated.judged(case.segment, case.windows)
+            ),
             proves=Verdict.THRESHOLD,
             competes=True,
             repair="setting the alarm limit on attack-free test time",
-            alarms=_recalibrated_alarms,
+            alarms=lambda e, used: e.recalibrated.rows,
         ),
         Rung(
             name=RungName.REREFERENCE,
@@ -232,7 +210,9 @@ LADDER: Final[dict[str, Rung]] = {
         Rung(
             name=RungName.REFOCUS,
             label="A smaller space separately",
-            judge=_judge_subspaces,
+            judge=lambda e, case: Finding(
+                *e.exceedances.judged(case.segment, case.windows)
+            ),
             proves=Verdict.DILUTED,
             competes=True,
             repair="scoring {by} separately",
@@ -241,7 +221,9 @@ LADDER: Final[dict[str, Rung]] = {
         Rung(
             name=RungName.ACCUMULATE,
             label="Accumulated over time",
-            judge=_judge_accumulated,
+            judge=lambda e, case: Finding(
+                *e.accumulated.judged(case.segment, case.windows, case.near)
+            ),
             proves=Verdict.SEQUENTIAL,
             repair="accumulating energy over time by {by}",
             alarms=_accumulated_alarms,
@@ -252,7 +234,7 @@ LADDER: Final[dict[str, Rung]] = {
             judge=_judge_quiet,
             proves=Verdict.QUIET,
             repair="an alarm on too little movement as well",
-            alarms=_quiet_alarms,
+            alarms=lambda e, used: e.accumulated.is_low,
             is_coverage=False,
         ),
         Rung(
@@ -383,28 +365,21 @@ def decide(outcomes: Mapping[str, RungOutcome]) -> Verdict:
     return Verdict.WEAK_EVIDENCE
 
 
-@dataclass(frozen=True, kw_only=True)
-class FalseCauses:
-    """How many of the attack-free windows tried the ladder gives a cause."""
-
-    n_windows: int = 0
-    rate: float | None = None
-
-
-def false_cause_rate(evidence: Evidence, segments: Sequence[Segment]) -> FalseCauses:
+def try_calm_windows(
+    evidence: Evidence, segments: Sequence[Segment]
+) -> tuple[float | None, int]:
     """Put calm windows on the ladder as if they were attacks.
 
     Returns
     -------
-    FalseCauses
-        The share of at most `MOST_CALM` windows, spread evenly over those of each
-        attack, that get a cause. None where there is no window.
+    rate : float or None
+        Share of the windows tried that get a cause; None where there is no window.
+    n_windows : int
+        Windows tried: at most `MOST_CALM`, spread evenly over those of each attack.
     """
     found = [evidence.windows[segment.length] for segment in segments]
     per_attack = [windows for windows in found if windows is not None]
-    if not per_attack:
-        return FalseCauses()
-    each = max(1, MOST_CALM // len(per_attack))
+    each = max(1, MOST_CALM // max(len(per_attack), 1))
     calm = [
         (Segment(int(start), int(start) + windows.length), windows)
         for windows in per_attack
@@ -412,6 +387,8 @@ def false_cause_rate(evidence: Evidence, segments: Sequence[Segment]) -> FalseCa
             np.unique(np.linspace(0, len(windows.starts) - 1, each).astype(np.int64))
         ]
     ][:MOST_CALM]
+    if not calm:
+        return None, 0
     blamed = set(causes().values())
     n_blamed = sum(one.verdict in blamed for one in _climb_each(evidence, calm))
-    return FalseCauses(n_windows=len(calm), rate=n_blamed / len(calm))
+    return n_blamed / len(calm), len(calm)
