@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from sightline.errors import FileError
+from sightline.errors import FileError, SightlineError
 
 
 def reading(path: Path) -> AbstractContextManager[None]:
@@ -40,6 +40,38 @@ def _as_file_error(path: Path, done: str, advice: str) -> Iterator[None]:
         raise FileError(
             f"{path}: cannot be {done} ({error.strerror or error}): {advice}."
         ) from error
+
+
+@contextmanager
+def damage(
+    what: str, *kinds: type[Exception], advice: str = "write it again"
+) -> Iterator[None]:
+    """Turn errors of a library raised inside into a `FileError`.
+
+    Parameters
+    ----------
+    what : str
+        The beginning of the message: the path, and what is wrong with it.
+    *kinds : type
+        The errors that the library raises for a damaged file.
+    advice : str
+        What to do.
+
+    Examples
+    --------
+    >>> with damage("a.json: is not JSON", ValueError):
+    ...     int("x")
+    Traceback (most recent call last):
+    ...
+    sightline.errors.FileError: a.json: is not JSON (invalid literal for int() with
+    base 10: 'x'): write it again.
+    """
+    try:
+        yield
+    except SightlineError:
+        raise
+    except kinds as error:
+        raise FileError(f"{what} ({brief(error)}): {advice}.") from error
 
 
 def brief(error: BaseException) -> str:

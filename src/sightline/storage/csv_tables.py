@@ -9,7 +9,7 @@ import numpy as np
 from sightline.data.stream import ResidualStream
 from sightline.data.stream_input import seconds_of, table_channels, without_ignored
 from sightline.errors import FileError, naming
-from sightline.files import brief, reading
+from sightline.files import damage, reading
 from sightline.storage.parquet import (
     columns_of,
     open_rows,
@@ -143,21 +143,16 @@ def _read_csv(path: Path) -> Any:
         raise FileError(
             f"{path}: is neither .csv nor .parquet; a table must be one of them."
         )
-    try:
+    with damage(
+        f"{path}: cannot be read as a table",
+        *(pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError),
+        advice="check that it has one header line and the same number of columns in "
+        "each row",
+    ):
         try:
             frame = pl.read_csv(path, infer_schema_length=_INFER_ROWS)
         except pl.exceptions.ComputeError:
             frame = pl.read_csv(path, infer_schema_length=None)
-    except (
-        pl.exceptions.PolarsError,
-        pl.exceptions.PanicException,
-        OSError,
-        ValueError,
-    ) as error:
-        raise FileError(
-            f"{path}: cannot be read as a table ({brief(error)}): check that it has "
-            "one header line and the same number of columns in each row."
-        ) from error
     twice = _DUPLICATE.search("\n".join(frame.columns))
     if twice is not None and twice[1] in frame.columns:
         raise FileError(f"{path}: has two columns called {twice[1]!r}: rename one.")

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from sightline.data.row_tables import Rows
 from sightline.data.stream import ResidualStream
 from sightline.errors import FileError, StreamError, naming
-from sightline.files import brief, staged_file
+from sightline.files import brief, damage, staged_file
 from sightline.storage.metadata import (
     attacks_from,
     attacks_json,
@@ -66,12 +66,12 @@ _DAMAGE = (
     struct.error,
     tokenize.TokenError,
     EOFError,
-    NotImplementedError,
     OverflowError,
     RuntimeError,
     ValueError,
     OSError,
 )
+_ADVICE = "write the file again with numpy.savez"
 
 
 def read_npz(path: Path) -> ResidualStream:
@@ -164,50 +164,37 @@ def read_arrays(
     """
     arrays: dict[str, npt.NDArray[Any]] = {}
     others: list[str] = []
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for info in archive.infolist():
-                name = info.filename.removesuffix(".npy")
-                if name in arrays:
-                    raise FileError(f"{path}: holds two arrays called {name!r}.")
-                if wanted is None or name in wanted:
-                    arrays[name] = _read_array(archive, info, path)
-                else:
-                    others.append(name)
-    except FileError:
-        raise
-    except _DAMAGE as error:
-        raise FileError(
-            f"{path}: is not a readable .npz file ({brief(error)}): write it again "
-            "with numpy.savez."
-        ) from error
+    unreadable = damage(
+        f"{path}: is not a readable .npz file", *_DAMAGE, advice=_ADVICE
+    )
+    with unreadable, zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            name = info.filename.removesuffix(".npy")
+            if name in arrays:
+                raise FileError(f"{path}: holds two arrays called {name!r}.")
+            if wanted is None or name in wanted:
+                arrays[name] = _read_array(archive, info, f"{path}: array {name!r}")
+            else:
+                others.append(name)
     return arrays, others
 
 
 def _read_array(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: str
 ) -> npt.NDArray[Any]:
     """Read one array, after checking that its header agrees with its size."""
-    name = info.filename.removesuffix(".npy")
     try:
-        with archive.open(info) as member:
-            _check_header(member, info.file_size, f"{path}: array {name!r}")
-        with archive.open(info) as member:
-            array = np.asarray(np.lib.format.read_array(member, allow_pickle=False))
-        _check_characters(array)
-        return array
-    except FileError:
-        raise
+        with damage(f"{place} cannot be read", *_DAMAGE, advice=_ADVICE):
+            with archive.open(info) as member:
+                _check_header(member, info.file_size, place)
+            with archive.open(info) as member:
+                array = np.asarray(np.lib.format.read_array(member, allow_pickle=False))
+            _check_characters(array)
+            return array
     except MemoryError as error:
         raise FileError(
-            f"{path}: array {name!r} says it has {info.file_size:,} bytes, more than "
-            "memory holds: write the stream as a Parquet folder, which is read in "
-            "chunks."
-        ) from error
-    except _DAMAGE as error:
-        raise FileError(
-            f"{path}: array {name!r} cannot be read ({brief(error)}): write the file "
-            "again with numpy.savez."
+            f"{place} says it has {info.file_size:,} bytes, more than memory holds: "
+            "write the stream as a Parquet folder, which is read in chunks."
         ) from error
 
 

@@ -16,7 +16,7 @@ never all in memory, and only the columns that are needed are read.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from sightline.data.row_tables import Rows
 from sightline.data.stream import ResidualStream
 from sightline.data.stream_input import check_same_channels, without_ignored
 from sightline.errors import FileError, StreamError, naming
-from sightline.files import brief, staged_folder
+from sightline.files import brief, damage, staged_folder
 from sightline.storage.metadata import (
     attacks_from,
     attacks_json,
@@ -446,7 +446,7 @@ def read_whole(path: Path) -> Any:
     columns_of([path])
     opened = _opened(path)
     _rows_of_groups(opened.metadata, path)
-    with _damage(path, "is damaged"):
+    with _damaged(path):
         return pl.from_arrow(opened.read())
 
 
@@ -489,22 +489,16 @@ def _opened(path: Path) -> Any:
     """Return an open Parquet file; raise `FileError` if it is none."""
     import pyarrow.parquet as pq
 
-    with _damage(path, "is not a readable Parquet file"):
+    with _damaged(path, "is not a readable Parquet file"):
         # By default the whole file would be read into memory.
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
 
 
-@contextmanager
-def _damage(path: Path, what: str) -> Iterator[None]:
+def _damaged(path: Path, what: str = "is damaged") -> AbstractContextManager[None]:
     """Turn what pyarrow raises inside for a damaged file into a `FileError`."""
     import pyarrow as pa
 
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, FileError | StreamError):
-            raise
-        raise FileError(f"{path}: {what} ({brief(error)}): write it again.") from error
+    return damage(f"{path}: {what}", pa.ArrowException, OSError, ValueError)
 
 
 def _batches(
@@ -516,7 +510,7 @@ def _batches(
 ) -> Iterator[Any]:
     """Yield batches of rows, without the first `skip_groups` row groups."""
     for path in files:
-        with _damage(path, "is damaged"), closing(_opened(path)) as opened:
+        with _damaged(path), closing(_opened(path)) as opened:
             yield from opened.iter_batches(
                 batch_size=CHUNK_ROWS,
                 row_groups=range(skip_groups, opened.num_row_groups),
