@@ -1,8 +1,8 @@
-"""Evaluate residuals that are already in memory: an analyst's walk.
+"""Evaluate residuals that are in memory, as an analyst does.
 
     python examples/own_residuals.py [FOLDER]
 
-The arrays stand for what your detector left behind: signed residuals (observed minus
+The arrays stand for the output of your detector: signed residuals (observed minus
 expected) of train and test, labels, time stamps, and the alarms it raised.
 """
 
