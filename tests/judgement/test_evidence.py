@@ -10,7 +10,7 @@ from sightline import Attack, ResidualStream, energy_trace, fit_reference
 from sightline._kernels.spaces import accumulate
 from sightline.data.segments import Segment
 from sightline.energy.scored import ScoredTest
-from sightline.judgement.calm import CalmWindows, Exceedance, running_count
+from sightline.judgement.calm import AboveLimit, CalmWindows, running_count
 from sightline.judgement.evidence import (
     SLACK,
     SPANS,
@@ -148,7 +148,7 @@ def with_rows_above(rows_of_each, n_rows=1000):
     for way, rows in zip(WAYS, rows_of_each, strict=False):
         is_above = np.zeros(n_rows, bool)
         is_above[rows] = True
-        above[way] = Exceedance(is_above)
+        above[way] = AboveLimit(is_above)
     return Accumulated(above=above, is_low=np.zeros(n_rows, bool))
 
 

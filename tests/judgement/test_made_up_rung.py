@@ -17,7 +17,7 @@ from sightline import (
 )
 from sightline.cli.tables import summary
 from sightline.data.row_tables import gather_rows
-from sightline.judgement.calm import Exceedance
+from sightline.judgement.calm import AboveLimit
 from sightline.judgement.ladder import LADDER, Finding, Rung
 from sightline.judgement.verdicts import Verdict
 
@@ -28,7 +28,7 @@ def is_positive(evidence):
 
 
 def judge_sign(evidence, case):
-    outcome = Exceedance(is_positive(evidence)).judged(case.segment, case.windows)
+    outcome = AboveLimit(is_positive(evidence)).judged(case.segment, case.windows)
     return Finding(outcome)
 
 

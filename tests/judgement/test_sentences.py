@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.judgement.calm import BUDGET, LEAST_ROWS, LEAST_WINDOWS
+from sightline.judgement.calm import BUDGET, LEAST_ROWS, LEAST_WINDOWS, RARE
 from sightline.judgement.evidence import WAYS
 from sightline.judgement.ladder import LADDER, Finding, LadderResult
 from sightline.judgement.refit import RefitScope
@@ -173,6 +173,8 @@ def test_advice_where_nothing_helps():
 def test_numbers_in_sentences_are_those_of_the_constants():
     assert BUDGET == 0.01
     assert "1% of training" in told("detected")
+    assert 1 - RARE == pytest.approx(1 / 20)
+    assert "one window in 20 above 5%" in told("threshold")
     text = told("undecided")
     assert f"at least {LEAST_WINDOWS} attack-free stretches" in text
     assert f"or of {LEAST_ROWS} rows" in text

@@ -145,7 +145,7 @@ def judged(
 
 
 @dataclass(frozen=True, eq=False)
-class Exceedance:
+class AboveLimit:
     """Rows above a limit, or in alarm, with their running counts.
 
     Parameters

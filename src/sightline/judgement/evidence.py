@@ -17,8 +17,8 @@ from sightline.errors import StreamError
 from sightline.facts.telemetry import VIEWS, fit_one_step, views_of
 from sightline.judgement.calm import (
     BUDGET,
+    AboveLimit,
     CalmWindows,
-    Exceedance,
     calm_windows,
     coverage,
     coverages,
@@ -96,14 +96,14 @@ class Accumulated:
 
     Parameters
     ----------
-    above : dict of Accumulation to Exceedance
+    above : dict of Accumulation to AboveLimit
         Rows whose accumulated log energy `BUDGET` of attack-free rows exceed.
     is_low : array of bool, shape (n_rows,)
         Rows whose shortest average is below the `BUDGET` quantile of attack-free rows:
         too little movement for a while.
     """
 
-    above: dict[Accumulation, Exceedance]
+    above: dict[Accumulation, AboveLimit]
     is_low: Bools
 
     def judged(
@@ -164,7 +164,7 @@ def accumulate_energy(
     ]
     return Accumulated(
         above={
-            way: Exceedance(trace > np.quantile(trace[is_normal], 1 - BUDGET))
+            way: AboveLimit(trace > np.quantile(trace[is_normal], 1 - BUDGET))
             for way, trace in zip(WAYS, traces, strict=True)
         },
         is_low=traces[0] < np.quantile(traces[0][is_normal], BUDGET),
@@ -183,7 +183,7 @@ class Evidence:
         Test residuals.
     windows : mapping of int to CalmWindows or None
         Calm windows for each length of an attack.
-    recalibrated : Exceedance
+    recalibrated : AboveLimit
         Rows above the limit that `BUDGET` of attack-free test rows exceed.
     refitted : Refitted, optional
         The reference fitted on attack-free test rows, where they determine one.
@@ -198,22 +198,22 @@ class Evidence:
     scored: ScoredTest
     test: Rows
     windows: Mapping[int, CalmWindows | None]
-    recalibrated: Exceedance
+    recalibrated: AboveLimit
     refitted: Refitted | None
     exceedances: Exceedances
     accumulated: Accumulated
     telemetry: Exceedances | None
 
     @cached_property
-    def probe(self) -> Exceedance:
+    def probe(self) -> AboveLimit:
         """Rows in alarm by the p99 rule."""
-        return Exceedance(self.scored.alarms)
+        return AboveLimit(self.scored.alarms)
 
     @cached_property
-    def own_rule(self) -> Exceedance | None:
+    def own_rule(self) -> AboveLimit | None:
         """Rows in alarm by the user's own rule."""
         alarms = self.scored.own_alarms
-        return None if alarms is None else Exceedance(alarms)
+        return None if alarms is None else AboveLimit(alarms)
 
 
 def gather_evidence(
@@ -246,7 +246,7 @@ def gather_evidence(
         exceedances=count_above(test, family, limits, positions, tick),
         refitted=refit_all(test, folds_of(is_normal), tick),
         accumulated=accumulated(scored),
-        recalibrated=Exceedance(energy > np.quantile(energy[is_normal], 1 - BUDGET)),
+        recalibrated=AboveLimit(energy > np.quantile(energy[is_normal], 1 - BUDGET)),
         telemetry=gather_telemetry(stream, scored, positions, tick),
     )
 

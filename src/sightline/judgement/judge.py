@@ -10,7 +10,7 @@ from sightline.data.arrays import Bools
 from sightline.data.row_tables import Tick, no_tick
 from sightline.data.stream import ResidualStream
 from sightline.energy.scored import ScoredTest
-from sightline.judgement.calm import Exceedance
+from sightline.judgement.calm import AboveLimit
 from sightline.judgement.evidence import Evidence, gather_evidence
 from sightline.judgement.ladder import (
     LADDER,
@@ -150,7 +150,7 @@ def _gain_of(
 ) -> tuple[list[str], float | None]:
     """Return the other missed attacks that a subspace shows, and its extra alarms."""
     scored = evidence.scored
-    above = Exceedance(evidence.exceedances.above(space.column))
+    above = AboveLimit(evidence.exceedances.above(space.column))
     also = [
         attack.id
         for i, (attack, result) in enumerate(zip(scored.attacks, results, strict=True))

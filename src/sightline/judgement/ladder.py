@@ -282,7 +282,7 @@ class LadderResult:
     @property
     def outcomes(self) -> dict[str, RungOutcome]:
         """The outcome of each rung by its name."""
-        return {str(name): found.outcome for name, found in self.findings.items()}
+        return {str(name): f.outcome for name, f in self.findings.items()}
 
     @property
     def space(self) -> Subspace | None:
@@ -377,8 +377,8 @@ def try_calm_windows(
     n_windows : int
         Windows tried: at most `MOST_CALM`, spread evenly over those of each attack.
     """
-    found = [evidence.windows[segment.length] for segment in segments]
-    per_attack = [windows for windows in found if windows is not None]
+    of_each = [evidence.windows[segment.length] for segment in segments]
+    per_attack = [windows for windows in of_each if windows is not None]
     each = max(1, MOST_CALM // max(len(per_attack), 1))
     calm = [
         (Segment(int(start), int(start) + windows.length), windows)

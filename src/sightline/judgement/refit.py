@@ -29,8 +29,8 @@ from sightline.energy.scored import ScoredTest
 from sightline.errors import StreamError
 from sightline.judgement.calm import (
     BUDGET,
+    AboveLimit,
     CalmWindows,
-    Exceedance,
     calm_windows,
     coverages,
     judged,
@@ -72,14 +72,14 @@ class Refitted:
         Energy of each row under either reference.
     limit : float
         The limit that `BUDGET` of attack-free rows exceed.
-    above : Exceedance
+    above : AboveLimit
         Where `energy` is above `limit`.
     """
 
     energy: Floats
     both: tuple[Floats, Floats]
     limit: float
-    above: Exceedance
+    above: AboveLimit
 
     def judged(self, segment: Segment, windows: CalmWindows) -> RungOutcome:
         """Judge an attack by the smaller of its coverages under the two references."""
@@ -150,7 +150,7 @@ def refit_all(rows: Rows, fold: Labels, tick: Tick = no_tick) -> Refitted | None
         energy=energy,
         both=(one, other),
         limit=limit,
-        above=Exceedance(energy > limit),
+        above=AboveLimit(energy > limit),
     )
 
 
@@ -316,5 +316,5 @@ def judge_local(
     windows = calm_windows(stretches, segment.length)
     if windows is None:
         return None
-    calm = coverages(Exceedance(energy > limit).counts, windows)
+    calm = coverages(AboveLimit(energy > limit).counts, windows)
     return judged(covered, calm, by=(RefitScope.AROUND.value,))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sightline.judgement.calm import BUDGET, LEAST_ROWS, LEAST_WINDOWS
+from sightline.judgement.calm import BUDGET, LEAST_ROWS, LEAST_WINDOWS, RARE
 from sightline.judgement.ladder import LADDER, LadderResult, Used
 from sightline.judgement.subspaces import Subspace, SubspaceKind
 from sightline.judgement.verdicts import (
@@ -41,10 +41,11 @@ class _RungWords:
     @property
     def against_nearby(self) -> str:
         """Coverage of an attack that a rung does not show, and of calm windows."""
-        return (
-            f"{self.coverage}; attack-free time near it: {self.calm}, one window in "
-            f"twenty above {self.limit}"
-        )
+        return f"{self.coverage}; attack-free time near it: {self.calm}, {self.rarely}"
+
+    @property
+    def rarely(self) -> str:
+        return f"one window in {round(1 / (1 - RARE))} above {self.limit}"
 
 
 def sentence_of(

@@ -214,8 +214,8 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
         repair="nothing to see in this telemetry",
         sentence="Missed, and nothing to see: no repair shows it, and the measured "
         "telemetry itself does not move clearly more than in attack-free time (at "
-        "most {telemetry.coverage} beyond a {budget} limit; {telemetry.usual}, one "
-        "window in twenty above {telemetry.limit}).",
+        "most {telemetry.coverage} beyond a {budget} limit; {telemetry.usual}, "
+        "{telemetry.rarely}).",
         symbol="\u00d7",
         marker="x-thin",
         print_marker="x",
