@@ -8,12 +8,12 @@ from report.plant import NOTE, PLAIN, QUOTED, SCRIPT, SPANS
 SECTIONS = {
     "glance": "table",
     "energy": "#chart-energy svg",
-    "seen": "#chart-roc svg",
-    "stable": "#chart-spread svg",
+    "visibility": "#chart-roc svg",
+    "reference": "#chart-spread svg",
     "attacks": "#attack-table tr.attack",
-    "beside": "table.matrix",
-    "false-alarms": "#chart-origin svg",
-    "made": "dl.definitions",
+    "comparison": "table.matrix",
+    "false-alarms": "#chart-channels svg",
+    "provenance": "dl.definitions",
 }
 CHARTS = (
     "energy",
@@ -24,7 +24,7 @@ CHARTS = (
     "spread",
     "quantiles",
     "drift",
-    "origin",
+    "channels",
     "hours",
 )
 PHONE = {"width": 390, "height": 844}
@@ -80,7 +80,7 @@ def test_names_are_shown_and_not_run(open_page):
 def test_numbers_in_the_page_are_those_on_disk(open_page, report):
     page = open_page()
     works(page)
-    page.locator("summary", has_text="The paper's columns").click()
+    page.locator("summary", has_text="The paper's figures").click()
     for detector in (QUOTED, PLAIN, "mean"):
         known = on_disk(report, detector)
         row = page.locator("#paper tbody tr").filter(
@@ -127,7 +127,7 @@ def test_the_table_filters_by_verdict_stage_and_detector(open_page, report):
     page.select_option("#filter-detector", value=f"works_{PLAIN}")
     assert set(column(page, 2)) == {PLAIN}
     known = on_disk(report, PLAIN)
-    page.select_option("#filter-verdict", value="!detected")
+    page.select_option("#filter-verdict", value="missed")
     missed = len(SPANS) - known["verdict_counts"]["detected"]
     assert page.locator(SHOWN).count() == missed
     assert page.locator("#attack-count").inner_text().startswith(str(missed))
@@ -227,7 +227,7 @@ def test_at_an_end_of_the_record_the_view_moves_and_does_not_shrink(open_page):
 
     start, stop = press("in", 2)
     wide = stop - start
-    for button in ("on", "back"):
+    for button in ("forward", "back"):
         start, stop = press(button, 4)
         assert stop - start == pytest.approx(wide)
     start, stop = press("in", 16)
@@ -333,8 +333,8 @@ def test_long_names_overflow_nothing(open_page, crowded, width):
     assert glance.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
     chart = page.locator("#chart-energy").inner_text()
     assert "…" in chart
-    told = page.locator("tr.detail .rung", has_text="The p99 limit").inner_text()
-    assert "calm hours 10%, one in twenty over 62%" in told
+    text = page.locator("tr.detail .rung", has_text="The p99 limit").inner_text()
+    assert "attack-free time 10%, 5% of windows over 62%" in text
 
 
 def test_the_table_at_a_glance_fits_a_tablet(open_page):
@@ -393,7 +393,7 @@ def test_axe_finds_no_serious_fault(open_page, dark):
     works(page)
     page.locator(f"{SHOWN} .open").first.click()
     page.wait_for_selector("tr.detail svg.main-svg")
-    page.locator("summary", has_text="The paper's columns").click()
+    page.locator("summary", has_text="The paper's figures").click()
     found = axe.Axe().run(page).response["violations"]
     serious = [
         (fault["id"], [node["html"][:200] for node in fault["nodes"][:4]])

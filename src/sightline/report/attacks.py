@@ -1,4 +1,8 @@
-"""Attacks: the rows of the table, the picture of each, and attacks by detectors."""
+"""Attacks: the rows of the table, the details of each, and attacks by detectors.
+
+A row opens to its details: the outcome of every rung of the ladder, the paper's
+figures, and a picture from the excerpt that the results hold around each attack.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +63,18 @@ class AttackRow:
 
 
 def attack_rows(entries: Sequence[Entry]) -> list[AttackRow]:
-    """Return one table row for each attack of each detector."""
+    """Return one table row for each attack of each detector.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        In the order of the page. Entries of one testbed share a clock.
+
+    Returns
+    -------
+    list of AttackRow
+        Entry by entry, attacks in time order.
+    """
     clocks = clocks_by_testbed(entries)
     rows = []
     for entry in entries:
@@ -99,7 +114,15 @@ def attack_stages(segment: SegmentResult, stages: dict[str, str]) -> tuple[str, 
 
 
 def attack_details(entry: Entry) -> list[JsonObject]:
-    """Return what the page draws when the row of an attack is opened."""
+    """Return what the page draws when the row of an attack is opened.
+
+    Returns
+    -------
+    list of mapping
+        One for each attack: ``ladder`` (see `ladder_bars`), ``facts`` (names and
+        values), ``signature`` and ``signature_agrees`` (the paper's reading, and
+        whether the ladder agrees), and ``picture`` (None without an excerpt).
+    """
     return [
         {
             "ladder": ladder_bars(segment),
@@ -113,7 +136,15 @@ def attack_details(entry: Entry) -> list[JsonObject]:
 
 
 def ladder_bars(segment: SegmentResult) -> list[JsonObject]:
-    """Return the outcome of each rung of the ladder for one attack, in its order."""
+    """Return the outcome of each rung of the ladder for one attack.
+
+    Returns
+    -------
+    list of mapping
+        In the order of `LADDER`; rungs that were not tried are left out. ``coverage``,
+        ``calm`` and ``limit`` are shares, as in `RungOutcome`; ``is_coverage`` is
+        false for a rung whose number is no share of the attack's rows.
+    """
     ladder = segment.ladder or {}
     return [
         {
@@ -146,7 +177,10 @@ def _facts(segment: SegmentResult) -> list[tuple[str, str]]:
 
 
 def _picture(entry: Entry, i: int, segment: SegmentResult) -> JsonObject | None:
-    """Return the excerpt around an attack; None if the results hold none."""
+    """Return the excerpt around an attack; None if the results hold none.
+
+    The contributions of the channels are on a log scale, packed as bytes.
+    """
     traces = entry.traces
     if (
         traces.channel_names is None
@@ -183,7 +217,10 @@ def _signals(
     channels: Sequence[str],
     n_columns: int,
 ) -> list[JsonObject]:
-    """Return the range of each column of the channels that matter most."""
+    """Return the lowest and highest value of each column for at most `MAX_SIGNALS`.
+
+    Targets of the attack and channels with the evidence come first.
+    """
     signals, telemetry = entry.traces.excerpt_signals, entry.traces.excerpt_telemetry
     if signals is None or telemetry is None:
         return []
@@ -207,7 +244,7 @@ def _signals(
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixCell:
-    """The verdict of one detector on one attack, with the link to its row."""
+    """The verdict of one detector on one attack; `key` links to its row."""
 
     verdict: VerdictInfo
     detector: str
@@ -216,7 +253,17 @@ class MatrixCell:
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixRow:
-    """One attack and its cell for each detector; None if a detector lacks it."""
+    """One attack of a testbed.
+
+    Parameters
+    ----------
+    id : str
+        As `sightline.comparison.runs` names it.
+    targets : tuple of str
+        Channels under attack, from the first detector that names them.
+    cells : list of MatrixCell or None
+        One for each detector; None if the detector does not have the attack.
+    """
 
     id: str
     targets: tuple[str, ...]
@@ -248,15 +295,24 @@ class Matrix:
 
 
 def matrix(entries: Sequence[Entry]) -> Matrix | None:
-    """Return attacks by detectors of one testbed; None without attacks.
+    """Return attacks by detectors of one testbed.
 
-    Attacks are matched across detectors by `sightline.comparison.runs`.
+    Parameters
+    ----------
+    entries : sequence of Entry
+        All entries of one testbed. Those without attacks are left out.
+
+    Returns
+    -------
+    Matrix, optional
+        With every attack that any detector has, in time order, matched across
+        detectors by `sightline.comparison.runs`. None without attacks.
     """
-    shown = [entry for entry in entries if entry.evaluation.segments]
-    if not shown:
+    attacked = [entry for entry in entries if entry.evaluation.segments]
+    if not attacked:
         return None
     rows = []
-    for attack in TestbedRuns(shown[0].testbed, tuple(shown)).attacks:
+    for attack in TestbedRuns(attacked[0].testbed, tuple(attacked)).attacks:
         targets = (segment.targets for segment in attack.segments.values())
         cells = [
             MatrixCell(
@@ -266,8 +322,8 @@ def matrix(entries: Sequence[Entry]) -> Matrix | None:
             )
             if entry.label in attack.places
             else None
-            for entry in shown
+            for entry in attacked
         ]
         named = next((one for one in targets if one), ())
         rows.append(MatrixRow(id=attack.id, targets=tuple(named), cells=cells))
-    return Matrix(detectors=[entry.label for entry in shown], rows=rows)
+    return Matrix(detectors=[entry.label for entry in attacked], rows=rows)

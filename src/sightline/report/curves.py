@@ -1,9 +1,14 @@
-"""Data of the charts: energy through time, ROC curves, windows, distributions."""
+"""Data of the charts: energy through time, ROC curves, windows, distributions.
+
+Each function returns one JSON object for one chart of one detector (its first seed),
+or None if there is nothing to draw. Numbers are rounded to what a chart can show.
+"""
 
 import numpy as np
 
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
 from sightline.judgement.verdicts import info_of
+from sightline.metrics.intervals import PAUC_RATES
 from sightline.report.encoding import (
     Clock,
     JsonObject,
@@ -15,8 +20,8 @@ from sightline.report.entries import Entry
 
 # Points of a ROC curve on the page.
 MAX_POINTS = 500
-# False-alarm rates at which pAUC@1% ends, and the enlarged ROC curves.
-PAUC_RATE, LOW_RATE = 0.01, 0.05
+# False-alarm rates that the enlarged ROC curves shade, and at which they end.
+PAUC_RATE, LOW_RATE = PAUC_RATES
 # Breaks of the record that are drawn as gaps.
 MAX_BREAKS = 1000
 BINS = 80
@@ -40,6 +45,12 @@ def energy_figure(entry: Entry, clock: Clock | None = None) -> JsonObject:
         The detector.
     clock : Clock, optional
         The clock it shares with other detectors; by default its best.
+
+    Returns
+    -------
+    mapping
+        Names, the time axis, the packed energy, the levels (mean train energy, alarm
+        limit, drift floor), and begin, end, verdict and coverage of each attack.
     """
     evaluation = entry.evaluation
     return {
@@ -67,7 +78,14 @@ def energy_figure(entry: Entry, clock: Clock | None = None) -> JsonObject:
 
 
 def roc_figure(entry: Entry) -> JsonObject | None:
-    """Return the ROC curve and its figures; None without attacks."""
+    """Return the ROC curve and its figures.
+
+    Returns
+    -------
+    mapping, optional
+        ``fpr`` and ``tpr`` (at most `MAX_POINTS`), ROC-AUC and F1@p99, each with its
+        95% interval or None. None without attacks.
+    """
     fpr, tpr = entry.traces.roc_fpr, entry.traces.roc_tpr
     if len(fpr) < 2 or not entry.evaluation.segments:
         return None
@@ -84,7 +102,10 @@ def roc_figure(entry: Entry) -> JsonObject | None:
 
 
 def roc_points(fpr: Floats, most: int) -> Ints:
-    """Return the points of a ROC curve to draw: half evenly, half by log rate.
+    """Return the points of a ROC curve to draw.
+
+    Half are spread evenly, half by the log of the rate, so that the curve is also
+    smooth where false alarms are few.
 
     Parameters
     ----------
@@ -110,7 +131,15 @@ def windows_figure(entry: Entry) -> JsonObject | None:
     """Return the evidence of attacks and of normal windows of the same length.
 
     All values are multiples of the median D_FULL of these normal windows, so that
-    attacks of any length share one scale. None without attacks or normal windows.
+    attacks of any length share one scale.
+
+    Returns
+    -------
+    mapping, optional
+        ``normal``: five quantiles of the normal windows (the outer two hold
+        `WINDOW_SHARE` of them). ``attacks``: ratio of each attack, and the share of
+        its normal windows with less evidence. ``p_full``. None without attacks or
+        normal windows.
     """
     traces = entry.traces
     attack = traces.segment_d_full
@@ -146,7 +175,11 @@ def windows_figure(entry: Entry) -> JsonObject | None:
 def energies(entry: Entry) -> dict[str, Floats]:
     """Return the energies of each part in `PARTS` that has rows.
 
-    Of train these are the quantiles, since only the extremes of its rows are stored.
+    Returns
+    -------
+    dict of str to array
+        Of train these are 1,001 quantiles, since results store only the extremes of
+        its rows; of the test, all rows that are normal or under attack.
     """
     traces = entry.traces
     labels, energy = traces.labels, traces.test_energy
@@ -162,6 +195,11 @@ def spread_figure(entry: Entry) -> JsonObject:
     """Return densities of log energy on one grid, each scaled to a maximum of 1.
 
     The grid reaches from the lowest 0.1% to the highest 99.9% quantile of the parts.
+
+    Returns
+    -------
+    mapping
+        ``at`` (energies at the centres of `BINS` bins) and ``density`` by part.
     """
     logs = {name: log_energy(values) for name, values in energies(entry).items()}
     low = min(float(np.quantile(values, 0.001)) for values in logs.values())
@@ -175,7 +213,16 @@ def spread_figure(entry: Entry) -> JsonObject:
 
 
 def quantile_figure(entry: Entry) -> JsonObject:
-    """Return quantiles of energy, and those of half a chi-square with p degrees."""
+    """Return quantiles of energy, and those of half a chi-square with p degrees.
+
+    If residuals are Gaussian with the moments of the reference, energy is half a
+    chi-square variable with p degrees of freedom, and both agree.
+
+    Returns
+    -------
+    mapping
+        ``p``, ``ideal`` and, by part, ``measured``: the quantiles at `LEVELS`.
+    """
     from scipy.stats import chi2
 
     p = entry.evaluation.stream.p
@@ -190,7 +237,14 @@ def quantile_figure(entry: Entry) -> JsonObject:
 
 
 def drift_figure(entry: Entry) -> JsonObject:
-    """Return the energy of normal test rows as multiples of mean train energy."""
+    """Return the energy of normal test rows as multiples of mean train energy.
+
+    Returns
+    -------
+    mapping
+        ``mean`` and ``robust`` (median): 1 is no drift, larger is more; None if
+        undefined. ``mean_dominated``: whether a few extreme points dominate the mean.
+    """
     drift = entry.evaluation.drift
     return {
         "mean": _multiple(entry.train_mean, drift.d_drift),

@@ -1,4 +1,9 @@
-"""The detectors as the page lists them, and how many attacks each alarm rule finds."""
+"""The detectors as the page lists them, and the attacks that each alarm rule finds.
+
+An alarm rule *finds* an attack if its alarms stand out from attack-free time of the
+same length nearby (the rung of the rule is visible). It *hits* an attack if it alarms
+at all. A rule that never stops hits every attack and finds none.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,8 +74,8 @@ class Entry(DetectorRuns):
 def entries_of(results: Sequence[Result]) -> list[Entry]:
     """Return the page's entries: testbeds as given, the best detector first.
 
-    Detectors are ordered by attacks found (their own rule, if judged), then ROC-AUC,
-    then false alarms.
+    Detectors of a testbed are ordered by attacks found (their own rule, if judged),
+    then ROC-AUC, then false alarms.
 
     Parameters
     ----------
@@ -101,7 +106,7 @@ def entries_of(results: Sequence[Result]) -> list[Entry]:
 
 
 def _merit(entry: Entry) -> tuple[float, float, float]:
-    """Return what entries are sorted by: the better entry has the smaller value."""
+    """Return the sort key of an entry: the better the detector, the smaller the key."""
     evaluation = entry.evaluation
     alarms = evaluation.probe.false_alarms_per_day
     if alarms is None:
@@ -128,7 +133,13 @@ def unique(key: str, taken: set[str]) -> str:
 
 
 def rules_of(evaluation: Evaluation) -> dict[RungName, AlarmMetrics]:
-    """Return the metrics of each alarm rule; the detector's own rule comes first."""
+    """Return the metrics of each alarm rule; the detector's own rule comes first.
+
+    Returns
+    -------
+    dict of RungName to AlarmMetrics
+        `P99` always; `OWN` only if the stream has alarms of its own.
+    """
     p99 = {P99: evaluation.probe}
     return p99 if evaluation.own_rule is None else {OWN: evaluation.own_rule} | p99
 
@@ -147,7 +158,18 @@ def main_rule(evaluation: Evaluation) -> RungName:
 def is_found(segment: SegmentResult, rule: RungName) -> bool:
     """Return whether a rule's alarm stands out from attack-free time.
 
-    Without a diagnosis, whether the p99 rule alarms during the attack at all.
+    Parameters
+    ----------
+    segment : SegmentResult
+        The attack.
+    rule : RungName
+        `OWN` or `P99`.
+
+    Returns
+    -------
+    bool
+        Whether the rung of the rule is visible. Without a diagnosis, whether the p99
+        rule alarms during the attack at all.
     """
     rung = (segment.ladder or {}).get(rule)
     if rung is not None:
@@ -158,9 +180,20 @@ def is_found(segment: SegmentResult, rule: RungName) -> bool:
 
 
 def found(evaluation: Evaluation, rule: RungName) -> int:
-    """Return the number of attacks whose alarm stands out from attack-free time.
+    """Return the number of attacks that a rule finds.
 
-    Without a diagnosis of the rule, the number of attacks in which it alarms.
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Of one seed.
+    rule : RungName
+        One of `rules_of` this evaluation.
+
+    Returns
+    -------
+    int
+        Attacks whose alarm stands out from attack-free time. Without a diagnosis of
+        the rule, attacks in which it alarms.
     """
     if is_judged(evaluation, rule):
         return sum(is_found(segment, rule) for segment in evaluation.segments)
@@ -170,7 +203,18 @@ def found(evaluation: Evaluation, rule: RungName) -> int:
 def median_delay(entry: Entry, rule: RungName) -> float | None:
     """Return the median number of rows to the first alarm, over the attacks found.
 
-    None if no attack is found, or if the results do not hold the first alarms.
+    Parameters
+    ----------
+    entry : Entry
+        The detector; its first seed counts.
+    rule : RungName
+        `OWN` or `P99`.
+
+    Returns
+    -------
+    float, optional
+        Rows from the start of an attack, from 0. None if no attack is found, or if
+        the results do not hold the first alarms of the rule.
     """
     segments = entry.evaluation.segments
     if rule == P99:

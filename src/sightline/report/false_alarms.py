@@ -99,7 +99,16 @@ class FalseAlarms:
 
 
 def false_alarms(entry: Entry) -> list[FalseAlarms] | None:
-    """Return the false alarms of each rule; None if the results do not hold them."""
+    """Return the false alarms of each rule.
+
+    A false alarm is a run of alarms that touches no attack.
+
+    Returns
+    -------
+    list of FalseAlarms, optional
+        The detector's own rule first, if it has one. None if the results come from a
+        version that did not describe false alarms.
+    """
     traces = entry.traces
     if (
         traces.channel_names is None
@@ -120,6 +129,7 @@ def false_alarms(entry: Entry) -> list[FalseAlarms] | None:
 def _of_rule(
     entry: Entry, rule: RungName, alarms: AlarmMetrics, episodes: Episodes
 ) -> FalseAlarms:
+    """Return the record of one rule from its false alarms."""
     starts = episodes.start
     leaders = leading_channels(entry, episodes)
     return FalseAlarms(
@@ -135,7 +145,13 @@ def _of_rule(
 
 
 def leading_channels(entry: Entry, episodes: Episodes) -> list[Leader]:
-    """Return the channels that lead these false alarms, most first."""
+    """Return the channels that lead these false alarms.
+
+    Returns
+    -------
+    list of Leader
+        Most false alarms first; channels that lead none are left out.
+    """
     counts = np.bincount(episodes.channel, minlength=len(episodes.names))
     return [
         Leader(
@@ -167,6 +183,11 @@ def after_attacks(entry: Entry, starts: Ints) -> Recovery | None:
         The detector.
     starts : array of int
         First row of each false alarm.
+
+    Returns
+    -------
+    Recovery, optional
+        None without attacks or false alarms. Rows that follow two attacks count once.
     """
     segments = entry.evaluation.segments
     if not segments or len(starts) == 0:

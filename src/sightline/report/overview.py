@@ -1,4 +1,8 @@
-"""Detectors at a glance and side by side: attacks found, figures, agreement."""
+"""Detectors at a glance and side by side: attacks found, figures, agreement.
+
+The functions return records; `sightline.report.page` puts them into tables, and
+`sightline.cli` prints the rows of `glance` after a study.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,7 +97,23 @@ class RuleRow:
 
 @dataclass(frozen=True, kw_only=True)
 class GlanceRow:
-    """One detector at a glance: its rules, its verdicts, and what to check first."""
+    """One detector at a glance: its rules, its verdicts, and what to check first.
+
+    Parameters
+    ----------
+    key : str
+        Key of the entry on the page.
+    testbed, detector : str
+        Names; the detector's includes its guard if it has one.
+    n_seeds : int
+        Number of results; all texts are of the first, unless they say so.
+    rules : tuple of RuleRow
+        The detector's own rule first, if it has one, then the p99 rule.
+    verdicts : tuple of (VerdictInfo, int)
+        Number of attacks with each verdict that occurs; empty without a diagnosis.
+    check : str
+        The first thing to check.
+    """
 
     key: str
     testbed: str
@@ -106,7 +126,17 @@ class GlanceRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Headline:
-    """The first thing to read on a testbed: the best detector, and what to check."""
+    """The first thing to read on a testbed.
+
+    Parameters
+    ----------
+    detector : str
+        The best detector: the first entry of the testbed.
+    title : str
+        How many attacks it finds, by which rule, compared with the others.
+    check : str
+        The first thing to check with it.
+    """
 
     detector: str
     title: str
@@ -115,7 +145,22 @@ class Headline:
 
 @dataclass(frozen=True, kw_only=True)
 class PaperCell:
-    """One figure of a detector with its interval, chance level and range over seeds."""
+    """One figure of a detector: its value, and how far it can be trusted.
+
+    Parameters
+    ----------
+    figure : Figure
+        Which figure; it has a label and knows where an evaluation holds it.
+    value : float, optional
+        Of the first seed; None if undefined.
+    text : str
+        The value as printed, with a dagger if extreme points dominate it.
+    interval, floor, seeds : str
+        The 95% interval, the chance level, and mean and range over seeds; empty if
+        not computed, or with a single seed.
+    is_above_floor : bool, optional
+        Whether the value is better than chance; None if that was not tested.
+    """
 
     figure: Figure
     value: float | None
@@ -128,7 +173,17 @@ class PaperCell:
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementTable:
-    """Rank correlation of D_FULL between detectors, and how many attacks they share."""
+    """Rank correlation of D_FULL between detectors.
+
+    Parameters
+    ----------
+    detectors : tuple of str
+        Labels, in the order of rows and columns.
+    rho : list of list of float or None
+        Symmetric, from -1 to 1, with 1 on the diagonal; None where undefined.
+    shared : list of list of int
+        Number of attacks that two detectors share.
+    """
 
     detectors: tuple[str, ...]
     rho: list[list[float | None]]
@@ -136,7 +191,18 @@ class AgreementTable:
 
 
 def glance(entries: Sequence[Entry]) -> list[GlanceRow]:
-    """Return one row for each entry: what an operator asks first."""
+    """Return one row for each entry: what an operator asks first.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        In the order of the page.
+
+    Returns
+    -------
+    list of GlanceRow
+        In the same order.
+    """
     return [
         GlanceRow(
             key=entry.key,
@@ -159,6 +225,7 @@ def glance(entries: Sequence[Entry]) -> list[GlanceRow]:
 
 
 def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
+    """Return the row of one rule, with the exact interval of the attacks found."""
     evaluation = entry.evaluation
     n = evaluation.stream.n_segments
     n_found = found(evaluation, rule)
@@ -180,6 +247,7 @@ def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
 
 
 def _false_alarms(alarms: AlarmMetrics) -> str:
+    """Return false alarms a day, or their number if the step is unknown."""
     # An alarm that never stops touches an attack each time, so it counts as no false
     # alarm although it lasts all the normal time.
     if alarms.false_positive_segments == 0 and alarms.over_alarming:
@@ -202,7 +270,19 @@ def _over_seeds(entry: Entry, rule: RungName) -> str:
 
 
 def first_check(evaluation: Evaluation) -> str:
-    """Return the first thing to check with one detector, in one or two sentences."""
+    """Return the first thing to check with one detector.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Of the first seed.
+
+    Returns
+    -------
+    str
+        A warning if the rule in use is in alarm too often, then the advice of the
+        diagnosis. Without attacks or a diagnosis, what to do instead.
+    """
     alarms = evaluation.own_rule or evaluation.probe
     advice = evaluation.diagnosis.advice if evaluation.diagnosis else ""
     if alarms.over_alarming:
@@ -223,7 +303,19 @@ def first_check(evaluation: Evaluation) -> str:
 
 
 def headline(entries: Sequence[Entry]) -> Headline:
-    """Return the headline of a testbed from its entries, the best detector first."""
+    """Return the headline of a testbed.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        All entries of one testbed, at least one, the best detector first.
+
+    Returns
+    -------
+    Headline
+        It says "the most of all" only if no rule of another detector finds as many
+        attacks.
+    """
     best, *others = entries
     return Headline(
         detector=best.label,
@@ -265,7 +357,13 @@ def _most_found(entry: Entry) -> int:
 
 
 def paper_table(entries: Sequence[Entry]) -> list[tuple[Entry, list[PaperCell]]]:
-    """Return each entry with the cells of the paper's main table."""
+    """Return each entry with its cells of the paper's main table.
+
+    Returns
+    -------
+    list of (Entry, list of PaperCell)
+        The cells are in the order of `PAPER_COLUMNS`.
+    """
     return [
         (entry, [_paper_cell(entry, figure) for figure in PAPER_COLUMNS])
         for entry in entries
@@ -298,20 +396,29 @@ def _paper_cell(entry: Entry, figure: Figure) -> PaperCell:
 
 
 def agreement_table(entries: Sequence[Entry]) -> AgreementTable | None:
-    """Return the agreement of the detectors of one testbed that have attacks.
+    """Return the agreement of the detectors of one testbed.
 
-    The values are those of `sightline.comparison.agreement`. None with fewer than two
-    detectors.
+    Parameters
+    ----------
+    entries : sequence of Entry
+        All entries of one testbed. Those without attacks are left out.
+
+    Returns
+    -------
+    AgreementTable, optional
+        With the values of `sightline.comparison.agreement`, which are also those of
+        `sightline compare` and of the paper's tables. None with fewer than two
+        detectors.
     """
-    shown = tuple(entry for entry in entries if entry.evaluation.segments)
-    if len(shown) < 2:
+    attacked = tuple(entry for entry in entries if entry.evaluation.segments)
+    if len(attacked) < 2:
         return None
-    labels = tuple(entry.label for entry in shown)
-    rho: list[list[float | None]] = [[None] * len(shown) for _ in shown]
-    shared = [[0] * len(shown) for _ in shown]
-    for i, entry in enumerate(shown):
+    labels = tuple(entry.label for entry in attacked)
+    rho: list[list[float | None]] = [[None] * len(attacked) for _ in attacked]
+    shared = [[0] * len(attacked) for _ in attacked]
+    for i, entry in enumerate(attacked):
         rho[i][i], shared[i][i] = 1.0, len(entry.evaluation.segments)
-    for pair in agreements(TestbedRuns(shown[0].testbed, shown)):
+    for pair in agreements(TestbedRuns(attacked[0].testbed, attacked)):
         i, j = (labels.index(label) for label in pair.detectors)
         rho[i][j] = rho[j][i] = pair.rho
         shared[i][j] = shared[j][i] = pair.n_matched
@@ -319,7 +426,13 @@ def agreement_table(entries: Sequence[Entry]) -> AgreementTable | None:
 
 
 def transfer(entries: Sequence[Entry]) -> list[Transfer]:
-    """Return how rankings of detectors transfer between testbeds that share two."""
+    """Return how rankings of detectors transfer from one testbed to another.
+
+    Returns
+    -------
+    list of Transfer
+        For each figure and each two testbeds that share at least two detectors.
+    """
     results = [result for entry in entries for result in entry.results]
     rows = ranking_transfer(seeded_figures(group_runs(results)))
     return [row for row in rows if row.correlation.n >= 2]

@@ -1,4 +1,9 @@
-"""The page: data, tables and scripts in one stand-alone file, and how it is written."""
+"""The page: data, tables and scripts in one stand-alone file.
+
+The template ``assets/page.html`` gets records for its tables (`page_tables`); the
+scripts get one JSON object (`page_data`). Neither holds a threshold, a verdict, a
+colour or a label of its own: all of them come from the tables of `judgement`.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -102,10 +107,10 @@ def write_report(
     ...     write_report(folder, f"{folder}/report.html").name
     'report.html'
     """
-    known = _read(results)
-    if not known:
+    loaded = _read(results)
+    if not loaded:
         raise FileError("There is no result to report on: evaluate a stream first.")
-    entries = entries_of(redacted(known) if redact else known)
+    entries = entries_of(redacted(loaded) if redact else loaded)
     path = Path(path)
     page = render(entries, redact=redact, title=title)
     with staged_file(path) as partial:
@@ -129,28 +134,41 @@ def figures_folder(page: Path) -> Path:
 
 
 def _read(results: Sequence[Result | str | Path] | str | Path) -> list[Result]:
-    """Return all results; a folder given twice is read once."""
+    """Return results in memory as they are, and read folders; each folder once."""
     given = [results] if isinstance(results, str | Path) else list(results)
-    known: list[Result] = []
+    loaded: list[Result] = []
     folders: set[Path] = set()
     for one in given:
         if isinstance(one, Result):
-            known.append(one)
+            loaded.append(one)
             continue
         for result in read_results([one]):
             folder = result.folder and result.folder.resolve()
             if folder is not None and folder not in folders:
                 folders.add(folder)
-                known.append(result)
-    return known
+                loaded.append(result)
+    return loaded
 
 
 def page_data(entries: Sequence[Entry]) -> JsonObject:
-    """Return what the page's scripts read: the table of verdicts, numbers, charts."""
+    """Return what the page's scripts read: the table of verdicts, numbers, charts.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        In the order of the page.
+
+    Returns
+    -------
+    mapping
+        ``verdicts`` (symbol, marker and colours by word), ``detected_word``,
+        ``parts`` (labels of the parts of a record), ``method`` (the thresholds that
+        the scripts mention or draw), and ``entries`` with the data of all charts.
+    """
     clocks = clocks_by_testbed(entries)
     return {
         "verdicts": {info.word: info.page_fields() for info in all_infos()},
-        "detected": Verdict.DETECTED,
+        "detected_word": Verdict.DETECTED,
         "parts": curves.PARTS,
         "method": {
             "contrast": calm.CONTRAST,
@@ -175,7 +193,22 @@ def page_data(entries: Sequence[Entry]) -> JsonObject:
 
 
 def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, object]:
-    """Return what the template reads: the records of all tables, and texts."""
+    """Return what the template reads: the records of all tables, and texts.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        In the order of the page.
+    redact : bool
+        Whether to leave out settings of the detectors. Names must already be
+        pseudonyms; see `sightline.report.redaction.redacted`.
+
+    Returns
+    -------
+    mapping
+        Variables of ``page.html``. What differs between testbeds is a dict by the
+        name of the testbed.
+    """
     testbeds = list(dict.fromkeys(entry.testbed for entry in entries))
     groups = {t: [e for e in entries if e.testbed == t] for t in testbeds}
     rows = attack_rows(entries)
@@ -191,7 +224,6 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "stages": sorted({stage for row in rows for stage in row.stages}),
         "verdicts": all_infos(),
         "verdicts_shown": [info for info in all_infos() if info.word in words],
-        "detected": Verdict.DETECTED,
         "matrices": {t: matrix(group) for t, group in groups.items()},
         "agreements": {t: agreement_table(group) for t, group in groups.items()},
         "transfer": transfer(entries),
@@ -210,7 +242,23 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
 def render(
     entries: Sequence[Entry], *, redact: bool = False, title: str | None = None
 ) -> str:
-    """Return the page as HTML."""
+    """Return the page as HTML.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        In the order of the page.
+    redact : bool
+        Whether the page says that names are pseudonyms, and leaves out settings.
+    title : str, optional
+        Title of the page; by default it names the testbeds.
+
+    Returns
+    -------
+    str
+        A complete document with styles, scripts, the chart library and all data. The
+        same entries give the same text.
+    """
     import jinja2
     from plotly.offline import get_plotlyjs
 
@@ -256,6 +304,7 @@ def for_script(value: object) -> str:
 
 
 def _asset(name: str) -> str:
+    """Return the text of a template, style sheet or script of the package."""
     return (files("sightline.report") / "assets" / name).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,8 @@
-"""How the report was made: versions, settings, definitions, and limitations."""
+"""How the report was made: versions, settings, definitions, and limitations.
+
+The definitions are the glossary of the page; its tables show them as tooltips. Numbers
+in them come from the constants of the method.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +56,19 @@ class StreamRow:
 
 
 def definitions() -> dict[str, str]:
-    """Return the glossary of the page: each term and its definition."""
+    """Return the glossary of the page.
+
+    Returns
+    -------
+    dict of str to str
+        Each term and its definition. Figures are under the label that their column
+        has, so that the page can show the definition there.
+
+    Examples
+    --------
+    >>> definitions()["ROC-AUC"]
+    'Probability that an attack row has more energy than a normal row; 0.5 is chance.'
+    """
     return {
         "Attacks found": "Attacks during which the rule is in alarm at least "
         f"{100 * calm.CONTRAST:.0f} percentage points more of the time than in "
@@ -110,6 +126,11 @@ def stream_rows(entries: Sequence[Entry], *, redact: bool = False) -> list[Strea
         In the order of the page.
     redact : bool
         Whether to leave out the detector's settings.
+
+    Returns
+    -------
+    list of StreamRow
+        In the same order.
     """
     return [
         StreamRow(
@@ -124,6 +145,7 @@ def stream_rows(entries: Sequence[Entry], *, redact: bool = False) -> list[Strea
 
 
 def _facts(entry: Entry) -> dict[str, str]:
+    """Return names and values; all but names and seeds are of the first seed."""
     e = entry.evaluation
     evaluations = [result.evaluation for result in entry.results]
     ignored = f"; {e.stream.n_ignored:,} rows ignored" if e.stream.n_ignored else ""
@@ -150,11 +172,13 @@ def _facts(entry: Entry) -> dict[str, str]:
 
 
 def _seed(evaluation: Evaluation) -> str:
+    """Return the seed the detector was trained with."""
     seed = evaluation.provenance.seed
     return "not given" if seed is None else str(seed)
 
 
 def _false_causes(evaluation: Evaluation) -> str:
+    """Return the share of attack-free windows to which the ladder gives a cause."""
     facts = evaluation.diagnosis
     if facts is None or facts.false_cause_rate is None:
         return "not measured"
@@ -163,6 +187,7 @@ def _false_causes(evaluation: Evaluation) -> str:
 
 
 def _intervals(evaluation: Evaluation) -> str:
+    """Return how the intervals were drawn."""
     facts = evaluation.bootstrap
     if facts is None:
         return "not computed"
@@ -170,6 +195,7 @@ def _intervals(evaluation: Evaluation) -> str:
 
 
 def _versions(evaluation: Evaluation) -> str:
+    """Return the versions that computed the evaluation."""
     versions = {
         name: getattr(evaluation.provenance, name)
         for name in ("sightline", "numpy", "python")

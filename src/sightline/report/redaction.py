@@ -1,4 +1,8 @@
-"""A report that may leave the plant: pseudonyms for names, and no telemetry."""
+"""A report that may leave the plant: pseudonyms for names, and no telemetry.
+
+Names of tags and stages are replaced everywhere, also inside sentences and longer
+words. Names of detectors, testbeds and streams, time stamps and numbers stay.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -78,7 +82,10 @@ class Pseudonyms:
         return self.text(name) if _PLAIN_ID.fullmatch(name) else self.name(name)
 
     def text(self, text: str) -> str:
-        """Return a sentence with every name in it replaced."""
+        """Return a sentence with every name in it replaced.
+
+        Case does not matter, except for names of one or two letters.
+        """
         if self._pattern is None:
             return text
         return self._pattern.sub(self._replacement, text)
@@ -88,23 +95,27 @@ class Pseudonyms:
         exact = self._spellings.get(match[0])
         return exact or self._groups[(match.lastindex or 1) - 1]
 
-    def anything(self, value: T) -> T:
-        """Return nested values with every text in them replaced."""
+    def nested(self, value: T) -> T:
+        """Return nested values with every text in them replaced.
+
+        Mappings keep their keys; records, lists and tuples keep their type. Members
+        of enumerations stay, since they are words of Sightline.
+        """
         result: Any = value
         if isinstance(value, str) and not isinstance(value, Enum):
             result = self.text(value)
         elif is_dataclass(value) and not isinstance(value, type):
             values = {f.name: getattr(value, f.name) for f in fields(value)}
-            result = replace(value, **self.anything(values))
+            result = replace(value, **self.nested(values))
         elif isinstance(value, Mapping):
-            result = {key: self.anything(item) for key, item in value.items()}
+            result = {key: self.nested(item) for key, item in value.items()}
         elif isinstance(value, list | tuple):
-            result = type(value)(self.anything(item) for item in value)
+            result = type(value)(self.nested(item) for item in value)
         return result  # type: ignore[no-any-return]
 
 
 def _pattern(name: str) -> str:
-    """Return the pattern that recognises a name in a text."""
+    """Return the regular expression that recognises a name in a text."""
     if not re.search(r"[^\W\d_]", name):
         # Without a letter it may be a part of many numbers and dates.
         return rf"(?<![\w.,-]){re.escape(name)}(?![\w-])"
@@ -167,6 +178,7 @@ def _tags(result: Result) -> list[str]:
 
 
 def _evaluation(evaluation: Evaluation, names: Pseudonyms) -> Evaluation:
+    """Return an evaluation with pseudonyms; of its metadata groups and seed stay."""
     public: dict[str, object] = {}
     groups: dict[str, list[str]] = {}
     for tag, stage in evaluation.provenance.stages.items():
@@ -178,14 +190,15 @@ def _evaluation(evaluation: Evaluation, names: Pseudonyms) -> Evaluation:
     return replace(
         evaluation,
         segments=tuple(_segment(segment, names) for segment in evaluation.segments),
-        notices=names.anything(tuple(evaluation.notices or ())),
-        diagnosis=names.anything(evaluation.diagnosis),
-        repairs=names.anything(evaluation.repairs),
+        notices=names.nested(tuple(evaluation.notices or ())),
+        diagnosis=names.nested(evaluation.diagnosis),
+        repairs=names.nested(evaluation.repairs),
         provenance=replace(evaluation.provenance, meta=public),
     )
 
 
 def _segment(segment: SegmentResult, names: Pseudonyms) -> SegmentResult:
+    """Return an attack with pseudonyms, without its name and note."""
     return replace(
         segment,
         id=names.attack(segment.id),
@@ -193,12 +206,13 @@ def _segment(segment: SegmentResult, names: Pseudonyms) -> SegmentResult:
         note=None,
         targets=tuple(names.name(name) for name in segment.targets or ()),
         refocus_channels=tuple(names.name(n) for n in segment.refocus_channels or ()),
-        ladder=names.anything(segment.ladder),
-        sentence=names.anything(segment.sentence),
+        ladder=names.nested(segment.ladder),
+        sentence=names.nested(segment.sentence),
     )
 
 
 def _traces(traces: ChartData, names: Pseudonyms) -> ChartData:
+    """Return chart data with pseudonyms, without telemetry."""
     changes: dict[str, Any] = dict.fromkeys(_TELEMETRY)
     for key in ("channel_names", "telemetry_names"):
         if (tags := getattr(traces, key)) is not None:

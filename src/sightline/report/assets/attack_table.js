@@ -6,7 +6,7 @@ const openPictures = new Map();
 let showsAll = false, printsAll = false;
 
 const filters = {
-  verdict: (row, wanted) => (wanted === "missed" ? row.dataset.verdict !== DATA.detected : row.dataset.verdict === wanted),
+  verdict: (row, wanted) => (wanted === "missed" ? row.dataset.verdict !== DATA.detected_word : row.dataset.verdict === wanted),
   stage: (row, wanted) => row.dataset.stages.split("\n").includes(wanted),
   detector: (row, wanted) => row.dataset.entry === wanted,
 };

@@ -1,1 +1,1 @@
-"""Figures for print: one style for reports and papers."""
+"""Figures for print: one style for the report and the paper, as SVG and PNG."""

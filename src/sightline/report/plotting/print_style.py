@@ -82,7 +82,13 @@ def marker(k: int) -> str:
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure of a size in inches that needs no screen."""
+    """Return an empty figure that needs no screen.
+
+    Parameters
+    ----------
+    width, height : float
+        In inches; `ONE_COLUMN` and `TWO_COLUMNS` are the widths of a paper.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -92,7 +98,14 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def rendered(figure: "Figure") -> dict[str, bytes]:
-    """Return a figure as SVG and PNG by file ending; both share one layout."""
+    """Return a figure as files.
+
+    Returns
+    -------
+    dict of str to bytes
+        By file ending: ``svg`` and ``png``. Both share one layout and hold no date,
+        so the same figure gives the same bytes.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
@@ -110,7 +123,22 @@ def rendered(figure: "Figure") -> dict[str, bytes]:
 
 
 def save(figure: "Figure", folder: Path, stem: str) -> list[Path]:
-    """Write a figure as SVG and PNG and return the two paths."""
+    """Write a figure as SVG and PNG.
+
+    Parameters
+    ----------
+    figure : Figure
+        Drawn inside `styled`.
+    folder : Path
+        Is created if needed.
+    stem : str
+        Name of both files without the ending.
+
+    Returns
+    -------
+    list of Path
+        The two files, each written completely or not at all.
+    """
     paths = []
     for kind, content in rendered(figure).items():
         paths.append(folder / f"{stem}.{kind}")
@@ -120,7 +148,7 @@ def save(figure: "Figure", folder: Path, stem: str) -> list[Path]:
 
 
 def is_ours(path: Path) -> bool:
-    """Return whether a file is a figure that `save` wrote."""
+    """Return whether a file is a figure that `save` wrote: its head names Sightline."""
     with path.open("rb") as file:
         return CREATOR.encode() in file.read(4096)
 
@@ -164,7 +192,10 @@ def inches(text: str, size: float = 7.0) -> float:
 
 
 def fitting(name: str, width: float, size: float = 8.0) -> str:
-    """Return a name, shortened until it is at most `width` inches wide."""
+    """Return a name, shortened until it is at most `width` inches wide.
+
+    At least five letters stay, even if they are wider.
+    """
     letters = MAX_LETTERS
     while letters > 5 and inches(label(name, letters), size) > width:
         letters -= 1
@@ -172,7 +203,15 @@ def fitting(name: str, width: float, size: float = 8.0) -> str:
 
 
 def mark(word: str, size: float = 4) -> dict[str, Any]:
-    """Return the keywords of `Axes.plot` that mark a verdict: colour, shape, fill."""
+    """Return the keywords of `Axes.plot` that mark a verdict.
+
+    Parameters
+    ----------
+    word : str
+        The verdict; colour, marker and fill come from the table of verdicts.
+    size : float
+        Size of the marker in points.
+    """
     info = info_of(word)
     return {
         "marker": info.print_marker,
@@ -187,7 +226,19 @@ def mark(word: str, size: float = 4) -> dict[str, Any]:
 def plot_marks(
     axis: Any, x: Sequence[float], y: Sequence[float], words: Sequence[str], **size: Any
 ) -> None:
-    """Mark points by their verdicts, all points of one verdict in one call."""
+    """Mark points by their verdicts.
+
+    Parameters
+    ----------
+    axis : Axes
+        Where to draw.
+    x, y : sequence of float
+        Positions in data units.
+    words : sequence of str
+        The verdict of each point.
+    size : float
+        Size of the markers in points.
+    """
     for word in dict.fromkeys(words):
         picked = [k for k, one in enumerate(words) if one == word]
         at_x, at_y = [x[k] for k in picked], [y[k] for k in picked]
@@ -223,7 +274,17 @@ def level_handles() -> list[Any]:
 
 
 def log_scale(axis: Any, values: Floats, *, most: int = 4) -> None:
-    """Give an axis (``ax.xaxis`` or ``ax.yaxis``) at most `most` decades as ticks."""
+    """Give a log axis few ticks at whole decades.
+
+    Parameters
+    ----------
+    axis : Axis
+        ``ax.xaxis`` or ``ax.yaxis``.
+    values : array
+        What is drawn; values of 0 or less are ignored.
+    most : int
+        About how many ticks there are at most.
+    """
     from matplotlib.ticker import FixedLocator, NullLocator
 
     positive = values[values > 0]

@@ -85,7 +85,11 @@ def _remove_stale(folder: Path, written: Sequence[Path]) -> None:
 
 
 def energy_through_time(entries: Sequence[Entry]) -> "Figure | None":
-    """Draw the energy of each detector, attacks shaded by verdict."""
+    """Draw the energy of each detector on one time axis, attacks shaded by verdict.
+
+    One panel for each detector, with the alarm limit, the train level and the drift
+    floor. Peaks are kept: each column draws its lowest and highest row.
+    """
     figure = style.new_figure(style.TWO_COLUMNS, 0.55 + 0.95 * len(entries))
     axes = figure.subplots(len(entries), 1, squeeze=False)[:, 0]
     times, unit = _shared_time(entries)
@@ -161,7 +165,10 @@ def _levels(axis: Any, entry: Entry) -> None:
 
 
 def roc(entries: Sequence[Entry]) -> "Figure | None":
-    """Draw the ROC curves: all rates, and few false alarms enlarged."""
+    """Draw the ROC curves twice: whole, and enlarged up to `LOW_RATE` false alarms.
+
+    The legend shows the ROC-AUC of each detector. None without attacks.
+    """
     drawn = [
         (i, entry)
         for i, entry in enumerate(entries)
@@ -208,7 +215,10 @@ def roc(entries: Sequence[Entry]) -> "Figure | None":
 
 
 def quantiles(entries: Sequence[Entry]) -> "Figure | None":
-    """Draw distributions of energy, and its quantiles against a chi-square."""
+    """Draw distributions of energy, and its quantiles against a chi-square.
+
+    Two panels for each detector, with train, attack-free test and attacks.
+    """
     figure = style.new_figure(style.TWO_COLUMNS, 0.6 + 1.25 * len(entries))
     axes = figure.subplots(len(entries), 2, squeeze=False)
     for (spread, ideal), entry in zip(axes, entries, strict=True):
@@ -255,7 +265,11 @@ def _against_chi_square(axis: Any, entry: Entry, parts: Mapping[str, Floats]) ->
 
 
 def attacks_by_detectors(entries: Sequence[Entry]) -> "Figure | None":
-    """Draw the verdict of each attack by each detector."""
+    """Draw the verdict of each detector on each attack as a table of marks.
+
+    Names of detectors are upright if they do not fit side by side. None without
+    attacks.
+    """
     table = matrix(entries)
     if table is None:
         return None
@@ -299,7 +313,11 @@ def attacks_by_detectors(entries: Sequence[Entry]) -> "Figure | None":
 
 
 def ladder_coverage(entries: Sequence[Entry]) -> "Figure | None":
-    """Draw the coverage of the attacks under each rung of the ladder."""
+    """Draw the coverage of the attacks on each rung of the ladder.
+
+    One panel for each detector; a rung whose number is no coverage is left out. None
+    without a diagnosis.
+    """
     drawn = [e for e in entries if any(s.ladder for s in e.evaluation.segments)]
     if not drawn:
         return None
