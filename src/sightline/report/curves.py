@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
 from sightline.judgement.verdicts import info_of
-from sightline.metrics.intervals import PAUC_RATES
+from sightline.metrics.ranking import PAUC_RATES
 from sightline.report.encoding import (
     Clock,
     JsonObject,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sightline.comparison.runs import Figure
 from sightline.evaluation.result import Evaluation
 from sightline.judgement import calm
+from sightline.metrics import ranking
 from sightline.report.entries import Entry
 from sightline.report.formatting import DAGGER
 from sightline.text import duration, share
@@ -90,8 +91,9 @@ def definitions() -> dict[str, str]:
         f"extreme points dominate the mean ({DAGGER}).",
         Figure.ROC_AUC.label: "Probability that an attack row has more energy than a "
         "normal row; 0.5 is chance.",
-        Figure.PAUC_1.label: "The same, where at most 1% of normal rows are in alarm; "
-        "0 is chance, 1 is perfect.",
+        Figure.PAUC_1.label: "The same, where at most "
+        f"{share(ranking.PAUC_RATES[0])} of normal rows are in alarm; 0 is chance, 1 is "
+        "perfect.",
         "D_FULL": "Evidence of a whole attack window against the reference: its length "
         "times a Gaussian Kullback-Leibler divergence. Compare it only with windows of "
         "the same length.",
