@@ -91,9 +91,8 @@ def definitions() -> dict[str, str]:
         f"extreme points dominate the mean ({DAGGER}).",
         Figure.ROC_AUC.label: "Probability that an attack row has more energy than a "
         "normal row; 0.5 is chance.",
-        Figure.PAUC_1.label: "The same, where at most "
-        f"{share(ranking.PAUC_RATES[0])} of normal rows are in alarm; 0 is chance, 1 is "
-        "perfect.",
+        Figure.PAUC_1.label: f"The same, where at most {share(ranking.PAUC_RATES[0])} "
+        "of normal rows are in alarm; 0 is chance, 1 is perfect.",
         "D_FULL": "Evidence of a whole attack window against the reference: its length "
         "times a Gaussian Kullback-Leibler divergence. Compare it only with windows of "
         "the same length.",
