@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from sightline.paper.findings import binomial_tail
+from sightline.paper.findings import binomial_tail, missed_attacks, rankings
 from sightline.paper.findings.findings import (
     SCOPE,
     findings_json,
@@ -205,3 +207,19 @@ def test_the_binomial_tail_by_hand():
     assert binomial_tail(2, 3, 0.5) == pytest.approx(0.5)
     assert binomial_tail(0, 7, 0.05) == pytest.approx(1.0)
     assert binomial_tail(7, 7, 0.1) == pytest.approx(1e-7)
+
+
+def test_rules_and_docs_state_the_limits_that_are_used():
+    rules = [finding.rule for finding in judge_findings(Study([]))]
+    docs = Path(__file__).parents[2].joinpath("docs/study-tables.md").read_text()
+    for number, limits in {
+        1: (rankings.SIMILAR_ROC_AUC, rankings.LEAST_F1, rankings.F1_RATIO),
+        2: (missed_attacks.FEWEST_MISSED, missed_attacks.LEVEL),
+        3: (rankings.COMPACTNESS_GAP,),
+        6: (f"{rankings.N_SEED_DRAWS:,}", rankings.WEAK_RHO, f"{rankings.SURE:.0%}"),
+        7: (f"{rankings.N_ATTACK_DRAWS:,}", rankings.FEWEST_ATTACKS),
+    }.items():
+        for limit in limits:
+            assert str(limit) in rules[number - 1]
+            assert str(limit) in docs
+    assert not any("{" in rule for rule in rules)

@@ -32,7 +32,7 @@ def table_of(text):
         columns=(
             Column(key="detector", header=words("Detector"), align="l"),
             Column(key="x", header=words("x"), parts=("", "low", "high")),
-            Column(key="n", shown=False),
+            Column(key="n", is_shown=False),
         ),
         groups=(
             Group(

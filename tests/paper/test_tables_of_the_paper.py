@@ -12,9 +12,9 @@ from sightline.paper.example_attacks import case_table
 from sightline.paper.study import Study
 from sightline.paper.tables import (
     PUBLISHED,
-    beside_paper,
     detector_table,
     main_table,
+    printed_values_table,
     published,
     supplementary_table,
 )
@@ -120,7 +120,7 @@ def test_testbeds_give_ranges_over_detectors(make_result):
 
 
 def test_the_papers_figures_stand_beside_ones_own(study, paper):
-    table = beside_paper(study)
+    table = printed_values_table(study)
     rows = list(csv.DictReader(io.StringIO(table.to_csv())))
     assert len(rows) == 15
     for row in rows:
@@ -129,9 +129,9 @@ def test_the_papers_figures_stand_beside_ones_own(study, paper):
 
 
 def test_other_detectors_and_plants_have_nothing_beside_them(make_result):
-    assert beside_paper(Study([make_result("swat", "own")])).n_rows == 0
-    assert beside_paper(Study([make_result("plant", "gdn")])).n_rows == 0
-    assert beside_paper(Study([make_result("WADI-A1", "GDN")])).n_rows == 1
+    assert printed_values_table(Study([make_result("swat", "own")])).n_rows == 0
+    assert printed_values_table(Study([make_result("plant", "gdn")])).n_rows == 0
+    assert printed_values_table(Study([make_result("WADI-A1", "GDN")])).n_rows == 1
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -271,21 +271,21 @@ def rank_detectors(
     >>> ranking.order, ranking.holds
     (('a', 'b'), 0.5)
     """
-    known = {name: np.array(seeds, float) for name, seeds in values.items() if seeds}
-    if len(known) < 2:
+    seeds_of = {name: np.array(seeds, float) for name, seeds in values.items() if seeds}
+    if len(seeds_of) < 2:
         return None
-    order = sorted(known, key=lambda name: (-known[name].mean(), name))
+    order = sorted(seeds_of, key=lambda name: (-seeds_of[name].mean(), name))
     # For each two neighbours and each pair of seeds: 1 above, 0 below, 0.5 a tie.
     above = [
-        (np.sign(known[a][:, None] - known[b][None, :]) + 1) / 2
+        (np.sign(seeds_of[a][:, None] - seeds_of[b][None, :]) + 1) / 2
         for a, b in pairwise(order)
     ]
     # The whole order holds if each detector is above the next, so one pass along the
     # order counts all combinations of seeds without listing them.
-    counts = np.ones(len(known[order[0]]))
+    counts = np.ones(len(seeds_of[order[0]]))
     for table in above:
         counts = counts @ table
-    n_seeds = tuple(len(known[name]) for name in order)
+    n_seeds = tuple(len(seeds_of[name]) for name in order)
     return Ranking(
         testbed=testbed,
         figure=figure,
@@ -328,8 +328,8 @@ def _verdicts_on(runs: TestbedRuns, attack: Attack) -> SideBySide:
     diluted = [name for name, word in verdicts.items() if word == Verdict.DILUTED]
 
     def space(name: str) -> str:
-        known = spaces[name]
-        return f"the residuals of {name}" if known is None else f"the {known} space"
+        title = spaces[name]
+        return f"the residuals of {name}" if title is None else f"the {title} space"
 
     if len(seen_by) == len(verdicts):
         reading = SEEN_BY_ALL

@@ -131,19 +131,19 @@ class Pairing:
                 self._unpaired.setdefault(str(reason), {})[detectors] = None
         differences = []
         for name in PAIRED_FIGURES:
-            known = [
+            sides = [
                 (pair.first, pair.second)
                 for pair in pairs
                 if name in pair.first.measured and name in pair.second.measured
             ]
-            if not known:
+            if not sides:
                 continue
             difference = float(
-                np.mean([a.measured[name] - b.measured[name] for a, b in known])
+                np.mean([a.measured[name] - b.measured[name] for a, b in sides])
             )
             if not np.isfinite(difference):
                 continue
-            drawn = np.mean([a.drawn[name] - b.drawn[name] for a, b in known], axis=0)
+            drawn = np.mean([a.drawn[name] - b.drawn[name] for a, b in sides], axis=0)
             n_attacks = min(pair.n_attacks for pair in pairs)
             differences.append(
                 Difference(

@@ -241,9 +241,9 @@ class TestbedRuns:
         for runs in sorted(
             self.detectors, key=lambda runs: -len(runs.evaluation.segments)
         ):
-            own = spans_of(runs.first, in_time=self._in_time)
-            matched = {j: i for i, j in match_spans(spans, own)}
-            for j, span in enumerate(own):
+            own_spans = spans_of(runs.first, in_time=self._in_time)
+            matched = {j: i for i, j in match_spans(spans, own_spans)}
+            for j, span in enumerate(own_spans):
                 if j not in matched:
                     matched[j] = len(spans)
                     spans.append(span)

@@ -39,9 +39,9 @@ from sightline.paper.markup import PaperTable, escaped_markdown
 from sightline.paper.methods import methods_markdown, references_of
 from sightline.paper.study import Study
 from sightline.paper.tables import (
-    beside_paper,
     detector_table,
     main_table,
+    printed_values_table,
     supplementary_table,
     testbed_table,
 )
@@ -233,7 +233,7 @@ def _tables(study: Study, compared: Comparison) -> tuple[list[PaperTable], list[
         (agreement_table(study, compared), why_undefined(compared.agreement)),
         (ranking_table(study, compared), "it needs at least two seeds"),
         (
-            beside_paper(study),
+            printed_values_table(study),
             "it needs a detector of the paper on a testbed of the paper",
         ),
     )
@@ -252,8 +252,8 @@ def _same_seeds(study: Study) -> Iterator[str]:
     same = []
     for runs in study.runs:
         seeds = [result.evaluation.provenance.seed for result in runs.results]
-        known = [str(seed) for seed in seeds if seed is not None]
-        if len(set(known)) < len(known):
+        recorded = [str(seed) for seed in seeds if seed is not None]
+        if len(set(recorded)) < len(recorded):
             same.append(f"{runs.label} on {runs.testbed}")
     if same:
         yield (

@@ -78,14 +78,14 @@ def transfer_table(study: Study, compared: Comparison) -> PaperTable:
 
 def _transfer_row(study: Study, row: Transfer) -> tuple[Cell, ...]:
     first, second = (words(study.testbed_title(name)) for name in row.testbeds)
-    found = row.correlation
+    correlation = row.correlation
     return (
         Cell(header(Figure(row.figure)), (row.figure,)),
         Cell(first + Phrase(" - ", "--") + second, row.testbeds),
-        Cell(whole(found.n), (found.n,)),
-        Cell(fixed(found.rho, 2), (found.rho,)),
-        Cell(fixed(found.p_value), (found.p_value,)),
-        Cell(fixed(found.p_exact), (found.p_exact,)),
+        Cell(whole(correlation.n), (correlation.n,)),
+        Cell(fixed(correlation.rho, 2), (correlation.rho,)),
+        Cell(fixed(correlation.p_value), (correlation.p_value,)),
+        Cell(fixed(correlation.p_exact), (correlation.p_exact,)),
     )
 
 
@@ -145,9 +145,9 @@ def agreement_table(study: Study, compared: Comparison) -> PaperTable:
 
 def by_space(study: Study, testbed: str) -> list[str]:
     """Return the labels of a testbed's detectors, sorted by residual space."""
-    runs = study.on(testbed).detectors
-    ordered = sorted(runs, key=lambda one: (str(space_of(one)), one.label))
-    return [one.label for one in ordered]
+    detectors = study.on(testbed).detectors
+    ordered = sorted(detectors, key=lambda runs: (str(space_of(runs)), runs.label))
+    return [runs.label for runs in ordered]
 
 
 def agreement_of(compared: Comparison, testbed: str) -> dict[frozenset[str], Agreement]:
@@ -161,8 +161,8 @@ def _rho_cell(row: Agreement | None) -> Cell:
     if row is None or row.rho is None or row.rho_range is None:
         return Cell(UNKNOWN, (None, None, None, None if row is None else row.n_matched))
     low, high = row.rho_range
-    shown = ranged(fixed(row.rho, 2), fixed(low, 2), fixed(high, 2))
-    return Cell(shown, (row.rho, low, high, row.n_matched))
+    text = ranged(fixed(row.rho, 2), fixed(low, 2), fixed(high, 2))
+    return Cell(text, (row.rho, low, high, row.n_matched))
 
 
 def ranking_table(study: Study, compared: Comparison) -> PaperTable:
@@ -202,7 +202,7 @@ def ranking_table(study: Study, compared: Comparison) -> PaperTable:
             _METRIC,
             Column("order", words("Order"), "p{11cm}"),
             Column("holds", words("Whole order")),
-            Column("above", shown=False),
+            Column("above", is_shown=False),
         ),
         groups=tuple(groups),
     )

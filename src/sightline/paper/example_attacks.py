@@ -136,11 +136,13 @@ def _without_evidence(attacks: Sequence[Sequence[Example]]) -> Case:
     question = "Is there residual evidence?"
     candidates: list[tuple[float, float, int, list[Example], int]] = []
     for attack in attacks:
-        judged = [one for one in attack if one.segment.verdict is not None]
-        without = [one for one in judged if one.segment.verdict in NO_EVIDENCE]
+        judged = [example for example in attack if example.segment.verdict is not None]
+        without = [
+            example for example in judged if example.segment.verdict in NO_EVIDENCE
+        ]
         if without:
             share = len(without) / len(judged)
-            auc = float(np.median([one.segment.auc for one in without]))
+            auc = float(np.median([example.segment.auc for example in without]))
             candidates.append((-share, auc, len(candidates), without, len(judged)))
     if not candidates:
         return Case(question=question)
@@ -193,10 +195,15 @@ def _single(
     remark: str,
 ) -> Case:
     """Return the example that is first in an order, remarked if not as in the paper."""
-    examples = [one for attack in attacks for one in attack if is_example(one.segment)]
+    examples = [
+        example
+        for attack in attacks
+        for example in attack
+        if is_example(example.segment)
+    ]
     if not examples:
         return Case(question=question)
-    best = min(examples, key=lambda one: order(one.segment))
+    best = min(examples, key=lambda example: order(example.segment))
     return Case(
         question=question,
         lines=((best,),),
@@ -256,9 +263,9 @@ def case_table(study: Study) -> PaperTable:
 def _case_row(study: Study, case: Case, line: Sequence[Example]) -> tuple[Cell, ...]:
     """Return a row of the table: medians over the detectors of the line."""
     testbed, segment = line[0].runs.testbed, line[0].segment
-    segments = [one.segment for one in line]
+    segments = [example.segment for example in line]
     lengths = [s.length for s in segments]
-    labels = [one.runs.label for one in line]
+    labels = [example.runs.label for example in line]
     titles = names([study.detector_title(label) for label in labels])
     verdicts = ", ".join(sorted({str(s.verdict) for s in segments}))
     sentence = (
@@ -293,5 +300,5 @@ def _case_row(study: Study, case: Case, line: Sequence[Example]) -> tuple[Cell, 
 
 def _median(values: Sequence[float | None]) -> float | None:
     """Return the median of the known values; None without any."""
-    known = [value for value in values if value is not None]
-    return float(np.median(known)) if known else None
+    defined = [value for value in values if value is not None]
+    return float(np.median(defined)) if defined else None

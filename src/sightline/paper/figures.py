@@ -80,7 +80,7 @@ def draw_all(
     """
     drawn, notices = [], []
     with styled():
-        for name, made, need in (
+        for name, picture, need in (
             (
                 "agreement",
                 agreement(study, compared),
@@ -93,10 +93,10 @@ def draw_all(
                 "it needs an attack window with more energy than the ideal p/2",
             ),
         ):
-            if made is None:
+            if picture is None:
                 notices.append(f"Skipped figure '{name}': {need}.")
             else:
-                figure, caption = made
+                figure, caption = picture
                 drawn.append(Drawn(name=name, caption=caption, files=rendered(figure)))
     return drawn, notices
 
@@ -113,21 +113,21 @@ def agreement(study: Study, compared: Comparison) -> "tuple[Picture, str] | None
         None if no two detectors have a rho; `why_undefined` gives the reason.
     """
     rhos = {testbed: agreement_of(compared, testbed) for testbed in study.testbeds}
-    shown = [
+    testbeds = [
         testbed
         for testbed in study.testbeds
         if any(row.rho is not None for row in rhos[testbed].values())
     ]
-    if not shown:
+    if not testbeds:
         return None
-    most = max(len(study.on(testbed).detectors) for testbed in shown)
-    across = min(len(shown), 3 if most <= _MOST_IN_THREE else 2)
+    most = max(len(study.on(testbed).detectors) for testbed in testbeds)
+    across = min(len(testbeds), 3 if most <= _MOST_IN_THREE else 2)
     width = ONE_COLUMN if across == 1 else TWO_COLUMNS
-    height = ceil(len(shown) / across) * (0.78 * width / across + 0.55) + 0.5
-    figure, panels = _panels(len(shown), across, (width, height))
+    height = ceil(len(testbeds) / across) * (0.78 * width / across + 0.55) + 0.5
+    figure, panels = _panels(len(testbeds), across, (width, height))
     images = [
         _heat(panel, study, testbed, rhos[testbed])
-        for panel, testbed in zip(panels, shown, strict=True)
+        for panel, testbed in zip(panels, testbeds, strict=True)
     ]
     bar = figure.colorbar(
         images[0], ax=panels, orientation="horizontal", shrink=0.5, aspect=40, pad=0.02
@@ -277,9 +277,9 @@ def _legend(
     blank = (Line2D([], [], linestyle="none"), "")
     entries = []
     for column in range(2):
-        for some in (plants, marks):
-            half = ceil(len(some) / 2)
-            part = some[column * half : (column + 1) * half]
+        for group in (plants, marks):
+            half = ceil(len(group) / 2)
+            part = group[column * half : (column + 1) * half]
             entries += part + [blank] * (half - len(part))
     handles, labels = zip(*entries, strict=True)
     figure.legend(
@@ -335,15 +335,15 @@ def mean_shift_identity(
     """
     labels = [label for label in study.detectors if detector in (None, label)]
     points = {label: _identities(study, label) for label in labels}
-    shown = [label for label in labels if any(len(p.shift) for p in points[label])]
-    if not shown:
+    drawn = [label for label in labels if any(len(p.shift) for p in points[label])]
+    if not drawn:
         return None
-    across = min(len(shown), 3)
+    across = min(len(drawn), 3)
     width = ONE_COLUMN if across == 1 else TWO_COLUMNS
-    height = ceil(len(shown) / across) * (0.95 * width / across + 0.1)
+    height = ceil(len(drawn) / across) * (0.95 * width / across + 0.1)
     height += 0.7 if across > 1 else 0.5
-    figure, panels = _panels(len(shown), across, (width, height))
-    for panel, label in zip(panels, shown, strict=True):
+    figure, panels = _panels(len(drawn), across, (width, height))
+    for panel, label in zip(panels, drawn, strict=True):
         _identity_panel(panel, points[label], study)
         _set_title(panel, study.detector_title(label))
     figure.supxlabel(r"mean-shift information energy $D_{\mathrm{MS}}$", fontsize=7.5)
@@ -373,11 +373,11 @@ def _identity_panel(panel: "Axes", points: list[_Identity], study: Study) -> Non
     values = np.concatenate([part for p in points for part in (p.shift, p.excess)])
     low, high = values.min() / 2, values.max() * 2
     panel.plot([low, high], [low, high], color="0.6", linewidth=0.7, zorder=0)
-    for one in points:
-        k = study.testbeds.index(one.runs.testbed)
+    for identity in points:
+        k = study.testbeds.index(identity.runs.testbed)
         panel.plot(
-            one.shift,
-            one.excess,
+            identity.shift,
+            identity.excess,
             linestyle="none",
             marker=marker(k),
             markersize=3.5,
@@ -392,9 +392,9 @@ def _identity_panel(panel: "Axes", points: list[_Identity], study: Study) -> Non
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_locator(LogLocator(subs=steps, numticks=5))
         axis.set_minor_locator(NullLocator())
-    n_hidden = sum(one.n_hidden for one in points)
+    n_hidden = sum(identity.n_hidden for identity in points)
     if n_hidden:
-        n_all = n_hidden + sum(len(one.shift) for one in points)
+        n_all = n_hidden + sum(len(identity.shift) for identity in points)
         panel.text(
             0.97,
             0.03,

@@ -293,7 +293,7 @@ class Column:
         ``l``, ``r`` or ``c``, or a LaTeX width such as ``p{3cm}``.
     parts : tuple of str
         In CSV there is one column for each part, called ``key`` or ``key_part``.
-    shown : bool
+    is_shown : bool
         False for a column that is in CSV only.
     """
 
@@ -301,7 +301,7 @@ class Column:
     header: Phrase = EMPTY
     align: str = "r"
     parts: tuple[str, ...] = ("",)
-    shown: bool = True
+    is_shown: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -313,7 +313,7 @@ class Column:
 class Cell:
     """A cell: the text that is shown, and the plain values of its parts for CSV."""
 
-    shown: Phrase
+    text: Phrase
     values: tuple[_Value, ...]
 
 
@@ -381,7 +381,7 @@ class PaperTable:
         for group in self.groups:
             for row in group.rows:
                 cells = zip(row, self.columns, strict=True)
-                yield group, [cell.shown for cell, column in cells if column.shown]
+                yield group, [cell.text for cell, column in cells if column.is_shown]
 
     def to_csv(self) -> str:
         """Return plain values, numbers in full precision, one line for each row."""
@@ -398,14 +398,14 @@ class PaperTable:
 
     def to_markdown(self) -> str:
         """Return the table with its caption above and its notes below."""
-        shown = [column for column in self.columns if column.shown]
+        columns = [column for column in self.columns if column.is_shown]
         rules = {"r": "--:", "c": ":-:"}
         lead = [] if self.grouped_by is None else [self.grouped_by]
         return render(
             "table.md",
             table=self,
-            heads=lead + [column.header.markdown for column in shown],
-            rules=["---"] * len(lead) + [rules.get(c.align, "---") for c in shown],
+            heads=lead + [column.header.markdown for column in columns],
+            rules=["---"] * len(lead) + [rules.get(c.align, "---") for c in columns],
         )
 
     def to_latex(self) -> str:
@@ -413,7 +413,7 @@ class PaperTable:
         return render(
             "table.tex",
             table=self,
-            shown=[column for column in self.columns if column.shown],
+            columns=[column for column in self.columns if column.is_shown],
             kind="table*" if self.wide else "table",
         )
 

@@ -61,7 +61,7 @@ def methods_markdown(study: Study) -> str:
         shrinkages=_range(reference.shrinkage for reference in references),
         guards="" if guards == [0] else names(guards),
         bootstraps=[e.bootstrap for e in firsts if e.bootstrap],
-        counts=lambda facts, key: _counts(getattr(one, key) for one in facts),
+        counts=lambda facts, key: _counts(getattr(fact, key) for fact in facts),
         is_diagnosed=bool(diagnoses),
         false_causes=_range(None if rate is None else 100 * rate for rate in rates),
         budget=f"{BUDGET:.0%}",
@@ -170,7 +170,9 @@ def _versions(study: Study) -> str:
                 versions.setdefault(name, set()).add(str(version))
     if not versions:
         return "Not recorded."
-    return names([f"{name} {_listed(known)}" for name, known in versions.items()]) + "."
+    return (
+        names([f"{name} {_listed(values)}" for name, values in versions.items()]) + "."
+    )
 
 
 def references_of(study: Study) -> list[str]:
@@ -254,8 +256,8 @@ def _range(values: Iterable[float | None]) -> str:
     >>> _range([0.123, None, 0.5]), _range([None])
     ('0.12 to 0.5', '')
     """
-    known = [value for value in values if value is not None]
-    if not known:
+    defined = [value for value in values if value is not None]
+    if not defined:
         return ""
-    low, high = f"{min(known):.2g}", f"{max(known):.2g}"
+    low, high = f"{min(defined):.2g}", f"{max(defined):.2g}"
     return low if low == high else f"{low} to {high}"

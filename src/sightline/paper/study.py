@@ -146,8 +146,8 @@ def _unambiguous(titles: dict[str, str]) -> dict[str, str]:
 
 def _testbed_order(name: str) -> tuple[int, str]:
     plant = plant_of(name)
-    known = plant in _PAPER_ORDER
-    return (_PAPER_ORDER.index(plant) if known else len(_PAPER_ORDER), name)
+    order = (*_PAPER_ORDER, plant)
+    return (order.index(plant), name)
 
 
 def _card_order(name: str) -> int:

@@ -37,7 +37,7 @@ RANGE = ("", "low", "high")
 # residual space. The paper sets two of three such values in bold.
 DISTINCT_COMPACTNESS = 0.5
 DETECTOR = Column("detector", words("Detector"), "l")
-N_SEEDS = Column("n_seeds", shown=False)
+N_SEEDS = Column("n_seeds", is_shown=False)
 P = Phrase("p", "$p$")
 # Headers that are formulas; all others are the label of the figure.
 _FORMULAS = {
@@ -217,7 +217,7 @@ def main_table(study: Study) -> PaperTable:
 
         mark = DAGGER if runs.is_mean_dominated else EMPTY
         if not study.has_seeds:
-            mark = filled(" ({robust})", robust=cell(robust).shown) + mark
+            mark = filled(" ({robust})", robust=cell(robust).text) + mark
         yield from map(cell, _SCORES)
         yield cell(Figure.D_DRIFT, mark)
         yield cell(robust)
@@ -234,8 +234,8 @@ def main_table(study: Study) -> PaperTable:
             DETECTOR,
             *map(_column, _SCORES),
             Column(Figure.D_DRIFT, drift, parts=RANGE),
-            _column(robust, shown=study.has_seeds),
-            Column("mean_dominated", shown=False),
+            _column(robust, is_shown=study.has_seeds),
+            Column("mean_dominated", is_shown=False),
             _column(Figure.COMPACTNESS),
             _column(Figure.MEDIAN_D_FULL),
             N_SEEDS,
@@ -276,7 +276,7 @@ def supplementary_table(study: Study) -> PaperTable:
                 Column(
                     figure,
                     parts=("interval_low", "interval_high", "floor"),
-                    shown=False,
+                    is_shown=False,
                 )
                 for figure in _UNCERTAIN
             ),
@@ -331,7 +331,7 @@ def published_figures(testbed: str, detector: str) -> dict[str, float] | None:
     return figures or None
 
 
-def beside_paper(study: Study) -> PaperTable:
+def printed_values_table(study: Study) -> PaperTable:
     """Return the main table with the paper's printed values next to the study's.
 
     It has rows only for the paper's detectors on the paper's testbeds.
@@ -356,8 +356,10 @@ def beside_paper(study: Study) -> PaperTable:
     for figure in _PRINTED:
         is_shown = figure is not Figure.D_DRIFT  # the robust drift is enough to read
         columns += [
-            _column(figure, shown=is_shown),
-            Column(f"{figure}_paper", Phrase("paper", r"\emph{paper}"), shown=is_shown),
+            _column(figure, is_shown=is_shown),
+            Column(
+                f"{figure}_paper", Phrase("paper", r"\emph{paper}"), is_shown=is_shown
+            ),
         ]
     return PaperTable(
         name="main_beside_paper",
@@ -419,8 +421,8 @@ def _by_testbed(
     return tuple(groups)
 
 
-def _column(figure: Figure, *, shown: bool = True) -> Column:
-    return Column(figure, header(figure), parts=RANGE, shown=shown)
+def _column(figure: Figure, *, is_shown: bool = True) -> Column:
+    return Column(figure, header(figure), parts=RANGE, is_shown=is_shown)
 
 
 def _parts(spread: Spread | None) -> tuple[float | None, ...]:
@@ -437,20 +439,23 @@ def _seeds_note(study: Study) -> Phrase:
 
 def _best(figure: Figure, runs: TestbedRuns) -> set[str]:
     """Return the labels with the highest mean; empty for a single detector."""
-    means = {one.label: one.mean(figure) for one in runs.detectors}
-    known = [mean for mean in means.values() if mean is not None]
-    if len(known) < 2:
+    means = {detector.label: detector.mean(figure) for detector in runs.detectors}
+    defined = [mean for mean in means.values() if mean is not None]
+    if len(defined) < 2:
         return set()
-    return {label for label, mean in means.items() if mean == max(known)}
+    return {label for label, mean in means.items() if mean == max(defined)}
 
 
 def _distinct(runs: TestbedRuns) -> set[str]:
     """Return whose compactness is less than half of every other."""
-    means = [(one.mean(Figure.COMPACTNESS), one.label) for one in runs.detectors]
-    known = sorted((mean, label) for mean, label in means if mean is not None)
-    if len(known) < 2 or known[0][0] >= DISTINCT_COMPACTNESS * known[1][0]:
+    means = [
+        (detector.mean(Figure.COMPACTNESS), detector.label)
+        for detector in runs.detectors
+    ]
+    ordered = sorted((mean, label) for mean, label in means if mean is not None)
+    if len(ordered) < 2 or ordered[0][0] >= DISTINCT_COMPACTNESS * ordered[1][0]:
         return set()
-    return {known[0][1]}
+    return {ordered[0][1]}
 
 
 def _range_cell(values: Sequence[float], how: Callable[[float], Phrase]) -> Cell:

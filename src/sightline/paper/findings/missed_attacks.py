@@ -148,16 +148,18 @@ def _judge_verdict(
 
 def _different_drifts(study: Study, testbed: str) -> str:
     """Return two detectors that rank alike and drift most differently, if any do."""
-    known = []
+    drifts = []
     for runs in study.on(testbed).detectors:
         roc_auc = runs.mean(Figure.ROC_AUC)
         drift = runs.mean(Figure.D_DRIFT_ROBUST)
         p_eff = runs.mean(Figure.P_EFF)
         if roc_auc is not None and drift is not None and p_eff and drift > 0:
-            known.append((roc_auc, 2 * drift / p_eff, study.detector_title(runs.label)))
+            drifts.append(
+                (roc_auc, 2 * drift / p_eff, study.detector_title(runs.label))
+            )
     pairs = [
         (a[1] / b[1], a, b)
-        for a, b in permutations(known, 2)
+        for a, b in permutations(drifts, 2)
         if abs(a[0] - b[0]) <= ALIKE_ROC_AUC
     ]
     ratio, most, least = max(pairs, default=(0.0, None, None))

@@ -47,13 +47,13 @@ def _alarms_on(study: Study, testbed: str) -> Trial:
     """Return the trial of finding 1 on one testbed."""
     where = study.testbed_title(testbed)
     detectors = study.on(testbed).detectors
-    known: list[tuple[float, float, DetectorRuns]] = []
+    figures: list[tuple[float, float, DetectorRuns]] = []
     for runs in detectors:
         roc_auc, f1 = runs.mean(Figure.ROC_AUC), runs.mean(Figure.F1)
         if roc_auc is not None and f1 is not None:
-            known.append((roc_auc, f1, runs))
-    best = max((roc_auc for roc_auc, *_ in known), default=0.0)
-    alike = [one for one in known if one[0] >= best - SIMILAR_ROC_AUC]
+            figures.append((roc_auc, f1, runs))
+    best = max((roc_auc for roc_auc, *_ in figures), default=0.0)
+    alike = [figure for figure in figures if figure[0] >= best - SIMILAR_ROC_AUC]
     if len(alike) < FEWEST_DETECTORS:
         return Trial(
             where,
@@ -62,8 +62,8 @@ def _alarms_on(study: Study, testbed: str) -> Trial:
             f"{SIMILAR_ROC_AUC} of the best; {FEWEST_DETECTORS} are needed.",
         )
     roc_aucs = [roc_auc for roc_auc, *_ in alike]
-    _, most, high = max(alike, key=lambda one: one[1])
-    _, least, low = min(alike, key=lambda one: one[1])
+    _, most, high = max(alike, key=lambda figure: figure[1])
+    _, least, low = min(alike, key=lambda figure: figure[1])
     is_apart = _f1_range(high)[0] > _f1_range(low)[1]
     is_much = most >= max(F1_RATIO * least, LEAST_F1)
     return Trial(
@@ -182,7 +182,7 @@ def _transfer_between(study: Study, first: str, second: str) -> Trial:
             f"They share {len(shared)} detectors; {FEWEST_DETECTORS} are needed.",
         )
     values = [[seeds_of[name] for name in shared] for seeds_of in by_testbed]
-    means = [np.array([np.mean(seeds) for seeds in one]) for one in values]
+    means = [np.array([np.mean(seeds) for seeds in detectors]) for detectors in values]
     correlation = rank_correlation(means[0], means[1])
     rho, p_exact = correlation.rho, correlation.p_exact
     if rho is None:
@@ -193,10 +193,10 @@ def _transfer_between(study: Study, first: str, second: str) -> Trial:
         sentence += f" (exact p {p_exact:.2f}; over so few it only describes)"
     sentence += (
         f"; {weak:.0%} of draws of seeds give less than {WEAK_RHO}. "
-        if any(len(seeds) > 1 for one in values for seeds in one)
+        if any(len(seeds) > 1 for detectors in values for seeds in detectors)
         else "; with one seed each it is not known how it varies over seeds. "
     )
-    best = [shared[int(np.argmax(one))] for one in means]
+    best = [shared[int(np.argmax(detectors))] for detectors in means]
     sentence += "First are " if best[0] != best[1] else "First on both is "
     sentence += " and ".join(study.detector_title(b) for b in dict.fromkeys(best)) + "."
     if rho < WEAK_RHO - _ROUNDING and weak >= SURE:
@@ -219,15 +219,19 @@ def _share_weak(values: list[list[list[float]]]) -> float:
     float
         Share of the draws with a rho below `WEAK_RHO`, of those that have a rho.
     """
-    n_draws = N_SEED_DRAWS if any(len(s) > 1 for one in values for s in one) else 1
+    n_draws = (
+        N_SEED_DRAWS
+        if any(len(s) > 1 for detectors in values for s in detectors)
+        else 1
+    )
     rng = np.random.default_rng(0)
     drawn = [
-        np.stack([rng.choice(seeds, size=n_draws) for seeds in one], axis=1)
-        for one in values
+        np.stack([rng.choice(seeds, size=n_draws) for seeds in detectors], axis=1)
+        for detectors in values
     ]
     rho = _rank_correlations(np.stack(drawn, axis=1))[:, 0, 1]
-    known = rho[np.isfinite(rho)]
-    return float(np.mean(known < WEAK_RHO - _ROUNDING)) if len(known) else 0.0
+    defined = rho[np.isfinite(rho)]
+    return float(np.mean(defined < WEAK_RHO - _ROUNDING)) if len(defined) else 0.0
 
 
 def _rank_correlations(values: Floats) -> Floats:
