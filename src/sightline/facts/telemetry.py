@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints, Residuals
+from sightline.data.filling import forward_fill
 from sightline.data.row_tables import (
     Carried,
     CutRows,
@@ -166,15 +167,12 @@ def _held(block: Floats, last: Floats | None) -> Floats:
 
     Otherwise one missing cell would spoil all averages after it.
     """
-    is_finite = np.isfinite(block)
-    if is_finite.all():
+    if np.isfinite(block).all():
         return block
     before = np.zeros((1, block.shape[1])) if last is None else last
     whole = np.concatenate([before, block])
-    row = np.arange(len(whole))[:, None]
-    has_value = np.concatenate([np.ones_like(before, np.bool_), is_finite])
-    newest = np.maximum.accumulate(np.where(has_value, row, 0), axis=0)
-    return np.take_along_axis(whole, newest, axis=0)[1:]
+    one_run = np.zeros(1, np.int64)
+    return forward_fill(whole, one_run, is_missing=~np.isfinite(whole))[0][1:]
 
 
 @dataclass(frozen=True, eq=False)

@@ -161,6 +161,8 @@ def reader_of(
 ) -> tuple[Reader, str | Path, str | None] | None:
     """Return the reader of a testbed, its folder and release; None for a plain folder.
 
+    A folder of that name wins over a testbed if no `root` is given.
+
     Raises
     ------
     FileError
@@ -209,7 +211,19 @@ def _read(
     cache: bool,
     progress: Progress,
 ) -> Testbed:
-    """Read a published testbed; if strict, refuse files that are not the release's."""
+    """Return a published testbed from its files.
+
+    Parameters
+    ----------
+    reader, root, release
+        What `reader_of` returned.
+    labels : str, optional
+        A `LabelSource`; else the reader's default.
+    strict : bool
+        Refuse files that differ from the release; else report it as notices.
+    cache, progress
+        As for `open_testbed`.
+    """
     if labels is not None and labels not in tuple(LabelSource):
         raise StreamError(
             f"`labels` must be one of {', '.join(LabelSource)}; got {labels!r}."

@@ -177,7 +177,10 @@ def _batches(
 def _gathered(
     batches: Iterator[Any], numbers: Sequence[str], texts: Sequence[str], *, likely: int
 ) -> Cells:
-    """Copy batches into one array; memory that is never touched costs nothing."""
+    """Copy batches into one array, without empty rows at the end.
+
+    `likely` rows are reserved; memory that is never touched costs nothing.
+    """
     import polars as pl
 
     values = np.empty((likely, len(numbers)))
@@ -228,7 +231,10 @@ def _from_text(
     texts: Sequence[str],
     missing: Sequence[str],
 ) -> Cells:
-    """Return the cells of a table that was read as text; refuse what is no number."""
+    """Return the cells of a table that was read as text; refuse what is no number.
+
+    Blanks around numbers and decimal commas are accepted.
+    """
     import polars as pl
 
     values = np.empty((rows.height, len(numbers)))

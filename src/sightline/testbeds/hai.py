@@ -142,13 +142,7 @@ class Hai(Reader):
                 name = _part_name(release, begins, named)
                 if name is None:
                     return None
-                return Part(
-                    name=name,
-                    releases=(release,),
-                    file=file,
-                    layout=layout,
-                    expected=_files_of(release)[name][0],
-                )
+                return _part(name, release, file, layout)
         return None
 
     def needed(self, release: str) -> tuple[str, ...]:
@@ -191,7 +185,10 @@ class Hai(Reader):
             If labels are missing, do not fit their test file, or the source does not
             exist for this release.
         """
-        trains, tests, label_files = _by_kind(parts)
+        trains, tests, label_files = (
+            [read for read in parts if read.part.name.startswith(kind)]
+            for kind in ("train", "test", "label")
+        )
         notices: list[str] = []
         if release == "21.03":
             notices.append(_OVERLAP)
@@ -232,13 +229,17 @@ def _label_part(
     """Return a label file of 23.05, by its name; None if it is another file."""
     if named is None or f"label-test{named[3]}" not in _files_of("23.05"):
         return None
-    name = f"label-test{named[3]}"
+    return _part(f"label-test{named[3]}", "23.05", file, layout)
+
+
+def _part(name: str, release: str, file: SourceFile, layout: Layout) -> Part:
+    """Return a part of one release, with its expected counts."""
     return Part(
         name=name,
-        releases=("23.05",),
+        releases=(release,),
         file=file,
         layout=layout,
-        expected=_files_of("23.05")[name][0],
+        expected=_files_of(release)[name][0],
     )
 
 
@@ -267,19 +268,8 @@ def _parse_labels(part: Part) -> ParsedFile:
     )
 
 
-def _by_kind(
-    parts: Sequence[ParsedPart],
-) -> tuple[list[ParsedPart], list[ParsedPart], list[ParsedPart]]:
-    """Return the train files, the test files and the label files."""
-    trains, tests, labels = (
-        [read for read in parts if read.part.name.startswith(kind)]
-        for kind in ("train", "test", "label")
-    )
-    return trains, tests, labels
-
-
 def _train(trains: Sequence[ParsedPart], release: str) -> Recording:
-    """Return all train files as one recording, with the labels they have."""
+    """Return all train files as one recording; files without labels are normal."""
     labels = [
         np.zeros(len(read.parsed.values), np.int8)
         if read.parsed.labels is None
@@ -298,7 +288,13 @@ def _train(trains: Sequence[ParsedPart], release: str) -> Recording:
 def _labels_by_file(
     tests: Sequence[ParsedPart], label_files: Sequence[ParsedPart]
 ) -> list[Labels]:
-    """Return the labels of each test file: its column, or its label file by row."""
+    """Return the labels of each test file: its column, or its label file by row.
+
+    Raises
+    ------
+    FileError
+        If there is no label column, or a label file has another number of rows.
+    """
     sources = label_files or tests
     for test, source in zip(tests, sources, strict=True):
         path = source.part.file.path

@@ -117,7 +117,11 @@ def found_releases(reader: Reader, files: Sequence[SourceFile]) -> list[str]:
 
 
 def _recognised(reader: Reader, files: Sequence[SourceFile]) -> list[Part]:
-    """Return the parts among files; Excel is opened only where CSV does not suffice."""
+    """Return the parts among files, in the order of the files.
+
+    Excel files are opened only if no release is complete without them. Git LFS pointers
+    are never parts.
+    """
     parts: list[Part] = []
     for is_excel in (False, True):
         if is_excel and any(
@@ -145,7 +149,20 @@ def _chosen(
     parts: Sequence[Part],
     wanted: str | None,
 ) -> tuple[str, list[str]]:
-    """Return the release to read: the wanted one, else the first that is complete."""
+    """Return the release to read, and notices about the choice.
+
+    Parameters
+    ----------
+    reader, folder, files, parts
+        The testbed, the folder, all files in it, and those that were recognised.
+    wanted : str, optional
+        A release in upper or lower case; else the first that is complete.
+
+    Raises
+    ------
+    FileError
+        If the wanted release is unknown, or it, or every release, lacks a part.
+    """
     card = reader.card
     if wanted is not None:
         by_name = {release.lower(): release for release in card.releases}
@@ -184,7 +201,11 @@ def _incomplete(
     parts: Sequence[Part],
     release: str,
 ) -> FileError:
-    """Return the error for a release with missing parts: damaged, pointer or absent."""
+    """Return the error for a release with missing parts.
+
+    The message gives the most likely cause: a known damaged copy, an Excel file that
+    cannot be opened, a Git LFS pointer, or else simply the names of the missing parts.
+    """
     card = reader.card
     missing = names(_missing(reader, parts, release), MOST_NAMES)
     damaged = [part for part in parts if not part.releases]
@@ -217,7 +238,11 @@ def _incomplete(
 
 
 def _departures(read: ParsedPart) -> list[str]:
-    """Return how a file differs from its expected counts, a sentence each."""
+    """Return how a file differs from its expected counts, a sentence each.
+
+    Compared are rows and, if the file has labels, attack rows and attack runs; counts
+    that are unknown are not compared.
+    """
     expected, parsed, path = read.part.expected, read.parsed, read.part.file.path
     texts = []
     n_rows = len(parsed.values)
@@ -262,6 +287,13 @@ def parsed_once(
         Called without arguments if there is no intact copy.
     use_cache : bool
         If False, parse and neither read nor write a copy.
+
+    Returns
+    -------
+    ParsedFile
+        The same arrays, bit for bit, whether parsed or read from the copy. Copies of
+        older contents of the file are deleted; a copy that cannot be written is
+        skipped.
     """
     if not use_cache:
         return parse()
@@ -289,7 +321,10 @@ def parsed_once(
 
 
 def _write_copy(parsed: ParsedFile, path: Path) -> None:
-    """Write a Parquet copy in which the bytes of a row are one cell of the table."""
+    """Write a Parquet copy in which the bytes of a row are one cell of the table.
+
+    Channels and notices are stored in the file's metadata; pages carry checksums.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

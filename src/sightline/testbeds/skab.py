@@ -60,10 +60,7 @@ _RUNS = {"valve1": 16, "valve2": 4, "other": 14}
 _NOTES = {
     "valve1": "valve at the pump's inlet closed",
     "valve2": "valve at the pump's outlet closed",
-    "other/1": "leak or added water",
-    "other/2": "leak or added water",
-    "other/3": "leak or added water",
-    "other/4": "leak or added water",
+    **{f"other/{k}": "leak or added water" for k in range(1, 5)},
     "other/5": "rotor out of balance, sharp",
     "other/6": "rotor out of balance, linear",
     "other/7": "rotor out of balance, in a step",

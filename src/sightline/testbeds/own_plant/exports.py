@@ -123,7 +123,22 @@ class Readings:
 
 
 def _numbers(column: Any, path: Path, place: str, notices: list[str]) -> Floats:
-    """Return a column as numbers; text becomes nan, with a notice."""
+    """Return a column as numbers; text becomes nan, with a notice.
+
+    Parameters
+    ----------
+    column : polars series
+        Numbers, booleans (1 and 0) or text.
+    path, place
+        The file, and its name for notices.
+    notices : list of str
+        Gets a sentence with the most frequent texts and their counts.
+
+    Raises
+    ------
+    FileError
+        If the column holds no number at all.
+    """
     import polars as pl
 
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
@@ -161,7 +176,10 @@ def _median_step(time: Floats, path: Path) -> float:
 
 
 def _check_growth(n_rows: int, n_before: int, source: Source, step_s: float) -> None:
-    """Refuse a grid that is mostly filled in: a stray stamp, or too small a step."""
+    """Refuse a grid that is mostly filled in: a stray stamp, or too small a step.
+
+    A table of n time stamps may grow to ``_MOST_GROWTH * n + 1,000,000`` rows.
+    """
     if n_rows > _MOST_GROWTH * n_before + 1_000_000:
         first, last = (
             stamp(float(at)) for at in (source.time.min(), source.time.max())
@@ -253,7 +271,10 @@ def _plain(column: Any) -> Any:
 
 
 def _in_order(time: Floats, place: str, notices: list[str]) -> Ints | None:
-    """Return the rows in order of time; None if they are in order already."""
+    """Return the rows in order of time, each stamp once; None if they are already.
+
+    Adds notices about repeated stamps and about sorting.
+    """
     steps = np.diff(time)
     if (steps > 0).all():
         return None
@@ -274,7 +295,11 @@ def _in_order(time: Floats, place: str, notices: list[str]) -> Ints | None:
 
 
 def _lost_rows(time: Floats, step_s: float, hold_s: float) -> Ints:
-    """Return how many rows are missing between each row and the next, in short gaps."""
+    """Return how many rows are missing between each row and the next, in short gaps.
+
+    A gap is a step above `GAP_FACTOR` times the usual one; it is short if at most
+    `hold_s` seconds are missing. 0 for all other steps.
+    """
     steps = np.diff(time)
     is_short = (steps > GAP_FACTOR * step_s) & (steps <= hold_s + step_s)
     return np.where(is_short, np.rint(steps / step_s).astype(np.int64) - 1, 0)
@@ -392,7 +417,26 @@ def _by_tag(
 def _on_grid(
     time: Floats, values: Floats, grid: Floats, *, step_s: float, hold_s: float
 ) -> tuple[Floats, int, int]:
-    """Return a tag's value at each step, how many were held, how many not used."""
+    """Return one tag on the grid.
+
+    Parameters
+    ----------
+    time, values : array of shape (n_readings,)
+        Good readings of the tag in order of time.
+    grid : array of shape (n_steps,)
+        The times of the rows.
+    step_s, hold_s : float
+        Seconds between rows, and the largest age of a reading.
+
+    Returns
+    -------
+    placed : array of shape (n_steps,)
+        The last reading at or before each step; nan if it is too old, or there is none.
+    n_held : int
+        Steps whose reading is older than one step.
+    n_unused : int
+        Readings with a later one in the same step.
+    """
     placed = np.full(len(grid), np.nan)
     if not len(time):
         return placed, 0, 0
@@ -449,7 +493,11 @@ def _without_empty(readings: Readings, place: str) -> Readings:
 
 
 def _bad_quality(column: Any, place: str, notices: list[str]) -> Any:
-    """Return which readings are bad, by OPC code, by 1 and 0, or by word."""
+    """Return which readings are bad, by OPC code, by 1 and 0, or by word.
+
+    A column of nothing but 0 and 1 is a flag; other numbers are OPC codes, good from
+    192 on; words are good if they are in `_GOOD`. An empty cell is bad.
+    """
     import polars as pl
 
     texts = column.cast(pl.String).str.strip_chars().str.to_lowercase()

@@ -1,4 +1,17 @@
-"""Your own plant: a folder with train, test, and lists of attacks and tags."""
+"""Your own plant: a folder with train, test, and lists of attacks and tags.
+
+==============================  =====================================================
+``train.csv``, ``test.csv``     readings, wide or long, also as ``.parquet``; required
+``attacks.csv``                 one line for each attack or incident, also called
+                                ``incidents.csv``; columns id, start, end, tags, note,
+                                uncertainty_min
+``tags.csv``                    role, stage and unit of each tag
+``plant.toml``                  time zone, format of time stamps, step, holding time
+==============================  =====================================================
+
+Columns of lists may be in any order and case, separated by commas or semicolons, and
+some have alternative names (`_ALIASES`). Nothing is written into the folder.
+"""
 
 import csv
 import re
@@ -120,7 +133,7 @@ def read_folder(root: str | Path) -> Testbed:
 
 
 def _agreement(train: Readings, test: Readings, folder: Path) -> list[str]:
-    """Refuse tables of different clocks; return a notice if their steps differ."""
+    """Refuse tables with different clocks; return a notice if their steps differ."""
     if train.is_utc != test.is_utc:
         raise FileError(
             f"{folder}: time stamps of one table carry a zone and those of the other "
@@ -177,7 +190,20 @@ def _settings(path: Path) -> PlantSettings:
 
 
 def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
-    """Return the rows of a small CSV table by lower-case column name."""
+    """Return the rows of a small CSV table by lower-case column name.
+
+    Parameters
+    ----------
+    path : Path
+        UTF-8, with one header line; separated by commas or semicolons.
+    needed : sequence of str
+        Columns without which the table is refused.
+
+    Raises
+    ------
+    FileError
+        If a line has more cells than the header, or a needed column is missing.
+    """
     with reading(path):
         try:
             text = path.read_text(encoding="utf-8-sig")
@@ -224,7 +250,10 @@ def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
 def _tags(
     tag_rows: dict[str, dict[str, str]], channels: Sequence[str]
 ) -> tuple[tuple[Tag, ...], list[str]]:
-    """Return one tag for each channel, and notices about tags.csv."""
+    """Return one tag for each channel, and notices about tags.csv.
+
+    Channels that tags.csv does not list are sensors without stage and unit.
+    """
     ignored = [name for name, row in tag_rows.items() if row["role"] == _IGNORE]
     extra = [n for n in tag_rows if n not in channels and n not in ignored]
     absent = [name for name in channels if name not in tag_rows]
@@ -256,7 +285,17 @@ def _tags(
 def _incidents(
     path: Path, is_utc: bool, settings: PlantSettings
 ) -> tuple[Incident, ...]:
-    """Return the lines of attacks.csv or incidents.csv."""
+    """Return the lines of attacks.csv or incidents.csv.
+
+    An empty id becomes the number of the row. Times must carry a zone exactly if those
+    of the tables do (`is_utc`).
+
+    Raises
+    ------
+    FileError
+        If a time or an uncertainty cannot be read, or an attack ends before it starts;
+        the message names the line.
+    """
     incidents = []
     rows = _rows(path, ["id", "start", "end"])
     for line, row in enumerate(rows, start=_FIRST_LINE):
@@ -342,7 +381,7 @@ def _recording(
 def _labelled(
     readings: Readings, incidents: Sequence[Incident]
 ) -> tuple[Labels, tuple[Attack, ...]]:
-    """Return labels and attacks.
+    """Return labels of shape (n_rows,) and attacks by row.
 
     Labels come from the table's column, if it has one; else incidents mark their rows
     as attacks, and the rows within their uncertainty before and after are ignored.

@@ -1,4 +1,9 @@
-"""Read one table of your own plant: its columns and its time stamps."""
+"""Read one table of your own plant: its columns and its time stamps.
+
+A table is CSV or Parquet. It has a column of time stamps (`_TIME`); with a column of
+tags (`_TAG`) and one called "value" it is long, else wide. Time stamps are text,
+seconds or milliseconds since 1970, or date-times with or without a zone.
+"""
 
 import re
 from collections.abc import Collection, Sequence
@@ -134,7 +139,10 @@ def _with_tags(table: Any, tag_name: str, path: Path) -> Any:
 
 
 def _csv(path: Path) -> Any:
-    """Return a CSV table separated by commas or semicolons."""
+    """Return a CSV table separated by commas or semicolons.
+
+    With semicolons, numbers may have decimal commas.
+    """
     import polars as pl
     import polars.selectors as cs
 
@@ -165,7 +173,13 @@ def _csv(path: Path) -> Any:
 
 
 def in_order_of(channels: Sequence[str], readings: Readings, root: Path) -> Readings:
-    """Return test with its columns in the order of train; refuse other tags."""
+    """Return test with its columns in the order of train.
+
+    Raises
+    ------
+    FileError
+        If one table has tags that the other has not.
+    """
     for one, other, where in (
         (channels, readings.channels, "train but not in test"),
         (readings.channels, channels, "test but not in train"),
@@ -281,7 +295,11 @@ def seconds_from(
 def _parsed(
     column: Any, path: Path, time_format: str | None, first_line: int | None
 ) -> Any:
-    """Return stamps as date-times; refuse a column that no one format fits."""
+    """Return stamps as date-times, by the one format that fits them all.
+
+    Without a stated format these are the variants of ISO 8601: blank or ``T``, with or
+    without seconds, ``Z`` or an offset with or without colon.
+    """
     stripped = column.str.strip_chars()
     if time_format is None:
         # ISO 8601 allows several spellings; bring them to one.

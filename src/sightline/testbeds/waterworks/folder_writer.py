@@ -177,7 +177,7 @@ def _short(value: float) -> float:
 
 
 def _facts(simulation: Simulation) -> dict[str, object]:
-    """Return the content of truth.json."""
+    """Return the content of truth.json: arguments, attacks and water accounts."""
     return {
         "testbed": "waterworks",
         "seed": simulation.seed,
@@ -232,7 +232,11 @@ def _rounded(facts: Mapping[str, object]) -> dict[str, object]:
 
 
 def _draw(simulation: Simulation, path: Path) -> None:
-    """Draw the day of test with the most attacks, as a PNG file."""
+    """Draw the day of test with the most attacks, as a PNG file.
+
+    Levels with their set-points and flows, one panel each; the same simulation makes
+    the same bytes.
+    """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -3,6 +3,28 @@
 These are constants and the type of the state; nothing in this module runs the plant.
 physics.py, controller.py and process.py import it as ``p`` and compile its constants
 into their code.
+
+Fields of the state, which is an array of one record, so that a snapshot is one copy:
+
+=====================  ==========================================================
+clock                  seconds since midnight of the day before train
+volume                 water in each tank, m3
+water                  conductivity, pH, ORP and hardness of each body of water
+permeate_conductivity  of the RO permeate, uS/cm
+disturbance            random movements from outside, unit variance
+command, drive         what the PLC commands each actuator, and its real state
+position               opening of each valve, speed of each pump, 0 to 1
+truth, reading         true value and reading of each tag
+cake                   resistance of the cake on the UF membrane, kPa h/m3
+ro_pressure, ro_speed  RO pressure in kPa, relative speed of its pump
+uf_phase, filtered_s   phase of the UF sequence, seconds filtered since a backwash
+latch, timer           flags and counters of the PLC
+flow                   true flows, m3/h
+account                inflow, outflow, overflow and unmet demand of each tank, m3
+bought, delivered,     water taken in, given to consumers and drained, m3
+drained
+lowest, highest        extreme levels of each tank, mm
+=====================  ==========================================================
 """
 
 import hashlib
@@ -129,19 +151,16 @@ AREA_M2 = np.array([1.5, 1.5, 1.5, 2.0, 0.6])
 HEIGHT_MM = 1300.0
 
 # Limits with which the PLC compares readings. Attackers and drift may change them.
+_LEVEL_LIMITS_MM = {
+    "LIT101": (250.0, 500.0, 800.0, 1200.0),
+    "LIT301": (250.0, 800.0, 1000.0, 1200.0),
+    "LIT401": (250.0, 800.0, 1000.0, 1200.0),
+}
 SETPOINTS: dict[str, float] = {
-    "LIT101.LL": 250.0,
-    "LIT101.L": 500.0,
-    "LIT101.H": 800.0,
-    "LIT101.HH": 1200.0,
-    "LIT301.LL": 250.0,
-    "LIT301.L": 800.0,
-    "LIT301.H": 1000.0,
-    "LIT301.HH": 1200.0,
-    "LIT401.LL": 250.0,
-    "LIT401.L": 800.0,
-    "LIT401.H": 1000.0,
-    "LIT401.HH": 1200.0,
+    f"{tag}.{name}": limit
+    for tag, limits in _LEVEL_LIMITS_MM.items()
+    for name, limit in zip(("LL", "L", "H", "HH"), limits, strict=True)
+} | {
     "AIT201.L": 248.0,
     "AIT201.H": 256.0,
     "AIT202.L": 6.9,
@@ -188,7 +207,11 @@ def unit_by_column() -> Floats:
 
 
 class ActionKind(StrEnum):
-    """What an attacker does to a tag; docs/waterworks.md describes each kind."""
+    """What an attacker does to a tag.
+
+    ``SET`` acts on an actuator and ``SETPOINT`` on a limit of the PLC; all others forge
+    the reading of a sensor. scenario.py describes each kind.
+    """
 
     SET = "set"
     SETPOINT = "setpoint"

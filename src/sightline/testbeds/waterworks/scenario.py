@@ -178,6 +178,13 @@ class PlannedAttack:
     ------
     StreamError
         If times or actions are impossible.
+
+    Examples
+    --------
+    >>> off = Action(tag="P101", kind="set", value=1)
+    >>> attack = PlannedAttack(id="1", start_s=60, duration_s=30, actions=(off,))
+    >>> attack.stop_s, attack.targets, attack.family
+    (90, ('P101',), 'SSSP')
     """
 
     id: str
@@ -475,15 +482,6 @@ class _ActionTable:
     value: _Number | None = None
     rate: _Number | None = None
 
-    def action(self) -> Action:
-        """Return the action; raise `StreamError` if the plant has no such action."""
-        return Action(
-            tag=self.tag,
-            kind=self.kind,  # type: ignore[arg-type]
-            value=self.value,
-            rate=self.rate,
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class _AttackTable:
@@ -504,7 +502,7 @@ class _AttackTable:
             start_s=self.start_s,
             duration_s=self.duration_s,
             actions=tuple(
-                record_from(table, _ActionTable, strict=False).action()
+                Action(**vars(record_from(table, _ActionTable, strict=False)))
                 for table in self.action
             ),
             note=self.note,

@@ -160,7 +160,10 @@ class Drift:
 
 
 def conditions_of(drift: Drift) -> Conditions:
-    """Return a drift in the form that the compiled process reads."""
+    """Return a drift in the form that the compiled process reads.
+
+    Without drift all factors are 1, all shifts 0, and set-points are `SETPOINTS`.
+    """
     resistance, cake_rate, permeability = _FOULING[drift.fouling]
     pump_head, bias = np.ones(N_TAGS), np.zeros(N_TAGS)
     setpoints = np.array(list(SETPOINTS.values()))
@@ -305,7 +308,10 @@ def _run(
     scenario: Scenario,
     progress: Progress,
 ) -> Simulation:
-    """Run train, then test with its attacks and their twins."""
+    """Run train, then test with its attacks and their twins.
+
+    The plant is warmed up before train. Drift sets in with the first second of test.
+    """
     # Imported late, because numba takes a second to import.
     from sightline.testbeds.waterworks.process import Runner
 
@@ -343,7 +349,19 @@ def _run_attacks(
     unforged: Rows,
     report: Callable[[int], None],
 ) -> tuple[AttackTruth, ...]:
-    """Fill the rows of test, and compare each attack with its twin."""
+    """Fill the rows of test, and compare each attack with its twin.
+
+    Parameters
+    ----------
+    plant : Runner
+        The plant at the first second of test.
+    scenario : Scenario
+        The attacks.
+    recorded, unforged : array of shape (n_steps, 51)
+        Filled with readings as recorded, and before any forging.
+    report : callable
+        Takes the number of rows that are filled.
+    """
     truth = []
     row = 0
     for attack in scenario.attacks:
