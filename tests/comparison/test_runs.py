@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from strategies import make_stream
 
@@ -122,3 +123,19 @@ def test_spans_pair_one_to_one_by_greatest_overlap():
     assert match_spans([(0, 10)], [(8, 20), (2, 9)]) == [(0, 1)]
     assert match_spans([(0, 10), (10, 20)], [(5, 14)]) == [(0, 0)]
     assert match_spans([(0, 5)], [(5, 9)]) == []
+
+
+def test_attacks_match_by_row_unless_all_results_have_time_stamps():
+    timed = result("a")
+    times = 1e6 + 10.0 * np.arange(300)
+    evaluation = timed.evaluation
+    timed = replace(
+        timed,
+        evaluation=replace(
+            evaluation, traces=replace(evaluation.traces, test_time=times)
+        ),
+    )
+    assert one_testbed(timed).attacks[0].span == (1e6 + 500, 1e6 + 590)
+    mixed = one_testbed(timed, result("b"))
+    assert [set(x.places) for x in mixed.attacks] == [{"a", "b"}] * len(ATTACKS)
+    assert mixed.attacks[0].span == (50, 60)

@@ -261,11 +261,15 @@ def test_the_same_bytes_each_time(make_result):
 
 
 def test_the_identity_of_one_detector(make_result):
-    study = Study(many(make_result, 3))
+    results = many(make_result, 3)
+    study = Study(results)
     with styled():
         figure, _ = figures.mean_shift_identity(study, "gdn")
     assert len(figure.axes) == 1
-    assert figures.mean_shift_identity(study, "nobody") is None
+    assert figures.mean_shift_identity(study, "other") is None
+    compared = compare(results, n_replicates=2)
+    (notice,) = figures.draw_all(study, compared, identity_of="other")[1]
+    assert "there is no detector 'other', only " in notice
 
 
 def test_windows_that_cannot_be_drawn_are_counted(make_result):

@@ -25,6 +25,7 @@ from sightline.report.plotting.print_style import (
     rendered,
     styled,
 )
+from sightline.text import names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,6 +80,10 @@ def draw_all(
         A notice says what the skipped figure needs.
     """
     drawn, notices = [], []
+    need_of_identity = "it needs an attack window with more energy than the ideal p/2"
+    if identity_of not in (None, *study.detectors):
+        detectors = names(study.detectors)
+        need_of_identity = f"there is no detector '{identity_of}', only {detectors}"
     with styled():
         for name, picture, need in (
             (
@@ -90,7 +95,7 @@ def draw_all(
             (
                 "mean_shift_identity",
                 mean_shift_identity(study, identity_of),
-                "it needs an attack window with more energy than the ideal p/2",
+                need_of_identity,
             ),
         ):
             if picture is None:
