@@ -22,6 +22,7 @@ from sightline import (
 from sightline.detectors import TrainingMean
 from sightline.detectors.base import Residuals, Split
 from sightline.export import export_stream
+from sightline.progress import Step, StepKind
 
 TAGS = (
     Tag(name="LIT101", stage="1"),
@@ -293,14 +294,12 @@ def test_a_detector_sees_neither_labels_nor_attacks():
 
 def test_progress_is_told_of_both_recordings():
     told = []
-    export_stream(
-        Forecaster(), recording(8), recording(9), progress=lambda *x: told.append(x)
-    )
+    export_stream(Forecaster(), recording(8), recording(9), progress=told.append)
     assert told == [
-        ("Residuals of train", 0, 1),
-        ("Residuals of train", 1, 1),
-        ("Residuals of test", 0, 1),
-        ("Residuals of test", 1, 1),
+        Step(StepKind.RESIDUALS, 0, 1, "of train"),
+        Step(StepKind.RESIDUALS, 1, 1, "of train"),
+        Step(StepKind.RESIDUALS, 0, 1, "of test"),
+        Step(StepKind.RESIDUALS, 1, 1, "of test"),
     ]
 
 
@@ -340,7 +339,7 @@ def refused(made, *words, split=None, n_train=10, n_test=10, **options):
 
 def test_channels_that_differ_are_refused():
     train = rows_at(range(10))
-    refused([train, rows_at(range(10), channels=("a", "c"))], "'b', 'c'")
+    refused([train, rows_at(range(10), channels=("a", "c"))], "'b' and 'c'")
     refused([train, rows_at(range(10), channels=("b", "a"))], "order differs")
 
 

@@ -16,8 +16,10 @@ from sightline import (
     export_stream,
     make_detector,
 )
-from sightline.detectors.native_rules.rules import RULES, gdn_alarms
+from sightline.detectors import DETECTORS
+from sightline.detectors.gdn.rule import gdn_alarms
 
+RULES = {name: kind.rules for name, kind in DETECTORS.items()}
 SMALL = {
     "gdn": {"epochs": 1, "dim": 8, "top_k": 3},
     "fusagnet": {"epochs": 1, "dim": 8, "top_k": 3},

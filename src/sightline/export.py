@@ -1,11 +1,11 @@
 """From a fitted detector and two recordings to the residual stream of both.
 
-Here labels meet residuals for the first time; the detector never sees any.
+This is the only place where labels meet residuals; the detector never sees any.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,18 +16,31 @@ from sightline.data.stream import ResidualStream
 from sightline.detectors.base import (
     Detector,
     LearnedDetector,
-    Looked,
     Residuals,
+    RuleInput,
     unlabelled,
 )
-from sightline.detectors.native_rules.rules import RULES, NativeAlarms, native_rule
-from sightline.detectors.scaling import Matrix, fill_missing, means_of
+from sightline.detectors.native_rules import NativeAlarms, TestUse, rule_named
+from sightline.detectors.preprocessing import Matrix, fill_missing, means_of
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.text import names
 
 NO_RULE = "none"
 _T = TypeVar("_T")
+
+
+@dataclass
+class _Export:
+    """What is gathered for a stream beside its rows."""
+
+    notices: list[str]
+    meta: dict[str, object]
+    score: Floats | None = None
+    alarms: Labels | None = None
+    telemetry: tuple[Matrix, Matrix] | None = None
+    telemetry_channels: tuple[str, ...] | None = None
+    attacks: list[Attack] = field(default_factory=list)
 
 
 def export_stream(
@@ -57,61 +70,64 @@ def export_stream(
     test : Recording
         The one to be judged on.
     name, testbed : str, optional
-        What to call the stream (else the detector and the testbed), and the plant.
+        Names of the stream (else the detector and the testbed) and of the plant.
     telemetry : bool
-        Take along what the plant measured at the step of each row; a missing cell
-        takes the last value before it, else the mean of train.
+        Include what the plant measured at the step of each row; a missing cell takes
+        the last value before it, else the mean of train.
     rule : str, optional
-        The detector's own alarm rule, whose score and alarms go with the stream; by
-        default the one that looks at nothing of the test, where it has one. Those that
-        look at its statistics or labels say so in their names. "none" for no rule.
+        The detector's own alarm rule, whose score and alarms become part of the stream;
+        by default the first that looks at nothing of the test, if there is one. Rules
+        that look at its statistics or labels say so in their names. "none" for no rule.
     preset : {"export", "official"}
-        How the detector looks: as is best for a stream to be evaluated, or to the
-        letter as published.
+        How residuals are computed: as suits a stream to be evaluated, or exactly as
+        published.
     progress : callable, optional
-        Told ``(what, done, total)``.
+        Called with a `Step`.
+
+    Returns
+    -------
+    ResidualStream
+        Its `meta` holds what is needed to make it again; its `notices` say what was
+        filled, left out or chosen.
+
+    Raises
+    ------
+    StreamError
+        If the detector has no such rule, train is not the recording it was fitted on,
+        or no row of train is left.
     """
     check_rule(detector, rule)
     learned = _residuals(detector, train, "train", preset, progress)
     tested = _residuals(detector, test, "test", preset, progress)
     _check_same(learned.channels, tested.channels, "The residuals")
-    labels = np.where(_known(tested.is_warm_up), IGNORED, _labels(tested, test))
-    is_usable = ~_known(learned.is_warm_up)
+    labels = np.where(_set(tested.is_warm_up), IGNORED, _labels(tested, test))
+    is_usable = ~_set(learned.is_warm_up)
     is_normal = _labels(learned, train) == NORMAL
     is_trained, is_held_out = _parts(
         detector, learned, is_usable & is_normal, train.n_steps
     )
-    attacks = [_moved(attack, tested) for attack in test.attacks]
-    lost = [attack.id for attack in attacks if attack.start >= attack.stop]
-    notices = _told(learned.notices, tested.notices)
+    export = _described(detector, learned, tested, test)
     if left_out := int((is_usable & ~is_normal).sum()):
-        notices.append(f"train: {left_out:,} rows not labelled normal were left out.")
-    if lost:
-        notices.append(
-            f"test: no residual belongs to a step of {names(lost, 6, quoted=True)}."
+        export.notices.append(
+            f"train: {left_out:,} rows not labelled normal were left out."
         )
-    called, rows = _called(detector), learned.index[is_trained]
-    known: dict[str, Any] = {}
-    meta = _meta(detector, tested, test.tags)
     if preset != "export":
-        meta["residuals_preset"] = preset
-    if isinstance(detector, LearnedDetector):
-        looked = Looked(
+        export.meta["residuals_preset"] = preset
+    if isinstance(detector, LearnedDetector) and rule != NO_RULE:
+        given = RuleInput(
             train=unlabelled(train),
             test=unlabelled(test),
-            learned=learned,
-            tested=tested,
+            train_residuals=learned,
+            test_residuals=tested,
             is_trained=is_trained,
             is_held_out=is_held_out,
             preset=preset,
         )
-        known |= _own_alarms(detector, looked, rule, labels, meta, notices)
+        _add_alarms(export, detector, given, rule, labels)
+    title, rows = _title(detector), learned.index[is_trained]
     if telemetry:
-        _check_same(train.channels, test.channels, "The recordings")
-        means = means_of(train.values)
-        known["telemetry_train"] = _telemetry(train, rows, means)
-        known["telemetry_test"] = _telemetry(test, tested.index, means)
-        known["telemetry_channels"] = train.channels
+        _add_telemetry(export, train, rows, test, tested.index)
+    step_s = None if test.step_s is None else test.step_s * _set(tested.spacing)
     return ResidualStream(
         learned.values[is_trained],
         tested.values,
@@ -120,77 +136,113 @@ def export_stream(
         channels=tested.channels,
         train_time=None if train.time is None else train.time[rows],
         test_time=None if test.time is None else test.time[tested.index],
-        train_breaks=_breaks(rows, _known(learned.spacing), train.breaks),
-        test_breaks=_breaks(tested.index, _known(tested.spacing), test.breaks),
-        segments=[attack for attack in attacks if attack.start < attack.stop],
+        train_breaks=_breaks(rows, _set(learned.spacing), train.breaks),
+        test_breaks=_breaks(tested.index, _set(tested.spacing), test.breaks),
+        segments=export.attacks,
         space=tested.space,
-        name=name or (f"{called}-{testbed}" if testbed else called),
-        detector=called,
+        name=name or (f"{title}-{testbed}" if testbed else title),
+        detector=title,
         testbed=testbed,
-        step_s=None if test.step_s is None else test.step_s * _known(tested.spacing),
-        meta=meta,
-        notices=notices,
-        **known,
+        step_s=step_s,
+        score=export.score,
+        alarms=export.alarms,
+        telemetry_train=export.telemetry and export.telemetry[0],
+        telemetry_test=export.telemetry and export.telemetry[1],
+        telemetry_channels=export.telemetry_channels,
+        meta=export.meta,
+        notices=export.notices,
     )
 
 
 def check_rule(detector: Detector, rule: str | None) -> None:
-    """Refuse an alarm rule that a detector does not have; best before it learns."""
-    if rule is None or rule == NO_RULE:
-        return
-    name = detector.card.name if isinstance(detector, LearnedDetector) else ""
-    if name not in RULES:
-        raise StreamError(
-            f"{_called(detector)} has no alarm rule of its own; got rule {rule!r}."
+    """Raise if a detector does not have an alarm rule; call it before fitting."""
+    if rule is not None and rule != NO_RULE:
+        rules = detector.rules if isinstance(detector, LearnedDetector) else ()
+        rule_named(rules, rule, _title(detector))
+
+
+def _described(
+    detector: Detector, learned: Residuals, tested: Residuals, test: Recording
+) -> _Export:
+    """Return notices, description and attacks of a stream."""
+    sources = dict.fromkeys(learned.notices, "train")
+    for text in tested.notices:
+        sources[text] = "train and test" if text in learned.notices else "test"
+    export = _Export(
+        notices=[f"{source}: {text}" for text, source in sources.items()],
+        meta=_meta(detector, tested, test.tags),
+    )
+    attacks = [_moved(attack, tested) for attack in test.attacks]
+    export.attacks = [attack for attack in attacks if attack.start < attack.stop]
+    if lost := [attack.id for attack in attacks if attack.start >= attack.stop]:
+        export.notices.append(
+            f"test: no residual belongs to a step of {names(lost, 6, quoted=True)}."
         )
-    native_rule(name, rule)
+    return export
 
 
-def _own_alarms(
+def _add_alarms(
+    export: _Export,
     detector: LearnedDetector,
-    looked: Looked,
+    given: RuleInput,
     rule: str | None,
     labels: Labels,
-    meta: dict[str, Any],
-    notices: list[str],
-) -> dict[str, Any]:
-    """Return a detector's own score and alarms; labels go only to rules that say so."""
-    if rule == NO_RULE:
-        return {}
-    shown = labels if rule is not None and "test-labels" in rule else None
+) -> None:
+    """Add score and alarms of a detector's own rule, with a description of the rule.
+
+    Labels reach only a rule that was asked for by name and whose name says it.
+    """
+    title = _title(detector)
+    uses = () if rule is None else rule_named(detector.rules, rule, title).looks_at
     try:
-        own = detector.native_alarms(looked, rule=rule, labels=shown)
+        native = detector.native_alarms(
+            given, rule=rule, labels=labels if TestUse.LABELS in uses else None
+        )
     except StreamError as error:
         if rule is not None:
             raise
-        # Nobody asked for it: the stream is worth having without.
-        notices.append(f"own rule: it could not be used: {error}")
-        return {}
-    return {} if own is None else _own_rule(own, meta, notices)
+        # The rule was not asked for: the stream is useful without it.
+        export.notices.append(f"own rule: it could not be used: {error}")
+        return
+    if native is not None:
+        _add_native(export, native)
 
 
-def _own_rule(
-    own: NativeAlarms, meta: dict[str, Any], notices: list[str]
-) -> dict[str, Any]:
-    """Return score and alarms for the stream; tell the rule in meta and notices."""
-    notices += [f"own rule: {notice}" for notice in own.notices]
-    if own.rule is not None:
-        meta["native_rule"] = {"name": own.rule.name, "looks_at": own.rule.looks_at}
-        if isinstance(own.threshold, float):
-            meta["native_rule"]["threshold"] = own.threshold
-        if own.rule.looks_at:
-            notices.append(
-                f"own rule: it looks at {' and '.join(own.rule.looks_at)}, which no "
-                "detector in service could."
+def _add_native(export: _Export, native: NativeAlarms) -> None:
+    """Add score and alarms, and the rule to meta and notices."""
+    export.notices += [f"own rule: {notice}" for notice in native.notices]
+    if native.rule is not None:
+        looks_at = tuple(str(what) for what in native.rule.looks_at)
+        facts: dict[str, object] = {"name": native.rule.name, "looks_at": looks_at}
+        if isinstance(native.threshold, float):
+            facts["threshold"] = native.threshold
+        export.meta["native_rule"] = facts
+        if looks_at:
+            export.notices.append(
+                f"own rule: it looks at {' and '.join(looks_at)}, which no detector in "
+                "service could."
             )
-    known: dict[str, Any] = {}
-    if own.alarms is not None:
-        known["alarms"] = own.alarms.astype(np.int8)
-    if np.isfinite(own.score).all():
-        known["score"] = own.score
+    if native.alarms is not None:
+        export.alarms = native.alarms.astype(np.int8)
+    if np.isfinite(native.score).all():
+        export.score = native.score
     else:
-        notices.append("own rule: its score is left out, for some rows have none.")
-    return known
+        export.notices.append(
+            "own rule: its score is left out, for some rows have none."
+        )
+
+
+def _add_telemetry(
+    export: _Export, train: Recording, train_rows: Ints, test: Recording, rows: Ints
+) -> None:
+    """Add the measured values at the rows of both recordings."""
+    _check_same(train.channels, test.channels, "The recordings")
+    means = means_of(train.values)
+    # A missing cell would spoil every average of the telemetry after it.
+    filled, _ = fill_missing(train.values, _set(train.breaks), means)
+    tested, _ = fill_missing(test.values, _set(test.breaks), means)
+    export.telemetry = filled[train_rows], tested[rows]
+    export.telemetry_channels = train.channels
 
 
 def _residuals(
@@ -200,49 +252,46 @@ def _residuals(
     preset: str,
     progress: Progress,
 ) -> Residuals:
-    """Return what a detector makes of a recording whose labels it does not see."""
-    seen = unlabelled(recording)
+    """Return the residuals of a recording without its labels; leave out nan rows."""
+    unseen = unlabelled(recording)
     progress(Step(StepKind.RESIDUALS, 0, 1, f"of {which}"))
-    made = (
-        detector.residuals(seen, preset=preset, progress=progress)
+    residuals = (
+        detector.residuals(unseen, preset=preset, progress=progress)
         if isinstance(detector, LearnedDetector)
-        else detector.residuals(seen)
+        else detector.residuals(unseen)
     )
     progress(Step(StepKind.RESIDUALS, 1, 1, f"of {which}"))
-    if not isinstance(made, Residuals):
+    if not isinstance(residuals, Residuals):
         raise StreamError(
-            f"`residuals` must return sightline.Residuals; got {type(made).__name__}."
+            "`residuals` must return sightline.Residuals; got "
+            f"{type(residuals).__name__}."
         )
-    if len(made.index) and not 0 <= made.index[0] <= made.index[-1] < recording.n_steps:
+    index = residuals.index
+    if len(index) and not 0 <= index[0] <= index[-1] < recording.n_steps:
         raise StreamError(
             f"`index` of the {which} residuals must lie within the recording's "
-            f"{recording.n_steps:,} steps; got {made.index[0]} to {made.index[-1]}."
+            f"{recording.n_steps:,} steps; got {index[0]} to {index[-1]}."
         )
-    return _told_in_numbers(made)
-
-
-def _told_in_numbers(made: Residuals) -> Residuals:
-    """Return residuals without the rows in which a detector could tell nothing."""
-    is_told = np.asarray(~np.isnan(made.values).any(axis=1))
-    if is_told.all():
-        return made
-    lost = len(is_told) - int(is_told.sum())
+    is_number = np.asarray(~np.isnan(residuals.values).any(axis=1))
+    if is_number.all():
+        return residuals
+    lost = len(is_number) - int(is_number.sum())
     return replace(
-        made,
-        values=made.values[is_told],
-        index=made.index[is_told],
-        is_warm_up=_known(made.is_warm_up)[is_told],
-        score=None if made.score is None else made.score[is_told],
+        residuals,
+        values=residuals.values[is_number],
+        index=index[is_number],
+        is_warm_up=_set(residuals.is_warm_up)[is_number],
+        score=None if residuals.score is None else residuals.score[is_number],
         notices=(
-            *made.notices,
-            f"{lost:,} rows of {len(is_told):,} have residuals that are no numbers and "
-            "were left out.",
+            *residuals.notices,
+            f"{lost:,} rows of {len(is_number):,} have residuals that are nan and were "
+            "left out.",
         ),
     )
 
 
 def _parts(
-    detector: Detector, made: Residuals, is_usable: Bools, n_steps: int
+    detector: Detector, residuals: Residuals, is_usable: Bools, n_steps: int
 ) -> tuple[Bools, Bools]:
     """Return which rows of train were learned from, and which were held out."""
     is_trained, is_held_out = is_usable, np.zeros_like(is_usable)
@@ -251,105 +300,92 @@ def _parts(
         if max(split.trained.max(initial=0), split.held_out.max(initial=0)) >= n_steps:
             raise StreamError(
                 f"`train` is too short with its {n_steps:,} steps to be what the "
-                "detector was fitted on: give that very recording."
+                "detector was fitted on: give that same recording."
             )
-        is_trained = is_usable & _made_of(split.trained, made, n_steps)
-        is_held_out = is_usable & _made_of(split.held_out, made, n_steps)
+        is_trained = is_usable & _made_of(split.trained, residuals, n_steps)
+        is_held_out = is_usable & _made_of(split.held_out, residuals, n_steps)
     if not is_trained.any():
         raise StreamError(
-            f"None of the {len(made.index):,} rows of train is left (all are warm-up, "
-            "held out, trimmed, not labelled normal or without a finite residual): "
-            "give a longer recording, or look at what the detector gives."
+            f"None of the {len(residuals.index):,} rows of train is left (all are "
+            "warm-up, held out, trimmed, not labelled normal or without a finite "
+            "residual): give a longer recording, or check the detector's residuals."
         )
     return is_trained, is_held_out
 
 
-def _made_of(firsts: Ints, made: Residuals, n_steps: int) -> Bools:
-    """Return which rows were made of nothing but steps of these blocks.
+def _made_of(firsts: Ints, residuals: Residuals, n_steps: int) -> Bools:
+    """Return which rows were made only of steps of these blocks.
 
     Where train was trimmed its blocks may begin at other steps than those of the rows.
     """
-    is_known = np.zeros(n_steps + made.every, np.bool_)
-    for k in range(made.every):
-        is_known[firsts + k] = True
-    so_far = np.append(0, np.cumsum(~is_known))
-    stops = np.minimum(made.index + made.every, n_steps)
-    return np.asarray(so_far[stops] == so_far[made.index])
+    is_in_block = np.zeros(n_steps + residuals.every, np.bool_)
+    for k in range(residuals.every):
+        is_in_block[firsts + k] = True
+    so_far = np.append(0, np.cumsum(~is_in_block))
+    stops = np.minimum(residuals.index + residuals.every, n_steps)
+    return np.asarray(so_far[stops] == so_far[residuals.index])
 
 
-def _labels(made: Residuals, recording: Recording) -> Labels:
-    chosen = np.full(len(made.index), NORMAL, np.int8)
-    stops = np.minimum(made.index + made.every, recording.n_steps)
-    for code in (IGNORED, ATTACK):  # an attack goes before all else
-        so_far = np.append(0, np.cumsum(_known(recording.labels) == code))
-        chosen[so_far[stops] > so_far[made.index]] = code
+def _labels(residuals: Residuals, recording: Recording) -> Labels:
+    """Return the label of each row: attack before ignored before normal."""
+    chosen = np.full(len(residuals.index), NORMAL, np.int8)
+    stops = np.minimum(residuals.index + residuals.every, recording.n_steps)
+    for code in (IGNORED, ATTACK):
+        so_far = np.append(0, np.cumsum(_set(recording.labels) == code))
+        chosen[so_far[stops] > so_far[residuals.index]] = code
     return chosen
 
 
-def _known(field: _T | None) -> _T:
-    """Return what recordings and residuals always have once they are made."""
-    assert field is not None  # noqa: S101
-    return field
+def _set(value: _T | None) -> _T:
+    """Return a field that recordings and residuals always have once they are made."""
+    assert value is not None  # noqa: S101
+    return value
 
 
 def _breaks(index: Ints, every: int, breaks: Ints | None) -> Ints:
     """Return where a run of rows begins: after a break, or where rows are missing."""
-    run = np.searchsorted(_known(breaks), index, side="right")
+    run = np.searchsorted(_set(breaks), index, side="right")
     is_new = (np.diff(run) > 0) | (np.diff(index) > every)
     return np.append(0, np.flatnonzero(is_new) + 1)
 
 
-def _moved(attack: Attack, made: Residuals) -> Attack:
-    """Return an attack by row numbers: empty where it lies in no row."""
-    start = np.searchsorted(made.index + made.every, attack.start, side="right")
-    return replace(
-        attack, start=int(start), stop=int(np.searchsorted(made.index, attack.stop))
-    )
+def _moved(attack: Attack, residuals: Residuals) -> Attack:
+    """Return an attack by row numbers: empty if no row belongs to it."""
+    ends = residuals.index + residuals.every
+    start = np.searchsorted(ends, attack.start, side="right")
+    stop = np.searchsorted(residuals.index, attack.stop)
+    return replace(attack, start=int(start), stop=int(stop))
 
 
-def _telemetry(recording: Recording, rows: Ints, means: Floats) -> Matrix:
-    # A missing cell would spoil every average of the telemetry after it.
-    filled, _ = fill_missing(recording.values, _known(recording.breaks), means)
-    return filled[rows]
-
-
-def _called(detector: Detector) -> str:
+def _title(detector: Detector) -> str:
+    """Return the name of the card, else of the class."""
     card = getattr(detector, "card", None)
     return type(detector).__name__ if card is None else str(card.name)
 
 
-def _meta(detector: Detector, made: Residuals, tags: Sequence[Tag]) -> dict[str, Any]:
-    """Return what one must know to make the stream again and to read it."""
+def _meta(
+    detector: Detector, residuals: Residuals, tags: Sequence[Tag]
+) -> dict[str, object]:
+    """Return what is needed to make the stream again and to read it."""
     about = detector.about() if hasattr(detector, "about") else {}
-    meta = {
+    meta: dict[str, object] = {
         "detector_name" if k == "detector" else f"detector_{k}": value
         for k, value in about.items()
     }
-    if made.scale is not None:
-        meta["scale"] = [float(scale) for scale in made.scale]
+    if residuals.scale is not None:
+        meta["scale"] = [float(scale) for scale in residuals.scale]
     groups: dict[str, list[str]] = {}
     for tag in tags:
-        if tag.stage is not None and tag.name in made.channels:
+        if tag.stage is not None and tag.name in residuals.channels:
             groups.setdefault(tag.stage, []).append(tag.name)
     return meta | ({"groups": groups} if len(groups) > 1 else {})
 
 
-def _told(train: Sequence[str], test: Sequence[str]) -> list[str]:
-    """Return each sentence once, with what it is about."""
-    of = dict.fromkeys(train, "train")
-    for text in test:
-        of[text] = "train and test" if text in train else "test"
-    return [f"{which}: {text}" for text, which in of.items()]
-
-
 def _check_same(train: Sequence[str], test: Sequence[str], whose: str) -> None:
+    """Raise unless both have the same channels in the same order."""
     if tuple(train) != tuple(test):
-        differ = sorted(set(train) ^ set(test))
+        differ = names(sorted(set(train) ^ set(test)), 6, quoted=True)
         raise StreamError(
             f"{whose} of train and test must have the same channels in the same order; "
-            + (
-                f"only one has {names(differ, 6, quoted=True)}."
-                if differ
-                else "the order differs."
-            )
+            + (f"only one has {differ}." if differ else "the order differs.")
         )

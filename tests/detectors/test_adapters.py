@@ -27,7 +27,7 @@ from sightline.detectors.adapters import (
     from_arrays,
 )
 from sightline.detectors.adapters.adapter import seeded
-from sightline.detectors.adapters.regressor import _tells_many
+from sightline.detectors.adapters.models import has_many_outputs
 from sightline.detectors.base import Detector
 from sightline.detectors.conformance import (
     CHECKS,
@@ -321,11 +321,11 @@ def test_who_forecasts_many_numbers_is_asked_and_not_tried():
         def _get_tags(self):
             return {"multioutput": False}
 
-    assert not _tells_many(Old())
-    assert not _tells_many(GradientBoostingRegressor())
-    assert not _tells_many(make_pipeline(GradientBoostingRegressor()))
-    assert _tells_many(make_pipeline(StandardScaler(), Ridge()))
-    assert _tells_many(object())
+    assert not has_many_outputs(Old())
+    assert not has_many_outputs(GradientBoostingRegressor())
+    assert not has_many_outputs(make_pipeline(GradientBoostingRegressor()))
+    assert has_many_outputs(make_pipeline(StandardScaler(), Ridge()))
+    assert has_many_outputs(object())
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_what_a_model_complains_of_is_one_sentence():
         StreamError, match=r"^Fails could not learn from train \(RuntimeError: no lic"
     ) as told:
         FromRegressor(Fails()).fit(recording_of(plant(50)))
-    assert str(told.value).endswith(": see that it takes such rows by itself.")
+    assert str(told.value).endswith(": check that it accepts such rows by itself.")
 
 
 def test_a_fit_that_fails_leaves_what_was_learned():
@@ -506,8 +506,8 @@ def test_a_series_is_asked_run_by_run_with_time_in_rows():
     np.testing.assert_allclose(detector.learned.model.series, scaled[40:])
     told = detector.residuals(train)
     assert told.notices[0] == (
-        "LikeAeon learned from the longest run of train, 60 of 100 rows, for it looks "
-        "at windows."
+        "LikeAeon learned from the longest run of train, 60 of 100 rows, because it "
+        "uses windows."
     )
     model = detector.learned.model
     parts = [model.predict(part, axis=0) for part in (scaled[:40], scaled[40:])]
@@ -520,7 +520,7 @@ def test_a_run_too_short_for_a_window_is_left_out_and_told():
     told = detector.residuals(recording_of(plant(50), breaks=[0, 20, 22]))
     assert told.index.tolist() == [*range(20), *range(22, 50)]
     assert told.notices[-2] == (
-        "LikeAeon tells nothing of a run of 2 rows (Series is shorter than 3)."
+        "LikeAeon gives no score for a run of 2 rows (Series is shorter than 3)."
     )
     assert told.notices[-1] == "2 rows were left out, which have no score."
     with pytest.raises(StreamError, match=r"ValueError: Series is shorter than 3\)"):
@@ -542,7 +542,7 @@ def test_a_detector_that_learns_nothing_says_so():
 def test_a_detector_that_says_yes_or_no_says_so():
     train = recording_of(plant(100))
     told = FromOutlierDetector(YesOrNo()).fit(train).residuals(train)
-    assert any("only yes or no" in text for text in told.notices)
+    assert any("only 0 or 1" in text for text in told.notices)
 
 
 def test_scores_of_another_shape_are_refused():
@@ -706,7 +706,7 @@ def test_arrays_that_do_not_fit_are_refused(changes, sentence):
 def test_nothing_expected_at_all_is_refused():
     nothing = np.full((20, 4), np.nan)
     detector, train, _ = from_arrays(plant(20), nothing, plant(20), nothing)
-    with pytest.raises(StreamError, match="No row of `train_expected` is all numbers"):
+    with pytest.raises(StreamError, match="Every row of `train_expected` has a nan"):
         detector.residuals(train)
 
 

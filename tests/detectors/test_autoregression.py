@@ -183,7 +183,7 @@ def test_the_choice_is_that_of_trying_all_on_the_held_out_rows():
             errors[order, ridge] = ((standard[held_out] - expected) ** 2).mean()
     assert (detector.order, detector.ridge) == min(errors, key=errors.get)
     assert detector.residuals(recording_of(values)).notices == (
-        f"Each row is told from the last {detector.order} rows, with ridge "
+        f"Each row is predicted from the last {detector.order} rows, ridge "
         f"{detector.ridge:g}.",
     )
 
@@ -206,7 +206,7 @@ def test_nothing_to_be_learned_takes_much_ridge():
     detector = VectorAutoregression().fit(recording_of(values))
     assert (detector.order, detector.ridge) == (1, 1.0)
     assert detector.residuals(recording_of(values)).notices == (
-        "Each row is told from the last row, with ridge 1.",
+        "Each row is predicted from the last row, ridge 1.",
     )
 
 
@@ -375,7 +375,7 @@ def test_a_file_that_lacks_an_array_is_refused(lacking, tmp_path):
         arrays = dict(file)
     del arrays[lacking]
     np.savez(tmp_path / "it.npz", **arrays)
-    with pytest.raises(FileError, match=r"is not a whole detector .* fit it anew\.$"):
+    with pytest.raises(FileError, match=r"is not a whole detector .* fit it again\.$"):
         VectorAutoregression.load(tmp_path / "it.npz")
 
 

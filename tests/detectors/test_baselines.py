@@ -15,6 +15,7 @@ from sightline.detectors.baselines import (
 )
 from sightline.detectors.windows import held_out_block
 from sightline.errors import FileError, StreamError
+from sightline.progress import Step, StepKind
 
 BASELINES = [TrainingMean, LastValue, PCAReconstruction]
 
@@ -343,7 +344,7 @@ def test_a_file_that_lacks_an_array_is_refused(kind, tmp_path):
     lacking = "preprocessing/scale" if kind is LastValue else "mean"
     del arrays[lacking]
     np.savez(tmp_path / "it.npz", **arrays)
-    with pytest.raises(FileError, match=r"is not a whole detector .* fit it anew\.$"):
+    with pytest.raises(FileError, match=r"is not a whole detector .* fit it again\.$"):
         kind.load(tmp_path / "it.npz")
 
 
@@ -375,9 +376,9 @@ def test_settings_that_make_no_sense_are_refused(settings, sentence):
 def test_progress_is_told():
     heard = []
     train = recording_of(plant(20))
-    detector = TrainingMean().fit(train, progress=lambda *told: heard.append(told))
-    detector.residuals(train, progress=lambda *told: heard.append(told))
-    assert heard == [("learning", 1, 1), ("residuals", 1, 1)]
+    detector = TrainingMean().fit(train, progress=heard.append)
+    detector.residuals(train, progress=heard.append)
+    assert heard == [Step(StepKind.TRAINING, 1, 1), Step(StepKind.RESIDUALS, 1, 1)]
 
 
 @pytest.mark.parametrize("kind", BASELINES)

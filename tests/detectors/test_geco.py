@@ -18,15 +18,24 @@ from sightline._kernels.formulas import (
 from sightline.data.recording import Recording, Tag
 from sightline.detectors.conformance import CHECKS, Trial
 from sightline.detectors.geco import Formula, GeCo, GeCoSettings
-from sightline.detectors.geco.candidates import Columns, candidates
-from sightline.detectors.geco.cusum import EPSILON
-from sightline.detectors.geco.exact_fit import fit_exactly
-from sightline.detectors.geco.formulas import FAMILIES, formula_arrays, formulas_of
-from sightline.detectors.geco.oracle import fit_by_optimiser
-from sightline.detectors.geco.search import find_formulas
-from sightline.detectors.geco.search_state import SearchState
-from sightline.detectors.geco.transitions import Transitions, rows_told
+from sightline.detectors.geco.closed_form import SearchState
+from sightline.detectors.geco.formulas import (
+    FAMILIES,
+    Transitions,
+    formula_arrays,
+    formulas_of,
+    predicted_rows,
+)
+from sightline.detectors.geco.rule import EPSILON
+from sightline.detectors.geco.search import (
+    Columns,
+    candidates,
+    find_formulas,
+    fit_by_optimiser,
+    fit_exactly,
+)
 from sightline.errors import FileError, StreamError
+from sightline.progress import Step, StepKind
 
 
 def recording_of(values, names=None, **fields):
@@ -310,10 +319,10 @@ def test_unit_of_a_channel_scales_its_formula(factor):
 def test_memory_for_prepared_rows_changes_nothing(monkeypatch):
     values = plant(3000)
     before = found(values)
-    monkeypatch.setattr(f"{PACKAGE}.inner_products._MOST_KEPT_BYTES", 0)
-    monkeypatch.setattr(f"{PACKAGE}.product_blocks.BLOCK", 3)
-    monkeypatch.setattr(f"{PACKAGE}.product_blocks._PRODUCTS_AT_ONCE", 2)
-    monkeypatch.setattr(f"{PACKAGE}.candidates._COLUMNS_AT_ONCE", 1)
+    monkeypatch.setattr(f"{PACKAGE}.closed_form._MOST_BYTES", 0)
+    monkeypatch.setattr(f"{PACKAGE}.closed_form.BLOCK", 3)
+    monkeypatch.setattr(f"{PACKAGE}.closed_form._PRODUCTS_AT_ONCE", 2)
+    monkeypatch.setattr(f"{PACKAGE}.search._COLUMNS_AT_ONCE", 1)
     assert found(values) == before
 
 
@@ -324,14 +333,14 @@ class StoppedError(Exception):
 @pytest.mark.parametrize("after", [1, 3, 6, 9])
 @pytest.mark.parametrize("search", ["closed form", "curve_fit"])
 def test_search_taken_up_is_as_if_never_stopped(tmp_path, monkeypatch, after, search):
-    monkeypatch.setattr(f"{PACKAGE}.product_blocks.BLOCK", 4)
+    monkeypatch.setattr(f"{PACKAGE}.closed_form.BLOCK", 4)
     train = recording_of(plant(200)[:, :4])
     whole = GeCo(search=search, max_inputs=3).fit(train)
     path = tmp_path / "search.npz"
     told = []
 
-    def stop(what, done, total):
-        told.append((what, done, total))
+    def stop(step):
+        told.append(step)
         if len(told) == after:
             raise StoppedError
 
@@ -345,7 +354,7 @@ def test_search_taken_up_is_as_if_never_stopped(tmp_path, monkeypatch, after, se
     assert detector.formulas == whole.formulas
     # What is finished is not done again.
     again = []
-    detector.fit(train, progress=lambda *t: again.append(t), checkpoint=path)
+    detector.fit(train, progress=again.append, checkpoint=path)
     assert again == []
     assert detector.formulas == whole.formulas
 
@@ -369,12 +378,12 @@ def test_checkpoint_of_another_search_is_refused(tmp_path):
 
 def test_progress_is_told_to_the_end():
     told = []
-    GeCo().fit(recording_of(plant(100)), progress=lambda *t: told.append(t))
-    assert told[-1] == ("Fitting the best formulas", 6, 6)
-    assert ("Searching formulas", 1, 1) in told
+    GeCo().fit(recording_of(plant(100)), progress=told.append)
+    assert told[-1] == Step(StepKind.TRAINING, 6, 6, "the best formulas")
+    assert Step(StepKind.SEARCHING, 1, 1, "formulas") in told
     told.clear()
-    GeCo(max_inputs=1).fit(recording_of(plant(100)), progress=lambda *t: told.append(t))
-    assert all(total > 0 for _, _, total in told)
+    GeCo(max_inputs=1).fit(recording_of(plant(100)), progress=told.append)
+    assert all(step.total > 0 for step in told)
 
 
 # ------------------------------------------------------------- kernels by hand
@@ -465,10 +474,10 @@ def test_constant_invariant_alarms_for_one_step():
 
 
 def test_rows_that_have_one_before_them():
-    rows, begins = rows_told(6, np.array([0, 2, 3]))
+    rows, begins = predicted_rows(6, np.array([0, 2, 3]))
     assert rows.tolist() == [1, 4, 5]
     assert begins.tolist() == [True, True, False]
-    assert rows_told(3)[0].tolist() == [1, 2]
+    assert predicted_rows(3)[0].tolist() == [1, 2]
 
 
 def test_fit_rows_are_the_first_share_rounded_down():
@@ -703,7 +712,7 @@ def test_ipal_model_without_train(tmp_path):
     values[20, 1] = np.nan
     assert np.isfinite(detector.residuals(recording_of(values, NAMES)).values).all()
     values[0, 1] = np.nan
-    with pytest.raises(StreamError, match="does not tell train's means"):
+    with pytest.raises(StreamError, match="does not hold train's means"):
         detector.residuals(recording_of(values, NAMES))
     with pytest.raises(StreamError, match="`train` lacks AIT1"):
         GeCo.from_ipal(path, train=recording_of(plant(9)[:, :5], NAMES[:5]))

@@ -19,8 +19,9 @@ from torch.nn.functional import mse_loss
 from sightline import Recording, Tag
 from sightline.data.downsampling import downsampled
 from sightline.detectors.gdn.network import GDNNetwork
-from sightline.detectors.networks.weights import load_weights, weights_of
-from sightline.detectors.preprocessing import Preprocessing, PreprocessingSettings
+from sightline.detectors.networks import load_weights, weights_of
+from sightline.detectors.preprocessing import Preprocessing
+from sightline.detectors.settings import PreprocessingSettings
 
 # What the specification asks for: double precision, weights after Adam (it turns
 # rounding into steps where the true gradient is 0), single precision.

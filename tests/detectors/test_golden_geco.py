@@ -12,14 +12,16 @@ from testbed_files import DATA, needs_batadal
 
 from sightline import Recording, Tag, open_testbed
 from sightline.detectors.geco import GeCo
-from sightline.detectors.geco.candidates import Columns, candidates
-from sightline.detectors.geco.closed_form import Ranking
-from sightline.detectors.geco.exact_fit import fit_exactly
-from sightline.detectors.geco.formulas import FAMILIES
-from sightline.detectors.geco.oracle import fit_by_optimiser
-from sightline.detectors.geco.search import find_formulas, measured
-from sightline.detectors.geco.search_state import SearchState
-from sightline.detectors.geco.transitions import Transitions
+from sightline.detectors.geco.closed_form import Ranking, SearchState
+from sightline.detectors.geco.formulas import FAMILIES, Transitions
+from sightline.detectors.geco.search import (
+    Columns,
+    candidates,
+    find_formulas,
+    fit_by_optimiser,
+    fit_exactly,
+    measured,
+)
 
 # What the specification asks of a closed form, relative: errors, drifts, thresholds;
 # residuals by the error of train, CUSUM by the threshold.
@@ -139,7 +141,7 @@ def test_candidates_left_out_are_no_better_than_shorter_ones():
 @pytest.mark.parametrize("name", PLANTS)
 def test_inner_products_tell_the_error_of_every_candidate(name):
     rows, n = transitions(name), len(names_of(name))
-    ranking, state = Ranking(rows, 3, kept=2_000), SearchState()
+    ranking, state = Ranking(rows, 3, n_best=2_000), SearchState()
     ranking.search(lambda *told: None, state, None)
     for target in ranking.targets:
         told = ranking.estimates(int(target), state)
@@ -164,7 +166,7 @@ def test_inner_products_tell_the_error_of_every_candidate(name):
 
 def test_inner_products_in_single_precision_tell_enough_to_choose():
     rows = transitions("geco")
-    ranking, state = Ranking(rows, 3, "float32", kept=2_000), SearchState()
+    ranking, state = Ranking(rows, 3, "float32", n_best=2_000), SearchState()
     ranking.search(lambda *told: None, state, None)
     for target in ranking.targets:
         moved = np.mean(np.diff(rows.values[:, target]) ** 2)

@@ -6,8 +6,13 @@ import torch
 from golden_files import Golden, tensor
 
 from sightline import Recording, Tag
-from sightline.detectors.nsibf.design import design_of, filter_tracks, measurements
-from sightline.detectors.nsibf.detector import NSIBF, NSIBFSettings, _covariance
+from sightline.detectors.nsibf.design import (
+    covariance_of,
+    design_of,
+    filter_tracks,
+    measurements,
+)
+from sightline.detectors.nsibf.detector import NSIBF, NSIBFSettings
 from sightline.detectors.nsibf.filter import Layers, UnscentedFilter
 from sightline.detectors.nsibf.network import NSIBFNetwork, hidden_sizes
 
@@ -185,8 +190,8 @@ def check_start_and_noise(golden, kind, network, near):
         moved = (network.step(state, u) - network.encode(y)).numpy()
         rebuilt = (network.h(state) - x).numpy()
     theirs = golden.arrays[f"{kind}/Q_est"]
-    golden.check(f"{kind}/Q_est", _covariance([moved]).reshape(theirs.shape), near)
-    golden.check(f"{kind}/R_est", _covariance([rebuilt]), near)
+    golden.check(f"{kind}/Q_est", covariance_of([moved]).reshape(theirs.shape), near)
+    golden.check(f"{kind}/R_est", covariance_of([rebuilt]), near)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from golden_files import Golden, tensor
 
-from sightline.detectors.networks.weights import weights_of
+from sightline.detectors.networks import weights_of
 from sightline.detectors.tranad.network import TranADNetwork, tranad_loss
 from sightline.detectors.windows import padded_windows
 

@@ -1,5 +1,7 @@
 """The detectors' own scores and rules: against published codes, by hand, by force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from golden_files import Golden
@@ -8,42 +10,42 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import genpareto, rankdata
 
-from sightline.detectors.native_rules import pareto
-from sightline.detectors.native_rules.label_searches import (
-    best_adjusted_threshold,
-    best_rank_threshold,
-    judged_at,
-    point_adjusted,
-)
-from sightline.detectors.native_rules.pareto import Pareto, fit_pareto, scale_of_shape
-from sightline.detectors.native_rules.peaks import (
-    dynamic_thresholds,
-    official_static,
-    peaks_over_threshold,
-    tail_quantile,
-)
-from sightline.detectors.native_rules.rules import (
-    RULES,
-    NativeRule,
-    default_rule,
-    fusagnet_alarms,
-    gdn_alarms,
-    native_rule,
-    nsibf_alarms,
-    refuse_unless_named,
-    tranad_alarms,
-)
-from sightline.detectors.native_rules.scores import (
+from sightline.detectors import DETECTORS
+from sightline.detectors.fusagnet.rule import (
     FusagnetErrors,
-    centre_and_spread,
     forecast_scores,
+    fusagnet_alarms,
     fusagnet_scores,
     fused_scores,
-    gdn_scores,
-    held_out_threshold,
-    normalised_errors,
     reconstruction_scores,
+)
+from sightline.detectors.gdn.rule import gdn_alarms, gdn_scores
+from sightline.detectors.native_rules import (
+    NativeRule,
+    best_rank_threshold,
+    centre_and_spread,
+    default_rule,
+    held_out_threshold,
+    judged_at,
+    normalised_errors,
+    rule_named,
     smoothed,
+)
+from sightline.detectors.nsibf.rule import (
+    best_adjusted_threshold,
+    nsibf_alarms,
+    point_adjusted,
+)
+from sightline.detectors.tranad.rule import (
+    Pareto,
+    dynamic_thresholds,
+    fit_pareto,
+    official_pareto,
+    official_static,
+    peaks_over_threshold,
+    scale_of_shape,
+    tail_quantile,
+    tranad_alarms,
     tranad_scores,
 )
 from sightline.errors import StreamError
@@ -51,6 +53,7 @@ from sightline.errors import StreamError
 # Rounding; and what a search may end at where another machine rounds otherwise (here
 # it ends at the very numbers).
 EXACT, SEARCHED = 1e-12, 1e-7
+RULES = {name: kind.rules for name, kind in DETECTORS.items() if kind.rules}
 LABEL_RULE = "best-f1-on-test-labels"
 
 
@@ -604,7 +607,7 @@ def test_tails_that_tell_nothing_are_refused():
 
 def test_official_fit_survives_equal_and_huge_peaks():
     for peaks in (np.full(30, 0.5), np.arange(1.0, 40) * 1e9):
-        found = pareto.official_pareto(peaks)
+        found = official_pareto(peaks)
         assert np.isfinite(found[:2]).all()
         assert found.scale > 0
 
@@ -763,7 +766,7 @@ def test_test_statistics_mean_something_only_to_rules_that_say_so(detector, rule
 
 
 def test_defaults_look_at_nothing():
-    defaults = {name: default_rule(name) for name in RULES}
+    defaults = {name: default_rule(rules) for name, rules in RULES.items()}
     assert {name: rule and rule.name for name, rule in defaults.items()} == {
         "gdn": "held-out",
         "fusagnet": "held-out",
@@ -791,9 +794,9 @@ def test_table_of_rules():
     }
     for rules in RULES.values():
         for rule in rules:
-            refuse_unless_named(rule)
+            assert replace(rule) == rule  # the name is checked
             assert rule.what.endswith(".")
-    assert "Our own" in native_rule("fusagnet", "held-out").what
+    assert "Our own" in rule_named(RULES["fusagnet"], "held-out", "FuSAGNet").what
 
 
 def test_a_name_must_say_what_is_looked_at():
@@ -811,8 +814,8 @@ def test_a_name_must_say_what_is_looked_at():
 def test_unknown_rules_are_refused():
     with pytest.raises(StreamError, match="choose one of pot, pot-dynamic"):
         tranad_alarms([1.0, 2.0], [1.0], "best")
-    with pytest.raises(StreamError, match="No native rules are known for 'usad'"):
-        native_rule("usad", "pot")
+    with pytest.raises(StreamError, match=r"usad has no alarm rule .*'pot'"):
+        rule_named((), "pot", "usad")
     with pytest.raises(StreamError, match="`multiplier` means nothing"):
         tranad_alarms([1.0, 2.0], [1.0], multiplier=2.0)
 

@@ -19,7 +19,7 @@ from sightline.detectors.fusagnet.network import (
     fusagnet_loss,
 )
 from sightline.detectors.gdn.network import GDNNetwork
-from sightline.detectors.networks.weights import load_weights, weights_of
+from sightline.detectors.networks import load_weights, weights_of
 from sightline.detectors.tranad.network import TranADNetwork, tranad_loss
 
 NEAR = 1e-10

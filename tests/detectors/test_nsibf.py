@@ -11,8 +11,9 @@ from sightline.detectors.nsibf.design import (
     design_of,
     filter_tracks,
     measurements,
+    smallest_ridge,
 )
-from sightline.detectors.nsibf.detector import NSIBF, smallest_ridge
+from sightline.detectors.nsibf.detector import NSIBF
 from sightline.detectors.nsibf.filter import UnscentedFilter, repaired_root
 from sightline.testbeds import hai, swat, wadi
 
@@ -149,7 +150,7 @@ def test_a_filter_that_cannot_go_on_begins_anew_and_says_so(fitted, tmp_path):
     broken = load_detector(tmp_path / "nsibf.npz")
     broken.state_noise = np.full_like(broken.state_noise, np.nan)
     told = broken.residuals(plant(n=90, seed=5))
-    assert f"could not go on after {len(told.index)} steps" in " ".join(told.notices)
+    assert f"could not continue after {len(told.index)} steps" in " ".join(told.notices)
     # Each begins at the window before, so all is told, and nothing is put to 0.
     assert np.isfinite(told.values).all()
     assert not (told.values == 0).all(axis=1).any()
@@ -188,7 +189,7 @@ def test_a_search_keeps_the_draw_that_forecasts_best(tmp_path):
     assert made.about()["chosen"] == made.chosen
     errors = {}
     rng = np.random.default_rng(4)
-    from sightline.detectors.nsibf.detector import drawn_sizes
+    from sightline.detectors.nsibf.design import drawn_sizes
 
     for _ in range(3):
         sizes = drawn_sizes(rng, 2)

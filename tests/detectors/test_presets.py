@@ -14,7 +14,7 @@ from sightline import Recording, Tag
 from sightline.data.arrays import require
 from sightline.detectors import GDN, FuSAGNet, TranAD, load_detector, make_detector
 from sightline.detectors.fusagnet.detector import stage_order
-from sightline.detectors.networks.weights import weights_of
+from sightline.detectors.networks import weights_of
 from sightline.detectors.saving import FORMAT
 from sightline.errors import FileError, MissingExtraError, StreamError
 
@@ -157,7 +157,7 @@ def test_masked_decoders_never_see_the_row_they_rebuild(monkeypatch):
     assert torch.equal(shown[1][1], batch[..., -2])
     # Without the mask it is the row itself.
     plain = fitted(TranAD)
-    assert torch.equal(plain._shown(batch)[1], batch[..., -1])
+    assert torch.equal(plain._network_input(batch)[1], batch[..., -1])
 
 
 def test_a_mask_needs_a_row_before():
@@ -305,9 +305,7 @@ def test_an_unknown_setting_names_the_nearest(wrong, right):
 
 
 def test_a_setting_like_no_other_lists_them_all():
-    with pytest.raises(
-        StreamError, match=r"no setting 'zzz'; it has .*window.*\."
-    ) as e:
+    with pytest.raises(StreamError, match=r"no setting 'zzz'; use .*window.*\.") as e:
         make_detector("tranad", zzz=1)
     for field in fields(TranAD.settings_type):
         assert field.name in str(e.value)
@@ -536,7 +534,7 @@ def test_an_unknown_format_is_refused(tmp_path):
     page = json.dumps(about | {"format": FORMAT + 1})
     np.savez(path, about_json=np.array(page), **arrays)
     with pytest.raises(
-        FileError, match=f"format {FORMAT + 1} .*or fit .* anew"
+        FileError, match=f"format {FORMAT + 1} .*or fit .* again"
     ) as error:
         GDN.load(path)
     assert "\n" not in str(error.value)

@@ -18,11 +18,10 @@ from torch import nn
 
 from sightline import Recording, Tag
 from sightline.detectors import GDN, FuSAGNet, TranAD, training
-from sightline.detectors.networks.weights import weights_of
-from sightline.detectors.preprocessing import Preprocessing
+from sightline.detectors.networks import weights_of
+from sightline.detectors.preprocessing import Preprocessing, Scaling
 from sightline.detectors.saving import read_saved, write_saved
-from sightline.detectors.scaling import Scaling
-from sightline.detectors.trained_settings import TrainedSettings
+from sightline.detectors.settings import TrainedSettings
 from sightline.detectors.training import train_network
 from sightline.detectors.tranad.network import TranADNetwork
 from sightline.detectors.windows import forecast_windows
@@ -98,7 +97,7 @@ def killer(calls):
     """Progress that ends a training at the given call, counted from 0."""
     count = iter(range(10**6))
 
-    def progress(doing, done, total):
+    def progress(step):
         if next(count) == calls:
             raise Killed
 
@@ -132,7 +131,7 @@ def test_what_is_global_is_left_as_it_was(kind):
     before = global_state()
     seen = []
     detector = tiny(kind, threads=1, epochs=1)
-    detector.fit(plant(), progress=lambda *_: seen.append(torch.get_num_threads()))
+    detector.fit(plant(), progress=lambda _: seen.append(torch.get_num_threads()))
     assert global_state() == before
     detector.residuals(plant())
     assert global_state() == before
@@ -223,9 +222,7 @@ def test_a_finished_training_is_not_trained_again(tmp_path):
     kept, told = tmp_path / "kept.npz", []
     first = tiny(GDN).fit(plant(), checkpoint=kept)
     before = kept.read_bytes()
-    again = tiny(GDN).fit(
-        plant(), checkpoint=kept, progress=lambda *said: told.append(said)
-    )
+    again = tiny(GDN).fit(plant(), checkpoint=kept, progress=told.append)
     assert told == []
     assert kept.read_bytes() == before
     assert_same(outcome(first), outcome(again))
@@ -236,9 +233,7 @@ def test_one_stopped_early_is_not_trained_again(tmp_path):
     options = {"epochs": 40, "patience": 1, "learning_rate": 0.1}
     first = tiny(GDN, **options).fit(plant(), checkpoint=kept)
     assert first.history.epochs < 40
-    again = tiny(GDN, **options).fit(
-        plant(), checkpoint=kept, progress=lambda *said: told.append(said)
-    )
+    again = tiny(GDN, **options).fit(plant(), checkpoint=kept, progress=told.append)
     assert told == []
     assert_same(outcome(first), outcome(again))
 
@@ -247,7 +242,7 @@ KILLS = {
     # In the middle of the second epoch.
     "SIGKILL": """
 calls = iter(range(100))
-def progress(doing, done, total):
+def progress(step):
     if next(calls) == 4:
         os.kill(os.getpid(), signal.SIGKILL)
 """,
@@ -259,7 +254,7 @@ def replace(old, new, replace=os.replace):
         os._exit(9)
     replace(old, new)
 os.replace = replace
-def progress(doing, done, total):
+def progress(step):
     pass
 """,
 }
@@ -316,7 +311,7 @@ def test_a_checkpoint_of_another_training_is_refused(
         tiny(kind, **({"epochs": 1} | options)).fit(
             plant(seed), checkpoint=kept_training
         )
-    assert_one_sentence(error, str(kept_training), "another training", "begin anew")
+    assert_one_sentence(error, str(kept_training), "another training", "start again")
     assert kept_training.read_bytes() == before
 
 
@@ -453,7 +448,7 @@ class Scripted:
         return batch[:, 0, -1].mean()
 
 
-def run(objective, *, held_out=(6, 7), progress=lambda *_: None, **options):
+def run(objective, *, held_out=(6, 7), progress=lambda _: None, **options):
     """Train one weight on windows of one row each, which tell their own number."""
     values = np.arange(1.0, 9.0)[:, np.newaxis]
     windows = forecast_windows(values, np.array([0]), 1)
@@ -480,7 +475,7 @@ def run(objective, *, held_out=(6, 7), progress=lambda *_: None, **options):
     [
         # Three in a row that are not lower than the lowest.
         ([5, 4, 6, 6, 6, 1], 3, 5, 2),
-        # A lower one in between begins the count anew.
+        # A lower one in between starts the count again.
         ([5, 6, 6, 4, 6, 6, 6, 1], 3, 7, 4),
         # As low as the lowest is not lower.
         ([5, 5, 5, 1], 2, 3, 1),
@@ -542,8 +537,8 @@ def test_learning_rate_falls_as_torch_lets_it(factor, every, monkeypatch):
         training, "_optimizer", lambda *a: made.append(make(*a)) or made[-1]
     )
 
-    def progress(doing, done, total):
-        rates.setdefault(doing.split(",")[1], made[0].param_groups[0]["lr"])
+    def progress(step):
+        rates.setdefault(step.text.split(",")[1], made[0].param_groups[0]["lr"])
 
     run(
         Scripted(),
@@ -598,7 +593,7 @@ def test_windows_come_in_their_order_unless_shuffled():
         for e in (1, 2, 3)
     ]
     assert all(sorted(order) == [1, 2, 3, 4, 5, 6] for order in orders)
-    # Drawn anew in each epoch.
+    # Drawn again in each epoch.
     assert len({tuple(order) for order in orders}) == 3
 
 
@@ -615,9 +610,11 @@ def test_progress_is_told_with_the_loss_and_reaches_its_total(batch_size):
         Scripted(),
         epochs=3,
         batch_size=batch_size,
-        progress=lambda *said: told.append(said),
+        progress=told.append,
     )
-    doing, done, totals = zip(*told, strict=True)
+    doing, done, totals = zip(
+        *((step.text, step.done, step.total) for step in told), strict=True
+    )
     assert all("Training Scripted, epoch " in what for what in doing)
     assert all(np.isfinite(float(what.rpartition("loss ")[2])) for what in doing)
     assert "epoch 1 of 3" in doing[0]
@@ -633,16 +630,14 @@ def test_progress_of_a_detector_reaches_its_total(kind, tmp_path):
     told, kept = [], tmp_path / "kept.npz"
     with pytest.raises(Killed):
         tiny(kind).fit(plant(), progress=killer(4), checkpoint=kept)
-    detector = tiny(kind).fit(
-        plant(), progress=lambda *said: told.append(said), checkpoint=kept
-    )
+    detector = tiny(kind).fit(plant(), progress=told.append, checkpoint=kept)
     # Taken up again, it goes on from where it was.
-    assert told[0][1] == told[0][2] / 3
-    assert told[-1][1] == told[-1][2] == max(done for _, done, _ in told)
+    assert told[0].done == told[0].total / 3
+    assert told[-1].done == told[-1].total == max(step.done for step in told)
     told.clear()
-    detector.residuals(plant(), progress=lambda *said: told.append(said))
-    assert told[-1][1] == told[-1][2]
-    assert all(a[1] < b[1] for a, b in pairwise(told))
+    detector.residuals(plant(), progress=told.append)
+    assert told[-1].done == told[-1].total
+    assert all(a.done < b.done for a, b in pairwise(told))
 
 
 # --------------------------------------------------------------- which windows

@@ -93,7 +93,6 @@ def card_table(kind: "type[LearnedDetector]", missing: Sequence[str]) -> Rendera
     missing : sequence of str
         Names of the extras that are not installed.
     """
-    from sightline.detectors.native_rules.rules import RULES
 
     card = kind.card
     facts = grid(dim=True, min_width=9)
@@ -105,7 +104,7 @@ def card_table(kind: "type[LearnedDetector]", missing: Sequence[str]) -> Rendera
     rules = [
         f"{rule.name}: {rule.what}"
         + (f" Looks at {' and '.join(rule.looks_at)}." if rule.looks_at else "")
-        for rule in RULES.get(card.name, ())
+        for rule in kind.rules
     ]
     return Group(
         Text(f"{card.title} ({card.name})", style="bold"),

@@ -1,6 +1,5 @@
 """Detectors: from a recording to residuals. Importing this does not import torch."""
 
-import difflib
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from sightline.detectors.nsibf.detector import NSIBF
 from sightline.detectors.saving import read_saved
 from sightline.detectors.tranad.detector import TranAD
 from sightline.errors import FileError, StreamError
+from sightline.text import did_you_mean
 
 __all__ = [
     "GDN",
@@ -62,38 +62,52 @@ DETECTORS: dict[str, type[LearnedDetector]] = {
 
 
 def list_detectors() -> tuple[DetectorCard, ...]:
-    """Return the cards of all detectors there are."""
+    """Return the cards of all detectors.
+
+    Examples
+    --------
+    >>> [card.name for card in list_detectors()][:3]
+    ['gdn', 'fusagnet', 'tranad']
+    """
     return tuple(kind.card for kind in DETECTORS.values())
 
 
 def detector_type(name: str) -> type[LearnedDetector]:
-    """Return the class of a detector by its name."""
+    """Return the class of a detector by its name.
+
+    Raises
+    ------
+    StreamError
+        If there is no such detector; the message names the nearest one.
+    """
     if name not in DETECTORS:
-        near = difflib.get_close_matches(name.lower(), DETECTORS, n=1)
-        hint = (
-            f"did you mean {near[0]!r}?"
-            if near
-            else f"there are {', '.join(DETECTORS)}."
+        raise StreamError(
+            f"There is no detector called {name!r}; "
+            f"{did_you_mean(name.lower(), DETECTORS)}"
         )
-        raise StreamError(f"There is no detector called {name!r}; {hint}")
     return DETECTORS[name]
 
 
 def make_detector(
     name: str, preset: str = "export", *, testbed: str | None = None, **settings: Any
 ) -> LearnedDetector:
-    """Return a detector that has yet to learn.
+    """Return a detector that is yet to be fitted.
 
     Parameters
     ----------
     name : str
         One of `list_detectors`, such as ``"gdn"``.
     preset : {"export", "official"}
-        As is best for a stream to be evaluated, or to the letter as published.
+        As suits a stream to be evaluated, or exactly as published.
     testbed : str, optional
-        Take the card's settings for this testbed.
+        Use the card's settings for this testbed.
     **settings
         Any of its settings by name.
+
+    Raises
+    ------
+    StreamError
+        If the detector or a setting does not exist, or a setting has a wrong value.
 
     Examples
     --------
@@ -104,7 +118,18 @@ def make_detector(
 
 
 def load_detector(path: str | Path) -> LearnedDetector:
-    """Return a detector as it was saved, whichever it is."""
+    """Return a detector as it was saved; the file says which one it is.
+
+    Parameters
+    ----------
+    path : path
+        Written by the `save` of a detector.
+
+    Raises
+    ------
+    FileError
+        If the file holds no detector of this version of Sightline.
+    """
     about, _ = read_saved(Path(path))
     if about.get("detector") not in DETECTORS:
         raise FileError(

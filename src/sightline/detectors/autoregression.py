@@ -1,8 +1,8 @@
 """Vector autoregression: the next row from the last few rows of all channels.
 
-The strongest opponent that is linear: what a network sees beyond it, it owes to being
-a network. It needs numpy only and goes through the same preprocessing and the same
-held-out block as everyone.
+The strongest linear baseline: whatever a network detects beyond it is due to being a
+network. It needs numpy only and uses the same preprocessing and the same held-out block
+as the other detectors.
 """
 
 from dataclasses import dataclass
@@ -12,23 +12,17 @@ import numpy as np
 
 from sightline.data.arrays import Floats, Ints
 from sightline.detectors.base import DetectorCard
-from sightline.detectors.baselines import (
-    SAME_ROWS,
-    WHY_SAME_ROWS,
-    Baseline,
-    BaselineSettings,
-    moments,
-)
+from sightline.detectors.baselines import SAME_ROWS, WHY_SAME_ROWS, Baseline, moments
 from sightline.detectors.saving import Arrays
-from sightline.detectors.settings import check_at_least, check_whole
+from sightline.detectors.settings import BaselineSettings, Count, NonNegative
 
-# As far back as GDN looks, so that both tell of the same rows.
+# As far back as GDN looks, so that both have residuals for the same rows.
 _MOST_LAGS = 5
 # Ridges tried, in shares of a channel's variance.
 RIDGES = tuple(10.0**power for power in range(1, -9, -1))
 # Rows stacked with their lags at a time: some ten megabytes with WADI's channels.
 _ROWS_AT_ONCE = 4096
-# Errors nearer to each other than this share of the mean's error are a tie.
+# Errors that differ by less than this share of the mean's error are a tie.
 _TIE = 1e-9
 # An eigenvalue below this share of the largest one is rounding.
 _LEAST_EIGENVALUE = 1e-13
@@ -36,7 +30,7 @@ _LEAST_EIGENVALUE = 1e-13
 
 @dataclass(frozen=True, kw_only=True)
 class AutoregressionSettings(BaselineSettings):
-    """What vector autoregression can be told.
+    """Settings of vector autoregression.
 
     Parameters
     ----------
@@ -47,22 +41,14 @@ class AutoregressionSettings(BaselineSettings):
         on held-out rows if not given.
     """
 
-    order: int | None = None
-    ridge: float | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what is not an option."""
-        super().__post_init__()
-        if self.order is not None:
-            check_whole(self, 1, "order")
-        if self.ridge is not None:
-            check_at_least(self, 0, "ridge")
+    order: Count | None = None
+    ridge: NonNegative | None = None
 
 
 class Lagged(NamedTuple):
-    """Count, means and second moments of rows beside the rows before them.
+    """Count, means and second moments of rows joined with the rows before them.
 
-    Columns are the channels of the row itself, of the one before it, and so on.
+    Columns are the channels of the row itself, then of the one before it, and so on.
     """
 
     n_rows: int
@@ -76,7 +62,7 @@ class Lagged(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A lag order, a ridge, and the weights they come with."""
+    """A lag order and a ridge, with their error and their weights."""
 
     error: float
     order: int
@@ -88,18 +74,18 @@ class VectorAutoregression(Baseline):
     """Expects a row to be a linear function of the last few rows of all channels.
 
     Weights are those of ridge regression on channels standardised by the rows learned
-    from, with an intercept that is not shrunk. A channel constant in these rows takes
-    no part, and its residual is its value minus the constant.
+    from, with an intercept that is not shrunk. A channel constant in these rows is left
+    out of the model, and its residual is its value minus the constant.
 
-    Order and ridge: the pair with the least squared error on held-out normal rows,
+    Order and ridge are the pair with the least squared error on held-out normal rows,
     each channel counting the same; ties go to fewer rows, then to more ridge. Without
-    held-out rows generalised cross-validation on the rows learned from chooses. No
+    held-out rows generalised cross-validation on the rows learned from decides. No
     order is tried with more weights a channel than there are rows to learn them from.
-    Second moments of rows beside their lags, made in one pass, are all that is needed:
-    one eigendecomposition an order gives every ridge.
+    Only second moments of rows joined with their lags are needed, which take one pass:
+    one eigendecomposition for each order gives every ridge.
 
     The first rows of a run have no residual, as many as the most lags tried (5), so
-    that the rows told are the same whatever is chosen.
+    that the rows with a residual do not depend on the choice.
 
     References
     ----------
@@ -125,7 +111,7 @@ class VectorAutoregression(Baseline):
 
     @property
     def looks_at(self) -> int:  # type: ignore[override]
-        """Rows of one run it takes to tell a residual."""
+        """Rows of one run that a residual needs."""
         return (self.settings.order or _MOST_LAGS) + 1
 
     @property
@@ -134,7 +120,7 @@ class VectorAutoregression(Baseline):
         return len(self.weights)
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
-        # About a row of its own a constant channel's sums are exactly 0.
+        # Relative to one of its rows the sums of a constant channel are exactly 0.
         origin = values[trained[0]]
         offset, second = moments(values, trained, origin)
         variance = np.diag(second) - offset**2
@@ -169,21 +155,21 @@ class VectorAutoregression(Baseline):
         self.intercept, self.weights = intercept, weights
         self.ridge = chosen.ridge
 
-    def _apart(self, values: Floats, rows: Ints) -> Floats:
-        apart = np.empty((len(rows), values.shape[1]))
+    def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
+        residuals = np.empty((len(rows), values.shape[1]))
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             part = rows[start : start + _ROWS_AT_ONCE]
             expected = np.tile(self.intercept, (len(part), 1))
             for lag, weights in enumerate(self.weights, start=1):
                 expected += (values[part - lag] - self.mean) / self.deviation @ weights
-            apart[start : start + len(part)] = (
+            residuals[start : start + len(part)] = (
                 values[part] - self.mean - expected * self.deviation
             )
-        return apart
+        return residuals
 
     def _chosen(self) -> tuple[str, ...]:
         rows = "row" if self.order == 1 else f"{self.order} rows"
-        return (f"Each row is told from the last {rows}, with ridge {self.ridge:g}.",)
+        return (f"Each row is predicted from the last {rows}, ridge {self.ridge:g}.",)
 
     def _arrays(self) -> Arrays:
         return super()._arrays() | {
@@ -211,7 +197,20 @@ def lagged_moments(
     mean: Floats,
     deviation: Floats,
 ) -> Lagged:
-    """Return moments of standardised rows beside the `order` rows before each.
+    """Return moments of standardised rows joined with the `order` rows before each.
+
+    Parameters
+    ----------
+    values : array of shape (n, n_channels)
+        All rows.
+    rows : array of int
+        Rows to use; each has `order` rows before it in its run.
+    order : int
+        Number of lags.
+    columns : array of int
+        Channels to use.
+    mean, deviation : array of shape (len(columns),)
+        To standardise these channels.
 
     Examples
     --------
@@ -256,7 +255,7 @@ def best_choice(
     n_columns : int
         Channels.
     orders, ridges : tuple
-        What is tried; of a tie the first pair is taken.
+        What is tried; of a tie the first pair wins.
     """
     covariance = learned.about(learned.mean)
     other = covariance if judged is None else judged.about(learned.mean)
@@ -282,7 +281,7 @@ def best_choice(
                 + np.vdot(weights, spread @ weights)
             )
             if judged is None:
-                # An intercept, and what each direction is left after shrinking.
+                # Degrees of freedom: the intercept, and each direction after shrinking.
                 used = 1 + float(values @ inverse)
                 left = 1 - used / learned.n_rows
                 error = error / left**2 if left > 0 else np.inf
@@ -292,6 +291,6 @@ def best_choice(
 
 
 def _orders(n_columns: int, n_rows: int, most: int) -> tuple[int, ...]:
-    """Return the orders to try: weights a channel no more than rows, but always 1."""
+    """Return the orders with fewer weights a channel than rows; at least order 1."""
     fitting = [p for p in range(1, most + 1) if p * n_columns < n_rows]
     return tuple(fitting) or (1,)

@@ -1,8 +1,8 @@
-"""What every detector gives: residuals of a recording, each with its step.
+"""What every detector gives: residuals of a recording, each row with its step.
 
-A detector learns what is expected from an attack-free recording and tells, for any
-recording of the same plant, observed minus expected. It knows no threshold and never
-sees a label.
+A detector learns from an attack-free recording what is normal, and returns for any
+recording of the same plant observed minus expected. It has no threshold and never sees
+a label.
 """
 
 import difflib
@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -24,32 +24,35 @@ from sightline.data.arrays import (
 )
 from sightline.data.arrays import Residuals as Matrix
 from sightline.data.recording import Recording
-from sightline.detectors.native_rules.rules import NativeAlarms
+from sightline.detectors.native_rules import NativeAlarms, NativeRule, rule_named
 from sightline.detectors.saving import Arrays, read_saved, write_saved
 from sightline.detectors.settings import Settings, resolved
 from sightline.errors import FileError, StreamError
 from sightline.progress import Progress, silent
+from sightline.text import names
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorCard:
-    """What a detector is, whose it is, and how far it is the published one.
+    """What a detector is, its paper, and how far it is the published one.
 
     Parameters
     ----------
     name, title : str
-        What one types, and what one reads.
+        What the user types, and what the user reads.
     paper : str
         Authors, title, venue, year.
     kind : str
-        How it comes to an expectation: forecast, reconstruction, ...
+        How it arrives at an expectation: forecast, reconstruction, ...
     space : str
         What its residuals are of: observation, sensor, invariant.
     version : int
         Raised whenever the same settings, data and seed give other residuals than
-        before, so that nothing stored is taken for something else.
+        before, so that nothing stored is mistaken for the result of another version.
     extra : str, optional
-        The extra of Sightline that brings what it needs.
+        The extra of Sightline that installs what it needs.
     faithful, deviates : tuple of str
         Sentences: what is as published, and what is not and why.
     settings : mapping
@@ -73,18 +76,19 @@ class DetectorCard:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Residuals:
-    """Observed minus expected, and which step of the recording each row belongs to.
+    """Observed minus expected, and the step of the recording of each row.
 
     Parameters
     ----------
     values : array of shape (n_rows, n_channels)
-        Signed, in the detector's own scaled units.
+        Signed, in the detector's scaled units; 0 where a row is as expected.
     index : array of shape (n_rows,)
-        Step of the recording, ascending; the first one where several were made one.
+        Step of the recording, ascending; the first step where a row was made of
+        several.
     channels : tuple of str
         Names of the columns.
     space : str
-        observation, sensor, invariant, or one's own word.
+        observation, sensor, invariant, or any other word.
     every : int
         How many steps of the recording one row was made of.
     spacing : int, optional
@@ -92,11 +96,22 @@ class Residuals:
     score : array of shape (n_rows,), optional
         The detector's own score of a row, where it has one beyond the residuals.
     is_warm_up : array of shape (n_rows,), optional
-        Rows told from fewer steps than the detector looks back; none if not given.
+        Rows computed from fewer steps than the detector looks back; none if not given.
     scale : array of shape (n_channels,), optional
-        What a residual is to be multiplied by to be in the plant's units.
+        Factor from a residual to the plant's units.
     notices : tuple of str
         Sentences about what was filled, left out or chosen.
+
+    Raises
+    ------
+    StreamError
+        If shapes do not agree or steps do not ascend.
+
+    Examples
+    --------
+    >>> rows = Residuals(values=[[0.5], [-0.1]], index=[3, 4], channels=("LIT101",))
+    >>> rows.values.shape, rows.spacing
+    ((2, 1), 1)
     """
 
     values: Matrix
@@ -153,6 +168,11 @@ class Split:
     """Which steps of the fitted recording were learned from, and which were held out.
 
     Steps in neither were trimmed, or too near to the held-out block.
+
+    Parameters
+    ----------
+    trained, held_out : array of int
+        Steps of the recording, ascending, none in both.
     """
 
     trained: Ints
@@ -160,16 +180,25 @@ class Split:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Looked:
-    """What a fitted detector made of train and test: what its own rule may look at.
+class RuleInput:
+    """What a detector's own alarm rule may look at.
 
-    `is_trained` and `is_held_out` mark rows of `learned`; `preset` is how it looked.
+    Parameters
+    ----------
+    train, test : Recording
+        Without labels.
+    train_residuals, test_residuals : Residuals
+        Of these recordings.
+    is_trained, is_held_out : array of bool
+        Rows of `train_residuals`: those learned from, and those held out.
+    preset : {"export", "official"}
+        How the residuals were computed.
     """
 
     train: Recording
     test: Recording
-    learned: Residuals
-    tested: Residuals
+    train_residuals: Residuals
+    test_residuals: Residuals
     is_trained: Bools
     is_held_out: Bools
     preset: str = "export"
@@ -177,16 +206,16 @@ class Looked:
     @property
     def held_out_values(self) -> Matrix:
         """Residuals of the held-out block."""
-        return self.learned.values[self.is_held_out]
+        return self.train_residuals.values[self.is_held_out]
 
     @property
     def normal_values(self) -> Matrix:
-        """Residuals of normal rows of train, none of them trimmed or warm-up."""
-        return self.learned.values[self.is_trained | self.is_held_out]
+        """Residuals of normal rows of train, without trimmed and warm-up rows."""
+        return self.train_residuals.values[self.is_trained | self.is_held_out]
 
 
 class Detector(Protocol):
-    """All that is asked of anybody's detector."""
+    """The two methods that every detector must have, also those of users."""
 
     def fit(self, recording: Recording, /) -> Self:
         """Learn what is normal from an attack-free recording."""
@@ -196,26 +225,34 @@ class Detector(Protocol):
 
 
 class LearnedDetector(ABC):
-    """What Sightline's own detectors share: the checks at the door, saving, loading.
+    """What Sightline's own detectors share: checks of the input, saving, loading.
 
-    A subclass says how it learns (`_learn`), what it expects (`_residuals`) and what
-    of it is to be kept (`_arrays`, `_restore`).
+    A subclass implements how it learns (`_learn`), its residuals (`_residuals`) and
+    what is saved (`_arrays`, `_restore`).
 
     Parameters
     ----------
     preset : {"export", "official"}
-        How it learns: as is best for a stream to be evaluated, or to the letter as the
-        published code does.
+        How it learns: as suits a stream to be evaluated, or exactly as the published
+        code does.
     testbed : str, optional
-        Take the card's settings for this testbed.
+        Use the card's settings for this testbed.
     **overrides
-        Any setting by its name; it goes before preset and testbed.
+        Any setting by its name; it takes precedence over preset and testbed.
+
+    Raises
+    ------
+    StreamError
+        If a setting does not exist or has a wrong value.
     """
 
     card: ClassVar[DetectorCard]
     settings_type: ClassVar[type[Settings]]
-    # What the published code does otherwise than our defaults.
+    # Settings of the published code that differ from our defaults.
     official: ClassVar[Mapping[str, Any]] = {}
+    # Alarm rules of the paper or its code; the first that looks at nothing of the test
+    # is the default.
+    rules: ClassVar[tuple[NativeRule, ...]] = ()
 
     def __init__(
         self, preset: str = "export", *, testbed: str | None = None, **overrides: Any
@@ -223,13 +260,13 @@ class LearnedDetector(ABC):
         self.preset, self.testbed = preset, testbed
         self.overrides = dict(overrides)
         self.settings = self._settings(preset)
-        # As checked: numbers of Python's own kind, which a file can hold.
+        # The checked values are of Python's own types, which a file can hold.
         self.overrides = {name: getattr(self.settings, name) for name in overrides}
         self.channels: tuple[str, ...] | None = None
         self.split: Split | None = None
 
     def _settings(self, preset: str) -> Any:
-        """Return the settings under a preset; a testbed the card knows adds its own."""
+        """Return the settings under a preset, with the card's for the testbed."""
         testbed = (self.testbed or "").lower().partition("-")[0]
         if testbed not in self.card.settings and self.card.settings:
             near = difflib.get_close_matches(testbed, self.card.settings, 1, 0.75)
@@ -259,17 +296,23 @@ class LearnedDetector(ABC):
         Parameters
         ----------
         recording : Recording
-            Its labels are not looked at.
+            Its labels are not used.
         progress : callable, optional
-            Told ``(what, done, total)``.
+            Called with a `Step`.
         checkpoint : path, optional
-            File to keep the state of the training in, and to go on from if it exists.
+            File that stores the state of the training; if it exists, the training
+            continues from it and gives the same result as one never interrupted.
+
+        Returns
+        -------
+        LearnedDetector
+            The detector itself.
         """
-        seen = unlabelled(recording)
+        unseen = unlabelled(recording)
         self.split = self._learn(
-            seen, progress, None if checkpoint is None else Path(checkpoint)
+            unseen, progress, None if checkpoint is None else Path(checkpoint)
         )
-        self.channels = seen.channels
+        self.channels = unseen.channels
         return self
 
     def residuals(
@@ -284,40 +327,49 @@ class LearnedDetector(ABC):
         Parameters
         ----------
         recording : Recording
-            Of the same channels in the same order; its labels are not looked at.
+            With the channels of the recording it was fitted on, in the same order; its
+            labels are not used.
         preset : {"export", "official"}
-            As is best for a stream to be evaluated, or to the letter as published.
+            As suits a stream to be evaluated, or exactly as published.
         progress : callable, optional
-            Told ``(what, done, total)``.
+            Called with a `Step`.
+
+        Raises
+        ------
+        StreamError
+            Before `fit`, for other channels, or if the recording is too short.
         """
-        if self.channels is None:
-            raise StreamError(
-                f"{self.card.title} has not learned anything yet: call `fit` first."
-            )
-        seen = unlabelled(recording)
-        check_channels(seen, self.channels)
-        return self._residuals(seen, self._settings(preset), progress)
+        channels = self._fitted(self.channels)
+        unseen = unlabelled(recording)
+        check_channels(unseen, channels)
+        return self._residuals(unseen, self._settings(preset), progress)
 
     def native_alarms(
-        self, looked: Looked, *, rule: str | None = None, labels: Labels | None = None
+        self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None
     ) -> NativeAlarms | None:
-        """Return the detector's own score and alarms; None if it has none.
+        """Return score and alarms by the detector's own rule; None if it has none.
 
         Parameters
         ----------
-        looked : Looked
-            What it made of train and test.
+        given : RuleInput
+            Recordings and residuals of train and test.
         rule : str, optional
-            One of its rules by name (`sightline detectors NAME` lists them); by default
-            the one that looks at nothing of the test.
+            Name of one of `rules` (`sightline detectors NAME` lists them); by default
+            the first that looks at nothing of the test.
         labels : array of shape (n_rows,), optional
-            Of the test, for rules that look at them, which their names say.
+            Of the test, for rules that use them, which their names say.
         """
         if rule is not None:
-            raise StreamError(
-                f"{self.card.title} has no alarm rule of its own; got rule {rule!r}."
-            )
+            rule_named(self.rules, rule, self.card.title)
         return None
+
+    def _fitted(self, part: T | None) -> T:
+        """Return a part that `fit` has set; raise before `fit`."""
+        if part is None:
+            raise StreamError(
+                f"{self.card.title} has not learned anything yet: call `fit` first."
+            )
+        return part
 
     @abstractmethod
     def _learn(
@@ -333,14 +385,14 @@ class LearnedDetector(ABC):
 
     @abstractmethod
     def _arrays(self) -> Arrays:
-        """Return all that was learned, as named arrays."""
+        """Return everything that was learned, as named arrays."""
 
     @abstractmethod
     def _restore(self, arrays: Arrays) -> None:
-        """Take back what `_arrays` gave."""
+        """Set what `_arrays` returned."""
 
-    def about(self) -> dict[str, Any]:
-        """Return what one must know to make the same again, as JSON can hold it."""
+    def about(self) -> dict[str, object]:
+        """Return what is needed to make the same detector again; JSON can hold it."""
         return {
             "detector": self.card.name,
             "version": self.card.version,
@@ -350,51 +402,54 @@ class LearnedDetector(ABC):
         }
 
     def save(self, path: str | Path) -> None:
-        """Write what was learned to one file: numbers and text, no code."""
-        if self.channels is None or self.split is None:
-            raise StreamError(
-                f"{self.card.title} has not learned anything yet: call `fit` first."
-            )
-        split = {
-            "split/trained": self.split.trained,
-            "split/held_out": self.split.held_out,
-        }
+        """Write what was learned to one npz file: numbers and text, no code."""
+        split = self._fitted(self.split)
         write_saved(
             Path(path),
             self.about() | {"overrides": self.overrides, "channels": self.channels},
-            self._arrays() | split,
+            self._arrays()
+            | {"split/trained": split.trained, "split/held_out": split.held_out},
         )
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Return a detector as it was saved."""
+        """Return a detector as it was saved.
+
+        Raises
+        ------
+        FileError
+            If the file holds another detector, another version of this one, or no
+            whole detector.
+        """
         about, arrays = read_saved(Path(path))
         if about.get("detector") != cls.card.name:
-            held = about.get("detector") or about.get("kind")
+            content = about.get("detector") or about.get("kind")
             raise FileError(
-                f"{path}: holds {held!r}, not the detector {cls.card.name!r}; "
-                "sightline.load_detector finds out by itself."
+                f"{path}: holds {content!r}, not the detector {cls.card.name!r}; "
+                "sightline.load_detector recognises it by itself."
             )
         if about.get("version") != cls.card.version:
             raise FileError(
                 f"{path}: was saved by version {about.get('version')} of "
                 f"{cls.card.title}, and this is version {cls.card.version}, which "
                 "gives other residuals: load it with the Sightline that wrote it "
-                f"({about.get('sightline')}), or fit it anew."
+                f"({about.get('sightline')}), or fit it again."
             )
         try:
-            made = cls(about["preset"], testbed=about["testbed"], **about["overrides"])
-            made.channels = tuple(about["channels"])
-            made.split = Split(
+            loaded = cls(
+                about["preset"], testbed=about["testbed"], **about["overrides"]
+            )
+            loaded.channels = tuple(about["channels"])
+            loaded.split = Split(
                 trained=arrays.pop("split/trained"),
                 held_out=arrays.pop("split/held_out"),
             )
-            made._restore(arrays)
+            loaded._restore(arrays)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise FileError(
-                f"{path}: is not a whole detector as Sightline saves it: fit it anew."
+                f"{path}: is not a whole detector as Sightline saves it: fit it again."
             ) from error
-        return made
+        return loaded
 
 
 def unlabelled(recording: Recording) -> Recording:
@@ -408,21 +463,21 @@ def unlabelled(recording: Recording) -> Recording:
 
 
 def check_channels(recording: Recording, channels: tuple[str, ...]) -> None:
-    """Refuse a recording whose channels are not those a detector learned."""
+    """Raise if a recording's channels are not those a detector was fitted on."""
     given = recording.channels
     if given == channels:
         return
     missing = [name for name in channels if name not in given]
-    strange = [name for name in given if name not in channels]
+    extra = [name for name in given if name not in channels]
     if missing:
         raise StreamError(
-            f"The recording lacks {_some(missing)}, which the detector learned from: "
-            "give it every channel of the recording it was fitted on."
+            f"The recording lacks {names(missing, 3)}, which the detector learned "
+            "from: give it every channel of the recording it was fitted on."
         )
-    if strange:
+    if extra:
         raise StreamError(
-            f"The recording has {_some(strange)}, which the detector never saw: leave "
-            "it out or fit anew."
+            f"The recording has {names(extra, 3)}, which the detector never saw: leave "
+            "it out or fit again."
         )
     first = next(k for k, name in enumerate(channels) if given[k] != name)
     raise StreamError(
@@ -430,9 +485,3 @@ def check_channels(recording: Recording, channels: tuple[str, ...]) -> None:
         f"learned from (column {first} is {given[first]}, then it was "
         f"{channels[first]}): put them in the same order."
     )
-
-
-def _some(names: list[str]) -> str:
-    """Return the first few names, and how many more there are."""
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more channels"

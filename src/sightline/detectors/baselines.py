@@ -1,11 +1,11 @@
-"""Baselines every other detector must beat: the mean, the row before, and PCA.
+"""Baselines that every other detector must beat: mean, last value and PCA.
 
-They need numpy only, learn SWaT in seconds, and go through the same preprocessing and
-the same held-out block as the networks, so that a comparison is of models alone.
+They need numpy only, learn SWaT in seconds, and use the same preprocessing and the same
+held-out block as the networks, so that a comparison is of the models alone.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,60 +16,46 @@ import numpy.typing as npt
 from sightline.data.arrays import Floats, Ints
 from sightline.data.recording import Recording
 from sightline.detectors.base import DetectorCard, LearnedDetector, Residuals, Split
-from sightline.detectors.preprocessing import Preprocessing, PreprocessingSettings
+from sightline.detectors.preprocessing import Preprocessing
 from sightline.detectors.saving import Arrays
-from sightline.detectors.settings import check_share, check_whole
+from sightline.detectors.settings import BaselineSettings, Natural
 from sightline.detectors.windows import forecast_windows, held_out_block
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind
 
-# Rows taken at a time, so that no second copy of a long recording is made.
+# Rows worked on at a time, so that no second copy of a long recording is made.
 _ROWS_AT_ONCE = 16_384
-# A channel with less than this left outside the components is in them all by itself.
+
+
+# A channel with less than this left outside the components is one of them by itself.
 _LEAST_LEFT = 1e-9
-# Errors nearer to each other than this share of the mean's error are a tie.
+
+
+# Errors that differ by less than this share of the mean's error are a tie.
 _TIE = 1e-12
 
 
-# On a testbed they see the rows the networks see.
+# On a testbed they get the rows that the networks get.
 _TEN_SECONDS = {"every": 10, "trim_s": 21_600.0}
-SAME_ROWS: dict[str, dict[str, Any]] = {
+
+
+SAME_ROWS: Mapping[str, Mapping[str, object]] = {
     "swat": _TEN_SECONDS,
     "wadi": _TEN_SECONDS,
     "hai": {"every": 10},
     "waterworks": {"every": 10},
     "batadal": {},
 }
+
+
 WHY_SAME_ROWS = dict.fromkeys(
     SAME_ROWS, "the rows GDN is given, to be compared with it"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaselineSettings(PreprocessingSettings):
-    """What a baseline can be told besides the preprocessing.
-
-    Parameters
-    ----------
-    validation_share : float
-        Share of train that is held out: one block, its place drawn, not learned from.
-    seed : int
-        Draws the place of the block.
-    """
-
-    validation_share: float = 0.2
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse what is not an option."""
-        super().__post_init__()
-        check_share(self, "validation_share")
-        check_whole(self, 0, "seed")
-
-
-@dataclass(frozen=True, kw_only=True)
 class PCASettings(BaselineSettings):
-    """What PCA can be told.
+    """Settings of PCA.
 
     Parameters
     ----------
@@ -77,39 +63,39 @@ class PCASettings(BaselineSettings):
         How many to keep; chosen on held-out rows if not given.
     """
 
-    components: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what is not an option."""
-        super().__post_init__()
-        if self.components is not None:
-            check_whole(self, 0, "components")
+    components: Natural | None = None
 
 
 class Baseline(LearnedDetector):
-    """What the baselines share: which rows they learn from, and which they tell of."""
+    """What the baselines share: the rows learned from, and the rows with a residual.
+
+    Attributes
+    ----------
+    preprocessing : Preprocessing
+        Set by `fit`.
+    """
 
     settings_type = BaselineSettings
-    # Rows of one run it takes to tell a residual.
+    # Rows of one run that a residual needs.
     looks_at: ClassVar[int] = 1
     preprocessing: Preprocessing
 
     @abstractmethod
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
-        """Learn from some rows; others are there to choose by."""
+        """Learn from the trained rows; the held-out rows may decide a choice."""
 
     @abstractmethod
-    def _apart(self, values: Floats, rows: Ints) -> Floats:
+    def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         """Return observed minus expected of these rows."""
 
     def _chosen(self) -> tuple[str, ...]:
-        """Return sentences about what was chosen while learning."""
+        """Return sentences about what was chosen in learning."""
         return ()
 
     def _learn(
         self, recording: Recording, progress: Progress, checkpoint: Path | None
     ) -> Split:
-        # Seconds of work need no checkpoint.
+        # Fitting takes seconds: a checkpoint is not needed.
         settings = self.settings
         preprocessing = Preprocessing.fit(recording, settings)
         train = preprocessing.train(recording, settings, np.float64)
@@ -133,24 +119,24 @@ class Baseline(LearnedDetector):
     def _residuals(
         self, recording: Recording, settings: Any, progress: Progress
     ) -> Residuals:
-        seen = self.preprocessing.test(recording, settings, np.float64)
-        rows = forecast_windows(seen.values, seen.breaks, self.looks_at).steps
+        scaled = self.preprocessing.test(recording, settings, np.float64)
+        rows = forecast_windows(scaled.values, scaled.breaks, self.looks_at).steps
         if not len(rows):
             raise StreamError(
                 f"No run of the recording has {self.looks_at} rows, which "
                 f"{self.card.title} needs: give a longer recording."
             )
-        values = self._apart(np.asarray(seen.values, np.float64), rows)
+        values = self._row_residuals(np.asarray(scaled.values, np.float64), rows)
         progress(Step(StepKind.RESIDUALS, 1, 1))
         kept = self.preprocessing.kept
         return Residuals(
             values=values,
-            index=seen.rows[rows],
+            index=scaled.rows[rows],
             channels=tuple(recording.channels[k] for k in kept),
             space=self.card.space,
             every=settings.every,
-            scale=seen.scale,
-            notices=(*seen.notices, *self._chosen()),
+            scale=scaled.scale,
+            notices=(*scaled.notices, *self._chosen()),
         )
 
     def _arrays(self) -> Arrays:
@@ -161,9 +147,9 @@ class Baseline(LearnedDetector):
 
 
 class TrainingMean(Baseline):
-    """Expects every channel to be at its mean over train.
+    """Expects every channel to be at its mean over the rows learned from.
 
-    What it sees is what is seen without any model: values out of their usual place.
+    It detects what needs no model: values away from their usual level.
     """
 
     card = DetectorCard(
@@ -179,7 +165,7 @@ class TrainingMean(Baseline):
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
         self.mean = values[trained[0]] + moments(values, trained, values[trained[0]])[0]
 
-    def _apart(self, values: Floats, rows: Ints) -> Floats:
+    def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         return values[rows] - self.mean
 
     def _arrays(self) -> Arrays:
@@ -193,8 +179,8 @@ class TrainingMean(Baseline):
 class LastValue(Baseline):
     """Expects every channel to stay where it was one row before in the same run.
 
-    The first row of a run has no row before it and no residual. What it sees are jumps;
-    an attack that stays is seen when it begins and when it ends.
+    The first row of a run has no row before it and no residual. It detects jumps; of
+    an attack that lasts it detects the beginning and the end.
     """
 
     card = DetectorCard(
@@ -208,28 +194,29 @@ class LastValue(Baseline):
     looks_at = 2
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
-        """Learn nothing: the scale of the channels is all there is."""
+        """Learn nothing beyond the scale of the channels."""
 
-    def _apart(self, values: Floats, rows: Ints) -> Floats:
+    def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         return values[rows] - values[rows - 1]
 
 
 class PCAReconstruction(Baseline):
     """Expects a row to be its projection on the leading principal components of train.
 
-    Channels are standardised by the rows learned from, so that none counts more for its
-    unit; residuals are in the same units as everyone's. A channel constant in these
-    rows takes no part, and its residual is its value minus the constant.
+    Channels are standardised by the rows learned from, so that no channel counts more
+    because of its unit; residuals are in the same units as those of other detectors. A
+    channel constant in these rows is left out of the model, and its residual is its
+    value minus the constant.
 
-    How many components: the number with the least error on held-out normal rows when
-    each channel is told from the other ones, by least squares on their loadings. A
-    channel that may reconstruct itself makes every further component look better; a
-    fixed share of the variance keeps components that are one channel alone, which PCA
-    then cannot see. For loadings P and H = PP' the error of channel c is
+    The number of components is the one with the least error on held-out normal rows
+    when each channel is predicted from the others, by least squares on their loadings.
+    If a channel may reconstruct itself, every further component looks better; a fixed
+    share of the variance keeps components that are one channel alone, whose attacks PCA
+    then cannot detect. For loadings P and H = PP' the error of channel c is
     ``((I - H) x)_c / (1 - H_cc)``, the leave-one-out residual of regression, so that
-    the second moments of the held-out rows are all that is needed. Ties go to fewer
-    components; none at all is the training mean. Without held-out rows the rows learned
-    from choose.
+    only the second moments of the held-out rows are needed. Ties go to fewer
+    components; with none the detector is the training mean. Without held-out rows the
+    rows learned from decide.
 
     References
     ----------
@@ -251,7 +238,7 @@ class PCAReconstruction(Baseline):
     loadings: Floats
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
-        # About a row of its own a constant channel's sums are exactly 0.
+        # Relative to one of its rows the sums of a constant channel are exactly 0.
         origin = values[trained[0]]
         offset, second = moments(values, trained, origin)
         covariance = second - np.outer(offset, offset)
@@ -277,20 +264,20 @@ class PCAReconstruction(Baseline):
         loadings[moving] = vectors[:, :n_kept]
         self.mean, self.deviation, self.loadings = mean, deviation, loadings
 
-    def _apart(self, values: Floats, rows: Ints) -> Floats:
-        apart = np.empty((len(rows), values.shape[1]))
+    def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
+        residuals = np.empty((len(rows), values.shape[1]))
         start = 0
         for chunk in _chunks(values, rows):
             standard = (chunk - self.mean) / self.deviation
             standard -= (standard @ self.loadings) @ self.loadings.T
-            apart[start : start + len(chunk)] = standard * self.deviation
+            residuals[start : start + len(chunk)] = standard * self.deviation
             start += len(chunk)
-        return apart
+        return residuals
 
     def _chosen(self) -> tuple[str, ...]:
         n_channels, n_kept = self.loadings.shape
-        none = "" if n_kept else ", so that it is the training mean"
-        return (f"Principal components kept: {n_kept} of {n_channels}{none}.",)
+        remark = "" if n_kept else ", so that it is the training mean"
+        return (f"Principal components kept: {n_kept} of {n_channels}{remark}.",)
 
     def _arrays(self) -> Arrays:
         return super()._arrays() | {
@@ -309,6 +296,20 @@ class PCAReconstruction(Baseline):
 def moments(values: Floats, rows: Ints, origin: Floats) -> tuple[Floats, Floats]:
     """Return means and second moments of some rows about an origin.
 
+    Parameters
+    ----------
+    values : array of shape (n, n_channels)
+        All rows.
+    rows : array of int
+        Which of them to use.
+    origin : array of shape (n_channels,)
+        Subtracted from every row.
+
+    Returns
+    -------
+    mean : array of shape (n_channels,)
+    second : array of shape (n_channels, n_channels)
+
     Examples
     --------
     >>> moments(np.array([[1.0], [3.0], [9.0]]), np.array([0, 1]), np.array([1.0]))
@@ -324,34 +325,34 @@ def moments(values: Floats, rows: Ints, origin: Floats) -> tuple[Floats, Floats]
 
 
 def left_out_errors(vectors: Floats, second: Floats) -> Floats:
-    """Return the squared error of channels told from the others, by components kept.
+    """Return the squared error of channels predicted from the others.
 
     Parameters
     ----------
     vectors : array of shape (n_channels, n_channels)
         Principal axes as columns, the leading one first.
     second : array of shape (n_channels, n_channels)
-        Second moments of the rows to be told, about the mean of train.
+        Second moments of the rows to predict, about the mean of train.
 
     Returns
     -------
     array of shape (n_channels,)
         For 0, 1, ... n_channels - 1 components: the sum over channels of the mean
-        square; inf where a channel lies in the components all by itself.
+        square; inf where a channel is a component by itself.
     """
     errors = np.full(len(vectors), np.inf)
-    apart = np.eye(len(vectors))
+    outside = np.eye(len(vectors))
     for k, axis in enumerate(vectors.T):
-        left = np.diag(apart)
+        left = np.diag(outside)
         if (left > _LEAST_LEFT).all():
-            squares = np.einsum("ij,jk,ik->i", apart, second, apart, optimize=True)
+            squares = np.einsum("ij,jk,ik->i", outside, second, outside, optimize=True)
             errors[k] = (squares / left**2).sum()
-        apart = apart - np.outer(axis, axis)
+        outside = outside - np.outer(axis, axis)
     return errors
 
 
 def fewest_components(vectors: Floats, second: Floats) -> int:
-    """Return how many components tell channels from the others with the least error."""
+    """Return the smallest number of components with the least `left_out_errors`."""
     errors = left_out_errors(vectors, second)
     if not len(errors):
         return 0
@@ -359,5 +360,6 @@ def fewest_components(vectors: Floats, second: Floats) -> int:
 
 
 def _chunks(values: Floats, rows: Ints) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield copies of some rows, a limited number at a time."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         yield values[rows[start : start + _ROWS_AT_ONCE]]

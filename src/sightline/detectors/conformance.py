@@ -1,7 +1,7 @@
-"""What every detector must keep to, ours and anybody's, as checks one can run.
+"""The rules that every detector must follow, ours and users', as checks to run.
 
-``check_detector(MyDetector)`` fits and asks a detector on a small made-up recording and
-says in one sentence what it does wrong.
+``check_detector(MyDetector)`` fits a detector on a small made-up recording, asks for
+residuals and says in one sentence what is wrong.
 """
 
 import json
@@ -20,9 +20,10 @@ from sightline.data.downsampling import rows_of
 from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import Attack
 from sightline.detectors.base import Detector, LearnedDetector, Residuals
+from sightline.detectors.saving import Arrays
 from sightline.errors import FileError, SightlineError
 
-# What single precision and another batch size may change of a residual.
+# How much single precision and another batch size may change a residual.
 TOLERANCE = 1e-5
 # Share of the recording that is train.
 TRAIN_SHARE = 4 / 7
@@ -31,20 +32,30 @@ Kind = type[SightlineError]
 
 
 class ConformanceError(AssertionError):
-    """A detector does not keep to what is asked of every detector."""
+    """A detector breaks a rule that every detector must follow."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A detector on trial: how it is made, and what it is fitted on and asked about."""
+    """A detector under test, and the recordings it is tested with.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a new detector.
+    originals : pair of Recording
+        Train and test, never handed to a detector.
+    seed : int
+        Of what a check changes at random.
+    """
 
     make: Make
-    kept: tuple[Recording, Recording]
+    originals: tuple[Recording, Recording]
     seed: int
 
     @classmethod
     def of(cls, make: Make, whole: Recording | None = None, seed: int = 0) -> "Trial":
-        """Cut a recording in two; each part has a gap, also if it had none."""
+        """Return the trial on a recording cut in two; each part gets a gap."""
         whole = whole or made_up_recording(seed)
         cut = int(whole.n_steps * TRAIN_SHARE)
         train, test = rows_of(whole, 0, cut), rows_of(whole, cut, whole.n_steps)
@@ -52,13 +63,13 @@ class Trial:
 
     @property
     def train(self) -> Recording:
-        """A copy each time, so that no check sees what a detector did to another's."""
-        return _copied(self.kept[0])
+        """A new copy each time, so that no check sees changes made in another."""
+        return _copied(self.originals[0])
 
     @property
     def test(self) -> Recording:
-        """As `train`: a copy each time."""
-        return _copied(self.kept[1])
+        """A new copy each time, as `train`."""
+        return _copied(self.originals[1])
 
     @cached_property
     def fitted(self) -> Detector:
@@ -66,7 +77,7 @@ class Trial:
         return self.make().fit(self.train)
 
     @cached_property
-    def told(self) -> Residuals:
+    def tested(self) -> Residuals:
         """The residuals of test."""
         return self.fitted.residuals(self.test)
 
@@ -83,17 +94,22 @@ def check_detector(
     Parameters
     ----------
     make : callable
-        Returns a new detector, each time alike: the class, or a function.
+        Returns a new detector, always the same: the class, or a function.
     recording : Recording, optional
         Attack-free, a few hundred steps or more, to be used instead of the made-up one
         by a detector that needs certain channels.
     seed : int
-        Draws the made-up recording and what is changed in it.
+        Of the made-up recording and of what is changed in it.
 
     Raises
     ------
     ConformanceError
         In one sentence: which check, and what the detector did.
+
+    Examples
+    --------
+    >>> from sightline.detectors import LastValue
+    >>> check_detector(LastValue)
     """
     trial = Trial.of(make, recording, seed)
     for check in CHECKS.values():
@@ -101,7 +117,7 @@ def check_detector(
 
 
 def made_up_recording(seed: int = 0) -> Recording:
-    """Return 700 steps of three tanks: a level and a pump each, the last one idle."""
+    """Return 700 steps of three tanks: a level and a pump each, the last pump idle."""
     rng = np.random.default_rng(seed)
     gaps = np.array([0, 170, 520])
     step = np.arange(700)
@@ -122,9 +138,9 @@ def made_up_recording(seed: int = 0) -> Recording:
 
 
 def _check(what: str) -> Callable[[Check], Check]:
-    """File a check; whatever goes wrong in it becomes one sentence with its name."""
+    """Register a check; an error in it becomes one sentence with the check's name."""
 
-    def filed(check: Check) -> Check:
+    def register(check: Check) -> Check:
         def named(trial: Trial) -> None:
             try:
                 check(trial)
@@ -137,37 +153,42 @@ def _check(what: str) -> Callable[[Check], Check]:
         CHECKS[what] = named
         return named
 
-    return filed
+    return register
 
 
 @_check("shape")
 def _shape(trial: Trial) -> None:
+    """Check that `fit` and `residuals` return what they must, `scale` is positive."""
     detector = trial.make()
     _demand(detector.fit(trial.train) is detector, "`fit` must return the detector.")
-    told: Any = detector.residuals(trial.test)
-    _demand(isinstance(told, Residuals), "`residuals` must return `Residuals`.")
-    _demand(len(told.values) > 0, "it gave no row for a recording that is long enough.")
-    scale = np.ones(told.values.shape[1]) if told.scale is None else told.scale
+    tested: Any = detector.residuals(trial.test)
+    _demand(isinstance(tested, Residuals), "`residuals` must return `Residuals`.")
+    _demand(len(tested.values) > 0, "it gave no row for a long recording.")
+    scale = np.ones(tested.values.shape[1]) if tested.scale is None else tested.scale
     _demand(
-        scale.shape == told.values.shape[1:] and bool((scale > 0).all()),
+        scale.shape == tested.values.shape[1:] and bool((scale > 0).all()),
         "`scale` must be one positive number for each channel.",
     )
 
 
 @_check("finite")
 def _finite(trial: Trial) -> None:
+    """Check that residuals are finite where no cell is missing."""
     for recording in (trial.train, trial.test):
-        _demand_finite(trial.fitted.residuals(recording), "a recording without holes")
+        _demand_finite(
+            trial.fitted.residuals(recording), "a recording without missing cells"
+        )
 
 
 @_check("channels")
 def _channels(trial: Trial) -> None:
-    told, known = trial.told, trial.train.channels
-    some = tuple(channel for channel in known if channel in told.channels)
-    # An invariant is no channel of the plant and may be called anything.
-    wanted = {"observation": known, "sensor": some}.get(told.space, told.channels)
+    """Check that channels are the recording's, in its order."""
+    tested, channels = trial.tested, trial.train.channels
+    some = tuple(channel for channel in channels if channel in tested.channels)
+    # An invariant is no channel of the plant and may have any name.
+    wanted = {"observation": channels, "sensor": some}
     _demand(
-        told.channels == wanted,
+        tested.channels == wanted.get(tested.space, tested.channels),
         "the channels must be the recording's, in its order (in observation space all "
         "of them, in sensor space some).",
     )
@@ -175,7 +196,8 @@ def _channels(trial: Trial) -> None:
 
 @_check("index")
 def _index(trial: Trial) -> None:
-    # That a row is of the very step it names is seen by "sign" and "rows to come".
+    """Check that `index` names steps of the recording, ascending."""
+    # "sign" and "rows to come" check that a row belongs to the step it names.
     for recording in (trial.train, trial.test):
         index = trial.fitted.residuals(recording).index
         _demand(
@@ -188,44 +210,47 @@ def _index(trial: Trial) -> None:
 
 @_check("sign")
 def _sign(trial: Trial) -> None:
-    told, spans = trial.told, np.ptp(trial.train.values, axis=0)
+    """Check that the residual of a shifted channel moves in the same direction."""
+    tested, spans = trial.tested, np.ptp(trial.train.values, axis=0)
     # In the middle of the last run, where every detector has warmed up.
     start = (_last_gap(trial.test) + trial.test.n_steps) // 2
-    row = int(np.searchsorted(told.index, start))
-    _demand(row < len(told.index), f"no residual from step {start} on.")
+    row = int(np.searchsorted(tested.index, start))
+    _demand(row < len(tested.index), f"no residual from step {start} on.")
     for column, channel in enumerate(trial.train.channels):
-        if spans[column] == 0 or channel not in told.channels:
+        if spans[column] == 0 or channel not in tested.channels:
             continue
         # Only the first row: a forecast follows the shift after it.
-        where = row, told.channels.index(channel)
-        for way, sign in (("up", 1), ("down", -1)):
+        where = row, tested.channels.index(channel)
+        for direction, sign in (("up", 1), ("down", -1)):
             values = trial.test.values.copy()
             values[start:, column] += sign * 5 * spans[column]
             shifted = trial.fitted.residuals(replace(trial.test, values=values))
             _demand(
-                bool(sign * (shifted.values[where] - told.values[where]) > 0),
-                f"{channel} was shifted {way} at step {start}, but its residual did "
-                "not follow: a residual is observed minus expected, with its sign.",
+                bool(sign * (shifted.values[where] - tested.values[where]) > 0),
+                f"{channel} was shifted {direction} at step {start}, but its residual "
+                "did not follow: a residual is observed minus expected, with its sign.",
             )
 
 
 @_check("gaps")
 def _gaps(trial: Trial) -> None:
+    """Check that rows before a gap do not change residuals after it."""
     gap = _last_gap(trial.test)
     values = trial.test.values.copy()
     values[:gap] = values[:gap][::-1] + np.ptp(trial.train.values, axis=0)
-    told = trial.fitted.residuals(replace(trial.test, values=values))
-    after = trial.told.index >= gap
+    residuals = trial.fitted.residuals(replace(trial.test, values=values))
+    after = trial.tested.index >= gap
     _demand(bool(after.any()), f"no residual after the gap at step {gap}.")
     _demand(
-        np.array_equal(told.index, trial.told.index)
-        and _close(told.values[after], trial.told.values[after]),
+        np.array_equal(residuals.index, trial.tested.index)
+        and _close(residuals.values[after], trial.tested.values[after]),
         f"rows before the gap at step {gap} change residuals after it.",
     )
 
 
 @_check("constant channels")
 def _constant_channels(trial: Trial) -> None:
+    """Check that a channel constant in train may change in test."""
     values = trial.test.values.copy()
     values[len(values) // 2 :, np.ptp(trial.train.values, axis=0) == 0] += 1
     moved = replace(trial.test, values=values)
@@ -234,6 +259,7 @@ def _constant_channels(trial: Trial) -> None:
 
 @_check("other channels")
 def _other_channels(trial: Trial) -> None:
+    """Check that missing, additional and reordered channels are refused."""
     values, tags = trial.test.values, (*trial.test.tags, Tag(name="sightline-extra"))
     wide = np.hstack([values, values[:, :1]]).astype(np.float64)
     last = len(tags) - 1
@@ -250,7 +276,8 @@ def _other_channels(trial: Trial) -> None:
 
 @_check("missing cells")
 def _missing_cells(trial: Trial) -> None:
-    # Ours fill holes and say so; others may refuse them, or give nan from there on.
+    """Check that missing cells are filled and reported, refused, or give nan."""
+    # Ours fill missing cells and say so; others may refuse them, or return nan.
     rng = np.random.default_rng(trial.seed)
     first = trial.test.n_steps // 4
     train, test = trial.train.values.copy(), trial.test.values.copy()
@@ -260,26 +287,27 @@ def _missing_cells(trial: Trial) -> None:
     is_ours = isinstance(detector, LearnedDetector)
     try:
         detector.fit(replace(trial.train, values=train))
-        told = detector.residuals(replace(trial.test, values=test))
+        residuals = detector.residuals(replace(trial.test, values=test))
     except SightlineError as error:
         _demand(not is_ours, f"missing cells were refused ({error}).")
         _demand_sentence(error)
         return
-    before = told.values[told.index + told.every <= first]
+    before = residuals.values[residuals.index + residuals.every <= first]
     _demand(
-        bool(np.isfinite(before).all()) and not np.isinf(told.values).any(),
+        bool(np.isfinite(before).all()) and not np.isinf(residuals.values).any(),
         "with missing cells residuals must be finite, or nan after the first one.",
     )
     if is_ours:
-        _demand_finite(told, "a recording with missing cells")
+        _demand_finite(residuals, "a recording with missing cells")
         _demand(
-            len(told.notices) > len(trial.told.notices),
+            len(residuals.notices) > len(trial.tested.notices),
             "`notices` must say what became of missing cells.",
         )
 
 
 @_check("labels")
 def _labels(trial: Trial) -> None:
+    """Check that labels and attacks of train and test change nothing."""
     rng = np.random.default_rng(trial.seed)
 
     def labelled(recording: Recording, low: int, high: int) -> Recording:
@@ -287,22 +315,23 @@ def _labels(trial: Trial) -> None:
         attack = Attack(id="1", start=20, stop=60, targets=recording.channels[:1])
         return replace(recording, labels=labels, attacks=(attack,))
 
-    told = trial.make().fit(labelled(trial.train, -1, 1)).residuals(trial.test)
-    _demand_same(told, trial.told, "labels and attacks of train")
+    residuals = trial.make().fit(labelled(trial.train, -1, 1)).residuals(trial.test)
+    _demand_same(residuals, trial.tested, "labels and attacks of train")
     for low, high in ((-1, 1), (0, 0), (1, 1)):
-        told = trial.fitted.residuals(labelled(trial.test, low, high))
-        _demand_same(told, trial.told, "labels and attacks of test")
+        residuals = trial.fitted.residuals(labelled(trial.test, low, high))
+        _demand_same(residuals, trial.tested, "labels and attacks of test")
 
 
 @_check("input unchanged")
 def _input_unchanged(trial: Trial) -> None:
+    """Check that recordings are not changed, and may be read-only."""
     for is_writable in (True, False):
         train, test = trial.train, trial.test
         for array in (*_arrays(train).values(), *_arrays(test).values()):
             array.flags.writeable = is_writable
         trial.make().fit(train).residuals(test)
-        for used, kept in zip((train, test), trial.kept, strict=True):
-            for name, array in _arrays(kept).items():
+        for used, original in zip((train, test), trial.originals, strict=True):
+            for name, array in _arrays(original).items():
                 _demand(
                     np.array_equal(array, _arrays(used)[name]),
                     f"it changed `{name}` of the recording it was given.",
@@ -311,52 +340,60 @@ def _input_unchanged(trial: Trial) -> None:
 
 @_check("fitting again")
 def _fitting_again(trial: Trial) -> None:
+    """Check that fitting again gives the same bits."""
     detector = trial.make()
     for what in ("making and fitting another one", "fitting it twice"):
-        told = detector.fit(trial.train).residuals(trial.test)
-        _demand_same(told, trial.told, what)
+        residuals = detector.fit(trial.train).residuals(trial.test)
+        _demand_same(residuals, trial.tested, what)
 
 
 @_check("asking again")
 def _asking_again(trial: Trial) -> None:
+    """Check that earlier calls of `residuals` change nothing."""
     detector = trial.make().fit(trial.train)
     first = detector.residuals(trial.test)
     detector.residuals(trial.train)
-    _demand_same(detector.residuals(trial.test), first, "what else was asked before")
+    _demand_same(detector.residuals(trial.test), first, "earlier calls of `residuals`")
 
 
 @_check("rows to come")
 def _rows_to_come(trial: Trial) -> None:
+    """Check that later rows do not change residuals of earlier steps."""
     cut = trial.test.n_steps // 2
-    told = trial.fitted.residuals(rows_of(trial.test, 0, cut))
-    whole, n_rows = trial.told, len(told.index)
+    residuals = trial.fitted.residuals(rows_of(trial.test, 0, cut))
+    whole, n_rows = trial.tested, len(residuals.index)
     n_due = int((whole.index <= cut - whole.every).sum())
     _demand(
         n_rows >= n_due
-        and np.array_equal(told.index, whole.index[:n_rows])
-        and _close(told.values[:n_due], whole.values[:n_due]),
+        and np.array_equal(residuals.index, whole.index[:n_rows])
+        and _close(residuals.values[:n_due], whole.values[:n_due]),
         f"rows from step {cut} on change residuals of the steps before.",
     )
 
 
 @_check("before fit")
 def _before_fit(trial: Trial) -> None:
+    """Check that `residuals` before `fit` is refused."""
     _refused("`residuals` before `fit`", trial.make().residuals, trial.test)
 
 
 @_check("too short")
 def _too_short(trial: Trial) -> None:
+    """Check that one step is refused, or gives one residual."""
     _refused("train of one step", trial.make().fit, rows_of(trial.train, 0, 1))
     try:
-        told = trial.fitted.residuals(rows_of(trial.test, 0, 1))
+        residuals = trial.fitted.residuals(rows_of(trial.test, 0, 1))
     except SightlineError as error:
         _demand_sentence(error)
     else:
-        _demand(len(told.index) == 1, "one step must give one residual or be refused.")
+        _demand(
+            len(residuals.index) == 1, "one step must give one residual or be refused."
+        )
 
 
 @_check("split")
 def _split(trial: Trial) -> None:
+    """Check that `split` names steps of train, none both trained and held out."""
     split = getattr(trial.fitted, "split", None)
     if split is None:
         return
@@ -371,6 +408,7 @@ def _split(trial: Trial) -> None:
 
 @_check("saving")
 def _saving(trial: Trial) -> None:
+    """Check that saving changes nothing, and that damaged files are refused."""
     detector: Any = trial.fitted
     if not (hasattr(detector, "save") and hasattr(type(detector), "load")):
         return
@@ -378,8 +416,8 @@ def _saving(trial: Trial) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path, other = Path(folder) / "detector.npz", Path(folder) / "other.npz"
         detector.save(path)
-        told = load(path).residuals(trial.test)
-        _demand_same(told, trial.told, "saving and loading")
+        residuals = load(path).residuals(trial.test)
+        _demand_same(residuals, trial.tested, "saving and loading")
         _refused("a file that is not there", load, other, FileError)
         other.write_text("not a detector")
         _refused("a file of text", load, other, FileError)
@@ -388,39 +426,44 @@ def _saving(trial: Trial) -> None:
 
 
 def _renumber(path: Path, other: Path) -> bool:
-    """Copy a detector saved by Sightline under a format number there is not."""
+    """Copy a saved detector with an unknown format number; False if it is not ours."""
     if not zipfile.is_zipfile(path):
         return False
     with np.load(path, allow_pickle=False) as file:
-        arrays: dict[str, Any] = dict(file)
+        arrays: Arrays = dict(file)
     about = json.loads(str(arrays.pop("about_json", "{}"))) | {"format": 10**6}
-    np.savez(other, about_json=np.array(json.dumps(about)), **arrays)
+    page = np.array(json.dumps(about))
+    np.savez(other, about_json=page, **arrays)  # type: ignore[arg-type]
     return "sightline" in about
 
 
 def _with_gap(recording: Recording) -> Recording:
-    """Return a recording with a gap: its own, else one put at two fifths of it."""
+    """Return a recording with a gap: as it has, else one at two fifths of it."""
     if _last_gap(recording):
         return recording
     return replace(recording, breaks=np.array([0, 2 * recording.n_steps // 5]))
 
 
 def _last_gap(recording: Recording) -> int:
+    """Return the first row of the last run."""
     return int(np.asarray(recording.breaks)[-1])
 
 
-def _arrays(recording: Recording) -> dict[str, Any]:
+def _arrays(recording: Recording) -> Arrays:
+    """Return the arrays of a recording by name."""
     names = ("values", "labels", "time", "breaks")
     arrays = {name: getattr(recording, name) for name in names}
     return {name: array for name, array in arrays.items() if array is not None}
 
 
 def _copied(recording: Recording) -> Recording:
-    arrays = _arrays(recording)
-    return replace(recording, **{name: arrays[name].copy() for name in arrays})
+    """Return a recording with copies of all arrays."""
+    copies: Any = {name: array.copy() for name, array in _arrays(recording).items()}
+    return replace(recording, **copies)
 
 
 def _close(values: npt.NDArray[Any], others: npt.NDArray[Any]) -> bool:
+    """Return whether arrays agree up to single precision."""
     if values.shape != others.shape:
         return False
     size = np.abs(others).max(initial=0.0)
@@ -428,21 +471,22 @@ def _close(values: npt.NDArray[Any], others: npt.NDArray[Any]) -> bool:
 
 
 def _demand(is_met: bool, sentence: str) -> None:
+    """Raise `ConformanceError` with a sentence unless a condition is met."""
     if not is_met:
         raise ConformanceError(sentence)
 
 
-def _demand_finite(told: Residuals, what: str) -> None:
-    is_finite = bool(np.isfinite(told.values).all())
+def _demand_finite(residuals: Residuals, what: str) -> None:
+    is_finite = bool(np.isfinite(residuals.values).all())
     _demand(is_finite, f"{what} gave residuals of nan or inf.")
 
 
-def _demand_same(told: Residuals, before: Residuals, what: str) -> None:
+def _demand_same(residuals: Residuals, before: Residuals, what: str) -> None:
     _demand(
-        told.channels == before.channels
-        and np.array_equal(told.index, before.index)
-        and told.values.dtype == before.values.dtype
-        and np.array_equal(told.values, before.values, equal_nan=True),
+        residuals.channels == before.channels
+        and np.array_equal(residuals.index, before.index)
+        and residuals.values.dtype == before.values.dtype
+        and np.array_equal(residuals.values, before.values, equal_nan=True),
         f"{what} must not change residuals in the last bit.",
     )
 
@@ -455,7 +499,7 @@ def _demand_sentence(error: SightlineError) -> None:
 def _refused(
     what: str, call: Callable[..., Any], given: Any, kind: Kind = SightlineError
 ) -> None:
-    """Demand that a call raises one of our errors, with one sentence."""
+    """Check that a call raises one of our errors, with one sentence."""
     got = "nothing was raised"
     try:
         call(given)
@@ -464,4 +508,4 @@ def _refused(
         return
     except Exception as error:
         got = f"got {type(error).__name__}"
-    raise ConformanceError(f"{what} must be refused with a {kind.__name__}; {got}.")
+    raise ConformanceError(f"{what} must raise a {kind.__name__}; {got}.")

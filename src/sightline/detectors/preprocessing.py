@@ -1,7 +1,10 @@
-"""From a recording to scaled rows: fill, trim, down-sample, scale; train decides."""
+"""From a recording to scaled rows: fill, trim, down-sample, scale.
+
+All statistics come from train alone, unless a setting says otherwise.
+"""
 
 from dataclasses import dataclass, replace
-from typing import Literal, Self, get_args
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -9,108 +12,142 @@ import numpy.typing as npt
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.downsampling import (
     Preparation,
-    Sampling,
     downsampled,
     rows_of,
     sampled_blocks,
 )
+from sightline.data.filling import forward_fill
 from sightline.data.recording import Recording
 from sightline.data.segments import breaks_kept
 from sightline.detectors.saving import Arrays
-from sightline.detectors.scaling import (
-    Constants,
-    Scaling,
-    fill_missing,
-    fit_scaling,
-    means_of,
-)
-from sightline.detectors.settings import (
-    Settings,
-    check_at_least,
-    check_choice,
-    check_whole,
-    is_number,
-)
+from sightline.detectors.settings import Constants, PreprocessingSettings
 from sightline.errors import StreamError
 from sightline.text import names
 
-SAMPLINGS = ("median", "stride", "first", "last", "by-role")
+Matrix = npt.NDArray[np.floating]
+# Rows scaled at a time, so that no second copy of a long recording is made.
+_ROWS_AT_ONCE = 16_384
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreprocessingSettings(Settings):
-    """What is done to a recording before a detector sees it.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scaling:
+    """Scaled = (value - offset) / scale, channel by channel.
 
     Parameters
     ----------
-    every, sampling, across_breaks
-        Make one row of so many, and how: see `sightline.data.downsampling`.
-    trim_s : float
-        Seconds left out at the beginning of train, while the plant settles.
-    scale_before_trim : bool
-        Take the range of each channel from all of train; else from what is left.
-    constant_channels : {"unit", "ratio", "epsilon", "keep", "drop"}
-        What becomes of a channel that never changes in train: its value is taken off,
-        it is divided by it, it is divided by the little that is added to every range,
-        it stays as it is, or it is left out.
-    range_epsilon : float
-        Added to every range.
-    clip : pair of float, optional
-        Keep scaled values within these.
-    missing : {"hold", "mean"}
-        A missing cell takes the last value before it (else train's mean), or the mean
-        of the very recording, which looks ahead.
-    test_scaling : {"train", "own"}
-        Scale a recording by train's range, or by its own, which looks ahead.
-    cross_gaps : bool
-        Let windows run through gaps, as published code does.
-    round_raw : bool
-        Round values to single precision before anything else, as some published code
-        does.
+    offset, scale : array of shape (n_channels,)
+        In the plant's units; no scale is 0.
     """
 
-    every: int = 1
-    sampling: Sampling = "median"
-    across_breaks: bool = False
-    trim_s: float = 0.0
-    scale_before_trim: bool = False
-    constant_channels: Literal["unit", "ratio", "epsilon", "keep", "drop"] = "unit"
-    range_epsilon: float = 0.0
-    clip: tuple[float, float] | None = None
-    missing: Literal["hold", "mean"] = "hold"
-    test_scaling: Literal["train", "own"] = "train"
-    cross_gaps: bool = False
-    round_raw: bool = False
+    offset: Floats
+    scale: Floats
 
-    def __post_init__(self) -> None:
-        """Refuse what is not an option."""
-        super().__post_init__()
-        check_whole(self, 1, "every")
-        check_at_least(self, 0, "trim_s", "range_epsilon")
-        check_choice(self, "sampling", SAMPLINGS)
-        check_choice(self, "constant_channels", (*get_args(Constants), "drop"))
-        check_choice(self, "missing", ("hold", "mean"))
-        check_choice(self, "test_scaling", ("train", "own"))
-        if self.clip is not None:
-            object.__setattr__(self, "clip", _checked_clip(self.clip))
+    def apply(
+        self, values: Matrix, dtype: type[np.floating], clip: tuple[float, float] | None
+    ) -> Matrix:
+        """Return scaled values of a type, clipped to low and high if given."""
+        scaled = np.empty(values.shape, dtype)
+        for start in range(0, len(values), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            # Values too large for the precision become infinite and are reported later.
+            with np.errstate(over="ignore"):
+                scaled[rows] = (values[rows] - self.offset) / self.scale
+        return scaled if clip is None else np.clip(scaled, *clip, out=scaled)
 
 
-def _checked_clip(clip: object) -> tuple[float, float]:
-    bounds = tuple(clip) if isinstance(clip, tuple | list) else ()
-    if len(bounds) != 2 or not all(map(is_number, bounds)) or bounds[0] >= bounds[1]:
-        raise StreamError(f"`clip` must be a low and a high number; got {clip!r}.")
-    return float(bounds[0]), float(bounds[1])
+def fit_scaling(
+    values: Matrix, *, epsilon: float = 0.0, constants: Constants = "unit"
+) -> Scaling:
+    """Return the scaling that brings each channel's range to 0 ... 1.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_channels)
+        Finite.
+    epsilon : float
+        Added to every range.
+    constants : {"unit", "ratio", "epsilon", "keep"}
+        How a channel without a range is scaled: see `PreprocessingSettings`.
+
+    Examples
+    --------
+    >>> scaling = fit_scaling(np.array([[1.0, 7.0], [3.0, 7.0]]))
+    >>> scaling.offset, scaling.scale
+    (array([1., 7.]), array([2., 1.]))
+    """
+    low = values.min(axis=0).astype(np.float64)
+    high = values.max(axis=0).astype(np.float64)
+    is_constant = low == high
+    offset, scale = low, high - low + epsilon
+    if constants == "unit":
+        scale = np.where(is_constant, 1.0, scale)
+    elif constants == "ratio":
+        offset = np.where(is_constant, 0.0, offset)
+        scale = np.where(is_constant, np.where(low == 0, 1.0, low), scale)
+    elif constants == "keep":
+        offset = np.where(is_constant, 0.0, offset)
+        scale = np.where(is_constant, 1.0, scale)
+    return Scaling(offset=offset, scale=scale)
+
+
+def fill_missing(
+    values: Matrix, breaks: npt.NDArray[np.int64], instead: Floats
+) -> tuple[Matrix, int]:
+    """Return values without missing cells, and how many cells were filled.
+
+    A cell takes the last value before it in its run, else the value given instead.
+    Later values are never used.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_channels)
+        A cell that is not finite is missing.
+    breaks : array of int
+        First row of each run.
+    instead : array of shape (n_channels,)
+        For cells without a value before them in their run.
+    """
+    is_missing = ~np.isfinite(values)
+    n_missing = int(is_missing.sum())
+    if not n_missing:
+        return values, 0
+    filled, _ = forward_fill(values, breaks, is_missing=is_missing)
+    without = ~np.isfinite(filled)
+    filled[without] = np.broadcast_to(instead, filled.shape)[without]
+    return filled, n_missing
+
+
+def means_of(values: Matrix) -> Floats:
+    """Return each channel's mean over its finite cells; 0 for a channel without any."""
+    is_finite = np.isfinite(values)
+    count = is_finite.sum(axis=0)
+    total = np.where(is_finite, values, 0.0).sum(axis=0, dtype=np.float64)
+    mean = np.where(count > 0, total / np.maximum(count, 1), 0.0)
+    # Rounding must not make a constant channel vary where its mean is filled in.
+    low = np.where(is_finite, values, np.inf).min(axis=0)
+    high = np.where(is_finite, values, -np.inf).max(axis=0)
+    return np.where(count > 0, np.clip(mean, low, high), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scaled:
-    """Rows as a detector sees them, and which step of the recording each one is.
+    """Rows as a detector sees them.
 
-    `rows` number the steps of the recording given (the first of each block); `scale` is
-    what each channel was divided by.
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_channels)
+        Filled, down-sampled and scaled.
+    rows : array of shape (n_rows,)
+        Step of the recording of each row; the first of each block.
+    breaks : array of int
+        First row of each run.
+    scale : array of shape (n_channels,)
+        What each channel was divided by.
+    notices : tuple of str
+        Sentences about what was filled.
     """
 
-    values: npt.NDArray[np.floating]
+    values: Matrix
     rows: Ints
     breaks: Ints
     scale: Floats
@@ -119,7 +156,17 @@ class Scaled:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Preprocessing:
-    """What train decides: the scale of each channel, and what stands in for a gap."""
+    """What train determines: the scale of each channel, and the values for gaps.
+
+    Parameters
+    ----------
+    scaling : Scaling
+        Of all channels.
+    means : array of shape (n_channels,)
+        Train's means, for missing cells without a value before them.
+    kept : array of int
+        Columns a detector sees.
+    """
 
     scaling: Scaling
     means: Floats
@@ -133,15 +180,26 @@ class Preprocessing:
         *,
         unscaled: Bools | None = None,
     ) -> Self:
-        """Learn scale and means from train; some channels may stay as they are."""
+        """Return the preprocessing that train determines.
+
+        Parameters
+        ----------
+        recording : Recording
+            Train.
+        settings : PreprocessingSettings
+            What to do.
+        unscaled : array of bool, optional
+            Channels that stay in the plant's units.
+        """
         means = means_of(_rounded(recording, settings).values)
         filled = _filled(recording, settings, means)[0]
         if not settings.scale_before_trim:
             filled = _trimmed(filled, settings)
         values = filled.values
+        chosen = settings.constant_channels
         is_kept = (
             values.min(axis=0) < values.max(axis=0)
-            if settings.constant_channels == "drop"
+            if chosen == "drop"
             else np.ones(values.shape[1], np.bool_)
         )
         if not is_kept.any():
@@ -149,18 +207,16 @@ class Preprocessing:
                 "Every channel of train is constant: there is nothing to learn from."
             )
         scaling = fit_scaling(
-            values, epsilon=settings.range_epsilon, constants=_constants(settings)
+            values,
+            epsilon=settings.range_epsilon,
+            constants="unit" if chosen == "drop" else chosen,
         )
         if unscaled is not None:
             scaling = Scaling(
                 offset=np.where(unscaled, 0.0, scaling.offset),
                 scale=np.where(unscaled, 1.0, scaling.scale),
             )
-        return cls(
-            scaling=scaling,
-            means=means,
-            kept=np.flatnonzero(is_kept),
-        )
+        return cls(scaling=scaling, means=means, kept=np.flatnonzero(is_kept))
 
     def train(
         self,
@@ -168,10 +224,10 @@ class Preprocessing:
         settings: PreprocessingSettings,
         dtype: type[np.floating],
     ) -> Scaled:
-        """Return train as a detector sees it: sampled, scaled, trimmed.
+        """Return train as a detector sees it: down-sampled, scaled, trimmed.
 
         Rows are made before they are trimmed, as in the published pipelines, so that
-        they are the very rows `test` makes of the same recording.
+        they are the same rows that `test` makes of the same recording.
         """
         filled, notices = _filled(recording, settings, self.means)
         whole = self._scaled(filled, settings, dtype, self.scaling, notices)
@@ -194,7 +250,7 @@ class Preprocessing:
         settings: PreprocessingSettings,
         dtype: type[np.floating],
     ) -> Scaled:
-        """Return any recording as a detector sees it: sampled and scaled."""
+        """Return any recording as a detector sees it: down-sampled and scaled."""
         filled, notices = _filled(recording, settings, self.means)
         scaling = self.scaling
         if settings.test_scaling == "own":
@@ -218,13 +274,14 @@ class Preprocessing:
         scaling: Scaling,
         notices: tuple[str, ...],
     ) -> Scaled:
-        how = {
-            "every": settings.every,
-            "sampling": settings.sampling,
-            "across_breaks": settings.across_breaks,
-        }
-        starts, _ = sampled_blocks(recording, **how)  # type: ignore[arg-type]
-        sampled = downsampled(recording, **how)  # type: ignore[arg-type]
+        """Return the rows of a filled recording, down-sampled and scaled."""
+        every, across = settings.every, settings.across_breaks
+        starts, _ = sampled_blocks(
+            recording, every=every, sampling=settings.sampling, across_breaks=across
+        )
+        sampled = downsampled(
+            recording, every=every, sampling=settings.sampling, across_breaks=across
+        )
         breaks = sampled.breaks
         if settings.cross_gaps or breaks is None:
             breaks = np.zeros(1, np.int64)
@@ -241,7 +298,7 @@ class Preprocessing:
         )
 
     def arrays(self) -> Arrays:
-        """Return what was learned."""
+        """Return the parts as named arrays, for `of_arrays`."""
         return {
             "preprocessing/offset": self.scaling.offset,
             "preprocessing/scale": self.scaling.scale,
@@ -251,7 +308,7 @@ class Preprocessing:
 
     @classmethod
     def of_arrays(cls, arrays: Arrays) -> Self:
-        """Take back what `arrays` gave."""
+        """Return the preprocessing that `arrays` describes."""
         return cls(
             scaling=Scaling(
                 offset=arrays["preprocessing/offset"],
@@ -262,15 +319,10 @@ class Preprocessing:
         )
 
 
-def _constants(settings: PreprocessingSettings) -> Constants:
-    chosen = settings.constant_channels
-    return "unit" if chosen == "drop" else chosen
-
-
 def _filled(
     recording: Recording, settings: PreprocessingSettings, means: Floats
 ) -> tuple[Recording, tuple[str, ...]]:
-    """Return a recording without missing cells, and a sentence if there were any."""
+    """Return a recording without missing cells, and sentences if there were any."""
     recording = _rounded(recording, settings)
     breaks = recording.breaks
     if settings.missing == "mean":
@@ -288,14 +340,15 @@ def _filled(
     notices = [
         f"{count:,} missing cells of {recording.values.size:,} were given {how}."
     ]
-    never = np.flatnonzero(~np.isfinite(recording.values).any(axis=0))
-    if len(never):
-        named = names([recording.channels[column] for column in never], 4)
-        notices.append(f"Nothing at all is known of {named}: all of it stands in.")
+    empty = np.flatnonzero(~np.isfinite(recording.values).any(axis=0))
+    if len(empty):
+        named = names([recording.channels[column] for column in empty], 4)
+        notices.append(f"No value was recorded of {named}: every cell was filled.")
     return replace(recording, values=filled), tuple(notices)
 
 
 def _rounded(recording: Recording, settings: PreprocessingSettings) -> Recording:
+    """Return a recording in single precision, if the settings ask for it."""
     if not settings.round_raw:
         return recording
     rounded = recording.values.astype(np.float32).astype(np.float64)
@@ -303,12 +356,13 @@ def _rounded(recording: Recording, settings: PreprocessingSettings) -> Recording
 
 
 def _trimmed(recording: Recording, settings: PreprocessingSettings) -> Recording:
+    """Return train without its first `trim_s` seconds."""
     if not settings.trim_s:
         return recording
     if recording.time is None:
         if recording.step_s is None:
             raise StreamError(
-                f"`trim_s` is {settings.trim_s:g} s, but the recording says neither "
+                f"`trim_s` is {settings.trim_s:g} s, but the recording has neither "
                 "`time` nor `step_s`: give one of them, or set `trim_s` to 0."
             )
         rows = round(settings.trim_s / recording.step_s)

@@ -1,115 +1,336 @@
-"""Settings of a detector: frozen, checked, and found by name or by preset."""
+"""Settings of detectors: frozen records whose fields are checked by their types.
 
-import difflib
+A field's annotation says what it accepts, range included (`Count`, `Share`, a
+``Literal``). msgspec checks it when the record is made, and the error names the
+setting, what it must be and what was given.
+"""
+
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from numbers import Integral, Real
-from typing import Any, TypeVar
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
+from sightline.data.downsampling import Sampling
 from sightline.errors import StreamError
+from sightline.text import did_you_mean
 
 PRESETS = ("export", "official")
 S = TypeVar("S", bound="Settings")
 
+Count = Annotated[int, Meta(ge=1)]
+Natural = Annotated[int, Meta(ge=0)]
+NonNegative = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, lt=1)]
+# How a channel that is constant in train is scaled: see `PreprocessingSettings`.
+Constants = Literal["unit", "ratio", "epsilon", "keep"]
+_KINDS = {int: "a whole number", float: "a number", bool: "True or False", str: "text"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a detector can be told; each kind of detector adds its own."""
+    """Settings of a detector; each kind of detector adds its own fields.
+
+    Values are converted to Python's own types (numpy numbers, lists for tuples), so
+    that a saved detector can hold them as JSON.
+
+    Raises
+    ------
+    StreamError
+        If a value does not have the type or range its field asks for.
+
+    Examples
+    --------
+    >>> PreprocessingSettings(every=0)
+    Traceback (most recent call last):
+        ...
+    sightline.errors.StreamError: `every` must be a whole number, 1 or more; got 0.
+    """
 
     def __post_init__(self) -> None:
-        """Refuse anything but yes or no where that is asked."""
-        for one in fields(self):
-            if isinstance(one.default, bool):
-                value = getattr(self, one.name)
-                if not isinstance(value, bool | np.bool_):
-                    raise StreamError(
-                        f"`{one.name}` must be True or False; got {value!r}."
-                    )
-                object.__setattr__(self, one.name, bool(value))
+        """Check and convert every field by its type."""
+        kind: Any = type(self)
+        for name, hint in _hints(kind).items():
+            value = getattr(self, name)
+            object.__setattr__(self, name, checked_value(name, value, hint))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all settings as JSON can hold them."""
+    def to_dict(self) -> dict[str, object]:
+        """Return all settings by name, tuples as lists, so that JSON can hold them."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(self).items()
         }
 
 
+@cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    """Return the annotation of each field, with its constraints."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def checked_value(name: str, value: object, hint: Any) -> Any:
+    """Return a value converted to the type of its setting.
+
+    Parameters
+    ----------
+    name : str
+        The setting, for the error message.
+    value : object
+        What was given; numpy's numbers count as Python's.
+    hint : type
+        The annotation, with `msgspec.Meta` for the range.
+
+    Raises
+    ------
+    StreamError
+        If the value has another type, lies out of range or is not finite.
+
+    Examples
+    --------
+    >>> checked_value("window", np.int64(5), Count)
+    5
+    """
+    plain = value.item() if isinstance(value, np.generic) else value
+    try:
+        converted = msgspec.convert(plain, hint)
+    except (msgspec.ValidationError, OverflowError) as error:
+        raise _refusal(name, value, hint) from error
+    parts = converted if isinstance(converted, tuple) else (converted,)
+    if any(isinstance(part, float) and not math.isfinite(part) for part in parts):
+        raise _refusal(name, value, hint)
+    return converted
+
+
+def _refusal(name: str, value: object, hint: Any) -> StreamError:
+    return StreamError(f"`{name}` must be {_expected(hint)}; got {value!r}.")
+
+
+def _expected(hint: Any) -> str:
+    """Return in words what an annotation accepts: kind, then range."""
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(map(str, get_args(hint)))}"
+    if get_origin(hint) in (Union, UnionType):
+        return _expected(next(one for one in get_args(hint) if one is not NoneType))
+    if get_origin(hint) is not Annotated:
+        return _KINDS.get(hint, f"of type {hint}")
+    kind, *metas = get_args(hint)
+    for meta in metas:
+        if meta.description:
+            return str(meta.description)
+    ranges = [
+        text.format(bound)
+        for meta in metas
+        for bound, text in (
+            (meta.ge, "{:g} or more"),
+            (meta.gt, "more than {:g}"),
+            (meta.le, "{:g} or less"),
+            (meta.lt, "less than {:g}"),
+        )
+        if bound is not None
+    ]
+    return f"{_expected(kind)}, {' and '.join(ranges)}"
+
+
 def resolved(
     kind: type[S],
     preset: str,
     *,
-    official: Mapping[str, Any],
-    testbed: Mapping[str, Any],
-    overrides: Mapping[str, Any],
+    official: Mapping[str, object],
+    testbed: Mapping[str, object],
+    overrides: Mapping[str, object],
     whose: str,
 ) -> S:
-    """Return the settings: defaults, then preset, testbed and what was asked for."""
+    """Return settings: the defaults, then preset, testbed and overrides, in this order.
+
+    Parameters
+    ----------
+    kind : type
+        The record to make.
+    preset : {"export", "official"}
+        With "official" the values of `official` replace the defaults.
+    official, testbed, overrides : mapping
+        Settings by name; a later one replaces an earlier one.
+    whose : str
+        Title of the detector, for the error messages.
+
+    Raises
+    ------
+    StreamError
+        If the preset or the name of an override does not exist; the message names the
+        nearest setting.
+    """
     if preset not in PRESETS:
         raise StreamError(
             f"`preset` must be one of {', '.join(PRESETS)}; got {preset!r}."
         )
-    known = [f.name for f in fields(kind)]
+    names = [field.name for field in fields(kind)]
     for name in overrides:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = (
-                f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
+        if name not in names:
+            raise StreamError(
+                f"{whose} has no setting {name!r}; {did_you_mean(name, names)}"
             )
-            raise StreamError(f"{whose} has no setting {name!r}; {hint}")
-    chosen = dict(official) if preset == "official" else {}
+    chosen: dict[str, Any] = dict(official) if preset == "official" else {}
     return kind(**(chosen | dict(testbed) | dict(overrides)))
 
 
-def check_whole(settings: Settings, least: int, *names: str) -> None:
-    """Refuse a setting that is no whole number, or below the least it can be."""
-    for name in names:
-        value = getattr(settings, name)
-        is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-        if not is_whole or value < least:
+@dataclass(frozen=True, kw_only=True)
+class PreprocessingSettings(Settings):
+    """What is done to a recording before a detector sees it.
+
+    Parameters
+    ----------
+    every, sampling, across_breaks
+        Make one row of `every` steps, and how: see `sightline.data.downsampling`.
+    trim_s : float
+        Seconds left out at the beginning of train, while the plant settles.
+    scale_before_trim : bool
+        Take the range of each channel from all of train; else from what is left.
+    constant_channels : {"unit", "ratio", "epsilon", "keep", "drop"}
+        What becomes of a channel that is constant in train. "unit" subtracts its
+        value; "ratio" divides by it (a channel of zeros stays); "epsilon" divides by
+        `range_epsilon`; "keep" leaves it as it is; "drop" leaves it out.
+    range_epsilon : float
+        Added to every range.
+    clip : pair of float, optional
+        Low and high bound of scaled values.
+    missing : {"hold", "mean"}
+        A missing cell takes the last value before it (else train's mean), or the mean
+        of the same recording, which looks ahead.
+    test_scaling : {"train", "own"}
+        Scale a recording by train's range, or by its own, which looks ahead.
+    cross_gaps : bool
+        Let windows run through gaps, as published code does.
+    round_raw : bool
+        Round values to single precision before anything else, as some published code
+        does.
+    """
+
+    every: Count = 1
+    sampling: Sampling = "median"
+    across_breaks: bool = False
+    trim_s: NonNegative = 0.0
+    scale_before_trim: bool = False
+    constant_channels: Literal["unit", "ratio", "epsilon", "keep", "drop"] = "unit"
+    range_epsilon: NonNegative = 0.0
+    clip: Annotated[
+        tuple[float, float] | None, Meta(description="a low and a high number")
+    ] = None
+    missing: Literal["hold", "mean"] = "hold"
+    test_scaling: Literal["train", "own"] = "train"
+    cross_gaps: bool = False
+    round_raw: bool = False
+
+    def __post_init__(self) -> None:
+        """Check every field, and that `clip` ascends."""
+        super().__post_init__()
+        if self.clip is not None and self.clip[0] >= self.clip[1]:
             raise StreamError(
-                f"`{name}` must be a whole number, {least} or more; got {value!r}."
+                f"`clip` must be a low and a high number; got {self.clip!r}."
             )
-        object.__setattr__(settings, name, int(value))
 
 
-def check_at_least(settings: Settings, least: float, *names: str) -> None:
-    """Refuse a setting that is no finite number, or below the least it can be."""
-    for name in names:
-        value = getattr(settings, name)
-        if not is_number(value) or value < least:
-            raise StreamError(
-                f"`{name}` must be a number, {least:g} or more; got {value!r}."
-            )
-        object.__setattr__(settings, name, float(value))
+@dataclass(frozen=True, kw_only=True)
+class BaselineSettings(PreprocessingSettings):
+    """Settings of a baseline and of an adapter, besides the preprocessing.
+
+    Parameters
+    ----------
+    validation_share : float
+        Share of train that is held out and not learned from: one block, its place
+        drawn at random.
+    seed : int
+        Seed of that draw.
+    """
+
+    validation_share: Share = 0.2
+    seed: Natural = 0
 
 
-def check_share(settings: Settings, *names: str) -> None:
-    """Refuse a setting that is not a share: 0 or more and less than 1."""
-    for name in names:
-        value = getattr(settings, name)
-        if not is_number(value) or not 0 <= value < 1:
-            raise StreamError(
-                f"`{name}` must be a number, 0 or more and less than 1; got {value!r}."
-            )
-        object.__setattr__(settings, name, float(value))
+@dataclass(frozen=True, kw_only=True)
+class TrainedSettings(PreprocessingSettings):
+    """Settings of the training loop.
 
+    Parameters
+    ----------
+    epochs, batch_size, learning_rate, betas, weight_decay
+        Of the optimiser, Adam.
+    adam_eps, keras_adam
+        What is added to the root of the squares, and whether it is added before the
+        correction for the bias of the first steps, as Keras does.
+    decoupled_decay : bool
+        Decay weights directly (AdamW) rather than through the gradient.
+    lr_factor, lr_every
+        Multiply the learning rate by `lr_factor` after every `lr_every` epochs.
+    validation_share : float
+        Share of the windows held out, one block; 0 for none.
+    purge : bool
+        Leave windows out of training that overlap the held-out block.
+    patience : int, optional
+        Stop after this number of epochs in a row without a lower held-out loss.
+    keep_best : bool
+        Keep the weights of the epoch with the lowest held-out loss; else the last.
+    stride : int
+        Use every `stride`-th training window.
+    shuffle : bool
+        Draw a new order of the windows in each epoch.
+    seed, threads : int
+        Seed of everything drawn at random; number of threads torch may use.
+    device : str
+        ``"auto"``, ``"cpu"``, ``"cuda"`` or any other device of torch.
+    dtype : {"float32", "float64"}
+        Precision of data and network.
+    """
 
-def is_number(value: object) -> bool:
-    """Tell whether a value is a finite number, of Python's kind or numpy's."""
-    return (
-        isinstance(value, Real)
-        and not isinstance(value, bool)
-        and math.isfinite(float(value))
-    )
+    epochs: Count = 30
+    batch_size: Count = 32
+    learning_rate: NonNegative = 1e-3
+    betas: Annotated[
+        tuple[Share, Share], Meta(description="two numbers from 0 to below 1")
+    ] = (0.9, 0.999)
+    weight_decay: NonNegative = 0.0
+    adam_eps: NonNegative = 1e-8
+    keras_adam: bool = False
+    decoupled_decay: bool = False
+    lr_factor: NonNegative = 1.0
+    lr_every: Count = 5
+    validation_share: Share = 0.2
+    purge: bool = False
+    patience: Count | None = None
+    keep_best: bool = True
+    stride: Count = 1
+    shuffle: bool = True
+    seed: Natural = 0
+    threads: Count = 1
+    device: str = "auto"
+    dtype: Literal["float32", "float64"] = "float32"
 
+    @property
+    def precision(self) -> type[np.floating]:
+        """The numpy type of data and network."""
+        return np.float32 if self.dtype == "float32" else np.float64
 
-def check_choice(settings: Settings, name: str, choices: tuple[Any, ...]) -> None:
-    """Refuse a setting that is not one of the choices."""
-    value = getattr(settings, name)
-    if value not in choices:
-        listed = ", ".join(str(choice) for choice in choices)
-        raise StreamError(f"`{name}` must be one of {listed}; got {value!r}.")
+    def learning_rate_in(self, epoch: int) -> float:
+        """Return the learning rate of an epoch; epochs count from 1.
+
+        Examples
+        --------
+        >>> TrainedSettings(learning_rate=0.1, lr_factor=0.5).learning_rate_in(6)
+        0.05
+        """
+        passed = (epoch - 1) // self.lr_every
+        return float(self.learning_rate * self.lr_factor**passed)

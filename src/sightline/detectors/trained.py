@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from sightline.data.arrays import Bools, Ints, require
 from sightline.data.recording import Recording, Tag
 from sightline.detectors.base import LearnedDetector, Residuals, Split
 from sightline.detectors.preprocessing import Preprocessing, Scaled
-from sightline.detectors.saving import Arrays
+from sightline.detectors.saving import Arrays, under
 from sightline.detectors.windows import Windows, held_out_block
 from sightline.errors import StreamError
 from sightline.progress import Progress
@@ -23,15 +23,20 @@ if TYPE_CHECKING:
     from sightline.detectors.training import History
 
 
-T = TypeVar("T")
-
-
 class TrainedDetector(LearnedDetector):
-    """A detector with a network, which a subclass builds and looks with.
+    """A detector with a network, which a subclass builds and evaluates.
 
-    Windows come to it as (batch, channels, rows).
+    Windows reach the network as (batch, channels, rows).
+
+    Attributes
+    ----------
+    network : torch.nn.Module, optional
+        Set by `fit`.
+    history : History, optional
+        Losses of the training, set by `fit`.
     """
 
+    # A last batch with fewer windows is left out of training.
     least_batch = 1
 
     def __init__(
@@ -62,16 +67,8 @@ class TrainedDetector(LearnedDetector):
     def validation_loss(
         self, network: "nn.Module", batch: "Tensor", epoch: int
     ) -> "Tensor":
-        """Return the loss of a held-out batch; that of training unless said."""
+        """Return the loss of a held-out batch; by default that of training."""
         return self.loss(network, batch, epoch)
-
-    def _known(self, field: T | None) -> T:
-        """Return what `fit` has learned; refuse where it has not."""
-        if field is None:
-            raise StreamError(
-                f"{self.card.title} has not learned anything yet: call `fit` first."
-            )
-        return field
 
     def _learn(
         self, recording: Recording, progress: Progress, checkpoint: Path | None
@@ -79,7 +76,7 @@ class TrainedDetector(LearnedDetector):
         from sightline.detectors.training import computing, train_network
 
         settings = self.settings
-        # Half of a new state and half of an old one must not be taken for either.
+        # A failed fit must not leave a mixture of a new and an old state.
         self.channels = None
         self._preprocessing = Preprocessing.fit(
             recording, settings, unscaled=self._unscaled(recording.tags)
@@ -111,11 +108,11 @@ class TrainedDetector(LearnedDetector):
         return self._split(scaled, windows, trained, held_out)
 
     def _unscaled(self, tags: Sequence[Tag]) -> Bools | None:
-        """Return which channels are to stay in their own units."""
+        """Return which channels stay in the plant's units; None for no channel."""
         return None
 
     def _designed(self, scaled: Scaled, tags: Sequence[Tag]) -> Scaled:
-        """Return train as the network wants it; learn how from it, if need be."""
+        """Return train as the network takes it; may learn from it how."""
         return scaled
 
     def _finish(
@@ -126,8 +123,25 @@ class TrainedDetector(LearnedDetector):
     def _split(
         self, scaled: Scaled, windows: Windows, trained: Ints, held_out: Ints
     ) -> Split:
-        """Return the steps of train that were learned from, and those held out."""
-        return _split(scaled, windows, trained, held_out)
+        """Return the steps of train that were learned from, and those held out.
+
+        A window that a stride skips counts as its neighbours do.
+        """
+        is_held_out = np.zeros(len(windows), np.bool_)
+        is_trained = np.ones(len(windows), np.bool_)
+        if len(held_out):
+            is_held_out[held_out[0] : held_out[-1] + 1] = True
+            before = trained[trained < held_out[0]]
+            after = trained[trained > held_out[-1]]
+            first = before[-1] + 1 if len(before) else 0
+            last = after[0] if len(after) else len(windows)
+            is_trained[first:last] = False
+        # The first rows were learned from windows that later reach into trimmed rows.
+        is_full = ~windows.is_warm_up
+        steps = scaled.rows[windows.steps]
+        return Split(
+            trained=steps[is_trained & is_full], held_out=steps[is_held_out & is_full]
+        )
 
     def _divided(self, windows: Windows) -> tuple[Ints, Ints]:
         """Return which windows are trained on, and which are held out."""
@@ -149,45 +163,38 @@ class TrainedDetector(LearnedDetector):
             )
         return trained, candidates[block]
 
-    def about(self) -> dict[str, Any]:
-        """Return what one must know to make the same again, as JSON can hold it."""
+    def about(self) -> dict[str, object]:
+        """Return what is needed to make the same detector again; JSON can hold it."""
         import torch
 
-        told = super().about() | {"torch": torch.__version__}
+        about = super().about() | {"torch": torch.__version__}
         if self.history is not None:
-            told["training"] = {
+            about["training"] = {
                 "epochs": self.history.epochs,
                 "best_epoch": self.history.best_epoch,
                 "train_loss": self.history.train,
                 "validation_loss": self.history.validation,
             }
-        return told
+        return about
 
     def _arrays(self) -> Arrays:
-        from sightline.detectors.networks.weights import weights_of
+        from sightline.detectors.networks import weights_of
 
-        history = self._known(self.history)
-        network = weights_of(self._known(self.network))
+        history = self._fitted(self.history)
+        network = weights_of(self._fitted(self.network))
         weights = {f"network/{k}": v for k, v in network.items()}
         losses = {
             "history/train": np.array(history.train),
             "history/validation": np.array(history.validation),
             "history/best_epoch": np.array(history.best_epoch),
         }
-        return self._known(self._preprocessing).arrays() | weights | losses
+        return self._fitted(self._preprocessing).arrays() | weights | losses
 
     def _restore(self, arrays: Arrays) -> None:
         from sightline.detectors.training import History
 
         self._preprocessing = Preprocessing.of_arrays(arrays)
-        prefix = "network/"
-        self.network = self._rebuild(
-            {
-                name.removeprefix(prefix): array
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            }
-        )
+        self.network = self._rebuild(under("network/", arrays))
         self.history = History(
             train=arrays["history/train"].tolist(),
             validation=arrays["history/validation"].tolist(),
@@ -196,7 +203,7 @@ class TrainedDetector(LearnedDetector):
 
 
 class WindowedDetector(TrainedDetector):
-    """A trained detector that looks at each window by itself.
+    """A trained detector that evaluates each window by itself.
 
     What it expects of a window's newest row does not depend on any other window.
     """
@@ -206,17 +213,17 @@ class WindowedDetector(TrainedDetector):
         """Return the windows of scaled rows."""
 
     def _training_windows(self, scaled: Scaled, settings: Any) -> Windows:
-        """Return the windows to train on; those looked at later unless said."""
+        """Return the windows to train on; by default those evaluated later."""
         return self._windows(scaled, settings)
 
     @abstractmethod
     def _expected(
         self, network: Any, batch: "Tensor", settings: Any
     ) -> "tuple[Tensor, Tensor]":
-        """Return what was observed and what was expected, (batch, channels) each."""
+        """Return observed and expected values, (batch, channels) each."""
 
     def _inference_chunk(self, settings: Any) -> int:
-        """Return how many windows are looked at together; small ones stay in cache."""
+        """Return how many windows are evaluated together; few fit into the cache."""
         return 64
 
     def _residuals(
@@ -224,16 +231,14 @@ class WindowedDetector(TrainedDetector):
     ) -> Residuals:
         from sightline.detectors.training import computing, residuals_in_chunks
 
-        preprocessing, network = (
-            self._known(self._preprocessing),
-            self._known(self.network),
-        )
+        preprocessing = self._fitted(self._preprocessing)
+        network = self._fitted(self.network)
         scaled = preprocessing.test(recording, settings, self.settings.precision)
         windows = self._windows(scaled, settings)
         if not len(windows):
             raise StreamError(
                 f"The recording has no run of {windows.length} rows, which "
-                f"{self.card.title} needs to look at: give it a longer one."
+                f"{self.card.title} needs for a residual: give it a longer one."
             )
         network.eval()
         with computing(settings) as device:
@@ -244,13 +249,12 @@ class WindowedDetector(TrainedDetector):
                 chunk=self._inference_chunk(settings),
                 device=device,
                 progress=progress,
-                doing=f"{self.card.title} looks",
+                title=self.card.title,
             )
-        kept = preprocessing.kept
         return Residuals(
             values=values,
             index=scaled.rows[windows.steps],
-            channels=tuple(recording.channels[column] for column in kept),
+            channels=tuple(recording.channels[k] for k in preprocessing.kept),
             space=self.card.space,
             every=settings.every,
             is_warm_up=windows.is_warm_up,
@@ -259,27 +263,5 @@ class WindowedDetector(TrainedDetector):
         )
 
     def _remarks(self, scaled: Scaled) -> tuple[str, ...]:
-        """Return sentences a reader of the stream should see."""
+        """Return sentences that a reader of the stream should see."""
         return ()
-
-
-def _split(scaled: Scaled, windows: Windows, trained: Ints, held_out: Ints) -> Split:
-    """Return the steps of train that were learned from, and those held out.
-
-    A window that a stride passed over is as much learned from as its neighbours.
-    """
-    is_held_out = np.zeros(len(windows), np.bool_)
-    is_trained = np.ones(len(windows), np.bool_)
-    if len(held_out):
-        is_held_out[held_out[0] : held_out[-1] + 1] = True
-        before = trained[trained < held_out[0]]
-        after = trained[trained > held_out[-1]]
-        first = before[-1] + 1 if len(before) else 0
-        last = after[0] if len(after) else len(windows)
-        is_trained[first:last] = False
-    # The first rows were learned from windows that later reach into what was trimmed.
-    is_full = ~windows.is_warm_up
-    steps = scaled.rows[windows.steps]
-    return Split(
-        trained=steps[is_trained & is_full], held_out=steps[is_held_out & is_full]
-    )

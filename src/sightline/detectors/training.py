@@ -1,4 +1,4 @@
-"""The one training loop, and inference in chunks. Importing this needs torch."""
+"""The training loop of all networks, and inference in chunks. Needs torch."""
 
 import hashlib
 import json
@@ -15,15 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from sightline.data.arrays import Ints
-from sightline.detectors.networks.weights import weights_of
-from sightline.detectors.saving import Arrays, read_saved, write_saved
-from sightline.detectors.trained_settings import TrainedSettings
+from sightline.detectors.networks import weights_of
+from sightline.detectors.saving import Arrays, read_saved, under, write_saved
+from sightline.detectors.settings import TrainedSettings
 from sightline.detectors.windows import Windows
 from sightline.errors import FileError, StreamError, TrainingError
 from sightline.progress import Progress, Step, StepKind
 
-# Batches between two words to the progress bar.
-_TELL_EVERY = 10
+# Batches between two calls of the progress callback.
+_REPORT_EVERY = 10
 CHECKPOINT = "training checkpoint"
 
 
@@ -42,7 +42,19 @@ class Objective(Protocol):
 
 @dataclass
 class History:
-    """How a training went: mean loss of each epoch, and which one was kept."""
+    """Course of a training.
+
+    Parameters
+    ----------
+    train, validation : list of float
+        Mean loss of each epoch; `validation` is empty without a held-out block.
+    best_epoch : int
+        The epoch with the lowest held-out loss, counted from 1; 0 for none.
+    n_worse : int
+        Epochs since then.
+    is_over : bool
+        Whether the training was stopped early.
+    """
 
     train: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
@@ -57,7 +69,7 @@ class History:
 
 
 class WindowTensor:
-    """Windows as a strided view on the device: only the batch asked for is copied."""
+    """Windows as a strided view on the device: only the requested batch is copied."""
 
     def __init__(self, windows: Windows, device: torch.device) -> None:
         values = torch.from_numpy(windows.values).to(device)
@@ -70,7 +82,7 @@ class WindowTensor:
 
 @contextmanager
 def computing(settings: TrainedSettings, *salt: int) -> Iterator[torch.device]:
-    """Give the device; threads and seed are as set within, and as before after."""
+    """Yield the device, with threads and seed as set; both are restored afterwards."""
     threads = torch.get_num_threads()
     device = _device(settings.device)
     with torch.random.fork_rng(devices=None if device.type == "cuda" else []):
@@ -83,12 +95,13 @@ def computing(settings: TrainedSettings, *salt: int) -> Iterator[torch.device]:
 
 
 def seed_torch(*entropy: int) -> None:
-    """Seed torch; each tuple of numbers gives a stream of its own."""
+    """Seed torch; each tuple of numbers gives an independent sequence."""
     state = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
     torch.manual_seed(int(state[0]))
 
 
 def _device(name: str) -> torch.device:
+    """Return a device by its name; raise if it cannot be used."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -99,6 +112,98 @@ def _device(name: str) -> torch.device:
             f"`device` {name!r} cannot be used on this machine: take 'cpu' or 'auto'."
         ) from error
     return device
+
+
+@dataclass
+class _Training:
+    """A network in training: what is minimised, on which windows, and how far it is."""
+
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+    data: WindowTensor
+    objective: Objective
+    settings: TrainedSettings
+    title: str
+    progress: Progress
+    history: History = field(default_factory=History)
+    # Weights of the best epoch, if they are to be kept.
+    best: dict[str, Tensor] = field(default_factory=dict)
+
+    def run_epoch(self, order: Tensor) -> None:
+        """Train on all windows once; append the mean of the batches' losses."""
+        settings, network = self.settings, self.network
+        epoch = self.history.epochs + 1
+        seed_torch(settings.seed, epoch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = settings.learning_rate_in(epoch)
+        shuffled = order[torch.randperm(len(order))] if settings.shuffle else order
+        network.train()
+        losses: list[float] = []
+        batches = shuffled.split(settings.batch_size)
+        for k, which in enumerate(batches):
+            if len(which) < self.objective.least_batch:
+                continue
+            loss = self.objective.loss(network, self.data[which], epoch)
+            losses.append(loss.item())
+            if not np.isfinite(losses[-1]):
+                raise TrainingError(
+                    f"The loss became {losses[-1]} in epoch {epoch}, batch {k + 1} of "
+                    f"{len(batches)}: try a lower learning_rate (it is "
+                    f"{settings.learning_rate:g}), and look for extreme values in "
+                    "train (`clip` keeps scaled values within bounds)."
+                )
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            if settings.keras_adam:
+                _as_keras(self.optimizer, settings, (epoch - 1) * len(batches) + k + 1)
+            self.optimizer.step()
+            if k % _REPORT_EVERY == 0:
+                self._report(epoch, k, len(batches), losses[-1])
+        self._report(epoch, len(batches), len(batches), losses[-1])
+        self.history.train.append(float(np.mean(losses)))
+
+    def _report(self, epoch: int, batch: int, n_batches: int, loss: float) -> None:
+        epochs = self.settings.epochs
+        self.progress(
+            Step(
+                StepKind.TRAINING,
+                (epoch - 1) * n_batches + batch,
+                epochs * n_batches,
+                f"{self.title}, epoch {epoch} of {epochs}, loss {loss:.3g}",
+            )
+        )
+
+    def validate(self, held_out: Ints) -> None:
+        """Append the loss of the held-out block; keep the weights if it is lowest."""
+        history, settings = self.history, self.settings
+        loss = self.loss_of(torch.from_numpy(held_out), history.epochs)
+        if not np.isfinite(loss):
+            raise TrainingError(
+                f"The loss of the held-out block became {loss} after epoch "
+                f"{history.epochs}: try a lower learning_rate (it is "
+                f"{settings.learning_rate:g})."
+            )
+        lowest = min(history.validation, default=np.inf)
+        history.validation.append(loss)
+        if loss < lowest:
+            history.best_epoch, history.n_worse = history.epochs, 0
+            if settings.keep_best:
+                state = self.network.state_dict()
+                self.best = {k: v.clone() for k, v in state.items()}
+        else:
+            history.n_worse += 1
+
+    def loss_of(self, which: Tensor, epoch: int) -> float:
+        """Return the mean validation loss of some windows, by batches."""
+        self.network.eval()
+        with torch.inference_mode():
+            losses = [
+                self.objective.validation_loss(
+                    self.network, self.data[part], epoch
+                ).item()
+                for part in which.split(self.settings.batch_size)
+            ]
+        return float(np.mean(losses))
 
 
 def train_network(
@@ -115,140 +220,74 @@ def train_network(
     checkpoint: Path | None,
     key: str = "",
 ) -> History:
-    """Train a network in place; return how it went.
+    """Train a network in place and return the course of the training.
 
-    Every epoch draws its randomness anew from the seed and its own number, so that a
-    training taken up again is the same as one that was never stopped. `key` says what
-    else a checkpoint must agree in.
+    Every epoch draws its random numbers from the seed and its own number, so that a
+    training continued from a checkpoint gives the same result as one never stopped.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        On `device`; holds the weights of the best or of the last epoch afterwards.
+    windows : Windows
+        All windows of train.
+    trained, held_out : array of int
+        Windows to train on, and to judge by.
+    objective : Objective
+        The losses.
+    settings : TrainedSettings
+        Of the loop.
+    device : torch.device
+        Where to compute.
+    title : str
+        Of the detector, for progress.
+    progress : callable
+        Called with a `Step`.
+    checkpoint : path, optional
+        File to store the state in after each epoch, and to continue from.
+    key : str
+        What else a checkpoint must agree with.
+
+    Raises
+    ------
+    TrainingError
+        If a loss is not finite.
+    FileError
+        If the checkpoint belongs to another training or is damaged.
     """
-    data = WindowTensor(windows, device)
-    optimizer = _optimizer(network, settings)
-    history, best = History(), dict[str, Tensor]()
+    training = _Training(
+        network,
+        _optimizer(network, settings),
+        WindowTensor(windows, device),
+        objective,
+        settings,
+        title,
+        progress,
+    )
     fingerprint = _fingerprint(windows, trained, held_out, settings, title + key)
     if checkpoint is not None and checkpoint.exists():
-        history, best = _taken_up(checkpoint, network, optimizer, fingerprint)
-    batches = -(-len(trained) // settings.batch_size)
-    order = torch.from_numpy(trained)
-
+        _restore_checkpoint(checkpoint, training, fingerprint)
+    history, order = training.history, torch.from_numpy(trained)
     while history.epochs < settings.epochs and not history.is_over:
-        epoch = history.epochs + 1
-        seed_torch(settings.seed, epoch)
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate_in(epoch)
-
-        def tell(batch: int, loss: float, epoch: int = epoch) -> None:
-            at = f"epoch {epoch} of {settings.epochs}, loss {loss:.3g}"
-            progress(
-                Step(
-                    StepKind.TRAINING,
-                    (epoch - 1) * batches + batch,
-                    settings.epochs * batches,
-                    f"{title}, {at}",
-                )
-            )
-
-        shuffled = order[torch.randperm(len(order))] if settings.shuffle else order
-        history.train.append(
-            _one_epoch(
-                network, optimizer, data, shuffled, objective, settings, epoch, tell
-            )
-        )
+        training.run_epoch(order)
         if len(held_out):
-            lower = _validated(network, data, held_out, objective, settings, history)
-            if lower and settings.keep_best:
-                best = {k: v.clone() for k, v in network.state_dict().items()}
+            training.validate(held_out)
         history.is_over = (
             settings.patience is not None and history.n_worse >= settings.patience
         )
         if checkpoint is not None:
-            _keep(checkpoint, network, optimizer, history, best, fingerprint)
-    if best:
-        network.load_state_dict(best)
+            _write_checkpoint(checkpoint, training, fingerprint)
+    if training.best:
+        network.load_state_dict(training.best)
     if not len(held_out):
-        # Nobody has looked at what the last step made of the network.
-        _check_sound(network, data[order[: settings.batch_size]], objective, settings)
-    return history
-
-
-def _check_sound(
-    network: nn.Module, batch: Tensor, objective: Objective, settings: TrainedSettings
-) -> None:
-    network.eval()
-    with torch.inference_mode():
-        loss = objective.validation_loss(network, batch, settings.epochs).item()
-    if not np.isfinite(loss):
-        raise TrainingError(
-            f"The loss became {loss} after the last step: try a lower learning_rate "
-            f"(it is {settings.learning_rate:g})."
-        )
-
-
-def _one_epoch(
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    data: WindowTensor,
-    order: Tensor,
-    objective: Objective,
-    settings: TrainedSettings,
-    epoch: int,
-    tell: Callable[[int, float], None],
-) -> float:
-    """Go once through the windows; return the mean of the batches' losses."""
-    network.train()
-    losses = []
-    batches = order.split(settings.batch_size)
-    for k, which in enumerate(batches):
-        if len(which) < objective.least_batch:
-            continue
-        loss = objective.loss(network, data[which], epoch)
-        losses.append(loss.item())
-        if not np.isfinite(losses[-1]):
+        # Without a held-out block the network after the last step was never evaluated.
+        loss = training.loss_of(order[: settings.batch_size], settings.epochs)
+        if not np.isfinite(loss):
             raise TrainingError(
-                f"The loss became {losses[-1]} in epoch {epoch}, batch {k + 1} of "
-                f"{len(batches)}: try a lower learning_rate (it is "
-                f"{settings.learning_rate:g}), and look for extreme values in train "
-                "(`clip` keeps scaled values within bounds)."
+                f"The loss became {loss} after the last step: try a lower "
+                f"learning_rate (it is {settings.learning_rate:g})."
             )
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        if settings.keras_adam:
-            _as_keras(optimizer, settings, (epoch - 1) * len(batches) + k + 1)
-        optimizer.step()
-        if k % _TELL_EVERY == 0:
-            tell(k, losses[-1])
-    tell(len(batches), losses[-1])
-    return float(np.mean(losses))
-
-
-def _validated(
-    network: nn.Module,
-    data: WindowTensor,
-    held_out: Ints,
-    objective: Objective,
-    settings: TrainedSettings,
-    history: History,
-) -> bool:
-    """Note the loss of the held-out block; tell whether it is the lowest so far."""
-    network.eval()
-    with torch.inference_mode():
-        losses = [
-            objective.validation_loss(network, data[which], history.epochs).item()
-            for which in torch.from_numpy(held_out).split(settings.batch_size)
-        ]
-    loss = float(np.mean(losses))
-    if not np.isfinite(loss):
-        raise TrainingError(
-            f"The loss of the held-out block became {loss} after epoch "
-            f"{history.epochs}: try a lower learning_rate (it is "
-            f"{settings.learning_rate:g})."
-        )
-    lowest = min(history.validation, default=np.inf)
-    history.validation.append(loss)
-    if loss < lowest:
-        history.best_epoch, history.n_worse = history.epochs, 0
-        return True
-    history.n_worse += 1
-    return False
+    return history
 
 
 def _as_keras(
@@ -261,6 +300,7 @@ def _as_keras(
 
 
 def _optimizer(network: nn.Module, settings: TrainedSettings) -> torch.optim.Optimizer:
+    """Return Adam, or AdamW, for the parameters that have a gradient."""
     kind = torch.optim.AdamW if settings.decoupled_decay else torch.optim.Adam
     return kind(
         [p for p in network.parameters() if p.requires_grad],
@@ -279,19 +319,44 @@ def residuals_in_chunks(
     chunk: int,
     device: torch.device,
     progress: Progress,
-    doing: str,
+    title: str,
 ) -> npt.NDArray[np.floating]:
-    """Return observed minus expected for every window, a chunk at a time."""
+    """Return observed minus expected for every window, a chunk at a time.
+
+    Parameters
+    ----------
+    windows : Windows
+        All windows of a recording.
+    expected : callable
+        From windows (batch, channels, rows) to observed and expected values, (batch,
+        channels) each.
+    chunk : int
+        Windows evaluated together.
+    device : torch.device
+        Where to compute.
+    progress : callable
+        Called with a `Step`.
+    title : str
+        Of the detector, for progress.
+
+    Returns
+    -------
+    array of shape (n_windows, n_channels)
+    """
     data = WindowTensor(windows, device)
     n, channels = len(windows), windows.values.shape[1]
-    found = np.empty((n, channels), windows.values.dtype)
+    residuals = np.empty((n, channels), windows.values.dtype)
     with torch.inference_mode():
         for start in range(0, n, chunk):
             which = torch.arange(start, min(start + chunk, n), device=device)
             observed, expectation = expected(data[which])
-            found[start : start + chunk] = (observed - expectation).cpu().numpy()
-            progress(Step(StepKind.RESIDUALS, min(start + chunk, n), n, doing))
-    return found
+            residuals[start : start + chunk] = (observed - expectation).cpu().numpy()
+            done = min(start + chunk, n)
+            progress(Step(StepKind.RESIDUALS, done, n, f"by {title}"))
+    return residuals
+
+
+# ----------------------------------------------------------------------- checkpoints
 
 
 def _fingerprint(
@@ -309,59 +374,42 @@ def _fingerprint(
     return digest.hexdigest()
 
 
-def _keep(
-    path: Path,
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    history: History,
-    best: dict[str, Tensor],
-    fingerprint: str,
-) -> None:
-    arrays: Arrays = {f"now/{k}": v for k, v in weights_of(network).items()}
-    arrays |= {f"best/{k}": v.cpu().numpy() for k, v in best.items()}
-    states = optimizer.state_dict()["state"]
+def _write_checkpoint(path: Path, training: _Training, fingerprint: str) -> None:
+    """Write network, best weights, optimiser and history."""
+    arrays: Arrays = {f"now/{k}": v for k, v in weights_of(training.network).items()}
+    arrays |= {f"best/{k}": v.cpu().numpy() for k, v in training.best.items()}
+    states = training.optimizer.state_dict()["state"]
     for number, state in states.items():
         arrays |= {f"optimizer/{number}/{k}": v.cpu().numpy() for k, v in state.items()}
     about = {
         "kind": CHECKPOINT,
         "fingerprint": fingerprint,
-        "history": asdict(history),
+        "history": asdict(training.history),
         "n_states": len(states),
     }
     write_saved(path, about, arrays)
 
 
-def _taken_up(
-    path: Path,
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    fingerprint: str,
-) -> tuple[History, dict[str, Tensor]]:
-    """Put a checkpoint into network and optimiser; return the history and the best."""
+def _restore_checkpoint(path: Path, training: _Training, fingerprint: str) -> None:
+    """Set network, best weights, optimiser and history from a checkpoint."""
     about, arrays = read_saved(path)
     if about.get("kind") != CHECKPOINT:
         raise FileError(f"{os.fspath(path)}: is not a checkpoint of a training.")
     if about.get("fingerprint") != fingerprint:
         raise FileError(
             f"{os.fspath(path)}: is the checkpoint of another training (other data, "
-            "settings or seed): name another file, or delete it to begin anew."
+            "settings or seed): name another file, or delete it to start again."
         )
     tensors = {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}
-
-    def under(prefix: str) -> dict[str, Tensor]:
-        return {
-            k.removeprefix(prefix): v
-            for k, v in tensors.items()
-            if k.startswith(prefix)
-        }
-
     try:
-        history, best = History(**about["history"]), under("best/")
-        network.load_state_dict(under("now/"))
-        if best and best.keys() != network.state_dict().keys():
+        training.history = History(**about["history"])
+        training.best = under("best/", tensors)
+        network, optimizer = training.network, training.optimizer
+        network.load_state_dict(under("now/", tensors))
+        if training.best and training.best.keys() != network.state_dict().keys():
             raise KeyError("best")
         state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in under("optimizer/").items():
+        for name, tensor in under("optimizer/", tensors).items():
             number, _, part = name.partition("/")
             state.setdefault(int(number), {})[part] = tensor
         groups: Any = optimizer.state_dict()["param_groups"]
@@ -372,6 +420,5 @@ def _taken_up(
         optimizer.load_state_dict({"state": state, "param_groups": groups})
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise FileError(
-            f"{os.fspath(path)}: is not a whole checkpoint: delete it to begin anew."
+            f"{os.fspath(path)}: is not a whole checkpoint: delete it to start again."
         ) from error
-    return history, best

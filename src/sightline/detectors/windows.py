@@ -8,10 +8,12 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Ints
 
+Matrix = npt.NDArray[np.floating]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Windows:
-    """Stretches of `length` rows; the last row of each is the one it is about.
+    """Stretches of `length` rows; each gives a residual for its last row.
 
     Parameters
     ----------
@@ -22,12 +24,12 @@ class Windows:
     starts : array of shape (n_windows,)
         First row of each.
     steps : array of shape (n_windows,)
-        Row of the recording each one is about.
+        Row of the recording that each one gives a residual for.
     is_warm_up : array of shape (n_windows,)
-        Those that begin with repeated rows, for the run has no earlier ones.
+        Those that begin with repeated rows, because the run has no earlier ones.
     """
 
-    values: npt.NDArray[np.floating]
+    values: Matrix
     length: int
     starts: Ints
     steps: Ints
@@ -37,10 +39,17 @@ class Windows:
         return len(self.starts)
 
 
-def forecast_windows(
-    values: npt.NDArray[np.floating], breaks: Ints, length: int
-) -> Windows:
+def forecast_windows(values: Matrix, breaks: Ints, length: int) -> Windows:
     """Return every stretch of `length` rows that lies within one run.
+
+    Parameters
+    ----------
+    values : array of shape (n, channels)
+        Rows.
+    breaks : array of int
+        First row of each run.
+    length : int
+        Rows in a window.
 
     Examples
     --------
@@ -66,12 +75,16 @@ def forecast_windows(
 
 
 def padded_windows(
-    values: npt.NDArray[np.floating], breaks: Ints, length: int, *, ahead: int = 0
+    values: Matrix, breaks: Ints, length: int, *, ahead: int = 0
 ) -> Windows:
     """Return a window for every row; the first ones of a run repeat its first row.
 
-    With ``ahead=1`` the window given to a row ends one row before it, as some
-    published code has it.
+    Parameters
+    ----------
+    values, breaks, length
+        As for `forecast_windows`.
+    ahead : {0, 1}
+        With 1 the window of a row ends one row before it, as in some published code.
     """
     stops = np.append(breaks[1:], len(values))
     pad = length - 1 + ahead
@@ -94,10 +107,19 @@ def padded_windows(
 
 
 def held_out_block(n_windows: int, share: float, seed: int) -> slice:
-    """Return the windows of the validation block: one stretch, its place drawn.
+    """Return the windows of the held-out block: one stretch, its place drawn.
 
-    GDN's rule: its length is the share rounded down, its first window the first draw
+    GDN's rule: the length is the share rounded down, the first window the first draw
     of Python's generator after seeding.
+
+    Parameters
+    ----------
+    n_windows : int
+        Windows in train.
+    share : float
+        Share to hold out, 0 or more and less than 1; 0 gives an empty slice.
+    seed : int
+        Of the draw.
 
     Examples
     --------

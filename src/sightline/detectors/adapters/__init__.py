@@ -1,13 +1,11 @@
-"""Anybody's detector in three lines; none of their libraries is imported here.
+"""Users' models as detectors, in three lines; none of their libraries is imported.
 
-A residual stream of IPAL's state files needs no adapter: `sightline.read_stream` reads
-the folder.
+A folder of IPAL's state files needs no adapter: `sightline.read_stream` reads it.
 """
 
+from sightline.detectors.adapters.adapter import FromFunction
 from sightline.detectors.adapters.arrays import KnownExpectation, from_arrays
-from sightline.detectors.adapters.function import FromFunction
-from sightline.detectors.adapters.outlier import FromOutlierDetector
-from sightline.detectors.adapters.regressor import FromRegressor
+from sightline.detectors.adapters.models import FromOutlierDetector, FromRegressor
 
 __all__ = [
     "FromFunction",

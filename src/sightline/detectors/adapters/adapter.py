@@ -1,9 +1,12 @@
-"""What adapters share: the same door, rows, scaling and held-out block as ours."""
+"""What adapters share: input checks, rows, scaling and held-out block as our own.
+
+`FromFunction` is the simplest of them: a plain function as a detector.
+"""
 
 import random
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -18,29 +21,33 @@ from sightline.detectors.base import (
     check_channels,
     unlabelled,
 )
-from sightline.detectors.baselines import BaselineSettings
-from sightline.detectors.preprocessing import Preprocessing, Scaled
-from sightline.detectors.scaling import Scaling
+from sightline.detectors.preprocessing import Preprocessing, Scaled, Scaling
+from sightline.detectors.settings import BaselineSettings
 from sightline.detectors.windows import forecast_windows, held_out_block
 from sightline.errors import SightlineError, StreamError
 from sightline.files import brief
 
 
 class Adapter(ABC):
-    """Somebody's model as a detector.
+    """A user's model as a detector.
 
     Rows are filled, down-sampled and scaled to train's range, a block of train is held
-    out, and no label is seen. What the model draws, from whichever generator, comes
-    from `seed`; yours are left as they were.
+    out, and labels are removed. Random numbers that the model draws, from any
+    generator, come from `seed`; the global generators are restored afterwards.
+
+    Parameters
+    ----------
+    name, kind : str
+        Of the card.
+    settings : BaselineSettings
+        Preprocessing, held-out block and seed.
     """
 
-    # Rows before a row that it takes to tell of it.
+    # Rows before a row that its residual needs.
     lags: int = 0
 
     def __init__(self, name: str, kind: str, settings: BaselineSettings) -> None:
-        self.card = DetectorCard(
-            name=name, title=name, paper="Somebody's own.", kind=kind
-        )
+        self.card = user_card(name, kind)
         self.settings = settings
         self.channels: tuple[str, ...] | None = None
         self.split: Split | None = None
@@ -50,14 +57,27 @@ class Adapter(ABC):
         """Return what was learned from some rows."""
 
     @abstractmethod
-    def _told(self, learned: Any, seen: Scaled, scaling: Scaling) -> Residuals:
-        """Return the residuals of rows, `index` counting these rows."""
+    def _row_residuals(
+        self, learned: Any, scaled: Scaled, scaling: Scaling
+    ) -> Residuals:
+        """Return the residuals of rows; `index` has the numbers of these rows."""
 
     def fit(self, recording: Recording) -> Self:
-        """Learn what is normal from an attack-free recording."""
-        seen, settings = unlabelled(recording), self.settings
-        preprocessing = Preprocessing.fit(seen, settings)
-        train = preprocessing.train(seen, settings, np.float64)
+        """Learn what is normal from an attack-free recording.
+
+        Parameters
+        ----------
+        recording : Recording
+            Its labels are not used.
+
+        Raises
+        ------
+        StreamError
+            If train is too short, or the model raises.
+        """
+        unseen, settings = unlabelled(recording), self.settings
+        preprocessing = Preprocessing.fit(unseen, settings)
+        train = preprocessing.train(unseen, settings, np.float64)
         rows = self._rows(train)
         if len(rows) < 2:
             raise StreamError(
@@ -67,86 +87,190 @@ class Adapter(ABC):
         is_held_out = np.zeros(len(rows), np.bool_)
         block = held_out_block(len(rows), settings.validation_share, settings.seed)
         is_held_out[block] = True
-        with self._asked("could not learn from train"):
+        with self._called("could not learn from train"):
             learned = self._learn(train, rows[~is_held_out], preprocessing.scaling)
         self.preprocessing, self.learned = preprocessing, learned
         self.split = Split(
             trained=train.rows[rows[~is_held_out]],
             held_out=train.rows[rows[is_held_out]],
         )
-        self.channels = seen.channels
+        self.channels = unseen.channels
         return self
 
     def residuals(self, recording: Recording) -> Residuals:
-        """Return observed minus expected, row by row."""
+        """Return observed minus expected, row by row.
+
+        Parameters
+        ----------
+        recording : Recording
+            With the channels of train in the same order; its labels are not used.
+        """
         if self.channels is None:
             raise StreamError(
                 f"{self.card.title} has not learned anything yet: call `fit` first."
             )
-        seen = unlabelled(recording)
-        check_channels(seen, self.channels)
-        scaled = self.preprocessing.test(seen, self.settings, np.float64)
-        with self._asked("could not tell of the recording"):
-            told = self._told(self.learned, scaled, self.preprocessing.scaling)
-        if not len(told.index):
+        unseen = unlabelled(recording)
+        check_channels(unseen, self.channels)
+        scaled = self.preprocessing.test(unseen, self.settings, np.float64)
+        with self._called("could not give residuals of the recording"):
+            rows = self._row_residuals(self.learned, scaled, self.preprocessing.scaling)
+        if not len(rows.index):
             raise StreamError(
-                f"{self.card.title} tells of no row of the recording: give a longer "
+                f"{self.card.title} gives no residual of the recording: give a longer "
                 "one."
             )
-        in_space = told.space == "observation"
+        in_space = rows.space == "observation"
         return Residuals(
-            values=told.values,
-            index=scaled.rows[told.index],
-            channels=seen.channels if in_space else told.channels,
-            space=told.space,
+            values=rows.values,
+            index=scaled.rows[rows.index],
+            channels=unseen.channels if in_space else rows.channels,
+            space=rows.space,
             every=self.settings.every,
             scale=self.preprocessing.scaling.scale if in_space else None,
-            notices=(*scaled.notices, *told.notices),
+            notices=(*scaled.notices, *rows.notices),
         )
 
-    def about(self) -> dict[str, Any]:
-        """Return what one must know to make the same again, as JSON can hold it."""
+    def about(self) -> dict[str, object]:
+        """Return what is needed to make the same detector again; JSON can hold it."""
         return {
             "detector": self.card.name,
             "adapter": type(self).__name__,
             "settings": self.settings.to_dict(),
         } | self._about()
 
-    def _about(self) -> dict[str, Any]:
+    def _about(self) -> dict[str, object]:
         return {}
 
-    def _rows(self, seen: Scaled) -> Ints:
-        return forecast_windows(seen.values, seen.breaks, self.lags + 1).steps
+    def _rows(self, scaled: Scaled) -> Ints:
+        """Return the rows with enough rows before them in their run."""
+        return forecast_windows(scaled.values, scaled.breaks, self.lags + 1).steps
 
     @contextmanager
-    def _asked(self, what: str) -> Iterator[None]:
-        """Draw from the seed, and turn whatever the model raises into a sentence."""
+    def _called(self, what: str) -> Iterator[None]:
+        """Seed the global generators, and turn the model's error into a sentence."""
         try:
             with seeded(self.settings.seed):
                 yield
         except SightlineError:
             raise
         except Exception as error:
-            said = brief(error).rstrip(".") or "it did not say why"
+            reason = brief(error).rstrip(".") or "without a message"
             raise StreamError(
-                f"{self.card.title} {what} ({type(error).__name__}: {said}): see that "
-                "it takes such rows by itself."
+                f"{self.card.title} {what} ({type(error).__name__}: {reason}): check "
+                "that it accepts such rows by itself."
             ) from error
+
+
+class FromFunction(Adapter):
+    """A detector whose expectation is a function.
+
+    The function gets one run of a recording after the other, never rows from both sides
+    of a gap, in the plant's units and with missing cells filled. What it returns for a
+    row must not depend on later rows; `sightline.check_detector` checks it.
+
+    Parameters
+    ----------
+    expected : callable
+        ``expected(values)`` returns what is expected in place of `values`, in the same
+        shape; nan in a row where nothing is. With `fit` it is called as
+        ``expected(values, learned)``.
+    fit : callable, optional
+        ``fit(runs)`` returns anything learned from the runs of train, a list of
+        arrays of shape (rows, channels).
+    every : int
+        Make one row (the median) of `every` steps.
+    trim_s : float
+        Seconds left out at the beginning of train, while the plant settles.
+    validation_share : float
+        Share of train that is held out and not learned from: one block, its place
+        drawn at random.
+    seed : int
+        Seed of that draw.
+    name : str, optional
+        Name of the detector; else the function's name.
+
+    Examples
+    --------
+    >>> def balance(values):
+    ...     return values.mean(axis=1, keepdims=True) + 0 * values
+    >>> FromFunction(balance).card.name
+    'balance'
+    """
+
+    def __init__(
+        self,
+        expected: Callable[..., Any],
+        fit: Callable[[list[Floats]], Any] | None = None,
+        *,
+        every: int = 1,
+        trim_s: float = 0.0,
+        validation_share: float = 0.2,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> None:
+        for what, given in (("expected", expected), ("fit", fit)):
+            if given is not None and not callable(given):
+                raise StreamError(
+                    f"`{what}` must be a function; got {type(given).__name__}: for two "
+                    "arrays use sightline.detectors.adapters.from_arrays."
+                )
+        title = str(name or getattr(expected, "__name__", type(expected).__name__))
+        settings = adapter_settings(every, trim_s, validation_share, seed)
+        super().__init__(title, "function", settings)
+        self._expected, self._fit = expected, fit
+
+    def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> Any:
+        if self._fit is None:
+            return None
+        values = _in_units(train, scaling)
+        return self._fit([values[run] for run in runs_of(trained, train.breaks)])
+
+    def _row_residuals(
+        self, learned: Any, scaled: Scaled, scaling: Scaling
+    ) -> Residuals:
+        values = _in_units(scaled, scaling)
+        extra: tuple[Any, ...] = () if self._fit is None else (learned,)
+        expected = np.empty_like(values)
+        for run in runs_of(np.arange(len(values)), scaled.breaks):
+            # Indexing copies: the function cannot change the observed values.
+            result = self._expected(values[run], *extra)
+            expected[run] = check_expected(result, values[run], self.card.title)
+        rows = np.flatnonzero(~np.isnan(expected).any(axis=1))
+        residuals = (values[rows] - expected[rows]) / scaling.scale
+        left_out = len(values) - len(rows)
+        if not left_out:
+            return observation(residuals, rows)
+        notice = f"{left_out:,} rows were left out, where nothing is expected."
+        return observation(residuals, rows, notice)
+
+
+def _in_units(scaled: Scaled, scaling: Scaling) -> Floats:
+    """Return rows in the plant's units, for a function of the plant's physics.
+
+    They are scaled first and unscaled again so that there is one way rows are made.
+    """
+    values = np.asarray(scaled.values, np.float64)
+    return np.asarray(values * scaling.scale + scaling.offset)
+
+
+def user_card(name: str, kind: str) -> DetectorCard:
+    """Return the card of a user's detector."""
+    return DetectorCard(name=name, title=name, paper="Of the user.", kind=kind)
 
 
 def adapter_settings(
     every: int, trim_s: float, validation_share: float, seed: int
 ) -> BaselineSettings:
-    """Return what every adapter can be told, checked."""
+    """Return the settings that every adapter has, checked."""
     return BaselineSettings(
         every=every, trim_s=trim_s, validation_share=validation_share, seed=seed
     )
 
 
 def observation(values: Floats, index: Ints, *notices: str) -> Residuals:
-    """Return residuals of all channels; who made them names the channels."""
-    names = tuple(str(k) for k in range(values.shape[1]))
-    return Residuals(values=values, index=index, channels=names, notices=notices)
+    """Return residuals of all channels, which the caller names."""
+    numbers = tuple(str(k) for k in range(values.shape[1]))
+    return Residuals(values=values, index=index, channels=numbers, notices=notices)
 
 
 def runs_of(rows: Ints, breaks: Ints) -> list[Ints]:
@@ -163,7 +287,7 @@ def runs_of(rows: Ints, breaks: Ints) -> list[Ints]:
 
 
 def check_expected(expected: object, observed: Floats, whose: str) -> Floats:
-    """Return expected rows as an array, refusing those of another shape."""
+    """Return expected rows as an array; raise if their shape is not the observed."""
     array = np.asarray(expected, np.float64)
     if array.shape != observed.shape:
         raise StreamError(
@@ -176,13 +300,13 @@ def check_expected(expected: object, observed: Floats, whose: str) -> Floats:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed every global generator within, and leave them as before after.
+    """Seed every global generator inside, and restore them afterwards.
 
-    Models that were given no seed draw from these.
+    Models without a seed of their own draw from these.
     """
     torch = sys.modules.get("torch")
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
-    drawn = None if torch is None else torch.get_rng_state()
+    torch_state = None if torch is None else torch.get_rng_state()
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
     if torch is not None:
@@ -193,4 +317,4 @@ def seeded(seed: int) -> Iterator[None]:
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002
         if torch is not None:
-            torch.set_rng_state(drawn)
+            torch.set_rng_state(torch_state)

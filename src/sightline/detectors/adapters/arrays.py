@@ -1,7 +1,7 @@
-"""What was observed and what was expected, as arrays, straight to a stream."""
+"""Observed and expected values as arrays: a detector that is already fitted."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,16 +10,27 @@ from sightline.data.arrays import Residuals as Matrix
 from sightline.data.arrays import check_residuals
 from sightline.data.recording import Recording, Tag
 from sightline.data.segments import Attack
-from sightline.detectors.adapters.adapter import check_expected
-from sightline.detectors.base import DetectorCard, Residuals, Split, unlabelled
-from sightline.detectors.scaling import fit_scaling
+from sightline.detectors.adapters.adapter import check_expected, user_card
+from sightline.detectors.base import Residuals, Split, unlabelled
+from sightline.detectors.preprocessing import fit_scaling
 from sightline.errors import StreamError
 
 
 class KnownExpectation:
-    """A detector that has done its work: it knows what it expects of two recordings.
+    """A detector whose expectation of two recordings is given; see `from_arrays`.
 
-    Asked about any other recording it says so. Made by `from_arrays`.
+    It raises for any other recording.
+
+    Parameters
+    ----------
+    train, test : Recording
+        The two recordings.
+    train_expected, test_expected : array of shape (n_steps, n_channels)
+        What is expected of them; nan where nothing is.
+    name : str
+        Name of the detector.
+    split : Split, optional
+        Steps of train that were learned from, and those held out.
     """
 
     def __init__(
@@ -32,10 +43,8 @@ class KnownExpectation:
         name: str = "own",
         split: Split | None = None,
     ) -> None:
-        self.card = DetectorCard(
-            name=name, title=name, paper="Somebody's own.", kind="known"
-        )
-        self._known = (
+        self.card = user_card(name, "known")
+        self._expectations = (
             ("train", train, train_expected),
             ("test", test, test_expected),
         )
@@ -48,23 +57,23 @@ class KnownExpectation:
         self.channels, self.split = train.channels, split
 
     def fit(self, recording: Recording) -> Self:
-        """Learn nothing; refuse a recording that is not train."""
+        """Learn nothing; raise for a recording that is not one of the two."""
         self._expected_of(recording)
         return self
 
     def residuals(self, recording: Recording) -> Residuals:
         """Return observed minus expected of one of the two recordings."""
         which, expected = self._expected_of(recording)
-        apart = (recording.values - expected) / self.scale
-        rows = np.flatnonzero(~np.isnan(apart).any(axis=1))
+        residuals = (recording.values - expected) / self.scale
+        rows = np.flatnonzero(~np.isnan(residuals).any(axis=1))
         if not len(rows):
             raise StreamError(
-                f"No row of `{which}_expected` is all numbers: nan is for rows where "
-                "nothing is expected."
+                f"Every row of `{which}_expected` has a nan: use nan only for rows "
+                "where nothing is expected."
             )
-        left_out = len(apart) - len(rows)
+        left_out = len(residuals) - len(rows)
         return Residuals(
-            values=apart[rows],
+            values=residuals[rows],
             index=rows,
             channels=self.channels,
             scale=self.scale,
@@ -73,19 +82,20 @@ class KnownExpectation:
             else (),
         )
 
-    def about(self) -> dict[str, Any]:
-        """Return what one must know to make the same again, as JSON can hold it."""
+    def about(self) -> dict[str, object]:
+        """Return name and adapter; JSON can hold them."""
         return {"detector": self.card.name, "adapter": type(self).__name__}
 
     def _expected_of(self, recording: Recording) -> tuple[str, Matrix]:
-        seen = unlabelled(recording)
-        for which, known, expected in self._known:
-            if seen.channels == known.channels and np.array_equal(
-                seen.values, known.values, equal_nan=True
+        """Return which of the two recordings it is, and what is expected of it."""
+        unseen = unlabelled(recording)
+        for which, given, expected in self._expectations:
+            if unseen.channels == given.channels and np.array_equal(
+                unseen.values, given.values, equal_nan=True
             ):
                 return which, expected
         raise StreamError(
-            f"{self.card.title} knows what it expects of two recordings, and this is "
+            f"{self.card.title} has expectations of two recordings, and this is "
             "neither: give one that `from_arrays` returned."
         )
 
@@ -110,7 +120,7 @@ def from_arrays(
     """Return a detector and two recordings, which is what `export_stream` takes.
 
     Residuals are in units of each channel's range over train, so that no channel counts
-    more for its unit.
+    more because of its unit.
 
     Parameters
     ----------
@@ -122,19 +132,29 @@ def from_arrays(
     labels : array of shape (n_test,), optional
         1 attack, 0 normal, -1 ignore.
     channels : sequence of str, optional
-        Names; else those of a frame's columns, else channel_0, channel_1, ...
+        Names; else the column names of a data frame, else channel_0, channel_1, ...
     held_out : array of int or bool, optional
-        Rows of train the model did not learn from; they become `calibration`.
+        Rows of train that the model did not learn from; they become `calibration`.
     train_time, test_time : array, optional
         Seconds.
     train_breaks, test_breaks : array of int, optional
         First row of each continuous run.
     step_s : float, optional
-        Seconds a row; else the median step of the time.
+        Seconds from row to row; else the median step of the time.
     attacks : sequence of Attack
-        What is known of each attack in test.
+        The attacks in test.
     name : str
-        What to call the detector.
+        Name of the detector.
+
+    Returns
+    -------
+    detector : KnownExpectation
+    train, test : Recording
+
+    Raises
+    ------
+    StreamError
+        If shapes do not agree, or no row of train is without a missing cell.
 
     Examples
     --------
@@ -145,54 +165,55 @@ def from_arrays(
     """
     if channels is None:
         channels = getattr(train_observed, "columns", None)
-    made = []
-    for which, given, time, breaks in (
-        ("train", train_observed, train_time, train_breaks),
-        ("test", test_observed, test_time, test_breaks),
-    ):
-        values = check_residuals(given, f"{which}_observed")
-        names = (
-            [f"channel_{k}" for k in range(values.shape[1])]
-            if channels is None
-            else channels
-        )
-        made.append(
-            Recording(
-                values=values,
-                tags=tuple(Tag(name=str(tag)) for tag in names),
-                labels=labels if which == "test" else None,  # type: ignore[arg-type]
-                time=time,  # type: ignore[arg-type]
-                breaks=breaks,  # type: ignore[arg-type]
-                step_s=step_s,
-                attacks=tuple(attacks) if which == "test" else (),
-                source="arrays",
-            )
-        )
-    train, test = made
+    train = Recording(
+        values=check_residuals(train_observed, "train_observed"),
+        tags=_tags(train_observed, channels),
+        time=train_time,  # type: ignore[arg-type]
+        breaks=train_breaks,  # type: ignore[arg-type]
+        step_s=step_s,
+        source="arrays",
+    )
+    test = Recording(
+        values=check_residuals(test_observed, "test_observed"),
+        tags=_tags(test_observed, channels),
+        labels=labels,  # type: ignore[arg-type]
+        time=test_time,  # type: ignore[arg-type]
+        breaks=test_breaks,  # type: ignore[arg-type]
+        step_s=step_s,
+        attacks=tuple(attacks),
+        source="arrays",
+    )
     if train.channels != test.channels:
         raise StreamError(
             f"`test_observed` must have the {len(train.channels)} channels of "
             f"`train_observed`; it has {len(test.channels)}."
         )
     expected = [
-        check_expected(given, recording.values.astype(np.float64), f"`{name}_expected`")
-        for name, given, recording in (
+        check_expected(
+            given, recording.values.astype(np.float64), f"`{which}_expected`"
+        )
+        for which, given, recording in (
             ("train", train_expected, train),
             ("test", test_expected, test),
         )
     ]
+    split = _split(held_out, train.n_steps)
     detector = KnownExpectation(
-        train,
-        expected[0],
-        test,
-        expected[1],
-        name=name,
-        split=_split(held_out, train.n_steps),
+        train, expected[0], test, expected[1], name=name, split=split
     )
     return detector, train, test
 
 
+def _tags(values: npt.ArrayLike, channels: Sequence[str] | None) -> tuple[Tag, ...]:
+    """Return a tag for each channel; they are numbered if they have no names."""
+    if channels is None:
+        columns = np.shape(values)[1:2] or (0,)
+        channels = [f"channel_{k}" for k in range(columns[0])]
+    return tuple(Tag(name=str(name)) for name in channels)
+
+
 def _split(held_out: npt.ArrayLike | None, n_steps: int) -> Split | None:
+    """Return which steps were learned from; None if nothing is known of it."""
     if held_out is None:
         return None
     steps = np.arange(n_steps)

@@ -1,41 +1,35 @@
 """FuSAGNet: a sparse autoencoder's codes, forecast on a graph (Han and Woo, 2022)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from sightline.data.arrays import Bools, Ints, Labels
 from sightline.data.recording import Recording, Tag
-from sightline.detectors.base import DetectorCard, Looked, Residuals
-from sightline.detectors.native_rules.rules import NativeAlarms, fusagnet_alarms
-from sightline.detectors.native_rules.scores import FusagnetErrors
+from sightline.detectors.base import Residuals, RuleInput
+from sightline.detectors.fusagnet.card import CARD
+from sightline.detectors.fusagnet.rule import RULES, FusagnetErrors, fusagnet_alarms
+from sightline.detectors.native_rules import NativeAlarms
 from sightline.detectors.preprocessing import Scaled
 from sightline.detectors.saving import Arrays
-from sightline.detectors.settings import (
-    Settings,
-    check_at_least,
-    check_choice,
-    check_share,
-    check_whole,
-)
+from sightline.detectors.settings import Count, NonNegative, Share, TrainedSettings
 from sightline.detectors.trained import WindowedDetector
-from sightline.detectors.trained_settings import TrainedSettings
 from sightline.detectors.windows import Windows, forecast_windows
 from sightline.errors import StreamError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-# The wanted activations are drawn from between these.
+# The target activations are drawn from between these.
 _RHO = (1e-5, 1e-2)
-_SWAT = {"every": 10, "trim_s": 21_600.0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FuSAGNetSettings(TrainedSettings):
-    """What FuSAGNet can be told, beyond what every trained detector can.
+    """Settings of FuSAGNet, beyond those of every trained detector.
 
     Parameters
     ----------
@@ -44,7 +38,7 @@ class FuSAGNetSettings(TrainedSettings):
     dim : int
         Length of a channel's embedding; even.
     top_k : int
-        How many channels each one listens to.
+        How many channels each channel receives from.
     head_layers, head_width : int
         Layers of the head, and their width where there are several.
     dropout, embedding_dropout : float
@@ -54,118 +48,65 @@ class FuSAGNetSettings(TrainedSettings):
     noise_std : float
         Noise added to the windows in training, in units of a channel's range.
     self_loops : {"none", "all", "official"}
-        Who listens to itself: nobody, everyone, or the first nodes of each batch.
+        Which channels receive from themselves: none, all, or (as in the published code)
+        the first nodes of each batch.
     recurrent : bool
         Let the recurrent layers run from channel to channel.
     fixed_rho : bool
-        Judge the held-out block by one and the same draw of wanted activations.
+        Judge the held-out block by one fixed draw of target activations.
     exported : {"forecast", "reconstruction"}
-        Which residual to give; the reconstruction's is of the window's newest row.
+        Which residual to return; the reconstruction's is of the window's newest row.
     """
 
-    window: int = 5
-    dim: int = 64
-    top_k: int = 15
-    head_layers: int = 1
-    head_width: int = 64
-    dropout: float = 0.2
-    embedding_dropout: float = 0.2
-    alpha: float = 0.5
-    beta: float = 1.0
-    noise_std: float = 1.0
+    window: Count = 5
+    dim: Count = 64
+    top_k: Count = 15
+    head_layers: Count = 1
+    head_width: Count = 64
+    dropout: Share = 0.2
+    embedding_dropout: Share = 0.2
+    alpha: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    beta: NonNegative = 1.0
+    noise_std: NonNegative = 1.0
     self_loops: Literal["none", "all", "official"] = "none"
     recurrent: bool = False
     fixed_rho: bool = True
     exported: Literal["forecast", "reconstruction"] = "forecast"
-    epochs: int = 50
-    patience: int | None = 10
+    epochs: Count = 50
+    batch_size: Annotated[int, Meta(ge=2)] = 32
+    patience: Count | None = 10
     constant_channels: Literal["unit", "ratio", "epsilon", "keep", "drop"] = "ratio"
 
     def __post_init__(self) -> None:
-        """Refuse what is not an option."""
+        """Check every field, and that `dim` is even."""
         super().__post_init__()
-        check_whole(self, 1, "window", "dim", "top_k", "head_layers", "head_width")
-        check_whole(self, 2, "batch_size")
-        check_at_least(self, 0, "noise_std", "beta", "alpha")
-        check_share(self, "dropout", "embedding_dropout")
-        check_choice(self, "self_loops", ("none", "all", "official"))
-        check_choice(self, "exported", ("forecast", "reconstruction"))
         if self.dim % 2:
             raise StreamError(f"`dim` must be even; got {self.dim}.")
-        if self.alpha > 1:
-            raise StreamError(f"`alpha` must be at most 1; got {self.alpha}.")
 
 
 class FuSAGNet(WindowedDetector):
     """Fused Sparse Autoencoder and Graph Net.
 
     Channels of one stage (process) share a recurrent embedding, so stages are taken
-    from the recording's tags; channels without one are a stage by themselves.
+    from the recording's tags; the channels without one form a stage of their own.
 
     Parameters
     ----------
     preset : {"export", "official"}
         How it learns; "official" has the published code's self-loops, which depend on
-        a window's place in its batch, and a held-out loss that is partly drawn.
+        a window's place in its batch, and a held-out loss that is partly random.
     testbed : str, optional
-        Take the card's settings for this testbed.
+        Use the card's settings for this testbed.
     **overrides
         Any of `FuSAGNetSettings` by name.
     """
 
-    card: ClassVar[DetectorCard] = DetectorCard(
-        name="fusagnet",
-        title="FuSAGNet",
-        paper="S. Han and S. S. Woo, Learning Sparse Latent Graph Representations for "
-        "Anomaly Detection in Multivariate Time Series, KDD 2022",
-        kind="forecast by graph attention on an autoencoder's codes",
-        extra="detectors",
-        faithful=(
-            "Network, initialisation, loss, noise and optimiser are those of the "
-            "published code (commit 9ab537e), its oddities included: no bottleneck, "
-            "no recurrence over channels, unit noise on data of unit range.",
-            "Constant channels are divided by their value, so that they are 1.",
-        ),
-        deviates=(
-            "Nobody listens to itself (self_loops 'none'): in the published code the "
-            "first nodes of each batch do, so that a forecast depends on its place in "
-            "the batch (preset 'official').",
-            "The held-out loss uses one fixed draw of wanted activations; published, a "
-            "new one each time (preset 'official').",
-            "The sparsity term is computed in logarithms, so that it stays finite.",
-            "Rows are trimmed by duration and not by number; a last batch of one "
-            "window is left out; patience is at least 1.",
-            "Windows end at gaps of the recording (preset 'official': they do not).",
-        ),
-        settings={
-            "swat": _SWAT,
-            "wadi": _SWAT | {"dim": 128, "top_k": 30},
-            "hai": {
-                "every": 10,
-                "window": 16,
-                "dim": 32,
-                "batch_size": 64,
-                "epochs": 30,
-                "patience": 6,
-                "learning_rate": 5e-4,
-            },
-            "waterworks": {"every": 10},
-            "batadal": {},
-        },
-        sources={
-            "swat": "the published defaults, on rows of 10 s as GDN's (the shipped "
-            "files are of 1 s; the paper's are not known)",
-            "wadi": "as SWaT, with GDN's dim and top_k (our choice: none published)",
-            "hai": "a user's quotation of the paper (issue 5 of the repository), on "
-            "rows of 10 s (our choice)",
-            "waterworks": "as SWaT, nothing trimmed (our choice)",
-            "batadal": "hourly rows as they are (our choice)",
-        },
-    )
-    settings_type: ClassVar[type[Settings]] = FuSAGNetSettings
-    # The spread of a single window is 0: its encoder could not be normalised by it.
+    card = CARD
+    rules = RULES
+    settings_type = FuSAGNetSettings
+    # The encoder cannot be normalised by the spread of a single window, which is 0.
     least_batch = 2
-    official: ClassVar[dict[str, Any]] = {
+    official: ClassVar[Mapping[str, Any]] = {
         "self_loops": "official",
         "fixed_rho": False,
         "cross_gaps": True,
@@ -176,7 +117,7 @@ class FuSAGNet(WindowedDetector):
         self, preset: str = "export", *, testbed: str | None = None, **overrides: Any
     ) -> None:
         super().__init__(preset, testbed=testbed, **overrides)
-        # Channels in the order of their stages, as the network wants them.
+        # Channels in the order of their stages, as the network takes them.
         self._order: Ints = np.empty(0, np.int64)
 
     def _windows(self, scaled: Scaled, settings: FuSAGNetSettings) -> Windows:
@@ -220,7 +161,7 @@ class FuSAGNet(WindowedDetector):
         self._order = arrays["order"]
 
     def loss(self, network: "nn.Module", batch: "Tensor", epoch: int) -> "Tensor":
-        """Return the published loss of a batch, with noise and a draw of its own."""
+        """Return the published loss of a batch, with noise and random activations."""
         import torch
 
         x = batch[:, self._order, :-1]
@@ -263,8 +204,8 @@ class FuSAGNet(WindowedDetector):
         network.self_loops = settings.self_loops
         back = np.argsort(self._order)
         if settings.exported == "reconstruction":
-            _, rebuilt = network(batch[:, self._order])
-            return batch[..., -1], rebuilt[:, back, -1]
+            _, reconstruction = network(batch[:, self._order])
+            return batch[..., -1], reconstruction[:, back, -1]
         forecast, _ = network(batch[:, self._order, :-1])
         return batch[..., -1], forecast[:, back]
 
@@ -273,9 +214,9 @@ class FuSAGNet(WindowedDetector):
         return settings.batch_size if settings.self_loops == "official" else 512
 
     def native_alarms(
-        self, looked: Looked, *, rule: str | None = None, labels: Labels | None = None
+        self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None
     ) -> NativeAlarms | None:
-        """Return FuSAGNet's own score and alarms; see `native.rules`."""
+        """Return FuSAGNet's score and alarms; see `fusagnet.rule`."""
         if self.settings.exported != "forecast":
             if rule is None:
                 return None
@@ -283,12 +224,14 @@ class FuSAGNet(WindowedDetector):
                 f"FuSAGNet's rule {rule!r} is of its forecast: set `exported` to "
                 "'forecast'."
             )
-        if not looked.is_held_out.any() and rule is None:
+        if not given.is_held_out.any() and rule is None:
             return None
-        preset = looked.preset
+        preset = given.preset
         return fusagnet_alarms(
-            self._both_errors(looked.train, looked.learned, preset, looked.is_held_out),
-            self._both_errors(looked.test, looked.tested, preset),
+            self._both_errors(
+                given.train, given.train_residuals, preset, given.is_held_out
+            ),
+            self._both_errors(given.test, given.test_residuals, preset),
             rule or "held-out",
             labels,
             alpha=self.settings.alpha,
@@ -297,23 +240,23 @@ class FuSAGNet(WindowedDetector):
     def _both_errors(
         self,
         recording: Recording,
-        told: Residuals,
+        forecast: Residuals,
         preset: str = "export",
         which: Bools | None = None,
     ) -> FusagnetErrors:
-        """Return errors of forecast and of reconstruction; the latter are made anew."""
+        """Return errors of the forecast and of the reconstruction."""
         import torch
 
         from sightline.detectors.training import WindowTensor, computing
 
         settings: FuSAGNetSettings = self._settings(preset)
-        network: Any = self._known(self.network)
+        network: Any = self._fitted(self.network)
         network.self_loops = settings.self_loops
-        scaled = self._known(self._preprocessing).test(
+        scaled = self._fitted(self._preprocessing).test(
             recording, settings, self.settings.precision
         )
         windows = self._training_windows(scaled, settings)
-        index = told.index if which is None else told.index[which]
+        index = forecast.index if which is None else forecast.index[which]
         rows = np.flatnonzero(np.isin(scaled.rows[windows.steps], index))
         back = np.argsort(self._order)
         errors = []
@@ -321,9 +264,9 @@ class FuSAGNet(WindowedDetector):
             data = WindowTensor(windows, device)
             for part in torch.from_numpy(rows).split(self._inference_chunk(settings)):
                 x = data[part][:, self._order, :-1]
-                _, rebuilt = network(x)
-                errors.append((x - rebuilt)[:, back].cpu().numpy())
-        values = told.values if which is None else told.values[which]
+                _, reconstruction = network(x)
+                errors.append((x - reconstruction)[:, back].cpu().numpy())
+        values = forecast.values if which is None else forecast.values[which]
         empty = np.empty((0, values.shape[1], settings.window))
         return FusagnetErrors(values, np.concatenate([empty, *errors]))
 

@@ -9,15 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sightline.detectors.networks.dropout import Dropout, dropout
-from sightline.detectors.networks.graph import (
+from sightline.detectors.networks import (
+    Dropout,
     GraphLayer,
     Head,
+    dropout,
     edges_of,
     head_shape,
+    load_weights,
     nearest_channels,
 )
-from sightline.detectors.networks.weights import load_weights
 
 LAYERS = 3
 SelfLoops = Literal["none", "all", "official"]
@@ -53,14 +54,14 @@ class Squeezer(nn.Module):
 
     def __init__(self, name: str, size: int) -> None:
         super().__init__()
-        # Encoder and decoder are published under their own names.
+        # Encoder and decoder have different names in the published code.
         self.name = name
         layers = nn.ModuleList([nn.Linear(size, size) for _ in range(2)])
         self.add_module(name, layers)
         self.bns = nn.ModuleList([nn.BatchNorm1d(size) for _ in range(2)])
 
     def forward(self, flat: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the result, and what the first layer gave."""
+        """Return the result, and the output of the first layer."""
         first, second = self.get_submodule(self.name).children()
         hidden = torch.sigmoid(self.bns[0](first(flat)))
         return torch.sigmoid(self.bns[1](second(hidden))), hidden
@@ -74,15 +75,15 @@ class FuSAGNetNetwork(nn.Module):
     processes : sequence of int
         How many channels each process (stage) has, in the order of the channels.
     window, dim, top_k : int
-        Rows in a window, length of an embedding (even), and how many channels each one
-        listens to.
+        Rows in a window, length of an embedding (even), and how many channels each
+        channel receives from.
     head_layers, head_width : int
         Layers of the head, and their width where there are several.
     dropout, embedding_dropout : float
         Shares dropped in training: before the head, and between recurrent layers.
     self_loops : {"none", "all", "official"}
-        Who listens to itself: nobody, everyone, or (as the published code has it) the
-        first `window` nodes of a batch.
+        Which channels receive from themselves: none, all, or (as in the published code)
+        the first `window` nodes of a batch.
     recurrent : bool
         Let the recurrent layers run from channel to channel; in the published code
         every channel is a sequence of its own, of length one.
@@ -105,7 +106,7 @@ class FuSAGNetNetwork(nn.Module):
         super().__init__()
         self.top_k, self.self_loops, self.recurrent = top_k, self_loops, recurrent
         self.embedding_dropout = embedding_dropout
-        # Where each process's channels stand in a table as wide as the largest one.
+        # The place of each process's channels in a table as wide as the largest one.
         widest = torch.arange(max(processes))
         sizes = torch.tensor(list(processes)).unsqueeze(1)
         firsts = sizes.cumsum(0) - sizes
@@ -214,11 +215,11 @@ class FuSAGNetNetwork(nn.Module):
         new = torch.tanh(
             torch.addcmul(gates[..., 2 * half :], reset, recurrent[..., 2 * half :])
         )
-        made: Tensor = (new - update * new).view(processes, 2, channels, half)
-        return made.transpose(1, 2).flatten(2)
+        hidden: Tensor = (new - update * new).view(processes, 2, channels, half)
+        return hidden.transpose(1, 2).flatten(2)
 
     def edges(self, nearest: Tensor, batch: int, window: int) -> Tensor:
-        """Return who receives from whom; per sample where the official rule says so."""
+        """Return (receiver, sender) pairs; for each sample under the official rule."""
         is_edge = edges_of(nearest, self_loops=self.self_loops == "all")
         if self.self_loops != "official":
             return is_edge
@@ -231,7 +232,7 @@ class FuSAGNetNetwork(nn.Module):
         """Return forecast and reconstruction from windows (batch, channels, rows)."""
         batch, channels, window = x.shape
         flat, first_hidden = self.encoder(x.flatten(1))
-        rebuilt, second_hidden = self.decoder(flat)
+        reconstruction, second_hidden = self.decoder(flat)
         codes = flat.view(batch, channels, window)
         embedding = self.embed()
         nearest = nearest_channels(embedding, self.top_k)
@@ -244,7 +245,7 @@ class FuSAGNetNetwork(nn.Module):
         forecast = self.out_layer(self.dropout(nodes))
         return FuSAGNetOutput(
             forecast=forecast.view(batch, channels),
-            reconstruction=rebuilt.view(batch, channels, window),
+            reconstruction=reconstruction.view(batch, channels, window),
             codes=codes,
             embedding=embedding,
             nearest=nearest,
@@ -269,7 +270,7 @@ def fusagnet_loss(
     alpha: float = 0.5,
     beta: float = 1.0,
 ) -> FuSAGNetLoss:
-    """Return the published loss for a batch and a draw of the wanted activations.
+    """Return the published loss for a batch and a draw of the target activations.
 
     The sparsity term is written in logarithms: with a large batch one unit's share
     comes so near to 1 that one minus it would be 0.
@@ -286,13 +287,13 @@ def fusagnet_loss(
     )
 
 
-def _sparsity(found: Tensor, rho: Tensor) -> Tensor:
-    """Return the divergence of the found activations' shares from the wanted ones'."""
-    if len(found) == 1:
-        return found.sum() * 0.0  # the only unit has all, whatever is wanted
-    wanted = rho.softmax(-1)
-    inside = wanted * (wanted.log() - found.log_softmax(-1))
-    outside = (1 - wanted) * (torch.log1p(-wanted) - _log_of_others(found))
+def _sparsity(activations: Tensor, rho: Tensor) -> Tensor:
+    """Return the divergence of the activations' shares from those of the target."""
+    if len(activations) == 1:
+        return activations.sum() * 0.0  # the only unit has the whole share in any case
+    target = rho.softmax(-1)
+    inside = target * (target.log() - activations.log_softmax(-1))
+    outside = (1 - target) * (torch.log1p(-target) - _log_of_others(activations))
     return inside.sum() + outside.sum()
 
 
@@ -300,7 +301,7 @@ def _log_of_others(levels: Tensor) -> Tensor:
     """Return log(1 - softmax), exact also where one unit has nearly all.
 
     1 - q_i is the sum of all others' shares. For all but the largest it is at least
-    a half, so that the plain form keeps its digits; the largest one's is summed anew.
+    a half, so that the plain form keeps its digits; that of the largest is summed.
     """
     log_share = levels.log_softmax(-1)
     largest = levels.argmax()
@@ -311,5 +312,5 @@ def _log_of_others(levels: Tensor) -> Tensor:
     return torch.where(is_largest, others, plain)
 
 
-# The logarithm of a share so small that it counts for nothing.
+# The logarithm of a negligible share.
 NO_SHARE = -1e30

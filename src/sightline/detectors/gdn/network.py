@@ -7,20 +7,20 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from sightline.detectors.networks.dropout import Dropout
-from sightline.detectors.networks.graph import (
+from sightline.detectors.networks import (
+    Dropout,
     GraphLayer,
     Head,
     edges_of,
     head_shape,
+    load_weights,
     nearest_channels,
 )
-from sightline.detectors.networks.weights import load_weights
 
 
 @dataclass(frozen=True)
 class GDNOutput:
-    """Forecast (batch, channels) and what led to it."""
+    """Forecast (batch, channels), and the intermediate results it came from."""
 
     forecast: Tensor
     nearest: Tensor
@@ -36,7 +36,7 @@ class GDNNetwork(nn.Module):
     ----------
     channels, window, dim, top_k : int
         Number of channels, rows in a window, length of an embedding, and how many
-        channels each one listens to (itself included).
+        channels each channel receives from (itself included).
     head_layers, head_width : int
         Layers of the head, and their width where there are several.
     dropout : float
@@ -79,7 +79,7 @@ class GDNNetwork(nn.Module):
         return load_weights(network, weights)
 
     def detailed(self, x: Tensor) -> GDNOutput:
-        """Return the forecast from windows (batch, channels, rows), and how."""
+        """Return the forecast of windows (batch, channels, rows), with details."""
         batch, channels, _ = x.shape
         embedding = self.embedding.weight
         nearest = nearest_channels(embedding, self.top_k)

@@ -1,7 +1,6 @@
-"""What GeCo is, whose it is, and how far it is the published one."""
+"""GeCo: what it is, its paper, and how far it is the published one."""
 
 from sightline.detectors.base import DetectorCard
-from sightline.detectors.geco.settings import TESTBED_SETTINGS, TESTBED_SOURCES
 
 CARD = DetectorCard(
     name="geco",
@@ -23,16 +22,61 @@ CARD = DetectorCard(
         "formulas to about 1e-6 of the error (search='curve_fit' has the other).",
         "Errors within 1e-9 of each other are a tie, which the earlier candidate "
         "wins; candidates whose columns depend on each other are left out.",
-        "A channel that stands still where formulas are fitted is told by its "
+        "A channel that is constant where formulas are fitted is expected to keep its "
         "last value, without a search.",
-        "Steps through gaps are left out, and the CUSUM begins anew after one "
+        "Steps through gaps are left out, and the CUSUM starts again after one "
         "(preset 'official': neither).",
         "Missing cells hold the last value before them; the published code stops.",
         "Residuals are observed minus expected: the published ones with the other "
         "sign, in the unit of the target and not scaled.",
-        "Held-out rows are the last 20 %: not fitted on, but they had a say in "
-        "which formula was chosen and in the native threshold.",
+        "Held-out rows are the last 20 %: formulas are not fitted on them, but they "
+        "count for the choice of the formula and for the native threshold.",
     ),
-    settings=TESTBED_SETTINGS,
-    sources=TESTBED_SOURCES,
+    settings={
+        "swat": {
+            "ignore": ("P201", "AIT201", "AIT202", "AIT203"),
+            "threshold_factor": 1.4178738316276462,
+            "cusum_factor": 5.982371851051667,
+        },
+        "wadi": {
+            "ignore": (
+                "2_P_001_STATUS",
+                "2_P_002_STATUS",
+                "2_LS_002_AL",
+                "2_LS_001_AL",
+                "2B_AIT_002_PV",
+                "2_PIC_003_SP",
+                "1_MV_002_STATUS",
+                "1_MV_003_STATUS",
+            ),
+            "threshold_factor": 1.3226690286735276,
+            "cusum_factor": 9.744812178582787,
+        },
+        "hai": {
+            "ignore": (
+                "P1_PCV02Z",
+                "P2_SIT01",
+                "P2_SIT02",
+                "P2_VT01",
+                "P2_VXT02",
+                "P2_VXT03",
+                "P2_VYT02",
+            ),
+            "threshold_factor": 8.02147642080159,
+            "cusum_factor": 1.4376682451456457,
+        },
+        "waterworks": {},
+        "batadal": {
+            "ignore": ("P_J280",),
+            "threshold_factor": 1.3889344396681091,
+            "cusum_factor": 2.161863031600805,
+        },
+    },
+    sources={
+        "swat": "the authors' published model file",
+        "wadi": "the authors' published model file (14 days, new version)",
+        "hai": "the authors' published model file (version 21.03)",
+        "waterworks": "no published setting: the defaults (our choice)",
+        "batadal": "the authors' published model file",
+    },
 )

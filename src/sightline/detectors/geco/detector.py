@@ -1,31 +1,33 @@
-"""GeCo as a detector: it learns formulas, and tells what they leave of a recording."""
+"""GeCo as a detector: it learns formulas and returns their residuals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from msgspec import Meta
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels
+from sightline.data.downsampling import Sampling
 from sightline.data.recording import Recording
 from sightline.detectors.base import (
-    DetectorCard,
     LearnedDetector,
-    Looked,
     Residuals,
+    RuleInput,
     Split,
     check_channels,
     unlabelled,
 )
 from sightline.detectors.geco.card import CARD
-from sightline.detectors.geco.checkpoint import Checkpoint, fingerprint_of
-from sightline.detectors.geco.cusum import EPSILON, CusumAlarms, cusum_of
 from sightline.detectors.geco.formulas import (
+    MOST_INPUTS,
     Formula,
+    Transitions,
     formula_arrays,
     formulas_of,
     observed_minus_expected,
+    predicted_rows,
 )
 from sightline.detectors.geco.ipal_model import (
     IpalModel,
@@ -33,26 +35,103 @@ from sightline.detectors.geco.ipal_model import (
     read_ipal_model,
     write_ipal_model,
 )
-from sightline.detectors.geco.search import find_formulas
-from sightline.detectors.geco.settings import GeCoSettings
-from sightline.detectors.geco.transitions import Transitions, rows_told
-from sightline.detectors.native_rules.rules import NativeAlarms, native_rule
-from sightline.detectors.preprocessing import Preprocessing, Scaled
+from sightline.detectors.geco.rule import EPSILON, RULES, CusumAlarms, cusum_of
+from sightline.detectors.geco.search import Checkpoint, find_formulas, fingerprint_of
+from sightline.detectors.native_rules import NativeAlarms, rule_named
+from sightline.detectors.preprocessing import Preprocessing, Scaled, Scaling, means_of
 from sightline.detectors.saving import Arrays
-from sightline.detectors.scaling import Scaling, means_of
-from sightline.detectors.settings import Settings
+from sightline.detectors.settings import (
+    Count,
+    Natural,
+    NonNegative,
+    PreprocessingSettings,
+    Settings,
+)
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind
 from sightline.text import names
 
-_NOT_FITTED = "GeCo has not learned anything yet: call `fit` first."
+# Settings of the common preprocessing; values are never scaled.
+_PREPROCESSING = (
+    "every",
+    "sampling",
+    "across_breaks",
+    "trim_s",
+    "missing",
+    "cross_gaps",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeCoSettings(Settings):
+    """Settings of GeCo; values stay in the plant's units.
+
+    Parameters
+    ----------
+    ignore : tuple of str
+        Channels that are neither predicted nor used to predict.
+    max_inputs : int
+        How many other channels a formula may have: 0 to 3.
+    fit_share : float
+        Share of train, from its beginning, that formulas are fitted on.
+    threshold_factor, cusum_factor : float
+        Of the native alarm: its level in multiples of train's largest CUSUM, and how
+        far above it the CUSUM may grow, in multiples of the drift.
+    search : {"closed form", "curve_fit"}
+        From inner products, or each candidate by scipy's optimiser as published.
+    precision : {"float64", "float32"}
+        Of the inner products of products in the search.
+    every, sampling, across_breaks
+        Make one row of `every` steps, and how: see `sightline.data.downsampling`.
+    trim_s : float
+        Seconds left out at the beginning of train, while the plant settles.
+    missing : {"hold", "mean"}
+        A missing cell takes the last value before it (else train's mean), or the mean
+        of the same recording, which looks ahead.
+    cross_gaps : bool
+        Treat steps through a gap as ordinary ones, as published code does.
+    seed : int
+        Not used, for nothing is random; accepted so that every detector has it.
+    """
+
+    ignore: Annotated[tuple[str, ...], Meta(description="names of channels")] = ()
+    max_inputs: Natural = MOST_INPUTS
+    fit_share: Annotated[float, Meta(ge=0, le=1)] = 0.8
+    threshold_factor: NonNegative = 1.1
+    cusum_factor: NonNegative = 2.0
+    search: Literal["closed form", "curve_fit"] = "closed form"
+    precision: Literal["float64", "float32"] = "float64"
+    every: Count = 1
+    sampling: Sampling = "median"
+    across_breaks: bool = False
+    trim_s: NonNegative = 0.0
+    missing: Literal["hold", "mean"] = "hold"
+    cross_gaps: bool = False
+    seed: Natural = 0
+
+    def __post_init__(self) -> None:
+        """Check every field; one name alone may be ignored as text."""
+        if isinstance(self.ignore, str):
+            object.__setattr__(self, "ignore", (self.ignore,))
+        super().__post_init__()
+        if self.max_inputs > MOST_INPUTS:
+            raise StreamError(
+                f"`max_inputs` must be {MOST_INPUTS} or less, for the search goes no "
+                f"further; got {self.max_inputs}."
+            )
+
+    def preprocessing(self) -> PreprocessingSettings:
+        """Return the settings of the common preprocessing."""
+        return PreprocessingSettings(
+            **{name: getattr(self, name) for name in _PREPROCESSING}
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class _Told:
-    """Observed minus expected, where runs begin, the step of each row, and remarks."""
+class _FormulaResiduals:
+    """Observed minus expected, where runs begin, the step of each row, and notices."""
 
-    residuals: Floats
+    values: Floats
     begins: Bools
     index: Ints
     notices: tuple[str, ...]
@@ -61,15 +140,15 @@ class _Told:
 class GeCo(LearnedDetector):
     """Formulas found by a complete search: the next value of each channel.
 
-    A target is its own last value and up to three other channels, added up or
+    A formula has the target's last value and up to three other channels, added or
     multiplied; of all candidates the one with the least squared error is kept.
 
     Parameters
     ----------
     preset : {"export", "official"}
-        "official" takes steps through gaps for ordinary ones, as published.
+        "official" treats steps through gaps as ordinary ones, as published.
     testbed : str, optional
-        Take the published ignore list and factors for this testbed.
+        Use the published ignore list and factors for this testbed.
     **overrides
         Any of `GeCoSettings` by name.
 
@@ -79,15 +158,14 @@ class GeCo(LearnedDetector):
     ('P_J280',)
     """
 
-    card: ClassVar[DetectorCard] = CARD
-    settings_type: ClassVar[type[Settings]] = GeCoSettings
+    card = CARD
+    rules = RULES
+    settings_type = GeCoSettings
     official: ClassVar[Mapping[str, Any]] = {"cross_gaps": True}
 
     _preprocessing: Preprocessing | None = None
     _formulas: tuple[Formula, ...] = ()
     _is_incomplete: bool = False
-
-    # ---------------------------------------------------------------- what it found
 
     @property
     def formulas(self) -> tuple[Formula, ...]:
@@ -95,7 +173,7 @@ class GeCo(LearnedDetector):
         return self._formulas
 
     def printed(self) -> list[str]:
-        """Return the formulas for people, such as ``L1 = 0.99 L1 + 0.5 P1 - 1.2``."""
+        """Return the formulas as text, such as ``L1 = 0.99 L1 + 0.5 P1 - 1.2``."""
         return [str(formula) for formula in self._formulas]
 
     # ------------------------------------------------------------------- learning
@@ -111,11 +189,11 @@ class GeCo(LearnedDetector):
         values = np.asarray(train.values, np.float64)
         transitions = Transitions.of(values, train.breaks, settings.fit_share)
         channels = [recording.channels[k] for k in preprocessing.kept]
-        state, keep = None, None
+        state, save = None, None
         if checkpoint is not None:
             fingerprint = fingerprint_of(transitions, settings, self.card.version)
-            kept = Checkpoint(checkpoint, fingerprint, channels)
-            state, keep = kept.state(), kept.keep
+            file = Checkpoint(checkpoint, fingerprint, channels)
+            state, save = file.state(), file.save
         formulas = find_formulas(
             transitions,
             channels,
@@ -124,14 +202,14 @@ class GeCo(LearnedDetector):
             precision=settings.precision,
             progress=progress,
             state=state,
-            keep=keep,
+            save=save,
         )
         self._preprocessing, self._formulas = preprocessing, tuple(formulas)
         self._is_incomplete = False
         return _split(train, transitions)
 
     def _unscaled(self, channels: Sequence[str], means: Floats) -> Preprocessing:
-        """Return the common preprocessing with all scales 1, less what is ignored."""
+        """Return the common preprocessing with all scales 1, without ignored ones."""
         kept = [
             k for k, name in enumerate(channels) if name not in self.settings.ignore
         ]
@@ -152,31 +230,31 @@ class GeCo(LearnedDetector):
     def _residuals(
         self, recording: Recording, settings: Any, progress: Progress
     ) -> Residuals:
-        told = self._told(recording, settings)
-        progress(Step(StepKind.RESIDUALS, 1, 1, "GeCo"))
+        rows = self._formula_residuals(recording, settings)
+        progress(Step(StepKind.RESIDUALS, 1, 1, "by GeCo"))
         return Residuals(
-            values=told.residuals,
-            index=told.index,
+            values=rows.values,
+            index=rows.index,
             channels=tuple(formula.target for formula in self._formulas),
             space=self.card.space,
             every=settings.every,
             scale=np.ones(len(self._formulas)),
-            notices=(*told.notices, *self._remarks(recording)),
+            notices=(*rows.notices, *self._remarks(recording)),
         )
 
-    def _told(self, recording: Recording, settings: GeCoSettings) -> _Told:
-        """Return what the formulas leave of a recording."""
-        preprocessing = self._preprocessing
-        if preprocessing is None:
-            raise StreamError(_NOT_FITTED)
+    def _formula_residuals(
+        self, recording: Recording, settings: GeCoSettings
+    ) -> _FormulaResiduals:
+        """Return the residuals of all formulas for a recording."""
+        preprocessing = self._fitted(self._preprocessing)
         scaled = preprocessing.test(recording, settings.preprocessing(), np.float64)
         values = np.asarray(scaled.values, np.float64)
         if np.isnan(preprocessing.means).any() and not np.isfinite(values).all():
             raise StreamError(
                 "The recording lacks values at the beginning of a run, and the IPAL "
-                "model does not tell train's means: give `train` to `from_ipal`."
+                "model does not hold train's means: give `train` to `from_ipal`."
             )
-        rows, begins = rows_told(len(values), scaled.breaks)
+        rows, begins = predicted_rows(len(values), scaled.breaks)
         if not len(rows):
             raise StreamError(
                 "No run of the recording has 2 rows, which GeCo needs: give a longer "
@@ -184,10 +262,10 @@ class GeCo(LearnedDetector):
             )
         channels = [recording.channels[k] for k in preprocessing.kept]
         residuals = observed_minus_expected(self._formulas, channels, values, rows)
-        return _Told(residuals, begins, scaled.rows[rows], scaled.notices)
+        return _FormulaResiduals(residuals, begins, scaled.rows[rows], scaled.notices)
 
     def _remarks(self, recording: Recording) -> tuple[str, ...]:
-        """Return what is to be told about settings that could not be followed."""
+        """Return sentences about settings that could not be followed."""
         absent = [n for n in self.settings.ignore if n not in recording.channels]
         remarks = []
         if absent:
@@ -196,37 +274,38 @@ class GeCo(LearnedDetector):
             )
         asked = self.settings.max_inputs
         most = len(set(recording.channels) - set(self.settings.ignore)) - 1
-        # Of a model without its train nobody knows which channels were searched.
+        # For a model without its train the searched channels are unknown.
         if self.split is not None and asked > most:
             remarks.append(
                 f"`max_inputs` was lowered from {asked} to {most}, for a formula can "
                 "have no more than all other channels."
             )
         if self._is_incomplete:
-            remarks.append("The IPAL model was marked incomplete: its search was cut.")
+            remarks.append(
+                "The IPAL model was marked incomplete: its search was interrupted."
+            )
         return tuple(remarks)
 
     # -------------------------------------------------------------- native alarms
 
     def cusum(self, recording: Recording, *, preset: str = "export") -> CusumAlarms:
-        """Return GeCo's own alarms: errors added up, formula by formula.
+        """Return GeCo's own alarms: accumulated errors, formula by formula.
 
         Parameters
         ----------
         recording : Recording
             As for `residuals`.
         preset : {"export", "official"}
-            Begin anew in each run, or go on through gaps as published.
+            Restart in each run, or continue through gaps as published.
         """
-        if self.channels is None:
-            raise StreamError(_NOT_FITTED)
-        seen = unlabelled(recording)
-        check_channels(seen, self.channels)
+        channels = self._fitted(self.channels)
+        unseen = unlabelled(recording)
+        check_channels(unseen, channels)
         settings: GeCoSettings = self._settings(preset)
-        told = self._told(seen, settings)
+        rows = self._formula_residuals(unseen, settings)
         values, is_alarm = cusum_of(
-            told.residuals,
-            told.begins,
+            rows.values,
+            rows.begins,
             self._formulas,
             threshold_factor=settings.threshold_factor,
             cusum_factor=settings.cusum_factor,
@@ -234,40 +313,39 @@ class GeCo(LearnedDetector):
         return CusumAlarms(
             values=values,
             is_alarm=is_alarm,
-            index=told.index,
+            index=rows.index,
             channels=tuple(formula.target for formula in self._formulas),
         )
 
     def native_alarms(
-        self, looked: Looked, *, rule: str | None = None, labels: Labels | None = None
+        self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None
     ) -> NativeAlarms | None:
         """Return GeCo's own alarms; its score is the CUSUM over the alarm level."""
-        chosen = native_rule("geco", rule or "cusum")
-        made = self.cusum(looked.test, preset=looked.preset)
-        is_told = np.isin(made.index, looked.tested.index)
+        chosen = rule_named(RULES, rule or "cusum", self.card.title)
+        cusum = self.cusum(given.test, preset=given.preset)
+        is_row = np.isin(cusum.index, given.test_residuals.index)
         factor = self.settings.threshold_factor
         levels = np.array([factor * one.threshold for one in self._formulas])
         return NativeAlarms(
             rule=chosen,
-            score=(made.values / (levels + EPSILON)).max(axis=1)[is_told],
-            alarms=np.asarray(made.is_alarm.any(axis=1))[is_told],
+            score=(cusum.values / (levels + EPSILON)).max(axis=1)[is_row],
+            alarms=np.asarray(cusum.is_alarm.any(axis=1))[is_row],
         )
 
     # ----------------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> None:
-        """Write what was learned to one file: numbers and text, no code."""
+        """Write what was learned to one npz file: numbers and text, no code."""
         if self.split is None and self._formulas:
             raise StreamError(
                 "GeCo was read from an IPAL model and does not know its train: give "
-                "`train` to `from_ipal`, or keep it with `to_ipal`."
+                "`train` to `from_ipal`, or write it with `to_ipal`."
             )
         super().save(path)
 
     def _arrays(self) -> Arrays:
-        preprocessing, channels = self._preprocessing, self.channels
-        if preprocessing is None or channels is None:
-            raise StreamError(_NOT_FITTED)
+        preprocessing = self._fitted(self._preprocessing)
+        channels = self._fitted(self.channels)
         kept = [channels[k] for k in preprocessing.kept]
         return (
             preprocessing.arrays()
@@ -285,8 +363,7 @@ class GeCo(LearnedDetector):
 
     def to_ipal(self, path: str | Path) -> None:
         """Write the formulas as a model file that IPAL's GeCo reads."""
-        if not self._formulas or self.channels is None:
-            raise StreamError(_NOT_FITTED)
+        self._fitted(self.channels)
         model = IpalModel(
             formulas=self._formulas,
             settings=self.settings.to_dict(),
@@ -310,39 +387,41 @@ class GeCo(LearnedDetector):
         path : path
             A model that IPAL's GeCo, or `to_ipal`, wrote.
         train : Recording, optional
-            What it was trained on, or any of the same plant: tells the order of the
-            channels, what stands in for missing cells, and which steps were fitted on.
-            Without it recordings must have the file's channels in the file's order,
-            the ignored ones last.
+            What it was trained on, or any of the same plant: gives the order of the
+            channels, the values for missing cells, and the steps fitted on. Without it
+            recordings must have the file's channels in the file's order, the ignored
+            ones last.
         preset : {"export", "official"}
-            As for a detector that is yet to learn.
+            As for a detector that is yet to be fitted.
         **settings
-            What the file does not hold, such as `every`: formulas are of rows, and of
-            what steps a row was made must be known.
+            What the file does not hold, such as `every`, the number of steps that one
+            row of the formulas was made of.
         """
         path = Path(path)
         model = read_ipal_model(path)
-        made = cls(preset, **(dict(model.settings) | settings))
-        channels = channels_of(model.formulas, made.settings.ignore, path, train)
+        detector = cls(preset, **(dict(model.settings) | settings))
+        channels = channels_of(model.formulas, detector.settings.ignore, path, train)
         means = np.full(len(channels), np.nan)
         if train is not None:
             means = means_of(np.asarray(train.values, np.float64))
-        made.channels = channels
-        made._preprocessing = made._unscaled(channels, means)
-        made._formulas = model.formulas
-        made._is_incomplete = model.is_incomplete
+        detector.channels = channels
+        detector._preprocessing = detector._unscaled(channels, means)
+        detector._formulas = model.formulas
+        detector._is_incomplete = model.is_incomplete
         if train is not None:
-            seen = made._preprocessing.train(
-                unlabelled(train), made.settings.preprocessing(), np.float64
+            scaled = detector._preprocessing.train(
+                unlabelled(train), detector.settings.preprocessing(), np.float64
             )
-            values = np.asarray(seen.values, np.float64)
-            made.split = _split(
-                seen, Transitions.of(values, seen.breaks, made.settings.fit_share)
+            values = np.asarray(scaled.values, np.float64)
+            share = detector.settings.fit_share
+            detector.split = _split(
+                scaled, Transitions.of(values, scaled.breaks, share)
             )
-        return made
+        return detector
 
 
 def _split(train: Scaled, transitions: Transitions) -> Split:
+    """Return the steps of train that formulas were fitted on, and the others."""
     steps = train.rows[transitions.rows]
     return Split(
         trained=steps[: transitions.n_fitted], held_out=steps[transitions.n_fitted :]

@@ -1,39 +1,50 @@
-"""A formula: what it is, how people read it, as arrays, and what it leaves of rows."""
+"""Formulas and the transitions they are fitted to; formulas as text and as arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from sightline.data.arrays import Floats, Ints
+from sightline.data.arrays import Bools, Floats, Ints
 from sightline.detectors.saving import Arrays
+from sightline.errors import StreamError
 
 Family = Literal["Sum", "Product"]
 FAMILIES: tuple[Family, Family] = ("Sum", "Product")
-# Their places in it: how families are told in arrays and while searching.
+# Their places in `FAMILIES`: the codes of families in arrays and in the search.
 SUM, PRODUCT = 0, 1
+# The largest number of other channels in a formula that the search tries.
+MOST_INPUTS = 3
+# Rows worked on at a time.
+ROWS_AT_ONCE = 2_048
 
 
 @dataclass(frozen=True, kw_only=True)
 class Formula:
-    """What one channel is expected to be, from the row before.
+    """The expected value of one channel, from the row before.
 
     Parameters
     ----------
     target : str
-        The channel it tells.
+        The channel it predicts.
     family : {"Sum", "Product"}
-        Whether the other channels are added up or multiplied.
+        Whether the other channels are added or multiplied.
     inputs : tuple of str
         Other channels, in the order of the recording.
     parameters : tuple of float
-        Factor of the target's own value, then of each input (of their product), then
+        Factor of the target's last value, then of each input (of their product), then
         the offset.
     error : float
         Mean squared error over all rows of train.
     drift, threshold : float
-        Mean absolute error plus its spread, and the largest CUSUM of train.
+        Mean absolute error plus its standard deviation, and the largest CUSUM of train.
+
+    Examples
+    --------
+    >>> print(Formula(target="L1", family="Sum", inputs=("P1",),
+    ...               parameters=(1.0, 0.5, -1.2), error=0.0, drift=0.0, threshold=0.0))
+    L1 = 1 L1 + 0.5 P1 - 1.2
     """
 
     target: str
@@ -59,12 +70,20 @@ def _signed(number: float) -> str:
 
 
 def n_parameters(family: Family, n_inputs: int) -> int:
-    """Return how many parameters a formula has: own factor, others, offset."""
+    """Return the number of parameters: factor of the target, of the inputs, offset."""
     return 3 if family == "Product" else n_inputs + 2
 
 
 def formula_arrays(formulas: Sequence[Formula], channels: Sequence[str]) -> Arrays:
-    """Return formulas as arrays: what the kernels take, and what is saved."""
+    """Return formulas as arrays, for the kernels and for saving.
+
+    Parameters
+    ----------
+    formulas : sequence of Formula
+        Of these channels.
+    channels : sequence of str
+        Names of the columns.
+    """
     place = {name: k for k, name in enumerate(channels)}
     width = max((len(f.inputs) for f in formulas), default=0) + 1
     inputs = np.full((len(formulas), width), -1, np.int64)
@@ -87,19 +106,19 @@ def formula_arrays(formulas: Sequence[Formula], channels: Sequence[str]) -> Arra
 
 
 def formulas_of(arrays: Arrays, channels: Sequence[str]) -> list[Formula]:
-    """Take back what `formula_arrays` gave."""
+    """Return the formulas that `formula_arrays` gave as arrays."""
     formulas = []
     for k, number in enumerate(arrays["formulas/family"]):
         family = FAMILIES[number]
         count = int(arrays["formulas/count"][k])
         target, *inputs = (channels[c] for c in arrays["formulas/inputs"][k, :count])
-        held = n_parameters(family, len(inputs))
+        n = n_parameters(family, len(inputs))
         formulas.append(
             Formula(
                 target=target,
                 family=family,
                 inputs=tuple(inputs),
-                parameters=tuple(arrays["formulas/parameters"][k, :held].tolist()),
+                parameters=tuple(arrays["formulas/parameters"][k, :n].tolist()),
                 error=float(arrays["formulas/error"][k]),
                 drift=float(arrays["formulas/drift"][k]),
                 threshold=float(arrays["formulas/threshold"][k]),
@@ -111,7 +130,23 @@ def formulas_of(arrays: Arrays, channels: Sequence[str]) -> list[Formula]:
 def observed_minus_expected(
     formulas: Sequence[Formula], channels: Sequence[str], values: Floats, rows: Ints
 ) -> Floats:
-    """Return what each formula leaves of the given rows, each from the row before."""
+    """Return the residual of each formula for some rows.
+
+    Parameters
+    ----------
+    formulas : sequence of Formula
+        Of these channels.
+    channels : sequence of str
+        Names of the columns of `values`.
+    values : array of shape (n, n_channels)
+        In the plant's units.
+    rows : array of shape (n_rows,)
+        Each is predicted from the row before it.
+
+    Returns
+    -------
+    array of shape (n_rows, n_formulas)
+    """
     from sightline._kernels.formulas import observed_minus_predicted
 
     arrays = formula_arrays(formulas, channels)
@@ -126,3 +161,85 @@ def observed_minus_expected(
         residuals,
     )
     return residuals
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Transitions:
+    """Rows that have a row before them, in order; the first ones are fitted on.
+
+    Parameters
+    ----------
+    values : array of shape (n, channels)
+        All rows, finite.
+    rows : array of shape (n_transitions,)
+        Rows to predict, each from the one before it.
+    begins : array of shape (n_transitions,)
+        Whether it is the first transition of a run.
+    n_fitted : int
+        Number of transitions that are fitted on; the others count for the choice.
+    """
+
+    values: Floats
+    rows: Ints
+    begins: Bools
+    n_fitted: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def of(
+        cls, values: Floats, breaks: Ints | None = None, fit_share: float = 0.8
+    ) -> "Transitions":
+        """Return the transitions within runs.
+
+        Parameters
+        ----------
+        values : array of shape (n, channels)
+            All rows, finite.
+        breaks : array of int, optional
+            First row of each run; one run if not given.
+        fit_share : float
+            Share of the transitions, from the first, that are fitted on.
+        """
+        rows, begins = predicted_rows(len(values), breaks)
+        n_fitted = int(fit_share * len(rows))
+        if n_fitted < 2:
+            raise StreamError(
+                f"Train leaves {n_fitted} steps to fit formulas to, and 2 or more are "
+                "needed: give a longer recording, or raise `fit_share`."
+            )
+        return cls(values=values, rows=rows, begins=begins, n_fitted=n_fitted)
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels of a row."""
+        return int(self.values.shape[1])
+
+    def column(self, number: int) -> tuple[Floats, Floats]:
+        """Return the values of a channel before each transition, and after it."""
+        column = np.ascontiguousarray(self.values[:, number])
+        return column[self.rows - 1], column[self.rows]
+
+    def chunks(self) -> Iterator[tuple[bool, slice]]:
+        """Yield stretches of transitions, and whether they are fitted on."""
+        for is_fitted, start, stop in (
+            (True, 0, self.n_fitted),
+            (False, self.n_fitted, len(self)),
+        ):
+            for first in range(start, stop, ROWS_AT_ONCE):
+                yield is_fitted, slice(first, min(first + ROWS_AT_ONCE, stop))
+
+
+def predicted_rows(n_rows: int, breaks: Ints | None = None) -> tuple[Ints, Bools]:
+    """Return the rows with a row before them in their run, and where runs begin.
+
+    Examples
+    --------
+    >>> predicted_rows(5, np.array([0, 3]))
+    (array([1, 2, 4]), array([ True, False,  True]))
+    """
+    is_predicted = np.ones(n_rows, np.bool_)
+    is_predicted[0 if breaks is None else breaks] = False
+    rows = np.flatnonzero(is_predicted)
+    return rows, ~is_predicted[rows - 1]

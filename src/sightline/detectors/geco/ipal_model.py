@@ -1,15 +1,19 @@
 """Model files of IPAL's GeCo: JSON with the formulas and some settings."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sightline.data.recording import Recording
-from sightline.detectors.geco.candidates import MOST_INPUTS
-from sightline.detectors.geco.formulas import FAMILIES, Formula, n_parameters
-from sightline.detectors.settings import is_number
+from sightline.detectors.geco.formulas import (
+    FAMILIES,
+    MOST_INPUTS,
+    Formula,
+    n_parameters,
+)
 from sightline.errors import FileError, StreamError
 from sightline.files import brief, reading, staged_file
 from sightline.text import names
@@ -21,7 +25,7 @@ _SETTINGS = {
     "threshold_factor": "threshold_factor",
     "cusum_factor": "cusum_factor",
 }
-# What reading JSON and looking into it raise where it is not what it should be.
+# What reading JSON of another structure raises.
 _NOT_A_MODEL = (
     KeyError,
     TypeError,
@@ -34,16 +38,16 @@ _NOT_A_MODEL = (
 
 @dataclass(frozen=True, kw_only=True)
 class IpalModel:
-    """What a model file tells.
+    """Content of a model file.
 
     Parameters
     ----------
     formulas : tuple of Formula
         One for each channel that is not ignored.
     settings : mapping
-        By our names: those of `GeCoSettings` that IPAL knows as well.
+        By our names: those of `GeCoSettings` that IPAL has as well.
     is_incomplete : bool
-        Whether the search was cut.
+        Whether the search was interrupted.
     """
 
     formulas: tuple[Formula, ...]
@@ -81,15 +85,21 @@ def write_ipal_model(path: Path, model: IpalModel) -> None:
 
 
 def read_ipal_model(path: Path) -> IpalModel:
-    """Return what a model file tells, each formula checked."""
+    """Return the content of a model file, each formula checked.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read, is no model, or holds an impossible formula.
+    """
     with reading(path):
         content = path.read_bytes()
     try:
         page = json.loads(content)
         formulas = _formulas_in(page, path)
-        told = page.get("settings") or {}
+        theirs = page.get("settings") or {}
         settings = {
-            ours: told[theirs] for theirs, ours in _SETTINGS.items() if theirs in told
+            name: theirs[key] for key, name in _SETTINGS.items() if key in theirs
         }
         is_incomplete = bool(page.get("incomplete", False))
     except _NOT_A_MODEL as error:
@@ -97,7 +107,7 @@ def read_ipal_model(path: Path) -> IpalModel:
             f"{path}: is not a model of IPAL's GeCo ({brief(error)}): it must be "
             "JSON with `settings` and `CI`."
         ) from error
-    # Formulas of more inputs can be read, though not be searched for.
+    # Formulas with more inputs can be read, but not be searched for.
     if isinstance(settings.get("max_inputs"), int):
         settings["max_inputs"] = min(settings["max_inputs"], MOST_INPUTS)
     return IpalModel(formulas=formulas, settings=settings, is_incomplete=is_incomplete)
@@ -108,17 +118,18 @@ def _formulas_in(page: Any, path: Path) -> tuple[Formula, ...]:
     if not page["CI"]:
         raise FileError(f"{path}: holds no formula: train the model first.")
     formulas = []
-    for target, told in page["CI"].items():
-        family, names = told["equation"], tuple(told["combination"])
-        numbers = [*told["parameters"]]
-        measures = [told[key] for key in ("error", "drift", "threshold")]
+    for target, entry in page["CI"].items():
+        family, columns = entry["equation"], tuple(entry["combination"])
+        numbers = [*entry["parameters"]]
+        measures = [entry[key] for key in ("error", "drift", "threshold")]
         is_whole = (
             family in FAMILIES
-            and all(isinstance(name, str) for name in names)
-            and names[:1] == (target,)
-            and len(set(names)) == len(names) > (family == "Product")
-            and len(numbers) == n_parameters(family, len(names) - 1)
-            and all(map(is_number, numbers + measures))
+            and all(isinstance(name, str) for name in columns)
+            and columns[:1] == (target,)
+            and len(set(columns)) == len(columns) > (family == "Product")
+            and len(numbers) == n_parameters(family, len(columns) - 1)
+            and all(type(one) in (int, float) for one in numbers + measures)
+            and all(map(math.isfinite, numbers + measures))
         )
         if not is_whole:
             raise FileError(
@@ -130,7 +141,7 @@ def _formulas_in(page: Any, path: Path) -> tuple[Formula, ...]:
             Formula(
                 target=target,
                 family=family,
-                inputs=names[1:],
+                inputs=columns[1:],
                 parameters=tuple(map(float, numbers)),
                 error=error,
                 drift=drift,
@@ -146,18 +157,30 @@ def channels_of(
     path: Path,
     train: Recording | None,
 ) -> tuple[str, ...]:
-    """Return the channels that recordings must have for these formulas, in order."""
-    named = dict.fromkeys(
+    """Return the channels that recordings must have for these formulas, in order.
+
+    Parameters
+    ----------
+    formulas : sequence of Formula
+        Of the model.
+    ignored : sequence of str
+        Channels without a formula.
+    path : path
+        The model file, for the error messages.
+    train : Recording, optional
+        Gives the order; else the model's, the ignored channels last.
+    """
+    used = dict.fromkeys(
         [f.target for f in formulas] + [name for f in formulas for name in f.inputs]
     )
-    if clash := [name for name in named if name in ignored]:
+    if clash := [name for name in used if name in ignored]:
         raise FileError(
             f"{path}: {names(clash, 3)} is both ignored and part of a formula: take "
             "it off the list."
         )
     if train is None:
-        return (*named, *ignored)
-    if missing := [name for name in named if name not in train.channels]:
+        return (*used, *ignored)
+    if missing := [name for name in used if name not in train.channels]:
         raise StreamError(
             f"`train` lacks {names(missing, 3)}, which the model {path} is about: "
             "give a recording of the same plant."

@@ -1,4 +1,4 @@
-"""What NSIBF reads of a recording: covariate rows, measurements, and when."""
+"""What NSIBF reads of a recording, the sizes it draws, and the noise it estimates."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,16 +7,33 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from sightline.data.arrays import Bools, Floats, Ints
-from sightline.data.recording import Tag
+from sightline.data.arrays import Floats, Ints
+from sightline.data.recording import Role, Tag
+from sightline.errors import StreamError
 from sightline.text import names
 
 Matrix = npt.NDArray[np.floating]
+# Ridges tried on a covariance that does not factor, as shares of its mean diagonal.
+_RIDGES = (0.0, *(10.0**-k for k in range(12, 0, -2)))
+# Bounds between which a search draws sizes.
+_DRAWN_LAYERS, _DRAWN_WIDTHS, _DRAWN_PENALTY = (1, 3), (32, 256), (0.0, 0.05)
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Which columns the network reads: sensors, actuators' levels, other numbers."""
+    """Which columns the network reads.
+
+    Parameters
+    ----------
+    sensors : array of int
+        Columns that are measured.
+    actuators : array of int
+        Columns read by their levels, one covariate a level.
+    levels : tuple of array
+        Of each actuator, in the order in which they first appear in train.
+    numbers : array of int
+        Columns that are not sensors and are read as numbers.
+    """
 
     sensors: Ints
     actuators: Ints
@@ -29,7 +46,7 @@ class Design:
         return len(self.sensors) + sum(map(len, self.levels)) + len(self.numbers)
 
     def apply(self, values: Matrix) -> Matrix:
-        """Return covariate rows: sensors first, a level never seen gives zeros."""
+        """Return covariate rows, sensors first; a level not in train gives zeros."""
         columns = [values[:, self.sensors]]
         for actuator, levels in zip(self.actuators, self.levels, strict=True):
             is_at = values[:, actuator, None] == levels.astype(values.dtype)
@@ -40,40 +57,54 @@ class Design:
     def remarks(
         self, values: Matrix, tags: Sequence[Tag], kept: Ints
     ) -> tuple[str, ...]:
-        """Return sentences on tags that are not read, and on levels never seen."""
-        told = []
+        """Return sentences on tags that are not read, and on levels not in train."""
+        remarks = []
         read = {*self.sensors, *self.actuators, *self.numbers}
         left = [tags[kept[k]].name for k in range(len(kept)) if k not in read]
         if left:
-            told.append(
+            remarks.append(
                 f"NSIBF does not read {names(left, 4)} (neither sensor nor actuator; "
-                "other_tags 'use' lets it)."
+                "set other_tags to 'use' to read them)."
             )
-        strange = [
+        unknown = [
             tags[kept[column]].name
             for column, levels in zip(self.actuators, self.levels, strict=True)
             if not np.isin(values[:, column], levels.astype(values.dtype)).all()
         ]
-        if strange:
-            told.append(f"NSIBF never saw some levels of {names(strange, 4)} in train.")
-        return tuple(told)
+        if unknown:
+            remarks.append(
+                f"NSIBF never saw some levels of {names(unknown, 4)} in train."
+            )
+        return tuple(remarks)
 
 
 def design_of(
     values: Matrix, roles: Sequence[str], *, use_others: bool, most_levels: int
 ) -> Design:
-    """Return the design for train: levels in the order in which they first appear."""
+    """Return the design for train.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_channels)
+        Train.
+    roles : sequence of str
+        Of each channel.
+    use_others : bool
+        Whether to read channels that are neither sensor nor actuator.
+    most_levels : int
+        A channel with more levels is read as a number.
+    """
     role = np.array(roles)
-    sensors = np.flatnonzero(role == "sensor")
-    others = role != "sensor" if use_others else role == "actuator"
+    sensors = np.flatnonzero(role == Role.SENSOR)
+    others = role != Role.SENSOR if use_others else role == Role.ACTUATOR
     actuators, levels, numbers = [], [], []
     for column in np.flatnonzero(others):
-        found, first = np.unique(values[:, column], return_index=True)
-        if len(found) > most_levels:
+        distinct, first = np.unique(values[:, column], return_index=True)
+        if len(distinct) > most_levels:
             numbers.append(column)
         else:
             actuators.append(column)
-            levels.append(found[np.argsort(first)].astype(np.float64))
+            levels.append(distinct[np.argsort(first)].astype(np.float64))
     return Design(
         sensors,
         np.array(actuators, np.int64),
@@ -85,9 +116,9 @@ def design_of(
 def filter_tracks(
     breaks: Ints, n_rows: int, *, window: int, reach: int, per_row: bool
 ) -> list[Ints]:
-    """Return the rows each filter looks at, one after another, the longest first.
+    """Return the rows at which each filter steps, the longest track first.
 
-    A filter begins where a run has rows enough and goes on a window at a time; with
+    A filter starts where a run has enough rows and steps a window at a time; with
     `per_row` there is one for each row of a window.
 
     Examples
@@ -114,37 +145,42 @@ def measurements(values: Matrix, sensors: int, window: int) -> Callable[[Ints], 
     return at
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What filters found, track after track: newest innovation, score, and mishaps."""
+def drawn_sizes(rng: np.random.Generator, sensors: int) -> dict[str, int | float]:
+    """Return settings of the networks' sizes as the published search draws them."""
+    low, high = _DRAWN_LAYERS
+    return {
+        "state": int(rng.integers(1, 3 * sensors + 1)),
+        "encoder_layers": int(rng.integers(low, high + 1)),
+        "transition_layers": int(rng.integers(low, high + 1)),
+        "lstm_layers": int(rng.integers(low, high + 1)),
+        "transition_width": int(rng.integers(*_DRAWN_WIDTHS, endpoint=True)),
+        "lstm_width": int(rng.integers(*_DRAWN_WIDTHS, endpoint=True)),
+        "penalty": float(rng.uniform(*_DRAWN_PENALTY)),
+    }
 
-    values: Floats
-    score: Floats
-    is_repaired: Bools
-    is_lost: Bools
-    places: Ints
 
-    @classmethod
-    def empty(cls, lengths: Sequence[int], sensors: int) -> "Found":
-        """Return room for tracks of these lengths."""
-        total = sum(lengths)
-        return cls(
-            np.empty((total, sensors)),
-            np.empty(total),
-            np.zeros(total, np.bool_),
-            np.zeros(total, np.bool_),
-            np.append(0, np.cumsum(lengths))[:-1],
-        )
+def covariance_of(parts: list[Matrix]) -> Floats:
+    """Return the sample covariance of rows that come in parts."""
+    rows = np.concatenate(parts).astype(np.float64)
+    return np.atleast_2d(np.cov(rows, rowvar=False, ddof=1))
 
-    def put(
-        self,
-        step: int,
-        values: Floats,
-        score: Floats,
-        is_repaired: Bools,
-        is_lost: Bools,
-    ) -> None:
-        """Take in one step of the filters that still go on."""
-        rows = self.places[: len(score)] + step
-        self.values[rows], self.score[rows] = values, score
-        self.is_repaired[rows], self.is_lost[rows] = is_repaired, is_lost
+
+def smallest_ridge(covariance: Floats) -> float:
+    """Return the least ridge with which a covariance factors; 0 if it needs none.
+
+    Raises
+    ------
+    StreamError
+        If a tenth of the mean diagonal is not enough.
+    """
+    level = float(np.mean(np.diag(covariance))) or 1.0
+    for share in _RIDGES:
+        try:
+            np.linalg.cholesky(covariance + share * level * np.eye(len(covariance)))
+        except np.linalg.LinAlgError:
+            continue
+        return share * level
+    raise StreamError(
+        "NSIBF's measurement noise cannot be factored even with a ridge of a tenth of "
+        "its mean: train has values that are not finite, or extreme ones."
+    )

@@ -1,8 +1,8 @@
-"""NSIBF's unscented filter, for many independent runs side by side.
+"""NSIBF's unscented filter, for many independent runs together.
 
 Sigma points are those of Julier with kappa = 3 - n, so that weights sum to one and the
-first is negative for more than three states. They are not drawn anew between
-transition and measurement, as published.
+first is negative for more than three states. As published, they are not drawn again
+between transition and measurement.
 
 Two forms of the same algebra. The plain one builds the covariance S of the measurement
 in full and is the reference. The whitened one never does: with R = LL', A the decoder's
@@ -11,15 +11,16 @@ the products that S would enter are G = AMA', and one system of as many unknowns
 there are sigma points gives gain and score.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Bools, Floats
+from sightline.data.arrays import Bools, Floats, Ints
 from sightline.errors import StreamError
+from sightline.progress import Progress, Step, StepKind
 
 Array = npt.NDArray[Any]
 Form = Literal["whitened", "plain"]
@@ -38,7 +39,7 @@ class Layers:
 
     @classmethod
     def of(cls, arrays: Sequence[Array]) -> "Layers":
-        """Return layers of arrays that come in Keras' order."""
+        """Return the layers of arrays in Keras' order: kernel, bias, kernel, ..."""
         return cls(tuple(arrays[::2]), tuple(arrays[1::2]))
 
     def hidden(self, first: Array) -> Array:
@@ -49,14 +50,17 @@ class Layers:
         return x
 
     def __call__(self, x: Array) -> Array:
-        """Return what the last layer gives, before any activation."""
+        """Return the output of the last layer, before any activation."""
         if len(self.kernels) > 1:
             x = self.hidden(x @ self.kernels[0] + self.biases[0])
         return x @ self.kernels[-1] + self.biases[-1]
 
 
 class FilterStep(NamedTuple):
-    """One step of all filters, (filters, ...) each; some only in the plain form."""
+    """One step of all filters, arrays of shape (filters, ...).
+
+    The last two are None in the whitened form.
+    """
 
     state: Floats
     covariance: Floats
@@ -78,14 +82,14 @@ class UnscentedFilter:
     Parameters
     ----------
     transition, decoder : sequence of array
-        Dense layers of f (its LSTM apart) and of h, in Keras' order.
+        Dense layers of f (without its LSTM) and of h, in Keras' order.
     state_noise, measurement_noise : array
-        Q and R.
+        Covariances Q, of shape (n, n) for n states, and R.
     form : {"whitened", "plain"}
         How it is computed; the numbers agree.
     repair : {"official", "corrected"}
         How a covariance that is not positive definite is repaired: the published code
-        then takes the other triangle of the root.
+        then uses the other triangle of the root.
     """
 
     def __init__(
@@ -124,20 +128,28 @@ class UnscentedFilter:
             ) from error
         eye = np.eye(len(root))
         self._whiten = solve_triangular(root, eye, lower=True)
-        # (hidden, measured), whitened; a decoder of one layer has its input for hidden.
+        # (hidden, measured), whitened; the hidden layer of a one-layer decoder is its
+        # input.
         self._last = self.decoder.kernels[-1].astype(np.float64) @ self._whiten.T
         self._inner = self._last @ self._last.T
 
     def code_part(self, codes: Array) -> Array:
-        """Return what the LSTM's codes add in the first layer of the transition."""
+        """Return what the LSTM's codes add to the first layer of the transition."""
         return codes.astype(self.dtype) @ self._from_code + self.transition.biases[0]
 
     def step(
         self, state: Floats, covariance: Floats, code: Array, measured: Floats
     ) -> FilterStep:
-        """Go on by one measurement; arguments are (filters, ...) each.
+        """Return the filters after one more measurement.
 
-        `code` is what `code_part` made of the covariates of the window before.
+        Parameters
+        ----------
+        state, covariance : array of shape (filters, n) and (filters, n, n)
+            Before the step.
+        code : array
+            From `code_part`, of the covariates of the window before.
+        measured : array of shape (filters, sensors * window)
+            The new measurement.
         """
         root, is_repaired = self._roots(_SPREAD * covariance)
         points = np.concatenate(
@@ -294,7 +306,7 @@ class UnscentedFilter:
 def repaired_root(matrix: Floats) -> Floats:
     """Return the lower root of the nearest positive definite matrix (Higham, 1988).
 
-    Rows of nan where there is none: a matrix that is not finite cannot be repaired.
+    All nan where there is none: a matrix that is not finite cannot be repaired.
     """
     if not np.isfinite(matrix).all():
         return np.full_like(matrix, np.nan)
@@ -315,6 +327,7 @@ def repaired_root(matrix: Floats) -> Floats:
 
 
 def _inverted(matrices: Floats) -> Floats:
+    """Return inverses; nan for a singular matrix."""
     try:
         return np.asarray(np.linalg.inv(matrices), np.float64)
     except np.linalg.LinAlgError:
@@ -329,6 +342,7 @@ def _inverse_or_nan(matrix: Floats) -> Floats:
 
 
 def _solved(systems: Floats, right: Floats) -> Floats:
+    """Return solutions; nan for a singular system."""
     try:
         return np.asarray(np.linalg.solve(systems, right), np.float64)
     except np.linalg.LinAlgError:
@@ -338,5 +352,100 @@ def _solved(systems: Floats, right: Floats) -> Floats:
 
 
 def _root_of(square: Floats) -> Floats:
-    """Return square roots; nan where a form is negative, as it can be, never 0."""
+    """Return square roots; nan, never 0, where a quadratic form is negative."""
     return np.sqrt(np.where(square >= 0, square, np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class FilterRun:
+    """Results of all filters, track after track, one row for each step.
+
+    Parameters
+    ----------
+    values : array of shape (n_steps, sensors)
+        Innovation of the newest row of each window.
+    score : array of shape (n_steps,)
+        Mahalanobis distance of the whole innovation; nan where it is undefined.
+    is_repaired, is_lost : array of shape (n_steps,)
+        Steps with a repaired covariance, and steps after which a filter restarted.
+    places : array of shape (n_tracks,)
+        First row of each track.
+    """
+
+    values: Floats
+    score: Floats
+    is_repaired: Bools
+    is_lost: Bools
+    places: Ints
+
+    @classmethod
+    def empty(cls, lengths: Sequence[int], sensors: int) -> "FilterRun":
+        """Return room for tracks of these lengths."""
+        total = sum(lengths)
+        return cls(
+            np.empty((total, sensors)),
+            np.empty(total),
+            np.zeros(total, np.bool_),
+            np.zeros(total, np.bool_),
+            np.append(0, np.cumsum(lengths))[:-1],
+        )
+
+
+def run_filters(
+    filters: UnscentedFilter,
+    tracks: Sequence[Ints],
+    *,
+    window: int,
+    codes: Sequence[Array],
+    measured: Callable[[Ints], Array],
+    first_states: Callable[[Ints], Floats],
+    progress: Progress,
+) -> FilterRun:
+    """Return the results of all filters, which step together.
+
+    A filter whose state is not finite restarts from the measurement.
+
+    Parameters
+    ----------
+    filters : UnscentedFilter
+        For all tracks.
+    tracks : sequence of array of int
+        Rows of each track, the longest first.
+    window : int
+        Rows of a measurement.
+    codes : sequence of array
+        What `code_part` makes of the codes of each track.
+    measured, first_states : callable
+        From rows to the measurements that end there, and to the states of these.
+    progress : callable
+        Called with a `Step`.
+    """
+    n = filters.n
+    states = first_states(np.array([track[0] for track in tracks]))
+    covariances = np.tile(FIRST_VARIANCE * np.eye(n), (len(tracks), 1, 1))
+    sensors = measured(tracks[0][:1]).shape[1] // window
+    run = FilterRun.empty([len(track) - 1 for track in tracks], sensors)
+    longest, total, done = len(tracks[0]) - 1, len(run.score), 0
+    for t in range(1, longest + 1):
+        going = sum(len(track) > t for track in tracks)
+        rows = np.array([track[t] for track in tracks[:going]])
+        x = measured(rows).astype(np.float64)
+        code = np.stack([part[t - 1] for part in codes[:going]])
+        with np.errstate(all="ignore"):
+            step = filters.step(states[:going], covariances[:going], code, x)
+        is_lost = np.asarray(
+            ~np.isfinite(step.state).all(1) | ~np.isfinite(step.covariance).all((1, 2))
+        )
+        states[:going], covariances[:going] = step.state, step.covariance
+        if is_lost.any():
+            lost = np.flatnonzero(is_lost)
+            states[lost] = first_states(rows[lost])
+            covariances[lost] = FIRST_VARIANCE * np.eye(n)
+        place = run.places[:going] + t - 1
+        run.values[place] = step.innovation[:, window - 1 :: window]
+        run.score[place] = step.score
+        run.is_repaired[place], run.is_lost[place] = step.is_repaired, is_lost
+        done += going
+        if t % 50 == 0 or t == longest:
+            progress(Step(StepKind.RESIDUALS, done, total, "by NSIBF, filter"))
+    return run

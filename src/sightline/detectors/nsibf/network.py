@@ -8,9 +8,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-# What the terms of the loss count for: reconstruction, forecast, smoothness.
+# Weights of the terms of the loss: reconstruction, forecast, smoothness.
 WEIGHTS = (0.45, 0.45, 0.10)
-# Of one LSTM layer, in Keras' order; gates are in the same order in both.
+# Parameters of one LSTM layer in Keras' order; torch has the gates in the same order.
 _LSTM_NAMES = ("weight_ih", "weight_hh", "bias_ih")
 
 
@@ -49,14 +49,14 @@ class Dense(nn.Module):
             nn.init.zeros_(layer.get_parameter("bias"))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the last layer gives, before any activation."""
+        """Return the output of the last layer, before any activation."""
         for k, layer in enumerate(self.layers):
             x = layer(torch.relu(x) if k else x)
         return x
 
 
 class NSIBFNetwork(nn.Module):
-    """State of a window, the window from a state, and the state after it.
+    """Encoder, decoder and transition of a state-space model.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class NSIBFNetwork(nn.Module):
             if name.startswith("weight_ih"):
                 nn.init.xavier_uniform_(parameter)
             elif name.startswith("weight_hh"):
-                # Orthogonal as (width, 4 width), the way Keras lays it out.
+                # Orthogonal as (width, 4 width), Keras' layout.
                 nn.init.orthogonal_(parameter.data.T)
             else:
                 nn.init.zeros_(parameter)
@@ -128,8 +128,11 @@ class NSIBFNetwork(nn.Module):
     def of_keras(cls, g: Sequence[Any], h: Sequence[Any], f: Sequence[Any]) -> Self:
         """Return the networks that published weights belong to, in their precision.
 
-        Arrays come in Keras' order and layout: kernel (in, out) and bias of each layer
-        in turn; of f first kernel, recurrent kernel and bias of each LSTM layer.
+        Parameters
+        ----------
+        g, h, f : sequence of array
+            In Keras' order and layout: kernel (in, out) and bias of each layer; of f
+            first kernel, recurrent kernel and bias of each LSTM layer.
         """
         recurrent = []
         rest = list(f)
@@ -163,7 +166,7 @@ class NSIBFNetwork(nn.Module):
         return network
 
     def keras_arrays(self, gradients: bool = False) -> Mapping[str, list[Any]]:
-        """Return weights (or their gradients) as `of_keras` takes them."""
+        """Return weights (or gradients) of g, h and f as `of_keras` takes them."""
 
         def array(parameter: Tensor) -> Any:
             tensor = parameter.grad if gradients else parameter
@@ -205,7 +208,17 @@ class NSIBFNetwork(nn.Module):
         return states[-1]  # type: ignore[no-any-return]
 
     def loss(self, x: Tensor, u: Tensor, y: Tensor, penalty: float) -> NSIBFLoss:
-        """Return the published loss of a batch."""
+        """Return the published loss of a batch.
+
+        Parameters
+        ----------
+        x, y : tensor of shape (batch, sensors * window)
+            A measurement, and the next one.
+        u : tensor of shape (batch, rows, inputs)
+            Covariates read between them.
+        penalty : float
+            Weight of the squares of the states.
+        """
         now = self.encode(x)
         following = self.step(now, u)
         reconstruction = torch.mean((self.h(now) - x) ** 2)

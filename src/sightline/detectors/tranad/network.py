@@ -1,4 +1,4 @@
-"""The network of TranAD: one encoder, two decoders, the second led by the first."""
+"""The network of TranAD: one encoder, two decoders; the first guides the second."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sightline.detectors.networks.dropout import dropout
-from sightline.detectors.networks.weights import load_weights
+from sightline.detectors.networks import dropout, load_weights
 
 Activation = Literal["identity", "relu", "leaky_relu"]
 Positions = Literal["official", "standard"]
@@ -24,7 +23,7 @@ _ACTIVATE = {
 
 @dataclass(frozen=True)
 class TranADOutput:
-    """Both reconstructions (batch, channels) and what led to them.
+    """Both reconstructions (batch, channels), and the intermediate results.
 
     `entered`, `memory` and `decoded` hold one tensor for each phase, batch first.
     """
@@ -48,10 +47,10 @@ class OutProjection(nn.Module):
 
 
 class Attention(nn.Module):
-    """Many heads of a few columns each; batch first.
+    """Attention of many heads with a few columns each; batch first.
 
     With heads as small as two columns one matrix product a head is mostly overhead:
-    scores are summed over the columns of a head instead, all heads side by side.
+    scores are summed over the columns of a head instead, for all heads together.
     """
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
@@ -62,19 +61,19 @@ class Attention(nn.Module):
         self.out_proj = OutProjection(width)
         nn.init.xavier_uniform_(self.in_proj_weight)
 
-    def forward(self, asking: Tensor, memory: Tensor) -> Tensor:
-        """Return what each row asking gathers from the rows of the memory."""
+    def forward(self, rows: Tensor, memory: Tensor) -> Tensor:
+        """Return what each row gathers from the rows of the memory."""
         width = self.in_proj_weight.shape[1]
-        if asking is memory and asking.shape[1] == 1:
+        if rows is memory and rows.shape[1] == 1:
             gathered = self._from_itself(memory)
         else:
-            if asking is memory:
+            if rows is memory:
                 query, key, value = functional.linear(
-                    asking, self.in_proj_weight, self.in_proj_bias
+                    rows, self.in_proj_weight, self.in_proj_bias
                 ).split(width, dim=-1)
             else:
                 query = functional.linear(
-                    asking, self.in_proj_weight[:width], self.in_proj_bias[:width]
+                    rows, self.in_proj_weight[:width], self.in_proj_bias[:width]
                 )
                 key, value = functional.linear(
                     memory, self.in_proj_weight[width:], self.in_proj_bias[width:]
@@ -83,10 +82,10 @@ class Attention(nn.Module):
         return functional.linear(gathered, self.out_proj.weight, self.out_proj.bias)
 
     def _from_itself(self, memory: Tensor) -> Tensor:
-        """Return a single row's own value: all its attention is on itself.
+        """Return a single row's value: all its attention is on itself.
 
-        Query and key play no part, but their share of the weights must not be left
-        out of the graph: their gradient is zero, and so they decay.
+        Query and key have no effect, but their part of the weights must stay in the
+        graph: their gradient is zero, and so they decay.
         """
         width = self.in_proj_weight.shape[1]
         packed = functional.linear(memory, self.in_proj_weight, self.in_proj_bias)
@@ -98,18 +97,18 @@ class Attention(nn.Module):
         return (value.view(batch, 1, self.heads, -1) * kept).flatten(2)
 
     def _gather(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        batch, asking, width = query.shape
+        batch, n_rows, width = query.shape
         size = width // self.heads
         query, key, value = (
-            rows.view(batch, -1, self.heads, size).permute(3, 0, 1, 2).contiguous()
-            for rows in (query * size**-0.5, key, value)
+            part.view(batch, -1, self.heads, size).permute(3, 0, 1, 2).contiguous()
+            for part in (query * size**-0.5, key, value)
         )
         scores = query[0].unsqueeze(2) * key[0].unsqueeze(1)
         for k in range(1, size):
             scores = torch.addcmul(scores, query[k].unsqueeze(2), key[k].unsqueeze(1))
         weights = dropout(scores.softmax(2), self.dropout, self.training)
         columns = [(weights * column.unsqueeze(1)).sum(2) for column in value]
-        return torch.stack(columns, -1).view(batch, asking, width)
+        return torch.stack(columns, -1).view(batch, n_rows, width)
 
 
 class Layer(nn.Module):
@@ -154,7 +153,7 @@ class Layer(nn.Module):
 
 
 class Stack(nn.Module):
-    """The one layer of an encoder or a decoder, under its published name."""
+    """The single layer of an encoder or a decoder, under its published name."""
 
     def __init__(self, layer: Layer) -> None:
         super().__init__()
@@ -166,7 +165,7 @@ class Stack(nn.Module):
 
 
 class PositionTable(nn.Module):
-    """What is added to each row of a window so that its place is known."""
+    """What is added to each row of a window to encode its place."""
 
     pe: Tensor
 
@@ -184,7 +183,7 @@ class PositionTable(nn.Module):
         self.register_buffer("pe", table.unsqueeze(1))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return rows (batch, window, width) with their places added."""
+        """Return rows (batch, window, width) with the code of their places added."""
         return rows + self.pe.squeeze(1)
 
 
@@ -198,11 +197,11 @@ class TranADNetwork(nn.Module):
     dropout : float
         Share dropped in training.
     layer_norm : bool
-        Normalise after each branch, as the paper has it and the code has not.
+        Normalise after each branch, as in the paper and not in the code.
     ff_activation : {"identity", "relu", "leaky_relu"}
         Of the inner network; in the published code it is the identity.
     pos_encoding : {"official", "standard"}
-        Sine and cosine added in every column, or in turn.
+        Sine and cosine added in every column, or in alternate columns.
     output : {"sigmoid", "linear"}
         Of the head.
     """
@@ -254,18 +253,18 @@ class TranADNetwork(nn.Module):
     def detailed(self, x: Tensor, target: Tensor | None = None) -> TranADOutput:
         """Return both reconstructions from windows (batch, rows, channels).
 
-        `target` (batch, channels) is what the decoders are given; by default the last
+        `target` (batch, channels) is the row given to the decoders; by default the last
         row of each window, which is also what they are to reconstruct.
         """
-        shown = x[:, -1] if target is None else target
-        asked = shown.repeat(1, 2).unsqueeze(1)
+        given = x[:, -1] if target is None else target
+        query = given.repeat(1, 2).unsqueeze(1)
         none = torch.zeros_like(x)
         entered_1, memory_1 = self._encode(x, none)
-        decoded_1 = self.transformer_decoder1(asked, memory_1)
+        decoded_1 = self.transformer_decoder1(query, memory_1)
         first = self._head(decoded_1)
         focus = (first - x) ** 2
         entered_2, memory_2 = self._encode(x, focus)
-        decoded_2 = self.transformer_decoder2(asked, memory_2)
+        decoded_2 = self.transformer_decoder2(query, memory_2)
         second = self._head(decoded_2)
         return TranADOutput(
             first=first.squeeze(1),
@@ -289,8 +288,8 @@ class TranADNetwork(nn.Module):
         return entered, self.transformer_encoder(dropped)
 
     def _head(self, decoded: Tensor) -> Tensor:
-        made = self.fcn(decoded)
-        return torch.sigmoid(made) if self.output == "sigmoid" else made
+        row = self.fcn(decoded)
+        return torch.sigmoid(row) if self.output == "sigmoid" else row
 
 
 def tranad_loss(first: Tensor, second: Tensor, target: Tensor, epoch: int) -> Tensor:

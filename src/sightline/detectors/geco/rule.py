@@ -1,4 +1,4 @@
-"""GeCo's own second stage: errors added up, and alarms where that is too much."""
+"""GeCo's alarm rule: the CUSUM of each formula's errors against its level."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,19 +7,28 @@ import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.detectors.geco.formulas import Formula
+from sightline.detectors.native_rules import NativeRule
 
-# Added to the slack of the CUSUM at run time, as published.
+# Added to the slack of the CUSUM when it runs, as published.
 EPSILON = 1e-10
+
+RULES = (
+    NativeRule(
+        "cusum",
+        "A sum of what exceeds the drift of each invariant, against its threshold; any "
+        "invariant raises the alarm.",
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CusumAlarms:
-    """GeCo's own second stage: how much each formula's errors have added up.
+    """The accumulated errors of each formula, and its alarms.
 
     Parameters
     ----------
     values : array of shape (n_rows, n_formulas)
-        The CUSUM, at its cap at most.
+        The CUSUM: 0 where nothing is wrong, at most its cap.
     is_alarm : array of shape (n_rows, n_formulas)
         Whether it is above its level; any of a row is an alarm of the detector.
     index : array of shape (n_rows,)
@@ -42,7 +51,21 @@ def cusum_of(
     threshold_factor: float,
     cusum_factor: float,
 ) -> tuple[Floats, Bools]:
-    """Return the CUSUM of each formula's residuals, and where it is above its level."""
+    """Return the CUSUM of each formula's residuals, and where it is above its level.
+
+    Parameters
+    ----------
+    residuals : array of shape (n_rows, n_formulas)
+        Observed minus expected.
+    begins : array of shape (n_rows,)
+        Rows at which a run begins; the CUSUM restarts there.
+    formulas : sequence of Formula
+        One for each column.
+    threshold_factor : float
+        Alarm level in multiples of train's largest CUSUM.
+    cusum_factor : float
+        Cap of the CUSUM above the level, in multiples of the drift.
+    """
     from sightline._kernels.formulas import cusum_alarms
 
     drifts = np.array([formula.drift for formula in formulas])

@@ -1,0 +1,439 @@
+"""Models of other libraries as detectors: regressors, and outlier detectors.
+
+Of scikit-learn, PyOD, aeon, or anything with the same methods.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from sightline.data.arrays import Floats, Ints, require
+from sightline.detectors.adapters.adapter import (
+    Adapter,
+    adapter_settings,
+    check_expected,
+    observation,
+    runs_of,
+)
+from sightline.detectors.base import Residuals
+from sightline.detectors.preprocessing import Scaled, Scaling
+from sightline.errors import SightlineError, StreamError
+from sightline.files import brief
+
+Call = Callable[[Any, Floats], Any]
+# Rows worked on at a time, so that a long recording needs little memory.
+_ROWS_AT_ONCE = 16_384
+# What PyOD adds to deviations before it divides by them.
+_PYOD_EPSILON = 1e-8
+# A reconstruction that differs by less than this leaves no residual.
+_IDENTICAL = 1e-9
+
+
+class _FittedRegressor(NamedTuple):
+    regressor: Any
+    # Channels that change in the rows learned from, and the values of the others.
+    moving: Ints
+    resting: Floats
+
+
+class FromRegressor(Adapter):
+    """A detector that expects what a regressor forecasts from the last rows.
+
+    The regressor does not see channels that are constant in the rows learned from;
+    their residual is their value minus the constant.
+
+    Parameters
+    ----------
+    regressor : object
+        With ``fit(X, Y)`` and ``predict(X)``; it is copied and not changed. One whose
+        tags say that it has a single output is fitted once for each channel.
+    lags : int
+        Number of rows it gets: the oldest first, all channels of a row together.
+    every : int
+        Make one row (the median) of `every` steps.
+    trim_s : float
+        Seconds left out at the beginning of train, while the plant settles.
+    validation_share : float
+        Share of train that is held out and not learned from: one block, its place
+        drawn at random.
+    seed : int
+        Seed of that draw, and of a regressor without a seed of its own.
+    name : str, optional
+        Name of the detector; else the regressor's class.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> FromRegressor(Ridge(), lags=3).card.name
+    'Ridge'
+    """
+
+    def __init__(
+        self,
+        regressor: Any,
+        lags: int = 1,
+        *,
+        every: int = 1,
+        trim_s: float = 0.0,
+        validation_share: float = 0.2,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> None:
+        _check_has(regressor, "fit", "predict")
+        if isinstance(lags, bool) or not isinstance(lags, Integral) or lags < 1:
+            raise StreamError(f"`lags` must be 1 or more rows; got {lags!r}.")
+        settings = adapter_settings(every, trim_s, validation_share, seed)
+        super().__init__(name or type(regressor).__name__, "forecast", settings)
+        self.regressor: Any = regressor
+        self.lags = int(lags)
+
+    def _learn(
+        self, train: Scaled, trained: Ints, scaling: Scaling
+    ) -> _FittedRegressor:
+        values = np.asarray(train.values, np.float64)
+        rows = values[trained]
+        moving = np.flatnonzero(rows.min(axis=0) < rows.max(axis=0))
+        regressor = copy.deepcopy(self.regressor)
+        if len(moving):
+            if len(moving) > 1 and not has_many_outputs(regressor):
+                from sklearn.multioutput import MultiOutputRegressor
+
+                regressor = MultiOutputRegressor(regressor)
+            targets = rows[:, moving]
+            # One output is one column to some regressors, and a warning to others.
+            targets = targets[:, 0] if len(moving) == 1 else targets
+            regressor.fit(self._past(values[:, moving], trained), targets)
+        return _FittedRegressor(regressor, moving, rows[0])
+
+    def _row_residuals(
+        self, learned: _FittedRegressor, scaled: Scaled, scaling: Scaling
+    ) -> Residuals:
+        rows, moving = self._rows(scaled), learned.moving
+        residuals = np.asarray(scaled.values, np.float64)[rows] - learned.resting
+        if not len(rows) or not len(moving):
+            return observation(residuals, rows)
+        values = np.asarray(scaled.values[:, moving], np.float64)
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = rows[start : start + _ROWS_AT_ONCE]
+            forecast = np.asarray(learned.regressor.predict(self._past(values, part)))
+            if len(moving) == 1:
+                forecast = forecast.reshape(len(forecast), -1)
+            expected = check_expected(forecast, values[part], self.card.title)
+            residuals[start : start + len(part), moving] = values[part] - expected
+        return observation(residuals, rows)
+
+    def _past(self, values: Floats, rows: Ints) -> Floats:
+        """Return the `lags` rows before each row, side by side."""
+        return np.hstack([values[rows - lag] for lag in range(self.lags, 0, -1)])
+
+    def _about(self) -> dict[str, object]:
+        return {"model": repr(self.regressor), "lags": self.lags}
+
+
+def has_many_outputs(regressor: Any) -> bool:
+    """Return whether a regressor forecasts several numbers, as far as it says so."""
+    if hasattr(regressor, "__sklearn_tags__"):
+        return bool(regressor.__sklearn_tags__().target_tags.multi_output)
+    if hasattr(regressor, "_get_tags"):  # scikit-learn before 1.6
+        return bool(regressor._get_tags().get("multioutput", True))
+    return True
+
+
+def _check_has(model: Any, *methods: str) -> None:
+    """Raise unless a model is an object with these methods."""
+    for method in methods:
+        if isinstance(model, type) or not callable(getattr(model, method, None)):
+            what = model.__name__ if isinstance(model, type) else repr(model)[:60]
+            raise StreamError(
+                f"A model must be an object with `{method}`; got {what}: make one "
+                "first, as in FromRegressor(Ridge())."
+            )
+
+
+class _FittedModel(NamedTuple):
+    model: Any
+    reconstruct: Call | None
+    score: Call | None
+    notices: tuple[str, ...]
+
+
+class FromOutlierDetector(Adapter):
+    """A detector that uses an outlier detector's reconstruction, else its score.
+
+    *Reconstruction* where the model has one: PyOD's AutoEncoder and VAE (decoded from
+    the mean of the code, without random numbers), PyOD's PCA with fewer components than
+    channels, and any model with `transform` and `inverse_transform`. Each channel then
+    has a residual, observed minus reconstructed.
+
+    *Score* otherwise: one number a row, space ``"score"``, named after the model. A
+    score is no residual, and `notices` says so, and also if it is one-sided, never
+    negative on train. PyOD's `decision_function` and aeon's `predict` are high where a
+    row is odd; scikit-learn's `score_samples` is low there, and its sign is changed.
+
+    A model of windows (aeon's, PyOD's time series models) scores run by run and learns
+    from the longest run of train, so that no window crosses a gap. Most of these score
+    a row by windows that end after it; `sightline.check_detector` reports it.
+
+    Parameters
+    ----------
+    model : object
+        With ``fit(X)``; it is copied and not changed.
+    use : {"reconstruction", "score"}
+        "score" uses the score even where there is a reconstruction.
+    reconstruct : callable, optional
+        ``reconstruct(model, values)`` returns what the fitted model expects in place
+        of scaled rows, for a model that is not recognised.
+    score : callable, optional
+        ``score(model, values)`` returns one number a row, high where it is odd.
+    every : int
+        Make one row (the median) of `every` steps.
+    trim_s : float
+        Seconds left out at the beginning of train, while the plant settles.
+    validation_share : float
+        Share of train that is held out and not learned from: one block, its place
+        drawn at random.
+    seed : int
+        Seed of that draw, and of a model without a seed of its own.
+    name : str, optional
+        Name of the detector; else the model's class.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import IsolationForest
+    >>> FromOutlierDetector(IsolationForest(random_state=0)).card.name
+    'IsolationForest'
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        use: Literal["reconstruction", "score"] = "reconstruction",
+        reconstruct: Call | None = None,
+        score: Call | None = None,
+        every: int = 1,
+        trim_s: float = 0.0,
+        validation_share: float = 0.2,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> None:
+        if isinstance(model, type) or not callable(getattr(model, "fit", None)):
+            raise StreamError(
+                f"A model must be an object with `fit`; got {model!r:.60}: make one "
+                "first, as in FromOutlierDetector(IsolationForest())."
+            )
+        if use not in ("reconstruction", "score"):
+            raise StreamError(f"`use` must be reconstruction or score; got {use!r}.")
+        settings = adapter_settings(every, trim_s, validation_share, seed)
+        super().__init__(name or type(model).__name__, "outlier", settings)
+        self.model, self._use = model, use
+        self._reconstruct, self._score = reconstruct, score
+
+    def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> _FittedModel:
+        title = self.card.title
+        model, values = copy.deepcopy(self.model), np.asarray(train.values, np.float64)
+        rows = trained
+        notices: list[str] = []
+        if _is_of_windows(model):
+            rows = max(runs_of(trained, train.breaks), key=len)
+        if _learns_nothing(model):
+            notices.append(
+                f"{title} learns nothing from train: it judges each run against the "
+                "run itself, which looks ahead."
+            )
+        else:
+            if len(rows) < len(trained):
+                notices.append(
+                    f"{title} learned from the longest run of train, {len(rows):,} of "
+                    f"{len(trained):,} rows, because it uses windows."
+                )
+            options = {"axis": 0} if _takes_axis(model, "fit") else {}
+            model.fit(values[rows], **options)
+        reconstruct = self._reconstruction(model, values[rows], notices)
+        if reconstruct is not None:
+            return _FittedModel(model, reconstruct, None, tuple(notices))
+        score = self._score or _score_call(model, title)
+        scores = self._scores(model, score, values[rows])
+        notices.append(
+            f"{title} gives one score a row and no expectation of each channel: this "
+            "score takes the place of a residual, high where a row is odd, so read "
+            "raw_roc_auc, which ranks the score itself."
+        )
+        if np.isin(scores, (0, 1)).all():
+            notices.append(
+                f"{title} gives only 0 or 1 for each row of train, which is an alarm "
+                "more than a score."
+            )
+        # A comparison with nan is false: a row without a score does not count.
+        if not (scores < 0).any():
+            notices.append(
+                f"The score of {title} is one-sided, never negative on train: energy "
+                "counts a very low score as odd too, and it is not."
+            )
+        return _FittedModel(model, None, score, tuple(notices))
+
+    def _row_residuals(
+        self, learned: _FittedModel, scaled: Scaled, scaling: Scaling
+    ) -> Residuals:
+        values = np.asarray(scaled.values, np.float64)
+        rows = np.arange(len(values))
+        if learned.reconstruct is not None:
+            expected = self._reconstructed(learned.model, learned.reconstruct, values)
+            return observation(values - expected, rows, *learned.notices)
+        score = learned.score or _score_call(learned.model, self.card.title)
+        scores = np.full(len(values), np.nan)
+        failures: list[str] = []
+        runs = [rows]
+        if _is_of_windows(learned.model):
+            runs = runs_of(rows, scaled.breaks)
+        for run in runs:
+            try:
+                scores[run] = self._scores(learned.model, score, values[run])
+            except SightlineError:
+                raise
+            except Exception as error:
+                # Most often a run is shorter than a window; others may not be.
+                if len(failures) + 1 == len(runs):
+                    raise
+                failures.append(
+                    f"{self.card.title} gives no score for a run of {len(run):,} rows "
+                    f"({brief(error).rstrip('.')})."
+                )
+        notices = [*learned.notices, *failures]
+        # An infinite score stays: the oddest row must not count as one without a score.
+        is_scored = ~np.isnan(scores)
+        if left_out := int((~is_scored).sum()):
+            notices.append(f"{left_out:,} rows were left out, which have no score.")
+        return Residuals(
+            values=scores[is_scored, np.newaxis],
+            index=rows[is_scored],
+            channels=(self.card.name,),
+            space="score",
+            notices=tuple(notices),
+        )
+
+    def _reconstruction(
+        self, model: Any, values: Floats, notices: list[str]
+    ) -> Call | None:
+        """Return how to reconstruct; None if rows come back unchanged or not at all."""
+        if self._reconstruct is not None:
+            return self._reconstruct
+        if self._use == "score" or self._score is not None:
+            return None
+        call = _reconstruction_call(model)
+        if call is None:
+            return None
+        residuals = values - self._reconstructed(model, call, values)
+        if np.abs(residuals).max() > _IDENTICAL:
+            return call
+        notices.append(
+            f"{self.card.title} reconstructs every row as it is (it keeps as many "
+            "components as there are channels), so that its score is used."
+        )
+        return None
+
+    def _reconstructed(self, model: Any, call: Call, values: Floats) -> Floats:
+        """Return the reconstruction of rows, a limited number at a time."""
+        expected = np.empty_like(values)
+        for start in range(0, len(values), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            result = call(model, values[rows].copy())
+            expected[rows] = check_expected(result, values[rows], self.card.title)
+        return expected
+
+    def _scores(self, model: Any, call: Call, values: Floats) -> Floats:
+        """Return one score for each row; raise if the model gives another shape."""
+        scores = np.asarray(call(model, values.copy()), np.float64)
+        if scores.shape not in ((len(values),), (len(values), 1)):
+            raise StreamError(
+                f"{self.card.title} must give one score for each of {len(values):,} "
+                f"rows; it gave shape {scores.shape}: give `score`, a function of the "
+                "model and rows that does."
+            )
+        return scores.ravel()
+
+    def _about(self) -> dict[str, object]:
+        return {"model": repr(self.model)}
+
+
+def _is_of_windows(model: Any) -> bool:
+    """Return whether a model scores series and not rows: aeon's, PyOD's ts models."""
+    return _takes_axis(model, "predict") or hasattr(model, "window_size")
+
+
+def _takes_axis(model: Any, method: str) -> bool:
+    """Return whether a method has the parameter `axis`, as aeon's have."""
+    try:
+        return "axis" in inspect.signature(getattr(model, method)).parameters
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def _learns_nothing(model: Any) -> bool:
+    """Return whether aeon says that `fit` does nothing."""
+    if not (_takes_axis(model, "predict") and hasattr(model, "get_tag")):
+        return False
+    return bool(model.get_tag("fit_is_empty"))
+
+
+def _score_call(model: Any, title: str) -> Call:
+    """Return how to score rows so that high is odd; the sign is never guessed."""
+    if _takes_axis(model, "predict"):
+        return lambda fitted, values: fitted.predict(values, axis=0)
+    # PyOD stores the scores of train; scikit-learn's have the other sign.
+    if hasattr(model, "decision_function") and hasattr(model, "decision_scores_"):
+        return lambda fitted, values: fitted.decision_function(values)
+    if hasattr(model, "score_samples"):
+        return lambda fitted, values: -np.asarray(fitted.score_samples(values))
+    raise StreamError(
+        f"{title} has no score whose direction is known (decision_function of PyOD, "
+        "predict of aeon, score_samples of scikit-learn): give `score`, a function of "
+        "the model and rows that is high where a row is odd."
+    )
+
+
+def _reconstruction_call(model: Any) -> Call | None:
+    """Return how a fitted model reconstructs rows; None if it cannot."""
+    if hasattr(model, "transform") and hasattr(model, "inverse_transform"):
+        return lambda fitted, values: fitted.inverse_transform(fitted.transform(values))
+    inner = getattr(model, "detector_", None)
+    if hasattr(model, "components_") and hasattr(inner, "inverse_transform"):
+        return _by_components
+    network = getattr(model, "model", None)
+    is_scaled = hasattr(model, "X_mean") and hasattr(model, "X_std")
+    is_network = hasattr(network, "encoder") and hasattr(network, "decoder")
+    if is_network and (is_scaled or getattr(model, "preprocessing", True) is False):
+        return _by_decoder
+    return None
+
+
+def _by_components(model: Any, values: Floats) -> Any:
+    """Return the reconstruction of PyOD's PCA, which has scikit-learn's PCA inside."""
+    scaler = getattr(model, "scaler_", None)
+    rows = values if scaler is None else scaler.transform(values)
+    result = model.detector_.inverse_transform(model.detector_.transform(rows))
+    return result if scaler is None else scaler.inverse_transform(result)
+
+
+def _by_decoder(model: Any, values: Floats) -> Any:
+    """Return the reconstruction of PyOD's networks, which give only a distance."""
+    torch = require("torch", extra="detectors", caller=type(model).__name__)
+    mean, deviation = np.zeros(values.shape[1]), np.ones(values.shape[1])
+    if getattr(model, "preprocessing", False):
+        mean, deviation = model.X_mean, model.X_std + _PYOD_EPSILON
+    network = model.model
+    network.eval()
+    with torch.no_grad():
+        rows = torch.as_tensor(
+            (values - mean) / deviation, dtype=torch.float32, device=model.device
+        )
+        # A variational code has a mean and a deviation: no noise is to be drawn.
+        code = network.encode(rows) if hasattr(network, "encode") else None
+        if isinstance(code, tuple):
+            code = code[0]
+        result = network.decoder(network.encoder(rows) if code is None else code)
+    return result.cpu().numpy().astype(np.float64) * deviation + mean
