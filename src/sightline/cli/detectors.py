@@ -93,7 +93,6 @@ def card_table(kind: "type[LearnedDetector]", missing: Sequence[str]) -> Rendera
     missing : sequence of str
         Names of the extras that are not installed.
     """
-
     card = kind.card
     facts = grid(dim=True, min_width=9)
     facts.add_row("paper", Text(_with_full_stop(card.paper)))
