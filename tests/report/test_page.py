@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from typer.testing import CliRunner
 
 from sightline import FileError, read_results, write_report, write_results
 from sightline.cli.app import app
+from sightline.evaluation import chart_data
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import VERDICTS, Verdict, all_infos
+from sightline.report.encoding import LEVELS
 from sightline.report.page import for_script
+from sightline.report.plotting.print_style import MAX_LETTERS
 from sightline.report.redaction import Pseudonyms
 from sightline.storage import Result
 
@@ -346,6 +350,19 @@ def test_scripts_and_template_hold_no_number_or_word_of_the_method():
             assert f'"{word}"' not in text, (name, word)
         for value in ("0.30", "0.3 -", "one in twenty", "30 points", "95% of them"):
             assert value not in text, (name, value)
+
+
+def test_numbers_in_the_docs_of_the_report_are_those_of_the_code():
+    docs = Path(__file__).parents[2] / "docs" / "report.md"
+    text = " ".join(docs.read_text(encoding="utf-8").split())
+    for phrase in (
+        f"as {LEVELS:,} steps of its logarithm",
+        f"names of more than {MAX_LETTERS} letters",
+        f"with 2 to {chart_data.MOST_STATES} values",
+        f"at most {chart_data.MOST_COLUMNS} columns, {chart_data.MOST_CHANNELS} "
+        f"channels and {chart_data.MOST_ATTACKS} attacks",
+    ):
+        assert phrase in text, phrase
 
 
 def test_a_change_of_the_table_of_verdicts_reaches_the_page(

@@ -150,8 +150,8 @@ def ladder_bars(segment: SegmentResult) -> list[JsonObject]:
         {
             "rung": name,
             "label": rung.label,
-            "is_coverage": rung.is_coverage,
             "coverage": ladder[name].coverage,
+            "is_coverage": rung.is_coverage,
             "calm": ladder[name].calm,
             "limit": ladder[name].limit,
             "visible": ladder[name].visible,
