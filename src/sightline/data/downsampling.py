@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Ints, Labels
+from sightline.data.filling import expanded_rows
 from sightline.data.recording import Recording, Role, seconds
 from sightline.data.segments import Attack, breaks_kept
 from sightline.errors import StreamError
@@ -326,17 +327,15 @@ def fill_gaps(recording: Recording, longest_s: float) -> Recording:
     lost[(lost < 1) | (jumps - recording.step_s > longest_s)] = 0
     if not lost.any():
         return recording
-    repeat = np.append(lost + 1, 1)
-    place = np.concatenate([[0], np.cumsum(repeat)])
-    taken = np.repeat(np.arange(recording.n_steps), repeat)
-    since = np.arange(len(taken)) - place[taken]
+    row, since = expanded_rows(lost)
+    place = np.flatnonzero(since == 0)
     labels, breaks = _filled_in(recording)
     remaining = breaks[(breaks == 0) | (lost[np.maximum(breaks, 1) - 1] == 0)]
     return replace(
         recording,
-        values=recording.values[taken],
-        labels=labels[taken],
-        time=recording.time[taken] + since * recording.step_s,
+        values=recording.values[row],
+        labels=labels[row],
+        time=recording.time[row] + since * recording.step_s,
         breaks=place[remaining],
         attacks=_moved(
             recording.attacks,

@@ -1,4 +1,4 @@
-"""The one forward fill: a missing cell takes the last value before it."""
+"""Filling: a missing cell takes the last value, a gap of rows takes the last row."""
 
 from typing import TypeVar
 
@@ -69,3 +69,29 @@ def forward_fill(
         filled[is_filled, k] = values[last[is_filled], k]
         counts[k] = is_filled.sum()
     return filled, counts
+
+
+def expanded_rows(lost: Ints) -> tuple[Ints, Ints]:
+    """Return the rows of a table whose gaps are filled with the row before them.
+
+    Parameters
+    ----------
+    lost : array of shape (n_rows - 1,)
+        How many rows are missing between each row and the next.
+
+    Returns
+    -------
+    row : array of int
+        For each row of the filled table, the row of the table it repeats.
+    since : array of int
+        How many steps after that row it lies; 0 for the row itself.
+
+    Examples
+    --------
+    >>> expanded_rows(np.array([0, 2]))
+    (array([0, 1, 1, 1, 2]), array([0, 0, 1, 2, 0]))
+    """
+    repeat = np.append(lost + 1, 1)
+    row = np.repeat(np.arange(len(repeat)), repeat)
+    since = np.arange(len(row)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
+    return row, since

@@ -98,7 +98,13 @@ def _count(text: str) -> int | None:
 
 @cache
 def tags_of(release: str) -> tuple[Tag, ...]:
-    """Return the tags of a release, such as ``"21.03"``, in the order of its files."""
+    """Return the tags of a release in the order of its files.
+
+    Examples
+    --------
+    >>> len(tags_of("21.03")), tags_of("21.03")[0].role
+    (79, 'setpoint')
+    """
     return tuple(
         Tag(name=row["tag"], role=Role(row["role"]), stage=row["stage"])
         for row in _facts("hai_tags.csv")

@@ -102,7 +102,10 @@ _MEASURES = re.compile(r"AIT|FIT|LT_|PIT|FQ|FIC|LEAK|TOTAL|SPEED|PIC_003_(CO|PV)
 
 
 def _role(name: str) -> Role:
-    """Return sensor (67 tags), actuator (26), or, for tags that never vary, others."""
+    """Return the role of a tag, as in NSIBF: 67 sensors and 26 actuators.
+
+    The other 30 tags never vary in normal operation; they are set-point or other.
+    """
     if name in _ACTUATORS:
         return Role.ACTUATOR
     if _MEASURES.search(name) or name in _each("2_MCV_{}_CO"):

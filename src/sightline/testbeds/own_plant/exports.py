@@ -14,7 +14,8 @@ import numpy as np
 from msgspec import Meta
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels, check_labels
-from sightline.data.recording import stamp
+from sightline.data.filling import expanded_rows
+from sightline.data.recording import stamp, step_from
 from sightline.data.segments import GAP_FACTOR, breaks_from_time
 from sightline.errors import FileError, naming
 from sightline.testbeds.base import (
@@ -164,15 +165,14 @@ def _numbers(column: Any, path: Path, place: str, notices: list[str]) -> Floats:
     return np.asarray(numbers.fill_null(float("nan")).to_numpy(), np.float64)
 
 
-def _median_step(time: Floats, path: Path) -> float:
+def _usual_step(time: Floats, path: Path) -> float:
     """Return the usual step between time stamps, in seconds."""
-    steps = np.diff(time)
-    steps = steps[steps > 0]
-    if not len(steps):
+    step_s = step_from(None, time)
+    if step_s is None:
         raise FileError(
             f"{path}: needs two different time stamps, or its step is unknown."
         )
-    return float(np.median(steps))
+    return step_s
 
 
 def _check_growth(n_rows: int, n_before: int, source: Source, step_s: float) -> None:
@@ -225,7 +225,7 @@ def read_wide(source: Source) -> Readings:
         time, values = time[order], values[order]
         labels = None if labels is None else labels[order]
     hold_s = source.settings.hold_s
-    step_s = source.settings.step_s or _median_step(time, source.path)
+    step_s = source.settings.step_s or _usual_step(time, source.path)
     lost = _lost_rows(time, step_s, hold_s)
     _check_growth(len(time) + int(lost.sum()), len(time), source, step_s)
     n_filled = int(lost.sum())
@@ -234,7 +234,7 @@ def read_wide(source: Source) -> Readings:
             f"{place}: {n_filled:,} rows are missing in gaps of up to {hold_s:g} s and "
             "were filled with the last values."
         )
-        row, since = _rows_with_gaps(lost)
+        row, since = expanded_rows(lost)
         values = np.where((since > 0)[:, None], np.nan, values[row])
         labels = None if labels is None else labels[row]
         time = time[row] + since * step_s
@@ -305,14 +305,6 @@ def _lost_rows(time: Floats, step_s: float, hold_s: float) -> Ints:
     return np.where(is_short, np.rint(steps / step_s).astype(np.int64) - 1, 0)
 
 
-def _rows_with_gaps(lost: Ints) -> tuple[Ints, Ints]:
-    """Return, for each row of the filled table, its source row and the steps since."""
-    repeat = np.append(lost + 1, 1)
-    row = np.repeat(np.arange(len(repeat)), repeat)
-    since = np.arange(len(row)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
-    return row, since
-
-
 def read_long(source: Source, tag_name: str) -> Readings:
     """Return a long table as readings: each step has the last reading at or before it.
 
@@ -331,12 +323,8 @@ def read_long(source: Source, tag_name: str) -> Readings:
     FileError
         If no tag or no good reading is left, or a tag is called "label".
     """
-    table, columns, time, place = (
-        source.table,
-        source.columns,
-        source.time,
-        source.place,
-    )
+    table, columns, time = source.table, source.columns, source.time
+    place = source.place
     notices = _unused_columns(source, tag_name)
     values = _numbers(table[columns["value"]], source.path, place, notices)
     if "quality" in columns:
@@ -345,7 +333,7 @@ def read_long(source: Source, tag_name: str) -> Readings:
     channels, parts = _by_tag(table[tag_name], time, ~np.isnan(values), source)
     step_s, hold_s = source.settings.step_s, source.settings.hold_s
     if step_s is None:
-        step_s = _median_step(np.unique(time), source.path)
+        step_s = _usual_step(np.unique(time), source.path)
         notices.append(
             f"{source.place}: got one row every {step_s:g} s, the usual step between "
             "its readings; state another with step_s in plant.toml."

@@ -2,6 +2,29 @@
 
 `simulate` runs it; `write_simulation` writes a run to disk. docs/waterworks.md
 describes the process, the attacks and the truth.
+
+================  ===================================================================
+`plant`           tags, tanks, set-points, instruments, the state as one record
+`physics`         water, pressure and chemistry of one second
+`controller`      the PLCs: readings in, commands out
+`process`         one second of everything, and runs of many
+`scenario`        attacks, and their tables as CSV and TOML
+`simulation`      train and test from one seed; drift between them
+`truth`           effects of attacks, water accounts
+`folder_writer`   a run as files, with a picture
+================  ===================================================================
+
+Examples
+--------
+>>> from sightline.testbeds.waterworks import Drift, Scenario, simulate
+>>> worn = simulate(
+...     days_train=0.01,
+...     days_test=0.01,
+...     drift=Drift(pump_wear="strong"),
+...     scenario=Scenario(),
+... )
+>>> worn.test.n_steps, str(worn.drift)
+(864, 'pump_wear strong')
 """
 
 from sightline.testbeds.waterworks.folder_writer import write_simulation

@@ -291,7 +291,20 @@ def _draw_panel(
     unit: str,
     colours: dict[str, str],
 ) -> None:
-    """Draw some tags; a dashed line shows the true value behind a forged reading."""
+    """Draw one panel of the picture.
+
+    Parameters
+    ----------
+    panel : matplotlib axes
+        Where to draw.
+    simulation : Simulation
+        Its recorded values are solid lines; true values behind forged ones are dashed.
+    first, stop : int
+        Rows [first, stop) of test.
+    title, unit, colours
+        Title, unit of the axis, and the tags with their colours. Levels also get their
+        set-points L and H.
+    """
     rows = slice(first, stop, STRIDE)
     hours = np.arange(0, stop - first, STRIDE) / 3600.0
     for tag, colour in colours.items():
