@@ -31,8 +31,7 @@ class StreamError(SightlineError, ValueError):
     >>> ResidualStream([[0.1], [0.2]], [[0.1, 5.0]])
     Traceback (most recent call last):
     ...
-    sightline.errors.StreamError: `train` and `test` must have the same channels; train
-    has 1, test has 2.
+    sightline.errors.StreamError: `test` must have the 1 channel of `train`; it has 2.
     """
 
 

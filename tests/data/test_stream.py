@@ -134,7 +134,7 @@ def test_time_stamps_that_jitter_into_many_runs_are_told():
 
 SENTENCES = [
     ({"train": TRAIN[:, 0]}, "`train` must have shape (rows, channels)"),
-    ({"test": TEST[:, :1]}, "train has 2, test has 1"),
+    ({"test": TEST[:, :1]}, "`test` must have the 2 channels of `train`; it has 1"),
     ({"train": TRAIN[:1]}, "`train` must have at least 2 rows"),
     ({"train": TRAIN[:, :0], "test": TEST[:, :0]}, "at least one channel"),
     ({"test": TEST[:0], "labels": []}, "`test` must have at least 1 row"),
@@ -148,7 +148,10 @@ SENTENCES = [
     ({"score": [0, np.nan, 0, 0, 0]}, "`score` must be finite; row 1 is nan"),
     ({"channels": ["x"]}, "`channels` must name every channel; got 1 names for 2"),
     ({"channels": ["x", "x"]}, "`channels` must be unique; 'x' occurs twice"),
-    ({"calibration": TRAIN[:, :1]}, "`calibration` must have the 2 channels of train"),
+    (
+        {"calibration": TRAIN[:, :1]},
+        "`calibration` must have the 2 channels of `train`",
+    ),
     ({"calibration": TRAIN[:0]}, "`calibration` must have at least 1 row"),
     (
         {"train_time": [0, 1]},
@@ -174,7 +177,7 @@ SENTENCES = [
     ),
     (
         {"telemetry_train": TRAIN, "telemetry_test": TEST[:, :1]},
-        "`telemetry_train` and `telemetry_test` must have the same channels",
+        "`telemetry_test` must have the 2 channels of `telemetry_train`; it has 1",
     ),
 ]
 

@@ -79,7 +79,10 @@ REFUSALS = {
     "three dimensions": ({"test": np.zeros((50, 3, 1))}, ["`test`", "(50, 3, 1)"]),
     "a number": ({"train": np.array(1.0)}, ["`train`", "()"]),
     "no channel": ({"train": np.zeros((60, 0))}, ["`train`", "at least one channel"]),
-    "other channels": ({"test": np.zeros((50, 4))}, ["same channels", "3", "4"]),
+    "other channels": (
+        {"test": np.zeros((50, 4))},
+        ["`test`", "3 channels of `train`", "4"],
+    ),
     "no train row": ({"train": np.zeros((0, 3))}, ["`train`", "at least 2 rows", "0"]),
     "one train row": ({"train": np.zeros((1, 3))}, ["`train`", "at least 2", "1"]),
     "no test row": (

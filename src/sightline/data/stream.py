@@ -23,12 +23,12 @@ from sightline.data.row_tables import ArrayRows, Rows
 from sightline.data.segments import Attack, name_segments, segments_of
 from sightline.data.stream_input import (
     check_attacks,
-    check_calibration,
     check_clock,
     check_per_row,
-    check_tables,
+    check_table,
     check_telemetry,
     check_test_labels,
+    check_train,
     column_of,
     columns_of,
     input_notices,
@@ -149,7 +149,8 @@ class ResidualStream:
         meta: Mapping[str, Any] | None = None,
         notices: Sequence[str] = (),
     ) -> None:
-        train_rows, test_rows, channels = check_tables(train, test, channels)
+        train_rows, channels = check_train(train, channels)
+        test_rows = check_table(test, "test", channels)
         n_train, n_test = train_rows.n_rows, test_rows.n_rows
         train_seconds, train_runs = check_clock(
             train_time, train_breaks, "train", n_train
@@ -163,7 +164,9 @@ class ResidualStream:
             "train": train_rows,
             "test": test_rows,
             "labels": check_test_labels(labels, n_test),
-            "calibration": check_calibration(calibration, channels),
+            "calibration": None
+            if calibration is None
+            else check_table(calibration, "calibration", channels),
             "alarms": check_per_row(alarms, "alarms", "test", n_test, check_alarms),
             "score": check_per_row(score, "score", "test", n_test, check_series),
             "channels": channels,

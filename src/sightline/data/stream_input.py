@@ -38,13 +38,12 @@ from sightline.data.segments import (
     resolve_breaks,
 )
 from sightline.errors import StreamError
-from sightline.text import names
+from sightline.text import names, plural
 
 # More continuous runs than this, and more than one in this many rows, look like jitter.
 MANY_BREAKS = 100
 # How many names a message lists.
 MOST_NAMES = 6
-_TELEMETRY = ("telemetry_train", "telemetry_test")
 
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 _Check = Callable[[object, str], _Array]
@@ -149,13 +148,15 @@ def check_same_channels(
         )
 
 
-def check_order(frame: object, channels: Sequence[str], name: str) -> None:
+def check_order(
+    frame: object, channels: Sequence[str], name: str, first: str = "train"
+) -> None:
     """Raise `StreamError` if a frame's columns are not `channels` in that order."""
     columns = columns_of(frame, name)
     if columns != list(channels):
         check_same_channels(channels, columns, name)
         raise StreamError(
-            f"`train` and `{name}` must have their channels in the same order; "
+            f"`{first}` and `{name}` must have their channels in the same order; "
             f"reorder the columns of `{name}`."
         )
 
@@ -188,53 +189,46 @@ def check_channels(
     return channels
 
 
-def check_tables(
-    train: object, test: object, channels: Sequence[str] | None
-) -> tuple[Rows, Rows, tuple[str, ...]]:
-    """Return train rows, test rows and the names of their channels.
+def check_table(
+    values: object, name: str, channels: Sequence[str], first: str = "train"
+) -> Rows:
+    """Return a table as rows with the channels of the `first` one, in that order.
 
     Raises
     ------
     StreamError
-        If the two differ in their channels, or `train` has fewer than 2 rows (a
-        reference needs 2), or `test` has none.
+        If it has other channels, or a frame has them in another order, or it is empty.
     """
-    train_rows, test_rows = rows_of(train, "train"), rows_of(test, "test")
-    channels = check_channels(channels, train, train_rows, "channels")
-    if train_rows.n_channels == 0:
-        raise StreamError("`train` must have at least one channel; it has none.")
-    if train_rows.n_channels != test_rows.n_channels:
-        raise StreamError(
-            f"`train` and `test` must have the same channels; train has "
-            f"{train_rows.n_channels}, test has {test_rows.n_channels}."
-        )
-    if is_frame(test):
-        check_order(test, channels, "test")
-    if train_rows.n_rows < 2:
-        raise StreamError(
-            f"`train` must have at least 2 rows to fit a reference; it has "
-            f"{train_rows.n_rows}."
-        )
-    if test_rows.n_rows < 1:
-        raise StreamError("`test` must have at least 1 row; it is empty.")
-    return train_rows, test_rows, channels
-
-
-def check_calibration(values: object, channels: tuple[str, ...]) -> Rows | None:
-    """Return calibration residuals as rows with the channels of train."""
-    if values is None:
-        return None
     if is_frame(values):
-        check_order(values, channels, "calibration")
-    rows = rows_of(values, "calibration")
+        check_order(values, channels, name, first)
+    rows = rows_of(values, name)
     if rows.n_channels != len(channels):
         raise StreamError(
-            f"`calibration` must have the {len(channels)} channels of train; it has "
-            f"{rows.n_channels}."
+            f"`{name}` must have the {plural(len(channels), 'channel')} of `{first}`; "
+            f"it has {rows.n_channels}."
         )
     if rows.n_rows < 1:
-        raise StreamError("`calibration` must have at least 1 row; it is empty.")
+        raise StreamError(f"`{name}` must have at least 1 row; it is empty.")
     return rows
+
+
+def check_train(
+    values: object, channels: Sequence[str] | None
+) -> tuple[Rows, tuple[str, ...]]:
+    """Return train rows and the names of their channels.
+
+    Raises `StreamError` if there is no channel, or fewer than the 2 rows that a
+    reference needs.
+    """
+    rows = rows_of(values, "train")
+    if rows.n_channels == 0:
+        raise StreamError("`train` must have at least one channel; it has none.")
+    if rows.n_rows < 2:
+        raise StreamError(
+            f"`train` must have at least 2 rows to fit a reference; it has "
+            f"{rows.n_rows}."
+        )
+    return rows, check_channels(channels, values, rows, "channels")
 
 
 def check_telemetry(
@@ -259,29 +253,23 @@ def check_telemetry(
             "`telemetry_train` and `telemetry_test` must be given together."
         )
     if train is None:
-        return dict.fromkeys(_TELEMETRY) | {"telemetry_channels": ()}
-    tables = []
-    given = zip(_TELEMETRY, (train, test), (n_train, n_test), strict=True)
-    for name, values, n_rows in given:
-        rows = rows_of(values, name)
+        return {
+            "telemetry_train": None,
+            "telemetry_test": None,
+            "telemetry_channels": (),
+        }
+    first = rows_of(train, "telemetry_train")
+    named = check_channels(channels or None, train, first, "telemetry_channels")
+    order = columns_of(train, "telemetry_train") if is_frame(train) else named
+    second = check_table(test, "telemetry_test", order, "telemetry_train")
+    tables = {"telemetry_train": first, "telemetry_test": second}
+    for (name, rows), n_rows in zip(tables.items(), (n_train, n_test), strict=True):
         if rows.n_rows != n_rows:
             raise StreamError(
                 f"`{name}` must have the rows of its residuals; got {rows.n_rows} for "
                 f"{n_rows}."
             )
-        tables.append(rows)
-    if is_frame(train) and is_frame(test):
-        check_order(test, columns_of(train, "telemetry_train"), "telemetry_test")
-    if tables[0].n_channels != tables[1].n_channels:
-        raise StreamError(
-            "`telemetry_train` and `telemetry_test` must have the same channels; got "
-            f"{tables[0].n_channels} and {tables[1].n_channels}."
-        )
-    return dict(zip(_TELEMETRY, tables, strict=True)) | {
-        "telemetry_channels": check_channels(
-            channels or None, train, tables[0], "telemetry_channels"
-        )
-    }
+    return tables | {"telemetry_channels": named}
 
 
 # One value for each row
