@@ -152,10 +152,8 @@ class ResidualStream:
         train_rows, channels = check_train(train, channels)
         test_rows = check_table(test, "test", channels)
         n_train, n_test = train_rows.n_rows, test_rows.n_rows
-        train_seconds, train_runs = check_clock(
-            train_time, train_breaks, "train", n_train
-        )
-        test_seconds, test_runs = check_clock(test_time, test_breaks, "test", n_test)
+        train_s, train_runs = check_clock(train_time, train_breaks, "train", n_train)
+        test_s, test_runs = check_clock(test_time, test_breaks, "test", n_test)
         telemetry = check_telemetry(
             telemetry_train, telemetry_test, telemetry_channels, n_train, n_test
         )
@@ -170,12 +168,12 @@ class ResidualStream:
             "alarms": check_per_row(alarms, "alarms", "test", n_test, check_alarms),
             "score": check_per_row(score, "score", "test", n_test, check_series),
             "channels": channels,
-            "train_time": train_seconds,
-            "test_time": test_seconds,
+            "train_time": train_s,
+            "test_time": test_s,
             "train_breaks": train_runs,
             "test_breaks": test_runs,
             "segments": check_attacks(segments, n_test),
-            "step_s": step_from(step_s, test_seconds),
+            "step_s": step_from(step_s, test_s),
             "meta": dict(meta or {}),
         }
         self.__dict__.update(values | texts | telemetry)
