@@ -271,8 +271,8 @@ def test_the_parts_of_a_worker_that_dies_are_done_by_another(tmp_path):
     killed = []
     with local_cluster() as cluster:
 
-        def kill(doing, done, total):
-            if doing == "Scoring test" and not killed:
+        def kill(step):
+            if step.text == "Scoring test" and not killed:
                 killed.append(cluster.worker_pids[0])
                 os.kill(killed[0], signal.SIGKILL)
 
