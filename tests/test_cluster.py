@@ -463,3 +463,8 @@ def test_ticks_of_parts_add_up_to_all_rows():
 
 def first_row_of(part):
     return part.first
+
+
+def test_the_docs_say_how_small_a_part_may_be():
+    text = (Path(__file__).parents[1] / "docs/scale.md").read_text(encoding="utf-8")
+    assert f"at least {cluster_module.LEAST_ROWS:,} rows" in text

@@ -17,6 +17,7 @@ from sightline.errors import FileError, StreamError
 from sightline.progress import Step, StepKind
 from sightline.study.cell import Outcome
 from sightline.study.collect import Study
+from sightline.study.process_pool import MOST_DEATHS
 from sightline.study.run import run_study
 from sightline.study.status import Board
 
@@ -124,7 +125,9 @@ def test_a_cell_whose_process_always_dies_is_given_up(tmp_path):
     study = run_study(small_plan({"dying": dying, "pca": {}}), tmp_path / "out")
     assert study.done == ("one-pca-seed0",)
     assert "died 3 times (it ended by signal 9)" in study.failed["one-dying-seed0"]
-    assert len(diary(book)) == 3
+    assert len(diary(book)) == MOST_DEATHS == 3
+    text = (HERE.parent / "docs/studies.md").read_text(encoding="utf-8")
+    assert f"up to {MOST_DEATHS} times" in " ".join(text.split())
 
 
 def test_what_is_done_is_not_done_again_and_may_be_shared(tmp_path):
