@@ -11,20 +11,12 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-import msgspec
 from msgspec import Meta
 
 from sightline.detectors import detector_type
+from sightline.detectors.settings import Natural, checked_value
 from sightline.errors import FileError, StreamError, naming
 from sightline.files import brief, reading
 from sightline.testbeds import READERS, WATERWORKS, open_testbed
@@ -35,26 +27,9 @@ _NOT_OPTIONS = {"name", "progress", "simulation"}
 # Labels become parts of the names of files and folders.
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _DIFFERENT = "different whole numbers, 0 or more"
-Natural = Annotated[int, Meta(ge=0)]
 _Seeds = Annotated[tuple[Natural, ...], Meta(min_length=1, description=_DIFFERENT)]
 
 T = TypeVar("T")
-_KINDS = {int: "a whole number, 0 or more", bool: "True or False", str: "text"}
-
-
-def checked_value(name: str, value: object, hint: Any) -> Any:
-    """Return a value converted to the type of its field; else raise `StreamError`."""
-    try:
-        return msgspec.convert(value, hint)
-    except msgspec.ValidationError as error:
-        kind, *metas = get_args(hint) or (hint,)
-        expected = _KINDS.get(kind)
-        if get_origin(hint) is Literal:
-            expected = f"one of {', '.join(get_args(hint))}"
-        for meta in metas:
-            if isinstance(meta, Meta) and meta.description:
-                expected = meta.description
-        raise StreamError(f"`{name}` must be {expected}; got {value!r}.") from error
 
 
 @dataclass(frozen=True, kw_only=True)
