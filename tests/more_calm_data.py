@@ -50,8 +50,7 @@ def climb_with_calm(known: KnownStream, replicas: int = 0) -> list[LadderResult]
             results.append(LadderResult(verdict=Verdict.UNDECIDED))
             continue
         near = nearest(windows, segment, clock)
-        case = Case(segment=segment, windows=windows, near=near, local=refit)
-        results.append(climb_one(evidence, case))
+        results.append(climb_one(evidence, Case(segment, windows, near, refit)))
     return results
 
 

@@ -188,6 +188,16 @@ def test_a_diluted_attack_names_its_channel():
     assert row.ladder["refocus"].by == (stream.channels[17],)
 
 
+def test_a_channel_may_have_the_name_of_a_kind_of_space():
+    stream = diluted_stream()
+    names = list(stream.channels)
+    names[17] = "largest tank level"
+    (row,) = evaluate(stream.replace(channels=names), intervals=False).segments
+    assert row.refocus_channels == ("largest tank level",)
+    assert row.ladder["refocus"].by == ("largest tank level",)
+    assert "largest tank level alone stands out" in row.sentence
+
+
 def test_telemetry_that_moves_makes_the_evidence_weak():
     (row,) = evaluate(with_telemetry(5), intervals=False).segments
     assert row.verdict == "weak-evidence"

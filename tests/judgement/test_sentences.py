@@ -81,6 +81,7 @@ def test_dilution_names_its_space_and_what_it_gains():
     text = told("diluted", also=["4", "7"], more_alarms=0.25)
     assert "also detects attacks 4 and 7, with 0.2 more false alarms a day." in text
     assert "This gives 1.0 more false alarms" in told("diluted", more_alarms=1.0)
+    assert "This gives 2.5 fewer false alarms" in told("diluted", more_alarms=-2.5)
     assert "also detects attack 4." in told("diluted", also=["4"])
 
 

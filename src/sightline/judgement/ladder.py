@@ -36,7 +36,7 @@ class Finding:
     used: Used | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Case:
     """One attack, or an attack-free window in its place, with what it is compared to.
 
@@ -311,12 +311,7 @@ def _climb_each(
         if windows is None
         else climb_one(
             evidence,
-            Case(
-                segment=segment,
-                windows=windows,
-                near=windows.nearest(segment),
-                local=near,
-            ),
+            Case(segment, windows, windows.nearest(segment), near),
         )
         for (segment, windows), near in zip(pairs, local, strict=True)
     ]

@@ -131,7 +131,10 @@ def _telemetry_finding(result: LadderResult) -> str:
 
 def _gain(also: Sequence[str], more_alarms: float | None) -> str:
     """Return what else a subspace shows, and the false alarms that it adds."""
-    alarms = "" if more_alarms is None else f"{more_alarms:.1f} more false alarms a day"
+    alarms = ""
+    if more_alarms is not None:
+        word = "fewer" if more_alarms < 0 else "more"
+        alarms = f"{abs(more_alarms):.1f} {word} false alarms a day"
     if also:
         cost = f", with {alarms}" if alarms else ""
         return f" In hindsight this also detects {_attacks(also)}{cost}."
