@@ -18,7 +18,7 @@ from testbed_files import (
 )
 
 import sightline
-from sightline.testbeds import hai, open_release, swat, wadi
+from sightline.testbeds import base, open_release, swat, wadi
 
 FOLDER = ".sightline-cache"
 
@@ -79,7 +79,7 @@ TESTBEDS = {
 def parses(monkeypatch):
     """Return the paths of the files that were parsed, as they are."""
     paths = []
-    for module in (swat, wadi, hai):
+    for module in (swat, wadi, base):
         original = module.read_cells
 
         def spy(file, *arguments, original=original, **options):

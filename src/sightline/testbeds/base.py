@@ -9,12 +9,12 @@ from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 import msgspec
 import numpy as np
 
-from sightline.data.arrays import Floats, Ints, Labels
+from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Floats, Ints, Labels
 from sightline.data.filling import forward_fill
 from sightline.data.recording import Recording, Tag
 from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError, StreamError
-from sightline.testbeds.csv_reader import ParsedFile
+from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import Layout, SourceFile
 from sightline.text import did_you_mean, names
 
@@ -262,35 +262,98 @@ def recording_of(
     )
 
 
-def label_codes(
-    values: Floats, part: Part, column: str, codes: tuple[int, ...] = (0, 1)
-) -> Floats:
-    """Return a column of labels after checking that it holds nothing but known codes.
+def labels_from(
+    values: Floats,
+    part: Part,
+    column: str,
+    *,
+    normal: int = NORMAL,
+    attack: int = ATTACK,
+    unknown: int | None = None,
+) -> Labels:
+    """Return a column of codes as labels: 0 normal, 1 attack, -1 ignore.
 
     Parameters
     ----------
     values : array of shape (n_rows,)
-        The column as numbers; nan where the file has none.
+        The codes; nan where the file has none.
     part, column
-        Where it was read, for the message.
-    codes : tuple of int
-        The numbers that the column may hold.
+        Where they were read, for the message.
+    normal, attack : int
+        The codes of normal and attack rows.
+    unknown : int, optional
+        The code of rows to ignore.
 
     Raises
     ------
     FileError
         If a row holds another number; the message names the row.
     """
+    codes = (normal, attack) if unknown is None else (normal, attack, unknown)
     is_code = np.isin(values, codes)
     if not is_code.all():
         row = int(np.argmin(is_code))
-        *others, last = map(str, codes)
         raise FileError(
-            f"{part.file.path}: column {column!r} must be {', '.join(others)} or "
-            f"{last}; data row {row + 1} is {values[row]:g}: the file may be cut short "
-            "or changed; copy it again from its source."
+            f"{part.file.path}: column {column!r} must be "
+            f"{names(codes).replace(' and ', ' or ')}; data row {row + 1} is "
+            f"{values[row]:g}: the file may be cut short or changed; copy it again "
+            "from its source."
         )
-    return values
+    labels = np.where(values == attack, ATTACK, NORMAL).astype(np.int8)
+    if unknown is not None:
+        labels[values == unknown] = IGNORED
+    return labels
+
+
+def parse_table(
+    part: Part,
+    channels: tuple[str, ...],
+    *,
+    time_column: str,
+    formats: Sequence[str],
+    label_column: str | None = None,
+    unknown: int | None = None,
+    time_suffix: str = "",
+) -> ParsedFile:
+    """Return a table of number columns, a column of time stamps and one of labels.
+
+    Parameters
+    ----------
+    part : Part
+        The file and its layout.
+    channels : tuple of str
+        Columns to read as values.
+    time_column, formats
+        The column of time stamps, and the formats it may have.
+    label_column : str, optional
+        A column of 0 and 1, and of `unknown` where rows are to be ignored.
+    time_suffix : str
+        Text to append to each time stamp before it is parsed.
+
+    Raises
+    ------
+    FileError
+        If a cell is not what it should be; the message names the row.
+    """
+    n_channels = len(channels)
+    label_columns = [] if label_column is None else [label_column]
+    cells = read_cells(
+        part.file, part.layout, numbers=[*channels, *label_columns], texts=[time_column]
+    )
+    labels = None
+    if label_column is not None:
+        labels = labels_from(cells.values[:, -1], part, label_column, unknown=unknown)
+    return ParsedFile(
+        channels=channels,
+        values=np.ascontiguousarray(cells.values[:, :n_channels]),
+        time=seconds_of_text(
+            cells.texts[time_column].str.strip_chars() + time_suffix,
+            formats,
+            file=part.file,
+            column=time_column,
+        ),
+        labels=labels,
+    )
 
 
 def hold(

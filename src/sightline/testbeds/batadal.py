@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Labels
+from sightline.data.arrays import IGNORED, Labels
 from sightline.data.recording import Role, Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError
@@ -29,10 +29,10 @@ from sightline.testbeds.base import (
     Part,
     Reader,
     TestbedCard,
-    label_codes,
+    parse_table,
     recording_of,
 )
-from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
+from sightline.testbeds.csv_reader import ParsedFile
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
 
 _TANKS = [f"L_T{k}" for k in range(1, 8)]
@@ -114,23 +114,15 @@ class Batadal(Reader):
         FileError
             If a flag is neither 0, 1 nor -999; the message names the row.
         """
-        cells = read_cells(
-            part.file, part.layout, numbers=[*CHANNELS, "ATT_FLAG"], texts=["DATETIME"]
-        )
-        flags = label_codes(
-            cells.values[:, -1], part, "ATT_FLAG", (NORMAL, ATTACK, _UNKNOWN)
-        )
-        return ParsedFile(
-            channels=CHANNELS,
-            values=np.ascontiguousarray(cells.values[:, :-1]),
-            time=seconds_of_text(
-                # The parser needs minutes; the files give hours alone.
-                cells.texts["DATETIME"].str.strip_chars() + ":00",
-                _TIME,
-                file=part.file,
-                column="DATETIME",
-            ),
-            labels=np.where(flags == _UNKNOWN, IGNORED, flags).astype(np.int8),
+        return parse_table(
+            part,
+            CHANNELS,
+            time_column="DATETIME",
+            formats=_TIME,
+            label_column="ATT_FLAG",
+            unknown=_UNKNOWN,
+            # The parser needs minutes; the files give hours alone.
+            time_suffix=":00",
         )
 
     def assemble(

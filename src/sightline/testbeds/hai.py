@@ -44,10 +44,10 @@ from sightline.testbeds.base import (
     Part,
     Reader,
     TestbedCard,
-    label_codes,
+    parse_table,
     recording_of,
 )
-from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
+from sightline.testbeds.csv_reader import ParsedFile
 from sightline.testbeds.discovery import Layout, SourceFile, find_header, first_row
 
 _STEP_S = 1.0
@@ -156,28 +156,20 @@ class Hai(Reader):
         return tuple(_files_of(release))
 
     def parse(self, part: Part) -> ParsedFile:
-        """Return the tags, time and overall label of one file."""
+        """Return the tags, time and overall label of one file.
+
+        A label file of 23.05 has no tags; it is matched to its test file by row.
+        """
         columns = part.layout.columns
-        time_name = columns[0]
-        if part.name.startswith("label"):
-            return _parse_labels(part)
-        names = tuple(tag.name for tag in tags_of(part.releases[0]))
-        label_names = [c for c in columns if c.lower() == "attack"]
-        cells = read_cells(
-            part.file, part.layout, numbers=[*names, *label_names], texts=[time_name]
-        )
-        labels = None
-        values = cells.values
-        if label_names:
-            labels = label_codes(values[:, -1], part, label_names[0]).astype(np.int8)
-            values = np.ascontiguousarray(values[:, :-1])
-        return ParsedFile(
-            channels=names,
-            values=values,
-            time=seconds_of_text(
-                cells.texts[time_name], _TIME, file=part.file, column=time_name
-            ),
-            labels=labels,
+        is_labels = part.name.startswith("label")
+        tags = () if is_labels else tags_of(part.releases[0])
+        label_column = "label" if is_labels else "attack"
+        return parse_table(
+            part,
+            tuple(tag.name for tag in tags),
+            time_column=columns[0],
+            formats=_TIME,
+            label_column=next((c for c in columns if c.lower() == label_column), None),
         )
 
     def assemble(
@@ -259,19 +251,6 @@ def _part_name(release: str, begins: str, named: re.Match[str] | None) -> str | 
         return None
     name = f"{named[2]}{named[3]}".lower()
     return name if name in parts else None
-
-
-def _parse_labels(part: Part) -> ParsedFile:
-    """Return the content of a label file of 23.05; it is matched to a test by row."""
-    cells = read_cells(part.file, part.layout, numbers=["label"], texts=["timestamp"])
-    return ParsedFile(
-        channels=(),
-        values=np.empty((cells.n_rows, 0)),
-        time=seconds_of_text(
-            cells.texts["timestamp"], _TIME, file=part.file, column="timestamp"
-        ),
-        labels=label_codes(cells.values[:, 0], part, "label").astype(np.int8),
-    )
 
 
 def _train(trains: Sequence[ParsedPart], release: str) -> Recording:

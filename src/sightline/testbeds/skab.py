@@ -28,9 +28,9 @@ from sightline.testbeds.base import (
     Part,
     Reader,
     TestbedCard,
-    label_codes,
+    parse_table,
 )
-from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
+from sightline.testbeds.csv_reader import ParsedFile
 from sightline.testbeds.discovery import SourceFile, find_header
 
 CHANNELS = (
@@ -131,22 +131,12 @@ class Skab(Reader):
             If a flag is neither 0 nor 1; the message names the row.
         """
         has_flag = "anomaly" in part.layout.columns
-        cells = read_cells(
-            part.file,
-            part.layout,
-            numbers=[*CHANNELS, *(["anomaly"] if has_flag else [])],
-            texts=["datetime"],
-        )
-        labels = None
-        if has_flag:
-            labels = label_codes(cells.values[:, -1], part, "anomaly").astype(np.int8)
-        return ParsedFile(
-            channels=CHANNELS,
-            values=np.ascontiguousarray(cells.values[:, : len(CHANNELS)]),
-            time=seconds_of_text(
-                cells.texts["datetime"], _TIME, file=part.file, column="datetime"
-            ),
-            labels=labels,
+        return parse_table(
+            part,
+            CHANNELS,
+            time_column="datetime",
+            formats=_TIME,
+            label_column="anomaly" if has_flag else None,
         )
 
     def assemble(

@@ -21,11 +21,10 @@ See docs/testbeds.md for where the facts come from.
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Labels
+from sightline.data.arrays import IGNORED, NORMAL, Labels
 from sightline.data.recording import Role, Tag, seconds
 from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError
@@ -44,7 +43,7 @@ from sightline.testbeds.base import (
     Reader,
     TestbedCard,
     hold,
-    label_codes,
+    labels_from,
     recording_of,
 )
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
@@ -197,6 +196,8 @@ class Wadi(Reader):
         FileError
             If a cell or a label is not what it should be; the message names the row.
         """
+        import polars as pl
+
         label_names = [c for c in part.layout.columns if c.lower().startswith("attack")]
         cells = read_cells(
             part.file,
@@ -216,7 +217,11 @@ class Wadi(Reader):
         values = np.ascontiguousarray(cells.values[:, 1:][is_row])
         labels = None
         if label_names:
-            labels = _labels(cells.texts[label_names[0]], is_row, part)
+            texts = cells.texts[label_names[0]].filter(is_row).str.strip_chars()
+            codes = texts.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+            labels = labels_from(
+                codes, part, label_names[0], normal=1, attack=_ATTACKED
+            )
         if part.name.startswith("A2"):
             # Its time column has no hours; the row numbers count seconds.
             time = _BEGINS[part.name] + row_number - 1
@@ -319,14 +324,3 @@ def _labelled(
         beyond = rows_within(parsed.time, second_leg) & (labels == NORMAL)
         labels[beyond] = IGNORED
     return attacks, labels
-
-
-def _labels(texts: Any, is_row: Bools, part: Part) -> Labels:
-    """Return the label column of A2 with the codes of a recording."""
-    import polars as pl
-
-    codes = texts.filter(is_row).str.strip_chars().cast(pl.Float64, strict=False)
-    array = label_codes(
-        codes.fill_null(np.nan).to_numpy(), part, texts.name, (1, _ATTACKED)
-    )
-    return np.where(array == _ATTACKED, ATTACK, NORMAL).astype(np.int8)

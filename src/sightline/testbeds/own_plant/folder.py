@@ -28,12 +28,7 @@ from sightline.data.recording import Recording, Role, Tag, stamp
 from sightline.data.segments import Attack
 from sightline.errors import FileError, naming
 from sightline.files import reading
-from sightline.testbeds.attack_tables import (
-    ListedAttack,
-    Span,
-    attacks_at,
-    rows_within,
-)
+from sightline.testbeds.attack_tables import ListedAttack, Span, attacks_at, rows_within
 from sightline.testbeds.base import MOST_NAMES, Testbed, in_file, record_from
 from sightline.testbeds.discovery import sha256_of
 from sightline.testbeds.own_plant.exports import PlantSettings, Readings
