@@ -5,7 +5,7 @@ figures, and a picture from the excerpt that the results hold around each attack
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -13,13 +13,8 @@ from sightline.comparison.runs import TestbedRuns
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import Verdict, VerdictInfo, info_of
-from sightline.report.encoding import (
-    JsonObject,
-    clocks_by_testbed,
-    packed,
-    quantised,
-    time_text,
-)
+from sightline.report import encoding
+from sightline.report.encoding import JsonObject
 from sightline.report.entries import Entry
 from sightline.report.formatting import delay
 from sightline.text import number, row_span, share
@@ -75,7 +70,7 @@ def attack_rows(entries: Sequence[Entry]) -> list[AttackRow]:
     list of AttackRow
         Entry by entry, attacks in time order.
     """
-    clocks = clocks_by_testbed(entries)
+    clocks = encoding.clocks_by_testbed(entries)
     rows = []
     for entry in entries:
         step = entry.evaluation.stream.step_s
@@ -87,7 +82,7 @@ def attack_rows(entries: Sequence[Entry]) -> list[AttackRow]:
                 segment=segment,
                 verdict=info_of(segment.verdict),
                 stages=attack_stages(segment, entry.stages),
-                began=time_text(entry, segment.start, clocks[entry.testbed]),
+                began=encoding.time_text(entry, segment.start, clocks[entry.testbed]),
                 lasted=row_span(segment.length, step),
                 coverage=share(segment.coverage),
                 first_alarm=delay(segment.first_alarm, step),
@@ -141,21 +136,17 @@ def ladder_bars(segment: SegmentResult) -> list[JsonObject]:
     Returns
     -------
     list of mapping
-        In the order of `LADDER`; rungs that were not tried are left out. ``coverage``,
-        ``calm`` and ``limit`` are shares, as in `RungOutcome`; ``is_coverage`` is
-        false for a rung whose number is no share of the attack's rows.
+        In the order of `LADDER`; rungs that were not tried are left out. Each has the
+        fields of `RungOutcome`, its name and its label; ``is_coverage`` is false for
+        a rung whose number is no share of the attack's rows.
     """
     ladder = segment.ladder or {}
     return [
         {
             "rung": name,
             "label": rung.label,
-            "coverage": ladder[name].coverage,
+            **asdict(ladder[name]),
             "is_coverage": rung.is_coverage,
-            "calm": ladder[name].calm,
-            "limit": ladder[name].limit,
-            "visible": ladder[name].visible,
-            "by": ", ".join(ladder[name].by),
         }
         for name, rung in LADDER.items()
         if name in ladder
@@ -198,14 +189,14 @@ def _picture(entry: Entry, i: int, segment: SegmentResult) -> JsonObject | None:
     channels = [str(traces.channel_names[j]) for j in indices[places]]
     heat = traces.excerpt_contributions[i][places, :n_columns].astype(np.float64)
     least = max(float(np.nanmax(heat, initial=0.0)) / HEAT_RANGE, 1e-6)
-    steps, low, high = quantised(np.log10(np.maximum(heat, least)), 255)
+    steps, low, high = encoding.quantised(np.log10(np.maximum(heat, least)), 255)
     return {
         "start": int(start),
         "stop": int(stop),
         "columns": n_columns,
         "channels": channels,
         "targets": [name for name in channels if name in (segment.targets or ())],
-        "heat": {**packed(steps), "low": low, "high": high},
+        "heat": {**encoding.packed(steps), "low": low, "high": high},
         "signals": _signals(entry, i, segment, channels, n_columns),
     }
 
@@ -229,14 +220,14 @@ def _signals(
     rows: list[JsonObject] = []
     for m in order[:MAX_SIGNALS]:
         values = signals[i, m, :n_columns, :2].astype(np.float64)
-        steps, low, high = quantised(values, 255)
+        steps, low, high = encoding.quantised(values, 255)
         rows.append(
             {
                 "channel": channels[m],
                 "is_telemetry": bool(telemetry[i][m] >= 0),
                 "low": low,
                 "high": high,
-                "values": packed(np.ascontiguousarray(steps.T)),
+                "values": encoding.packed(np.ascontiguousarray(steps.T)),
             }
         )
     return rows

@@ -9,13 +9,8 @@ import numpy as np
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
 from sightline.judgement.verdicts import info_of
 from sightline.metrics.ranking import PAUC_RATES
-from sightline.report.encoding import (
-    Clock,
-    JsonObject,
-    log_energy,
-    packed_energy,
-    time_axis,
-)
+from sightline.report import encoding
+from sightline.report.encoding import Clock, JsonObject
 from sightline.report.entries import Entry
 
 # Points of a ROC curve on the page.
@@ -57,9 +52,9 @@ def energy_figure(entry: Entry, clock: Clock | None = None) -> JsonObject:
         "key": entry.key,
         "label": entry.label,
         "testbed": entry.testbed,
-        "clock": time_axis(entry, clock),
+        "clock": encoding.time_axis(entry, clock),
         "breaks": [int(row) for row in entry.traces.test_breaks[:MAX_BREAKS]],
-        "energy": packed_energy(entry.traces.test_energy),
+        "energy": encoding.packed_energy(entry.traces.test_energy),
         "train_mean": entry.train_mean,
         "tau99": evaluation.probe.tau99,
         "drift_floor": entry.drift_floor,
@@ -201,7 +196,9 @@ def spread_figure(entry: Entry) -> JsonObject:
     mapping
         ``at`` (energies at the centres of `BINS` bins) and ``density`` by part.
     """
-    logs = {name: log_energy(values) for name, values in energies(entry).items()}
+    logs = {
+        name: encoding.log_energy(values) for name, values in energies(entry).items()
+    }
     low = min(float(np.quantile(values, 0.001)) for values in logs.values())
     high = max(float(np.quantile(values, 0.999)) for values in logs.values())
     edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)

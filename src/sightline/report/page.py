@@ -17,27 +17,13 @@ from sightline.evaluation.result import plain
 from sightline.files import staged_file
 from sightline.judgement import calm
 from sightline.judgement.verdicts import Verdict, all_infos
-from sightline.report import curves
+from sightline.report import curves, overview, provenance
 from sightline.report.attacks import attack_details, attack_rows, matrix
 from sightline.report.encoding import JsonObject, clocks_by_testbed
 from sightline.report.entries import Entry, entries_of
 from sightline.report.false_alarms import false_alarms
 from sightline.report.formatting import correlation, on_testbed, probability
-from sightline.report.overview import (
-    PAPER_COLUMNS,
-    agreement_table,
-    glance,
-    headline,
-    paper_table,
-    transfer,
-)
 from sightline.report.plotting.report_figures import write_figures
-from sightline.report.provenance import (
-    CITATION,
-    LIMITATIONS,
-    definitions,
-    stream_rows,
-)
 from sightline.report.redaction import redacted
 from sightline.storage import Result, read_results
 
@@ -216,21 +202,23 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
     return {
         "testbeds": testbeds,
         "entries": entries,
-        "headlines": {t: headline(group) for t, group in groups.items()},
-        "glance": glance(entries),
-        "paper_columns": PAPER_COLUMNS,
-        "paper": paper_table(entries),
+        "headlines": {t: overview.headline(group) for t, group in groups.items()},
+        "glance": overview.glance(entries),
+        "paper_columns": overview.PAPER_COLUMNS,
+        "paper": overview.paper_table(entries),
         "attacks": rows,
         "stages": sorted({stage for row in rows for stage in row.stages}),
         "verdicts": all_infos(),
         "verdicts_shown": [info for info in all_infos() if info.word in words],
         "matrices": {t: matrix(group) for t, group in groups.items()},
-        "agreements": {t: agreement_table(group) for t, group in groups.items()},
-        "transfer": transfer(entries),
-        "streams": stream_rows(entries, redact=redact),
-        "definitions": definitions(),
-        "limitations": LIMITATIONS,
-        "citation": CITATION,
+        "agreements": {
+            t: overview.agreement_table(group) for t, group in groups.items()
+        },
+        "transfer": overview.transfer(entries),
+        "streams": provenance.stream_rows(entries, redact=redact),
+        "definitions": provenance.definitions(),
+        "limitations": provenance.LIMITATIONS,
+        "citation": provenance.CITATION,
         "version": __version__,
         "false_alarms": [(entry, false_alarms(entry)) for entry in entries],
         "pauc_rate": curves.PAUC_RATE,

@@ -23,7 +23,7 @@ function ladder(bars, verdict) {
     calm.style.left = `${Math.min(99, 100 * (bar.calm ?? 0))}%`;
     track.append(fill, calm);
     const note = bar.is_coverage ? `attack-free time ${percent(bar.calm)}${whyHidden(bar)}` : "energy relative to attack-free time";
-    row.append(name, track, element("small", "", `${note}${bar.by ? `; ${bar.by}` : ""}${bar.visible ? "; stands out" : ""}`));
+    row.append(name, track, element("small", "", `${note}${bar.by.length ? `; ${bar.by.join(", ")}` : ""}${bar.visible ? "; stands out" : ""}`));
     list.append(row);
   }
   return list;

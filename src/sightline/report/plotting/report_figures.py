@@ -11,15 +11,8 @@ from sightline.data.arrays import Floats
 from sightline.evaluation.chart_data import extreme_rows
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import info_of
+from sightline.report import curves
 from sightline.report.attacks import matrix
-from sightline.report.curves import (
-    LEVELS,
-    LOW_RATE,
-    PARTS,
-    PAUC_RATE,
-    energies,
-    roc_points,
-)
 from sightline.report.encoding import Clock, clock_of, log_energy, moments
 from sightline.report.entries import Entry, unique
 from sightline.report.formatting import slug
@@ -189,14 +182,14 @@ def roc(entries: Sequence[Entry]) -> "Figure | None":
     whole, low = figure.subplots(1, 2)
     for (i, entry), label in zip(drawn, labels, strict=True):
         fpr, tpr = entry.traces.roc_fpr, entry.traces.roc_tpr
-        rows = roc_points(fpr, 800)
+        rows = curves.roc_points(fpr, 800)
         look = {"color": style.colour(i), "ls": style.DASHES[i % len(style.DASHES)]}
         for axis in (whole, low):
             axis.plot(fpr[rows], tpr[rows], label=label, **look)
     whole.set(xlim=(0, 1), title="all limits")
-    title = f"few false alarms (shaded: up to {PAUC_RATE:.0%})"
-    low.set(xlim=(0, LOW_RATE), title=title)
-    low.axvspan(0, PAUC_RATE, color=style.COLOURS[0], alpha=0.07, lw=0)
+    title = f"few false alarms (shaded: up to {curves.PAUC_RATE:.0%})"
+    low.set(xlim=(0, curves.LOW_RATE), title=title)
+    low.axvspan(0, curves.PAUC_RATE, color=style.COLOURS[0], alpha=0.07, lw=0)
     for axis in (whole, low):
         axis.plot([0, 1], [0, 1], color="#999999", lw=0.7, ls=":")
         axis.set(
@@ -222,7 +215,7 @@ def quantiles(entries: Sequence[Entry]) -> "Figure | None":
     figure = style.new_figure(style.TWO_COLUMNS, 0.6 + 1.25 * len(entries))
     axes = figure.subplots(len(entries), 2, squeeze=False)
     for (spread, ideal), entry in zip(axes, entries, strict=True):
-        parts = energies(entry)
+        parts = curves.energies(entry)
         _spread(spread, entry, parts)
         _against_chi_square(ideal, entry, parts)
         spread.set_title(style.label(entry.label), loc="left", pad=3)
@@ -254,10 +247,10 @@ def _against_chi_square(axis: Any, entry: Entry, parts: Mapping[str, Floats]) ->
     from scipy.stats import chi2
 
     p = entry.evaluation.stream.p
-    ideal = chi2.ppf(LEVELS, p) / p
+    ideal = chi2.ppf(curves.LEVELS, p) / p
     for name, values in parts.items():
-        measured = np.maximum(np.quantile(values, LEVELS) / (p / 2), 1e-6)
-        axis.plot(ideal, measured, label=PARTS[name], **_PARTS[name])
+        measured = np.maximum(np.quantile(values, curves.LEVELS) / (p / 2), 1e-6)
+        axis.plot(ideal, measured, label=curves.PARTS[name], **_PARTS[name])
     axis.plot(ideal, ideal, color="black", lw=0.7, ls=(0, (4, 3)))
     axis.set_yscale("log")
     drawn = np.concatenate([line.get_ydata() for line in axis.lines])
