@@ -7,6 +7,7 @@ import sklearn.covariance
 import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from on_disk import full_stream
 from strategies import ChunkedRows, cuts, make_stream, seeds, streams
 
 import sightline
@@ -603,3 +604,29 @@ def test_progress_rises_to_the_total():
         assert done == sorted(done)
         assert done[-1] == total
     assert len({step.text for step in seen}) == 6
+
+
+# Warnings of numpy
+
+
+def test_a_real_mistake_in_the_arithmetic_warns(monkeypatch):
+    def wrong(train_mean, p):
+        return np.log(np.array(-train_mean)) / p
+
+    monkeypatch.setattr("sightline.evaluation.pipeline.measure_compactness", wrong)
+    with pytest.warns(RuntimeWarning, match="invalid value encountered in log"):
+        quick(make_stream())
+
+
+@pytest.mark.parametrize("rows", [slice(210, 230), slice(800, 803)])
+@pytest.mark.parametrize("size", [5e153, 1e120])
+def test_values_whose_energies_overflow_are_none_and_do_not_warn(rows, size):
+    stream = full_stream()
+    test = gather_rows(stream.test, np.arange(stream.test.n_rows))
+    test[rows] = size
+    evaluation = evaluate(stream.replace(test=test))
+    figures = [*vars(evaluation.drift).values(), *vars(evaluation.windows).values()]
+    for segment in evaluation.segments:
+        figures += vars(segment).values()
+    floats = [value for value in figures if isinstance(value, float)]
+    assert np.isfinite(floats).all()

@@ -15,7 +15,7 @@ from strategies import (
     window_energies,
 )
 
-from sightline import ResidualStream, evaluate
+from sightline import ResidualStream, evaluate, fit_reference
 from sightline.data.row_tables import gather_rows
 from sightline.data.segments import Segment, segments_of
 from sightline.metrics.window_kl import matched_starts, plain_kl, plan_windows
@@ -661,3 +661,46 @@ def test_a_tie_is_not_won():
     assert (energies.d_full == energies.d_full[0]).all()
     assert energies.outcome.n_matched.tolist() == [10]
     assert energies.outcome.wins.tolist() == [0]
+
+
+def frozen_window(p, unit, seed=0):
+    """Whitened rows of a window in which one channel stands still."""
+    rng = np.random.default_rng(seed)
+    mixing = np.eye(p) + 0.3 * rng.normal(size=(p, p))
+    units = np.r_[unit, np.ones(p - 1)]
+    train = rng.normal(size=(3000, p)) @ mixing * units
+    window = rng.normal(size=(4 * p, p)) @ mixing * units
+    window[:, p // 2] = window[0, p // 2]
+    reference = fit_reference(train)
+    return (window - reference.mean) @ reference.whitening
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e3, 1e6])
+@pytest.mark.parametrize("p", [3, 8, 51])
+def test_a_window_with_a_frozen_channel_has_no_plain_divergence(p, unit):
+    for seed in range(20):
+        rows = frozen_window(p, unit, seed)
+        mean = rows.mean(axis=0)
+        second = (rows - mean).T @ (rows - mean)
+        assert plain_kl(mean, second, len(rows)) is None, seed
+
+
+def test_units_that_differ_do_not_make_a_window_singular():
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(400, 20)) * np.r_[1e-5, np.ones(19)]
+    mean = rows.mean(axis=0)
+    second = (rows - mean).T @ (rows - mean)
+    assert plain_kl(mean, second, len(rows)) > 10  # log(1e5) from the small one
+
+
+def test_a_frozen_channel_is_null_in_the_evaluation():
+    rng = np.random.default_rng(0)
+    mixing = np.eye(51) + 0.3 * rng.normal(size=(51, 51))
+    train, test = (rng.normal(size=(n, 51)) @ mixing for n in (3000, 2000))
+    labels = np.zeros(2000, int)
+    labels[500:700] = labels[1500:1700] = 1
+    test[500:700, 25] = test[500, 25]
+    stream = ResidualStream(train, test, labels)
+    frozen, moving = evaluate(stream, intervals=False, diagnosis=False).segments
+    assert (frozen.kl_plain, frozen.kl_shrunk) == (None, True)
+    assert moving.kl_plain > 0

@@ -217,7 +217,7 @@ def test_figures_an_older_version_lacks_are_none(tmp_path):
     write_results([evaluation], tmp_path)
     (row,) = evaluation.to_dict()["segments"]
     old = {name: row[name] for name in FIRST_COLUMNS}
-    path = change(tmp_path / "plain", rank={"roc_auc": 0.5}, segments=[old])
+    path = change(tmp_path / "plain", schema=1, rank={"roc_auc": 0.5}, segments=[old])
     found = read_evaluation(path)
     assert (found.rank.roc_auc, found.rank.pauc_1) == (0.5, None)
     assert found.segments[0].auc == evaluation.segments[0].auc

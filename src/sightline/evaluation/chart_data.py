@@ -286,7 +286,8 @@ def _excerpts(
         values = residuals.at(span.rows)
         parts = _contributions(values, reference)
         inside = (span.rows >= segment.start) & (span.rows < segment.stop)
-        strength = np.abs(parts[inside]).mean(axis=0)
+        with np.errstate(over="ignore"):  # an infinite strength comes first
+            strength = np.abs(parts[inside]).mean(axis=0)
         channels[i] = _channels_of(strength, segment, stream.channels, shape[1])
         raw = None if telemetry is None else telemetry.at(span.rows)
         for m, j in enumerate(channels[i]):

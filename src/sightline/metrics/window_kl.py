@@ -26,8 +26,8 @@ MOST_MATCHED = 1000
 RELIABLE_ROWS = 2
 # A covariance is singular if a pivot is this small compared with its own variance,
 SINGULAR_PIVOT = 1e-12
-# or its smallest eigenvalue compared with its largest.
-SINGULAR_SHARE = 1e-12
+# or if its smallest eigenvalue is within this many rounding errors of the largest.
+SINGULAR_ROUNDINGS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,9 +247,10 @@ def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:
 
     The covariance C of a window with a frozen channel, or with copies of a channel, is
     singular; rounding hides this, and the logarithm of a rounding error is noise.
-    C therefore counts as numerically singular if its smallest eigenvalue is below
-    `SINGULAR_SHARE` of the largest, if there are no more rows than channels, or if it
-    overflows.
+    C therefore counts as numerically singular if its smallest eigenvalue is at most
+    ``10 p eps`` times the largest (eps is 2.2e-16, the rounding of a float), if a pivot
+    of its correlation matrix is below 1e-12, if there are no more rows than channels,
+    or if it overflows.
 
     Parameters
     ----------
@@ -273,7 +274,8 @@ def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:
     covariance = second / n_rows
     variance = np.diag(covariance)
     spectrum = np.linalg.eigvalsh(covariance)
-    if not spectrum[0] > SINGULAR_SHARE * spectrum[-1]:
+    rounding = SINGULAR_ROUNDINGS * p * np.finfo(np.float64).eps * spectrum[-1]
+    if not spectrum[0] > rounding:
         return None
     scale = np.sqrt(variance)
     try:

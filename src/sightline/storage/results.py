@@ -295,13 +295,30 @@ def read_evaluation(path: str | Path) -> Evaluation:
             "update it."
         )
     try:
-        record = msgspec.convert(_migrated(values), EvaluationRecord)
+        present = values if schema == SCHEMA else _migrated(values)
+        record = msgspec.convert(present, EvaluationRecord)
     except msgspec.ValidationError as error:
         raise FileError(
             f"{path}: is not an evaluation of schema {schema} ({brief(error)}): remove "
             "it and evaluate again."
         ) from error
     return Evaluation(**vars(record))
+
+
+def evaluation_schema() -> dict[str, Any]:
+    """Return the JSON schema of ``evaluation.json``, generated from its record types.
+
+    The same is shipped beside this module, as ``evaluation.schema.json``.
+
+    Examples
+    --------
+    >>> sorted(evaluation_schema()["$defs"]["Drift"]["required"])
+    ['d_drift', 'd_drift_robust', 'mean_dominated']
+    """
+    schema = msgspec.json.schema(EvaluationRecord)
+    for definition in schema["$defs"].values():
+        definition["description"] = definition["description"].partition("\n")[0]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 
 def _migrated(values: dict[str, Any]) -> dict[str, Any]:
