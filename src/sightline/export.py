@@ -38,7 +38,8 @@ class _Export:
     meta: dict[str, object]
     score: Floats | None = None
     alarms: Labels | None = None
-    telemetry: tuple[Matrix, Matrix] | None = None
+    telemetry_train: Matrix | None = None
+    telemetry_test: Matrix | None = None
     telemetry_channels: tuple[str, ...] | None = None
     attacks: list[Attack] = field(default_factory=list)
 
@@ -97,45 +98,29 @@ def export_stream(
         or no row of train is left.
     """
     check_rule(detector, rule)
-    learned = _residuals(detector, train, "train", preset, progress)
-    tested = _residuals(detector, test, "test", preset, progress)
-    _check_same(learned.channels, tested.channels, "The residuals")
+    given, n_not_normal = _both_residuals(detector, train, test, preset, progress)
+    learned, tested = given.train_residuals, given.test_residuals
     labels = np.where(_set(tested.is_warm_up), IGNORED, _labels(tested, test))
-    is_usable = ~_set(learned.is_warm_up)
-    is_normal = _labels(learned, train) == NORMAL
-    is_trained, is_held_out = _parts(
-        detector, learned, is_usable & is_normal, train.n_steps
-    )
     export = _described(detector, learned, tested, test)
-    if left_out := int((is_usable & ~is_normal).sum()):
+    if n_not_normal:
         export.notices.append(
-            f"train: {left_out:,} rows not labelled normal were left out."
+            f"train: {n_not_normal:,} rows not labelled normal were left out."
         )
     if preset != "export":
         export.meta["residuals_preset"] = preset
-    if isinstance(detector, LearnedDetector) and rule != NO_RULE:
-        given = RuleInput(
-            train=unlabelled(train),
-            test=unlabelled(test),
-            train_residuals=learned,
-            test_residuals=tested,
-            is_trained=is_trained,
-            is_held_out=is_held_out,
-            preset=preset,
-        )
-        _add_alarms(export, detector, given, rule, labels)
-    title, rows = _title(detector), learned.index[is_trained]
+    _add_alarms(export, detector, given, rule, labels)
+    title, rows = _title(detector), learned.index[given.is_trained]
     if telemetry:
         _add_telemetry(export, train, rows, test, tested.index)
     step_s = None if test.step_s is None else test.step_s * _set(tested.spacing)
     return ResidualStream(
-        learned.values[is_trained],
+        learned.values[given.is_trained],
         tested.values,
         labels,
-        calibration=learned.values[is_held_out] if is_held_out.any() else None,
+        calibration=given.held_out_values if given.is_held_out.any() else None,
         channels=tested.channels,
-        train_time=None if train.time is None else train.time[rows],
-        test_time=None if test.time is None else test.time[tested.index],
+        train_time=_at(train.time, rows),
+        test_time=_at(test.time, tested.index),
         train_breaks=_breaks(rows, _set(learned.spacing), train.breaks),
         test_breaks=_breaks(tested.index, _set(tested.spacing), test.breaks),
         segments=export.attacks,
@@ -146,12 +131,17 @@ def export_stream(
         step_s=step_s,
         score=export.score,
         alarms=export.alarms,
-        telemetry_train=export.telemetry and export.telemetry[0],
-        telemetry_test=export.telemetry and export.telemetry[1],
+        telemetry_train=export.telemetry_train,
+        telemetry_test=export.telemetry_test,
         telemetry_channels=export.telemetry_channels,
         meta=export.meta,
         notices=export.notices,
     )
+
+
+def _at(time: Floats | None, rows: Ints) -> Floats | None:
+    """Return the time of some rows, if there is one."""
+    return None if time is None else time[rows]
 
 
 def check_rule(detector: Detector, rule: str | None) -> None:
@@ -159,6 +149,34 @@ def check_rule(detector: Detector, rule: str | None) -> None:
     if rule is not None and rule != NO_RULE:
         rules = detector.rules if isinstance(detector, LearnedDetector) else ()
         rule_named(rules, rule, _title(detector))
+
+
+def _both_residuals(
+    detector: Detector,
+    train: Recording,
+    test: Recording,
+    preset: str,
+    progress: Progress,
+) -> tuple[RuleInput, int]:
+    """Return the residuals of both recordings, and how many of train are not normal."""
+    learned = _residuals(detector, train, "train", preset, progress)
+    tested = _residuals(detector, test, "test", preset, progress)
+    _check_same(learned.channels, tested.channels, "The residuals")
+    is_usable = ~_set(learned.is_warm_up)
+    is_normal = _labels(learned, train) == NORMAL
+    is_trained, is_held_out = _parts(
+        detector, learned, is_usable & is_normal, train.n_steps
+    )
+    given = RuleInput(
+        train=unlabelled(train),
+        test=unlabelled(test),
+        train_residuals=learned,
+        test_residuals=tested,
+        is_trained=is_trained,
+        is_held_out=is_held_out,
+        preset=preset,
+    )
+    return given, int((is_usable & ~is_normal).sum())
 
 
 def _described(
@@ -183,7 +201,7 @@ def _described(
 
 def _add_alarms(
     export: _Export,
-    detector: LearnedDetector,
+    detector: Detector,
     given: RuleInput,
     rule: str | None,
     labels: Labels,
@@ -192,6 +210,8 @@ def _add_alarms(
 
     Labels reach only a rule that was asked for by name and whose name says it.
     """
+    if not isinstance(detector, LearnedDetector) or rule == NO_RULE:
+        return
     title = _title(detector)
     uses = () if rule is None else rule_named(detector.rules, rule, title).looks_at
     try:
@@ -241,7 +261,7 @@ def _add_telemetry(
     # A missing cell would spoil every average of the telemetry after it.
     filled, _ = fill_missing(train.values, _set(train.breaks), means)
     tested, _ = fill_missing(test.values, _set(test.breaks), means)
-    export.telemetry = filled[train_rows], tested[rows]
+    export.telemetry_train, export.telemetry_test = filled[train_rows], tested[rows]
     export.telemetry_channels = train.channels
 
 

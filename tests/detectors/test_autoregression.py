@@ -16,7 +16,7 @@ from sightline.detectors.autoregression import (
 )
 from sightline.detectors.baselines import LastValue, TrainingMean
 from sightline.detectors.conformance import CHECKS, Trial
-from sightline.detectors.windows import held_out_block
+from sightline.detectors.preprocessing import held_out_block
 from sightline.errors import FileError, StreamError
 from sightline.export import export_stream
 

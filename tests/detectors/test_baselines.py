@@ -13,7 +13,7 @@ from sightline.detectors.baselines import (
     left_out_errors,
     moments,
 )
-from sightline.detectors.windows import held_out_block
+from sightline.detectors.preprocessing import held_out_block
 from sightline.errors import FileError, StreamError
 from sightline.progress import Step, StepKind
 

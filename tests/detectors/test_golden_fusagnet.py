@@ -19,9 +19,8 @@ from golden_files import (
 from sightline import Recording, Tag
 from sightline.detectors.fusagnet.network import FuSAGNetNetwork, fusagnet_loss
 from sightline.detectors.networks import load_weights, weights_of
-from sightline.detectors.preprocessing import Preprocessing
+from sightline.detectors.preprocessing import Preprocessing, forecast_windows
 from sightline.detectors.settings import PreprocessingSettings
-from sightline.detectors.windows import forecast_windows
 
 # What the specification asks for. Losses use single-precision activations to aim at,
 # so they and the weights trained on them agree less well.

@@ -11,8 +11,8 @@ from golden_files import FOLDER, Golden
 from testbed_files import DATA, needs_batadal
 
 from sightline import Recording, Tag, open_testbed
-from sightline.detectors.geco import GeCo
 from sightline.detectors.geco.closed_form import Ranking, SearchState
+from sightline.detectors.geco.detector import GeCo
 from sightline.detectors.geco.formulas import FAMILIES, Transitions
 from sightline.detectors.geco.search import (
     Columns,

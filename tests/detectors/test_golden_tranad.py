@@ -6,8 +6,8 @@ import torch
 from golden_files import Golden, tensor
 
 from sightline.detectors.networks import weights_of
+from sightline.detectors.preprocessing import padded_windows
 from sightline.detectors.tranad.network import TranADNetwork, tranad_loss
-from sightline.detectors.windows import padded_windows
 
 # What the specification asks for: outputs, losses and gradients; trained weights (Adam
 # turns rounding into steps where the true gradient is 0); the table of positions,

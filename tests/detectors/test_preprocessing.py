@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from sightline import Recording, Tag
 from sightline.detectors import GDN, FuSAGNet, TranAD
-from sightline.detectors.preprocessing import Preprocessing
+from sightline.detectors.preprocessing import Preprocessing, forecast_windows
 from sightline.detectors.settings import PreprocessingSettings
-from sightline.detectors.windows import forecast_windows
 from sightline.errors import StreamError
 
 GOLDEN = Path(__file__).parents[1] / "golden"

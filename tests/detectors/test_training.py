@@ -19,12 +19,11 @@ from torch import nn
 from sightline import Recording, Tag
 from sightline.detectors import GDN, FuSAGNet, TranAD, training
 from sightline.detectors.networks import weights_of
-from sightline.detectors.preprocessing import Preprocessing, Scaling
+from sightline.detectors.preprocessing import Preprocessing, Scaling, forecast_windows
 from sightline.detectors.saving import read_saved, write_saved
 from sightline.detectors.settings import TrainedSettings
 from sightline.detectors.training import train_network
 from sightline.detectors.tranad.network import TranADNetwork
-from sightline.detectors.windows import forecast_windows
 from sightline.errors import FileError, StreamError, TrainingError
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.detectors.windows import forecast_windows, held_out_block, padded_windows
+from sightline.detectors.preprocessing import (
+    forecast_windows,
+    held_out_block,
+    padded_windows,
+)
 
 
 @st.composite

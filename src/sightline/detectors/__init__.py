@@ -15,7 +15,7 @@ from sightline.detectors.baselines import LastValue, PCAReconstruction, Training
 from sightline.detectors.conformance import ConformanceError, check_detector
 from sightline.detectors.fusagnet.detector import FuSAGNet
 from sightline.detectors.gdn.detector import GDN
-from sightline.detectors.geco import GeCo
+from sightline.detectors.geco.detector import GeCo
 from sightline.detectors.nsibf.detector import NSIBF
 from sightline.detectors.saving import read_saved
 from sightline.detectors.tranad.detector import TranAD

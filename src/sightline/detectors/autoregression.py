@@ -167,7 +167,7 @@ class VectorAutoregression(Baseline):
             )
         return residuals
 
-    def _chosen(self) -> tuple[str, ...]:
+    def _choices(self) -> tuple[str, ...]:
         rows = "row" if self.order == 1 else f"{self.order} rows"
         return (f"Each row is predicted from the last {rows}, ridge {self.ridge:g}.",)
 

@@ -363,6 +363,10 @@ class LearnedDetector(ABC):
             rule_named(self.rules, rule, self.card.title)
         return None
 
+    def _chosen(self, *settings: str) -> dict[str, Any]:
+        """Return some settings by name, for a call that takes them as arguments."""
+        return {name: getattr(self.settings, name) for name in settings}
+
     def _fitted(self, part: T | None) -> T:
         """Return a part that `fit` has set; raise before `fit`."""
         if part is None:

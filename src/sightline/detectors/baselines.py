@@ -16,10 +16,13 @@ import numpy.typing as npt
 from sightline.data.arrays import Floats, Ints
 from sightline.data.recording import Recording
 from sightline.detectors.base import DetectorCard, LearnedDetector, Residuals, Split
-from sightline.detectors.preprocessing import Preprocessing
+from sightline.detectors.preprocessing import (
+    Preprocessing,
+    forecast_windows,
+    held_out_block,
+)
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import BaselineSettings, Natural
-from sightline.detectors.windows import forecast_windows, held_out_block
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind
 
@@ -88,7 +91,7 @@ class Baseline(LearnedDetector):
     def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         """Return observed minus expected of these rows."""
 
-    def _chosen(self) -> tuple[str, ...]:
+    def _choices(self) -> tuple[str, ...]:
         """Return sentences about what was chosen in learning."""
         return ()
 
@@ -136,7 +139,7 @@ class Baseline(LearnedDetector):
             space=self.card.space,
             every=settings.every,
             scale=scaled.scale,
-            notices=(*scaled.notices, *self._chosen()),
+            notices=(*scaled.notices, *self._choices()),
         )
 
     def _arrays(self) -> Arrays:
@@ -274,7 +277,7 @@ class PCAReconstruction(Baseline):
             start += len(chunk)
         return residuals
 
-    def _chosen(self) -> tuple[str, ...]:
+    def _choices(self) -> tuple[str, ...]:
         n_channels, n_kept = self.loadings.shape
         remark = "" if n_kept else ", so that it is the training mean"
         return (f"Principal components kept: {n_kept} of {n_channels}{remark}.",)

@@ -10,9 +10,13 @@ import numpy as np
 from sightline.data.arrays import Bools, Ints, require
 from sightline.data.recording import Recording, Tag
 from sightline.detectors.base import LearnedDetector, Residuals, Split
-from sightline.detectors.preprocessing import Preprocessing, Scaled
+from sightline.detectors.preprocessing import (
+    Preprocessing,
+    Scaled,
+    Windows,
+    held_out_block,
+)
 from sightline.detectors.saving import Arrays, under
-from sightline.detectors.windows import Windows, held_out_block
 from sightline.errors import StreamError
 from sightline.progress import Progress
 

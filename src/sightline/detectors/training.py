@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from sightline.data.arrays import Ints
 from sightline.detectors.networks import weights_of
+from sightline.detectors.preprocessing import Windows
 from sightline.detectors.saving import Arrays, read_saved, under, write_saved
 from sightline.detectors.settings import TrainedSettings
-from sightline.detectors.windows import Windows
 from sightline.errors import FileError, StreamError, TrainingError
 from sightline.progress import Progress, Step, StepKind
 

@@ -21,9 +21,14 @@ from sightline.detectors.base import (
     check_channels,
     unlabelled,
 )
-from sightline.detectors.preprocessing import Preprocessing, Scaled, Scaling
+from sightline.detectors.preprocessing import (
+    Preprocessing,
+    Scaled,
+    Scaling,
+    forecast_windows,
+    held_out_block,
+)
 from sightline.detectors.settings import BaselineSettings
-from sightline.detectors.windows import forecast_windows, held_out_block
 from sightline.errors import SightlineError, StreamError
 from sightline.files import brief
 

@@ -10,14 +10,13 @@ from msgspec import Meta
 from sightline.data.arrays import Bools, Ints, Labels
 from sightline.data.recording import Recording, Tag
 from sightline.detectors.base import Residuals, RuleInput
-from sightline.detectors.fusagnet.card import CARD
+from sightline.detectors.fusagnet import CARD
 from sightline.detectors.fusagnet.rule import RULES, FusagnetErrors, fusagnet_alarms
 from sightline.detectors.native_rules import NativeAlarms
-from sightline.detectors.preprocessing import Scaled
+from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import Count, NonNegative, Share, TrainedSettings
 from sightline.detectors.trained import WindowedDetector
-from sightline.detectors.windows import Windows, forecast_windows
 from sightline.errors import StreamError
 
 if TYPE_CHECKING:
@@ -113,12 +112,8 @@ class FuSAGNet(WindowedDetector):
         "round_raw": True,
     }
 
-    def __init__(
-        self, preset: str = "export", *, testbed: str | None = None, **overrides: Any
-    ) -> None:
-        super().__init__(preset, testbed=testbed, **overrides)
-        # Channels in the order of their stages, as the network takes them.
-        self._order: Ints = np.empty(0, np.int64)
+    # Channels in the order of their stages, as the network takes them.
+    _order: Ints = np.empty(0, np.int64)
 
     def _windows(self, scaled: Scaled, settings: FuSAGNetSettings) -> Windows:
         ahead = int(settings.exported == "forecast")
@@ -130,28 +125,16 @@ class FuSAGNet(WindowedDetector):
     def _build(self, tags: Sequence[Tag]) -> "nn.Module":
         from sightline.detectors.fusagnet.network import FuSAGNetNetwork
 
-        settings: FuSAGNetSettings = self.settings
-        self._order, sizes = stage_order([tag.stage for tag in tags])
-        return FuSAGNetNetwork(
-            sizes,
-            window=settings.window,
-            dim=settings.dim,
-            top_k=settings.top_k,
-            head_layers=settings.head_layers,
-            head_width=settings.head_width,
-            dropout=settings.dropout,
-            embedding_dropout=settings.embedding_dropout,
-            self_loops=settings.self_loops,
-            recurrent=settings.recurrent,
-        )
+        self._order, stages = stage_order([tag.stage for tag in tags])
+        sizes = self._chosen("window", "dim", "top_k", "head_layers", "head_width")
+        shares = self._chosen("dropout", "embedding_dropout")
+        graph = self._chosen("self_loops", "recurrent")
+        return FuSAGNetNetwork(stages, **sizes, **shares, **graph)
 
     def _rebuild(self, weights: Arrays) -> "nn.Module":
         from sightline.detectors.fusagnet.network import FuSAGNetNetwork
 
-        settings: FuSAGNetSettings = self.settings
-        return FuSAGNetNetwork.of_weights(
-            weights, top_k=settings.top_k, recurrent=settings.recurrent
-        )
+        return FuSAGNetNetwork.of_weights(weights, **self._chosen("top_k", "recurrent"))
 
     def _arrays(self) -> Arrays:
         return super()._arrays() | {"order": self._order}
@@ -188,15 +171,8 @@ class FuSAGNet(WindowedDetector):
     ) -> "Tensor":
         from sightline.detectors.fusagnet.network import fusagnet_loss
 
-        settings: FuSAGNetSettings = self.settings
-        return fusagnet_loss(
-            network.detailed(x),
-            x,
-            target,
-            rho,
-            alpha=settings.alpha,
-            beta=settings.beta,
-        ).total
+        weights = self._chosen("alpha", "beta")
+        return fusagnet_loss(network.detailed(x), x, target, rho, **weights).total
 
     def _expected(
         self, network: Any, batch: "Tensor", settings: FuSAGNetSettings

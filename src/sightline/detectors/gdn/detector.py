@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sightline.data.arrays import Labels
 from sightline.data.recording import Tag
 from sightline.detectors.base import RuleInput
-from sightline.detectors.gdn.card import CARD
+from sightline.detectors.gdn import CARD
 from sightline.detectors.gdn.rule import RULES, gdn_alarms
 from sightline.detectors.native_rules import NativeAlarms
-from sightline.detectors.preprocessing import Scaled
+from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import Count, Share, TrainedSettings
 from sightline.detectors.trained import WindowedDetector
-from sightline.detectors.windows import Windows, forecast_windows
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -72,16 +71,8 @@ class GDN(WindowedDetector):
     def _build(self, tags: Sequence[Tag]) -> "nn.Module":
         from sightline.detectors.gdn.network import GDNNetwork
 
-        settings: GDNSettings = self.settings
-        return GDNNetwork(
-            len(tags),
-            window=settings.window,
-            dim=settings.dim,
-            top_k=settings.top_k,
-            head_layers=settings.head_layers,
-            head_width=settings.head_width,
-            dropout=settings.dropout,
-        )
+        sizes = self._chosen("window", "dim", "top_k", "head_layers", "head_width")
+        return GDNNetwork(len(tags), **sizes, dropout=self.settings.dropout)
 
     def _rebuild(self, weights: Arrays) -> "nn.Module":
         from sightline.detectors.gdn.network import GDNNetwork

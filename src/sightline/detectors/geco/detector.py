@@ -19,19 +19,17 @@ from sightline.detectors.base import (
     check_channels,
     unlabelled,
 )
-from sightline.detectors.geco.card import CARD
+from sightline.detectors.geco import CARD
 from sightline.detectors.geco.formulas import (
     MOST_INPUTS,
     Formula,
+    IpalModel,
     Transitions,
+    channels_of,
     formula_arrays,
     formulas_of,
     observed_minus_expected,
     predicted_rows,
-)
-from sightline.detectors.geco.ipal_model import (
-    IpalModel,
-    channels_of,
     read_ipal_model,
     write_ipal_model,
 )

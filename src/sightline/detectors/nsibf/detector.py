@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from sightline.data.arrays import Bools, Floats, Ints, Labels
 from sightline.data.recording import Recording, Role, Tag
 from sightline.detectors.base import Residuals, RuleInput, Split
 from sightline.detectors.native_rules import NativeAlarms
-from sightline.detectors.nsibf.card import CARD
+from sightline.detectors.nsibf import CARD
 from sightline.detectors.nsibf.design import (
     Design,
     Matrix,
@@ -32,7 +33,7 @@ from sightline.detectors.nsibf.filter import (
     run_filters,
 )
 from sightline.detectors.nsibf.rule import RULES, nsibf_alarms
-from sightline.detectors.preprocessing import Scaled
+from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows
 from sightline.detectors.saving import Arrays, under
 from sightline.detectors.settings import (
     Count,
@@ -42,7 +43,6 @@ from sightline.detectors.settings import (
     TrainedSettings,
 )
 from sightline.detectors.trained import TrainedDetector
-from sightline.detectors.windows import Windows, forecast_windows
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind
 
@@ -158,16 +158,13 @@ class NSIBF(TrainedDetector):
     settings_type = NSIBFSettings
     official: ClassVar[Mapping[str, Any]] = {"cross_gaps": True}
 
-    def __init__(
-        self, preset: str = "export", *, testbed: str | None = None, **overrides: Any
-    ) -> None:
-        super().__init__(preset, testbed=testbed, **overrides)
-        self.design: Design | None = None
-        self.state_noise: Floats | None = None
-        self.measurement_noise: Floats | None = None
-        self.ridge = 0.0
-        self._forecast_error = np.inf
-        self.chosen: dict[str, int | float] = {}
+    # Set by `fit`.
+    design: Design | None = None
+    state_noise: Floats | None = None
+    measurement_noise: Floats | None = None
+    ridge: float = 0.0
+    chosen: Mapping[str, int | float] = MappingProxyType({})
+    _forecast_error: float = np.inf
 
     # ------------------------------------------------------------------- learning
 
@@ -176,9 +173,13 @@ class NSIBF(TrainedDetector):
     ) -> Split:
         self.settings, self.chosen = self._settings(self.preset), {}
         if self.settings.search:
-            self.chosen = self._searched(recording, progress)
-            self.settings = replace(self.settings, **self.chosen)
+            self._use_sizes(self._searched(recording, progress))
         return super()._learn(recording, progress, checkpoint)
+
+    def _use_sizes(self, chosen: Any) -> None:
+        """Set the sizes that a search chose."""
+        self.chosen = chosen
+        self.settings = replace(self.settings, **chosen)
 
     def _searched(
         self, recording: Recording, progress: Progress
@@ -263,24 +264,20 @@ class NSIBF(TrainedDetector):
         return Split(trained=scaled.rows[: last + 1], held_out=scaled.rows[last + 1 :])
 
     def _build(self, tags: Sequence[Tag]) -> "nn.Module":
-        return self._network(self.settings)
+        return self._network()
 
-    def _network(self, settings: NSIBFSettings) -> "nn.Module":
+    def _network(self) -> "nn.Module":
+        """Return a fresh network of the sizes set."""
         from sightline.detectors.nsibf.network import NSIBFNetwork
 
-        design = self._fitted(self.design)
+        design, state = self._fitted(self.design), self.settings.state
         sensors = len(design.sensors)
-        state = settings.state
         return NSIBFNetwork(
             sensors,
             design.n_inputs,
-            window=settings.window,
             state=max(1, sensors // 2) if state is None else state,
-            encoder_layers=settings.encoder_layers,
-            transition_layers=settings.transition_layers,
-            transition_width=settings.transition_width,
-            lstm_layers=settings.lstm_layers,
-            lstm_width=settings.lstm_width,
+            **self._chosen("window", "encoder_layers", "transition_layers"),
+            **self._chosen("transition_width", "lstm_layers", "lstm_width"),
         )
 
     def _parts(self, batch: "Tensor") -> "tuple[Tensor, Tensor, Tensor]":
@@ -463,12 +460,12 @@ class NSIBF(TrainedDetector):
 
     def about(self) -> dict[str, object]:
         """Return what is needed to make the same detector again; JSON can hold it."""
-        return super().about() | {"ridge": self.ridge, "chosen": self.chosen}
+        return super().about() | {"ridge": self.ridge, "chosen": dict(self.chosen)}
 
     def _rebuild(self, weights: Arrays) -> "nn.Module":
         from sightline.detectors.networks import load_weights
 
-        return load_weights(self._network(self.settings), weights)
+        return load_weights(self._network(), weights)
 
     def _arrays(self) -> Arrays:
         design = self._fitted(self.design)
@@ -496,8 +493,6 @@ class NSIBF(TrainedDetector):
         self.state_noise = arrays["state_noise"]
         self.measurement_noise = arrays["measurement_noise"]
         self.ridge = float(arrays["ridge"])
-        self.chosen = {
-            name: array.item() for name, array in under("chosen/", arrays).items()
-        }
-        self.settings = replace(self.settings, **self.chosen)
+        chosen = under("chosen/", arrays)
+        self._use_sizes({name: array.item() for name, array in chosen.items()})
         super()._restore(arrays)

@@ -11,7 +11,7 @@ from sightline.data.arrays import Labels
 from sightline.data.recording import Tag
 from sightline.detectors.base import RuleInput
 from sightline.detectors.native_rules import NativeAlarms
-from sightline.detectors.preprocessing import Scaled
+from sightline.detectors.preprocessing import Scaled, Windows, padded_windows
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import (
     Count,
@@ -21,14 +21,16 @@ from sightline.detectors.settings import (
     checked_value,
 )
 from sightline.detectors.trained import WindowedDetector
-from sightline.detectors.tranad.card import CARD
+from sightline.detectors.tranad import CARD
 from sightline.detectors.tranad.rule import RULES, tranad_alarms, tranad_scores
-from sightline.detectors.windows import Windows, padded_windows
 from sightline.errors import StreamError
 from sightline.text import share
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+# Settings of the network that its weights do not show.
+_SHAPE = ("layer_norm", "ff_activation", "pos_encoding", "output")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,29 +132,13 @@ class TranAD(WindowedDetector):
     def _build(self, tags: Sequence[Tag]) -> "nn.Module":
         from sightline.detectors.tranad.network import TranADNetwork
 
-        settings: TranADSettings = self.settings
-        return TranADNetwork(
-            len(tags),
-            window=settings.window,
-            hidden=settings.hidden,
-            dropout=settings.dropout,
-            layer_norm=settings.layer_norm,
-            ff_activation=settings.ff_activation,
-            pos_encoding=settings.pos_encoding,
-            output=settings.output,
-        )
+        sizes = self._chosen("window", "hidden", "dropout")
+        return TranADNetwork(len(tags), **sizes, **self._chosen(*_SHAPE))
 
     def _rebuild(self, weights: Arrays) -> "nn.Module":
         from sightline.detectors.tranad.network import TranADNetwork
 
-        settings: TranADSettings = self.settings
-        return TranADNetwork.of_weights(
-            weights,
-            layer_norm=settings.layer_norm,
-            ff_activation=settings.ff_activation,
-            pos_encoding=settings.pos_encoding,
-            output=settings.output,
-        )
+        return TranADNetwork.of_weights(weights, **self._chosen(*_SHAPE))
 
     def loss(self, network: "nn.Module", batch: "Tensor", epoch: int) -> "Tensor":
         """Return the published loss of a batch; epochs count from 1."""
