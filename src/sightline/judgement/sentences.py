@@ -96,14 +96,18 @@ _COMMON: Mapping[str, object] = {
 
 def _phrases(result: LadderResult, n_channels: int) -> dict[str, object]:
     """Return the phrases that the templates name, other than figures of rungs."""
-    used = {name: finding.used for name, finding in result.findings.items()}
+    used = {
+        name: finding.used.phrase
+        for name, finding in result.findings.items()
+        if finding.used is not None
+    }
     repairs = [o for name, o in result.outcomes.items() if LADDER[name].competes]
     best = max(repairs, key=lambda outcome: outcome.coverage - outcome.calm)
     return {
         **_COMMON,
         "n_channels": n_channels,
-        "accumulation": getattr(used[RungName.ACCUMULATE], "phrase", ""),
-        "refit_scope": getattr(used[RungName.REREFERENCE], "phrase", ""),
+        "accumulation": used.get(RungName.ACCUMULATE),
+        "refit_scope": used.get(RungName.REREFERENCE),
         "space_stands": _space_stands(result.space),
         "best": _RungWords(best),
         "telemetry_finding": _telemetry_finding(result),

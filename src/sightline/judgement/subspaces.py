@@ -122,8 +122,8 @@ class Family:
         """
         alone = [(SubspaceKind.CHANNEL, name, (name,), 1) for name in self.channels]
         groups = [
-            (SubspaceKind.GROUP, name, self._names(members), len(members))
-            for name, members in self.groups
+            (SubspaceKind.GROUP, name, tuple(self.channels[j] for j in js), len(js))
+            for name, js in self.groups
         ]
         largest = [
             (SubspaceKind.LARGEST, f"largest {k}", (), k)
@@ -133,9 +133,6 @@ class Family:
             Subspace(*space, column)
             for column, space in enumerate((*alone, *groups, *largest))
         )
-
-    def _names(self, members: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self.channels[j] for j in members)
 
     @cached_property
     def _factors(self) -> list[tuple[list[int], Floats]]:
