@@ -4,11 +4,10 @@ Every function that takes long has a parameter ``progress``, a callable that get
 `Step`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class StepKind(StrEnum):
@@ -57,11 +56,6 @@ class Step:
     def text(self) -> str:
         """The kind and the detail as people read them."""
         return f"{self.kind} {self.detail}".strip()
-
-
-def step_from(values: Mapping[str, Any]) -> Step:
-    """Return the step with these fields, as another process sends them."""
-    return Step(**{**values, "kind": StepKind(values["kind"])})
 
 
 Progress = Callable[[Step], None]

@@ -69,7 +69,7 @@ def detectors_table(
             Text(card.name),
             Text.assemble(
                 f"{card.title}: {card.kind}\n",
-                (f"{_with_full_stop(card.paper)}\n", "dim"),
+                (f"{card.paper.removesuffix('.')}.\n", "dim"),
                 f"residuals: {card.space}; needs {_needs(card)}: ",
                 _state(card, missing),
                 "\n",
@@ -95,7 +95,7 @@ def card_table(kind: "type[LearnedDetector]", missing: Sequence[str]) -> Rendera
     """
     card = kind.card
     facts = grid(dim=True, min_width=9)
-    facts.add_row("paper", Text(_with_full_stop(card.paper)))
+    facts.add_row("paper", Text(f"{card.paper.removesuffix('.')}."))
     facts.add_row("kind", Text(card.kind))
     facts.add_row("residuals", Text(f"{card.space}: observed minus expected"))
     facts.add_row("needs", Text(_needs(card)))
@@ -116,11 +116,6 @@ def card_table(kind: "type[LearnedDetector]", missing: Sequence[str]) -> Rendera
         Text("\nSettings", style="bold"),
         _settings(kind),
     )
-
-
-def _with_full_stop(text: str) -> str:
-    """Return a text that ends with exactly one full stop."""
-    return text if text.endswith(".") else f"{text}."
 
 
 def _needs(card: "DetectorCard") -> str:

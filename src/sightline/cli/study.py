@@ -1,7 +1,6 @@
 """The commands that run detectors on testbeds: `run`, `study` and `demo`."""
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -213,14 +212,21 @@ def _label(name: str) -> str:
 
 
 def _run(plan: "StudyPlan", options: _Options) -> None:
-    """Run a study and print what it gave; with ``--dry-run`` list its cells."""
+    """Run a study and print what it gave.
+
+    With ``--dry-run`` open and check everything that the plan names, and list the cells
+    with their keys; nothing is written.
+    """
+    from sightline.study.cache import Cache
     from sightline.study.collect import check_folder
-    from sightline.study.run import names_of, run_study
+    from sightline.study.run import cells_of, names_of, open_testbeds, run_study
 
     if options.dry_run:
         with _live_screen() as screen:
             check_folder(names_of(plan), options.out, overwrite=options.overwrite)
-            table = _planned_cells(plan, options.cache or options.out / "cache", screen)
+            testbeds = open_testbeds(plan, None, screen.progress)
+            cache = Cache(options.cache or options.out / "cache")
+            table = cells_table(cells_of(plan, testbeds), cache.is_done)
         console().print(table, soft_wrap=True)
         return
     with _live_screen() as screen:
@@ -240,15 +246,6 @@ def _run(plan: "StudyPlan", options: _Options) -> None:
             console(stderr=True).print(trace, markup=False, soft_wrap=True)
     if study.failed:
         raise Exit(1)
-
-
-def _planned_cells(plan: "StudyPlan", cache: Path, screen: "StudyScreen") -> Table:
-    """Return the cells of a plan, after opening and checking all that it names."""
-    from sightline.study.cache import Cache
-    from sightline.study.run import cells_of, open_testbeds
-
-    testbeds = open_testbeds(plan, None, screen.progress)
-    return cells_table(cells_of(plan, testbeds), Cache(cache).is_done)
 
 
 # ---- while a study runs --------------------------------------------------------------
@@ -416,7 +413,10 @@ def study_summary(study: "Study") -> RenderableType:
 
     parts: list[RenderableType] = []
     if study.comparison is not None:
-        parts += [*_glance_tables(study), figures_table(study.comparison)]
+        for testbed in dict.fromkeys(row.testbed for row in study.at_a_glance):
+            rows = [row for row in study.at_a_glance if row.testbed == testbed]
+            parts.append(_glance_table(testbed, rows))
+        parts.append(figures_table(study.comparison))
     if 0 < len(study.at_a_glance) <= _MOST_ADVICE:
         parts.append(Text("What to check first", style="bold"))
         parts += [
@@ -440,16 +440,8 @@ def study_summary(study: "Study") -> RenderableType:
     return Group(*parts)
 
 
-def _glance_tables(study: "Study") -> list[Table]:
-    """Return for each testbed what each alarm rule detected, in operators' words."""
-    by_testbed: dict[str, list[GlanceRow]] = defaultdict(list)
-    for row in study.at_a_glance:
-        by_testbed[row.testbed].append(row)
-    return [_glance_table(testbed, rows) for testbed, rows in by_testbed.items()]
-
-
 def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:
-    """Return one testbed's table: a line for each alarm rule of each detector."""
+    """Return what each alarm rule detected on one testbed, in operators' words."""
     has_seeds = any(row.n_seeds > 1 for row in rows)
     first_seed = ", first seed of each" if has_seeds else ""
     table = titled_table(f"At a glance on {testbed}{first_seed}")

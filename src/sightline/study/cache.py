@@ -233,7 +233,11 @@ def _content(testbed: Testbed) -> str:
 
 
 def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
-    """Return a recording as arrays: up to four series, and one text for the rest."""
+    """Return a recording as arrays: up to four series, and one text for the rest.
+
+    The digest of a testbed is computed from these arrays, so they must not change
+    without need: every cell of every cache would be computed again.
+    """
     series = {name: getattr(recording, name) for name in _SERIES}
     about = {
         "tags": [asdict(tag) for tag in recording.tags],
@@ -259,6 +263,7 @@ class _About:
 
 
 def _read_recording(path: Path) -> Recording:
+    """Return the recording that `_arrays` describes; `FileError` if it is damaged."""
     try:
         arrays = read_arrays(path)[0]
         about = msgspec.json.decode(arrays["about"].tobytes(), type=_About)

@@ -138,5 +138,6 @@ def cell_name(testbed: str, detector: str, seed: int) -> str:
 
 
 def _digest(*values: object) -> str:
+    """Return a digest of plain values; the order of keys in a mapping is ignored."""
     text = json.dumps(plain(list(values)), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

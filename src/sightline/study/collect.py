@@ -31,14 +31,9 @@ MANIFEST = "study.json"
 REPORT = "report.html"
 # What is written about all results together, besides tables/ and figures/.
 _OVER_ALL = (
-    REPORT,
-    "summary.csv",
-    "comparison.json",
-    "findings.json",
-    "findings.md",
-    "methods.md",
-    "references.bib",
-)
+    f"{REPORT} summary.csv comparison.json findings.json findings.md methods.md "
+    "references.bib"
+).split()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,10 +63,7 @@ def run_cell(cell: Cell, cache: Cache, progress: Progress) -> None:
     from threadpoolctl import threadpool_limits
 
     waiting = Step(StepKind.WAITING, detail="for another study that works on it")
-    with (
-        threadpool_limits(limits=1),
-        cache.locked(cell.key, lambda: progress(waiting)),
-    ):
+    with threadpool_limits(limits=1), cache.locked(cell.key, lambda: progress(waiting)):
         if not cache.stream(cell).exists():
             with cache.new_cell(cell) as folder:
                 stream = _train_and_export(cell, cache, folder, progress)
@@ -87,7 +84,10 @@ def run_cell(cell: Cell, cache: Cache, progress: Progress) -> None:
 
 
 def with_labels_of(stream: ResidualStream, cell: Cell) -> ResidualStream:
-    """Return a stream under the labels that the study gives testbed and detector."""
+    """Return a stream with the study's labels for testbed and detector.
+
+    The same cell may have other labels in another study; its residuals are the same.
+    """
     return stream.replace(name=cell.name, detector=cell.detector, testbed=cell.testbed)
 
 
@@ -227,7 +227,15 @@ def code_version(detector: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A line to the process: a cell to run, and the folder of the cache."""
+    """A line to the process: run this cell.
+
+    Parameters
+    ----------
+    cache : str
+        Absolute path of the cache's folder.
+    cell : Cell
+        The cell to run.
+    """
 
     cache: str
     cell: Cell
@@ -235,7 +243,15 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """A line from the process: a step of its cell, or how the cell ended."""
+    """A line from the process about its cell; one of the two fields is set.
+
+    Parameters
+    ----------
+    step : Step, optional
+        What the cell is doing.
+    outcome : Outcome, optional
+        How the cell ended; the last message about it.
+    """
 
     step: Step | None = None
     outcome: Outcome | None = None
@@ -255,6 +271,7 @@ def main() -> None:
 
 
 def _read_requests(requests: "queue.Queue[bytes]") -> None:
+    """Queue the lines of standard input; end the process when the input ends."""
     for line in sys.stdin.buffer:
         requests.put(line)
     # The study has ended: its results would reach no reader.
@@ -295,6 +312,7 @@ def _outcome(cell: Cell, cache: Cache, messages: IO[bytes]) -> Outcome:
 
 
 def _send(messages: IO[bytes], message: Message) -> None:
+    """Write a message as one line; end the process if its reader is gone."""
     try:
         messages.write(msgspec.json.encode(message) + b"\n")
         messages.flush()

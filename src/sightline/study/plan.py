@@ -283,6 +283,7 @@ def _tables(
 
 
 def _table(value: object, place: str) -> Mapping[str, Any]:
+    """Return a value that must be a table of TOML."""
     if not isinstance(value, Mapping):
         raise StreamError(f"{place} must be a table; got {value!r:.40}.")
     return value
@@ -299,6 +300,7 @@ def _checked(kind: type[T], values: Mapping[str, object], place: str) -> T:
 def _testbed(
     label: str, table: Mapping[str, Any], place: str, folder: Path
 ) -> TestbedChoice:
+    """Return the choice of a ``[testbeds.label]``; its keys are options to open it."""
     testbed = str(table.get("testbed", label))
     options = set(inspect.signature(open_testbed).parameters) - _NOT_OPTIONS
     if testbed == WATERWORKS.name:
@@ -324,7 +326,12 @@ def _testbed(
 def _detector(
     label: str, table: Mapping[str, Any], place: str, testbeds: Sequence[str]
 ) -> DetectorChoice:
-    """Return the choice of a ``[detectors.label]``; other keys are its settings."""
+    """Return the choice of a ``[detectors.label]``.
+
+    Keys that are not of the choice itself are settings. Their names are checked for the
+    detectors of this package; a class of the user is not imported before the study
+    begins.
+    """
     own = ("detector", "preset", "rule", "on")
     detector = str(table.get("detector", label))
     settings = {key: value for key, value in table.items() if key not in own}
@@ -355,6 +362,7 @@ def _detector(
 
 
 def _seeds(value: object) -> tuple[int, ...]:
+    """Return one seed or a list of different seeds as a tuple."""
     given = value if isinstance(value, list | tuple) else [value]
     seeds: tuple[int, ...] = checked_value("seeds", given, _Seeds)
     if len(set(seeds)) < len(seeds):

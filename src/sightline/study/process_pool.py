@@ -19,7 +19,6 @@ A process with two pipes has none of these problems.
 """
 
 import os
-import queue
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 
 import msgspec
 
@@ -43,12 +43,9 @@ Watcher = Callable[[Cell, Step | Outcome], None]
 MOST_DEATHS = 3
 # One thread per library: otherwise the cells compete for the cores.
 _ONE_THREAD = (
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "POLARS_MAX_THREADS",
-)
+    "MKL_NUM_THREADS NUMBA_NUM_THREADS OMP_NUM_THREADS OPENBLAS_NUM_THREADS "
+    "POLARS_MAX_THREADS"
+).split()
 # Bytes of memory for torch and other libraries, and for each byte of a testbed: copies
 # of it scaled, in windows, as residuals and as energy.
 _LIBRARY_BYTES = 7e8
@@ -169,12 +166,10 @@ class _Pool:
     """Processes, each with a thread that sends it cells and waits for messages."""
 
     def __init__(self, cache: Path, cells: Sequence[Cell], n_processes: int) -> None:
-        self.updates: queue.SimpleQueue[tuple[Cell, Step | Outcome]] = (
-            queue.SimpleQueue()
-        )
+        self.updates: SimpleQueue[tuple[Cell, Step | Outcome]] = SimpleQueue()
         self._cache = cache
         # Each cell with the number of times its process has died; None ends a thread.
-        self._waiting: queue.SimpleQueue[tuple[Cell, int] | None] = queue.SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Cell, int] | None] = SimpleQueue()
         for cell in cells:
             self._waiting.put((cell, 0))
         self._is_closed = False
@@ -209,6 +204,7 @@ class _Pool:
         self._end(k)
 
     def _run(self, k: int, cell: Cell) -> Outcome:
+        """Run a cell in process `k`, which is started if it does not exist."""
         with self._lock:
             if self._is_closed:
                 raise ProcessDiedError("it was not started")
@@ -220,6 +216,7 @@ class _Pool:
         )
 
     def _end(self, k: int) -> None:
+        """End process `k`, if it exists."""
         with self._lock:
             process = self._processes.pop(k, None)
         if process is not None:
@@ -257,7 +254,7 @@ def processes_that_fit(n_bytes: int) -> int:
 
 
 def n_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return how many cores this process may use, which may be fewer than there are."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

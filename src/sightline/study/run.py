@@ -109,12 +109,7 @@ def run_study(
         largest = max(testbed.n_bytes for testbed in testbeds.values())
         board.n_slots = workers or processes_that_fit(largest)
         run_locally(waiting, cells_cache.folder, board.n_slots, update)
-    failed = {
-        status.cell.name: status.outcome
-        for status in board.failed
-        if status.outcome is not None
-    }
-    return gather_study(plan, testbeds, cells, failed, cells_cache, out, progress)
+    return gather_study(plan, testbeds, cells, board.failed, cells_cache, out, progress)
 
 
 def open_testbeds(
@@ -149,6 +144,7 @@ def open_testbeds(
 def _open_testbed(
     choice: TestbedChoice, cache: Cache | None, progress: Progress
 ) -> RecordedTestbed:
+    """Open one testbed; every error names its table in the plan."""
     at = f"[testbeds.{choice.label}]"
     try:
         testbed = open_testbed(

@@ -63,6 +63,11 @@ class CellStatus:
         """Whether the cell ended without a result."""
         return self.outcome is not None and not self.outcome.is_done
 
+    @property
+    def seconds_so_far(self) -> float:
+        """Seconds since the cell began; 0 while it waits."""
+        return 0.0 if self.started_at is None else time.monotonic() - self.started_at
+
     def seconds_left(self) -> float | None:
         """Return how long the present step will still take; None if unknown."""
         if not self.is_running or self.share is None:
@@ -94,19 +99,21 @@ class Board:
         self.n_slots = 1
 
     def mark_cached(self, cell: Cell) -> None:
-        """Record that a cell is already in the cache."""
+        """Record that a cell was in the cache before the study began."""
         status = self.statuses[cell.name]
         status.was_cached = True
         status.outcome = Outcome(is_done=True)
 
     def update(self, cell: Cell, update: Step | Outcome) -> None:
-        """Record a step of a cell, or how it ended."""
+        """Record a step of a cell, or how it ended.
+
+        A waiting cell has not begun: a cell whose process died begins again, and its
+        time is counted from there.
+        """
         status, now = self.statuses[cell.name], time.monotonic()
         if isinstance(update, Outcome):
+            status.seconds = status.seconds_so_far
             status.outcome, status.share = update, None
-            status.seconds = (
-                0.0 if status.started_at is None else now - status.started_at
-            )
             return
         if update.kind is StepKind.WAITING:
             status.started_at, status.step, status.share = None, update, None
@@ -133,12 +140,8 @@ class Board:
             usual = self._usual_seconds(status.cell)
             if usual is None:
                 return None
-            passed = (
-                0.0
-                if status.started_at is None
-                else time.monotonic() - status.started_at
-            )
-            left += max(usual - passed, status.seconds_left() or 0.0, 1.0)
+            usual_left = usual - status.seconds_so_far
+            left += max(usual_left, status.seconds_left() or 0.0, 1.0)
         return left / self.n_slots
 
     def _usual_seconds(self, cell: Cell) -> float | None:
@@ -153,9 +156,13 @@ class Board:
         return sum(times) / len(times) if times else None
 
     @property
-    def failed(self) -> list[CellStatus]:
-        """The cells that failed."""
-        return [status for status in self.statuses.values() if status.has_failed]
+    def failed(self) -> dict[str, Outcome]:
+        """The outcome of each cell that failed, by the name of the cell."""
+        return {
+            name: status.outcome
+            for name, status in self.statuses.items()
+            if status.outcome is not None and not status.outcome.is_done
+        }
 
     @property
     def text(self) -> str:
