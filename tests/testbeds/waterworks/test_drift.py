@@ -1,13 +1,16 @@
 """Each drift moves what it says, in the right direction; none moves nothing."""
 
+import re
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sightline.errors import StreamError
 from sightline.testbeds.waterworks import Drift, Scenario, Simulation, simulate
-from sightline.testbeds.waterworks.plant import COLUMN
+from sightline.testbeds.waterworks.plant import COLUMN, SETPOINT_INDEX
+from sightline.testbeds.waterworks.simulation import conditions_of
 
 OPTIONS = ("raw_water", "fouling", "pump_wear", "sensor_bias", "setpoint")
 
@@ -94,3 +97,36 @@ def test_its_name_says_what_drifts():
 def test_an_unknown_strength_is_refused():
     with pytest.raises(StreamError, match="`fouling` must be one of none"):
         Drift(fouling="huge")
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "waterworks.md"
+BIASED = ("LIT101", "LIT401", "AIT201", "AIT202", "FIT401", "AIT504", "PIT501")
+
+
+def changes(option: str, strength: str) -> list[float]:
+    """Return what a drift changes, in the order of the documentation's table."""
+    conditions = conditions_of(Drift(**{option: strength}))
+    shift = conditions.setpoints - conditions_of(Drift()).setpoints
+    return {
+        "raw_water": [*conditions.raw_shift],
+        "fouling": [
+            conditions.uf_resistance,
+            conditions.cake_rate,
+            conditions.ro_permeability,
+        ],
+        "pump_wear": [
+            conditions.pump_head[COLUMN[p]] for p in ("P101", "P302", "P501")
+        ],
+        "sensor_bias": [conditions.bias[COLUMN[tag]] for tag in BIASED],
+        "setpoint": [shift[SETPOINT_INDEX[n]] for n in ("LIT301.L", "AIT203.L")],
+    }[option]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_the_documentation_has_the_amounts_of_each_drift(option):
+    row = re.search(
+        rf"^\| `{option}` \|[^|]*\|([^|]*)\|([^|]*)\|$", PAGE.read_text("utf-8"), re.M
+    )
+    for cell, strength in zip(row.groups(), ("mild", "strong"), strict=True):
+        numbers = [float(number) for number in re.findall(r"[-+]?[\d.]+", cell)]
+        assert numbers == pytest.approx(changes(option, strength))

@@ -511,11 +511,11 @@ class _AttackTable:
 
 def _attack_of_row(cells: dict[str, str]) -> PlannedAttack:
     """Return the attack of one CSV row: a table with one action."""
-    keys = ("tag", "kind", "value", "rate")
-    action = {key: cells.pop(key) for key in keys if cells.get(key) or key == "tag"}
-    table = {key: cell for key, cell in cells.items() if key not in keys}
+    action = {key: cells[key] for key in ("tag", "kind")}
+    action |= {key: cells[key] for key in ("value", "rate") if cells.get(key)}
+    table = {key: cells.get(key, "") for key in ("id", "start_s", "duration_s", "note")}
     return record_from(
-        {**table, "action": [{"kind": "", **action}]}, _AttackTable, strict=False
+        {**table, "action": [action]}, _AttackTable, strict=False
     ).attack()
 
 
