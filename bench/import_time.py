@@ -1,7 +1,8 @@
-"""How long do `import sightline` and its first uses take? Best of five."""
+"""How long do `import sightline`, its first uses and `--help` take? Best of five."""
 
 import subprocess
 import sys
+import time
 
 GOAL_S = 0.3
 STATEMENTS = (
@@ -25,7 +26,19 @@ def best_seconds(statement: str) -> float:
     return min(float(run.stdout) for run in runs)
 
 
+def best_run(*arguments: str) -> float:
+    """Return the shortest time of a whole run of Python, its start-up included."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
 if __name__ == "__main__":
     for statement in STATEMENTS:
         goal = f" (goal {GOAL_S})" if statement == "import sightline" else ""
         print(f"{statement}: {best_seconds(statement):.3f} s{goal}")
+    share = best_run("-m", "sightline", "--help") / best_run("-c", "import typer, rich")
+    print(f"sightline --help: {share:.2f} times `import typer, rich` (goal 2.5)")
