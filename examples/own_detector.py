@@ -1,4 +1,4 @@
-"""Bring a detector of your own: three lines each, whatever it is.
+"""Use your own model as a detector, in three lines.
 
     python examples/own_detector.py
 
@@ -21,7 +21,7 @@ from sightline.detectors.adapters import (
 plant = sightline.open_testbed("waterworks", quick=True, seed=1)
 
 
-def tell(stream, is_score=False):
+def report(stream, is_score=False):
     """Print how often an attack row outranks a normal one."""
     rank = sightline.evaluate(stream, intervals=False, diagnosis=False).rank
     # A score is ranked as it is: a very low one is not odd.
@@ -32,26 +32,26 @@ def tell(stream, is_score=False):
 # A regressor of scikit-learn's kind, which forecasts a row from the last five.
 detector = FromRegressor(Ridge(), lags=5, every=60)
 detector.fit(plant.train)
-tell(sightline.export_stream(detector, plant.train, plant.test))
+report(sightline.export_stream(detector, plant.train, plant.test))
 
-# An outlier detector: scikit-learn's here; PyOD's and aeon's go the same way.
+# An outlier detector of scikit-learn; those of PyOD and aeon work the same way.
 detector = FromOutlierDetector(IsolationForest(random_state=0), every=60)
 detector.fit(plant.train)
-tell(sightline.export_stream(detector, plant.train, plant.test), is_score=True)
+report(sightline.export_stream(detector, plant.train, plant.test), is_score=True)
 
 
-# A function that says what is expected: here, that a row is like the one before.
+# A function that returns what is expected: here, the row before.
 def last_row(values):
-    """Expect nothing of the first row, and of any other the row before it."""
+    """Return the row before each row; nan for the first row."""
     return np.vstack([np.full((1, values.shape[1]), np.nan), values[:-1]])
 
 
 detector = FromFunction(last_row, every=60)
 detector.fit(plant.train)
-tell(sightline.export_stream(detector, plant.train, plant.test))
+report(sightline.export_stream(detector, plant.train, plant.test))
 
-# Arrays, where the detector has done its work elsewhere: observed and expected.
+# Arrays, if the model ran elsewhere: observed and expected values.
 train, test, labels = plant.train.values, plant.test.values, plant.test.labels
 usual = np.median(train, axis=0)
 arrays = from_arrays(train, 0 * train + usual, test, 0 * test + usual, labels=labels)
-tell(sightline.export_stream(*arrays, name="median"))
+report(sightline.export_stream(*arrays, name="median"))

@@ -1,9 +1,9 @@
-"""Train a detector on a simulated plant, and see what it can see.
+"""Train a detector on a simulated plant and evaluate it.
 
     python examples/train_detector.py [NAME]
 
-NAME is one of `sightline detectors`; by default gdn. Rows of a minute and few epochs:
-it runs in seconds, and finds what can be found that way.
+NAME is one of `sightline detectors`; by default gdn. With rows of a minute and few
+epochs it runs in seconds; longer training detects more.
 """
 
 import sys
@@ -20,14 +20,15 @@ detector = sightline.make_detector(name, **settings)
 detector.fit(plant.train)
 detector.save(f"{name}-detector.npz")
 
-# Labels meet the residuals here for the first time.
+# Only now are the residuals joined with the labels.
 stream = sightline.export_stream(
     detector, plant.train, plant.test, testbed="waterworks", telemetry=True
 )
 sightline.write_stream(stream, f"{name}.npz")
 
-found = sightline.evaluate(stream)
-low, high = found.intervals["roc_auc"]
-print(f"{stream.name}: ROC-AUC {found.rank.roc_auc:.2f} ({low:.2f} to {high:.2f})")
-for segment in found.segments:
+evaluation = sightline.evaluate(stream)
+low, high = evaluation.intervals["roc_auc"]
+roc_auc = evaluation.rank.roc_auc
+print(f"{stream.name}: ROC-AUC {roc_auc:.2f} ({low:.2f} to {high:.2f})")
+for segment in evaluation.segments:
     print(f"  {segment.id}: {segment.verdict}: {segment.sentence}")
