@@ -15,7 +15,8 @@ from sightline.detectors.nsibf.design import (
 )
 from sightline.detectors.nsibf.detector import NSIBF
 from sightline.detectors.nsibf.filter import UnscentedFilter, repaired_root
-from sightline.testbeds import hai, swat, wadi
+from sightline.testbeds import swat, wadi
+from sightline.testbeds.base import tags_of
 
 SMALL = {
     "window": 3,
@@ -214,7 +215,7 @@ def test_both_forms_agree_through_the_detector(fitted):
 
 @pytest.mark.parametrize(
     ("tags", "sensors", "actuators"),
-    [(swat.TAGS, 25, 26), (wadi.TAGS, 67, 26), (hai.tags_of("21.03"), 27, None)],
+    [(swat.TAGS, 25, 26), (wadi.TAGS, 67, 26), (tags_of("hai", "21.03"), 27, None)],
     ids=["swat", "wadi", "hai"],
 )
 def test_the_sensor_subspace_of_the_testbeds(tags, sensors, actuators):

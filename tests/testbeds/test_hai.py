@@ -29,7 +29,8 @@ from testbed_files import (
 
 import sightline
 from sightline.data.segments import segments_of
-from sightline.testbeds.hai import Hai, tags_of
+from sightline.testbeds.base import tags_of
+from sightline.testbeds.hai import Hai
 
 RELEASES = list(HAI_BEGINS)
 N_TAGS = {"20.07": 59, "21.03": 79, "22.04": 86, "23.05": 86}
@@ -102,12 +103,12 @@ def test_channels_are_the_columns_without_time_and_labels(tmp_path, release):
 
 @pytest.mark.parametrize("release", ["21.03", "22.04", "23.05"])
 def test_there_are_27_sensors(release):
-    assert [tag.role for tag in tags_of(release)].count("sensor") == 27
+    assert [tag.role for tag in tags_of("hai", release)].count("sensor") == 27
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_stages_are_told_by_the_names(release):
-    for tag in tags_of(release):
+    for tag in tags_of("hai", release):
         assert tag.stage == (tag.name[:2] if tag.name[0] == "P" else "P1"), tag
 
 

@@ -1,16 +1,15 @@
 """The attack lists that ship with the package: when, on which tags, and a note."""
 
-import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 import numpy as np
 
 from sightline.data.arrays import ATTACK, Bools, Floats, Labels
 from sightline.data.recording import seconds
 from sightline.data.segments import Attack
+from sightline.testbeds.base import shipped_rows
 
 Span = tuple[float, float]
 
@@ -65,11 +64,9 @@ def attack_table(name: str, *, release: str = "") -> tuple[ListedAttack, ...]:
     >>> attack_table("swat")[0].targets
     ('MV101',)
     """
-    table = files("sightline.testbeds") / "attack_lists" / f"{name}.csv"
-    lines = table.read_text(encoding="utf-8").splitlines()
     rows = [
         row
-        for row in csv.DictReader(lines)
+        for row in shipped_rows(f"attack_lists/{name}.csv")
         if not release or row.get("release") == release
     ]
     return tuple(_listed(row) for row in rows)

@@ -1,9 +1,12 @@
 """What a testbed is made of: its card, its recordings, and what a reader must offer."""
 
+import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
+from functools import cache
+from importlib.resources import files
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -11,7 +14,7 @@ import numpy as np
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Floats, Ints, Labels
 from sightline.data.filling import forward_fill
-from sightline.data.recording import Recording, Tag
+from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError, StreamError
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
@@ -213,6 +216,41 @@ class Reader(Protocol):
         self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
     ) -> Assembled:
         """Return the recordings, labelled by one label source."""
+
+
+@cache
+def shipped_rows(name: str) -> tuple[dict[str, str], ...]:
+    """Return the rows of a CSV table that ships with the package, by column name."""
+    table = files("sightline.testbeds") / name
+    return tuple(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
+
+
+@cache
+def tags_of(testbed: str, release: str = "") -> tuple[Tag, ...]:
+    """Return the tags of a testbed in the order of its files, from ``tags.csv``.
+
+    Parameters
+    ----------
+    testbed : str
+        Its name.
+    release : str
+        Needed for HAI alone, whose releases have different tags.
+
+    Examples
+    --------
+    >>> [tag.name for tag in tags_of("swat")][:3], len(tags_of("hai", "21.03"))
+    (['FIT101', 'LIT101', 'MV101'], 79)
+    """
+    return tuple(
+        Tag(
+            name=row["tag"],
+            role=Role(row["role"]),
+            stage=row["stage"] or None,
+            unit=row["unit"] or None,
+        )
+        for row in shipped_rows("tags.csv")
+        if (row["testbed"], row["release"]) == (testbed, release)
+    )
 
 
 def recording_of(

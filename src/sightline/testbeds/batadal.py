@@ -17,7 +17,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.data.arrays import IGNORED, Labels
-from sightline.data.recording import Role, Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError
 from sightline.testbeds.attack_tables import attack_table, attacks_at, labels_of
@@ -31,23 +30,13 @@ from sightline.testbeds.base import (
     TestbedCard,
     parse_table,
     recording_of,
+    tags_of,
 )
 from sightline.testbeds.csv_reader import ParsedFile
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
 
-_TANKS = [f"L_T{k}" for k in range(1, 8)]
-_PUMPS = [f"{what}_PU{k}" for k in range(1, 12) for what in ("F", "S")]
-_JUNCTIONS = "280 269 300 256 289 415 302 306 307 317 14 422".split()
-CHANNELS = (*_TANKS, *_PUMPS, "F_V2", "S_V2", *(f"P_J{k}" for k in _JUNCTIONS))
-_UNITS = {"L": "m", "F": "l/s", "P": "m", "S": None}
-TAGS = tuple(
-    Tag(
-        name=name,
-        role=Role.ACTUATOR if name.startswith("S_") else Role.SENSOR,
-        unit=_UNITS[name[0]],
-    )
-    for name in CHANNELS
-)
+TAGS = tags_of("batadal")
+CHANNELS = tuple(tag.name for tag in TAGS)
 _TIME = ("%d/%m/%y %H:%M",)
 _STEP_S = 3600.0
 _UNKNOWN = -999

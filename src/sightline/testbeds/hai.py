@@ -12,22 +12,20 @@ second. Each file is a run of its own; files are not in the order of time.
 - The attack lists of 20.07 and 23.05 are known to the minute and cannot label rows.
   Labelled runs get the names of the listed attacks in order.
 
-Tags, roles and counts of each release are in ``hai_tags.csv`` and ``hai_files.csv``.
+Tags of each release are in ``tags.csv``, counts of its files in ``hai_files.csv``.
 See docs/testbeds.md for where the facts come from.
 """
 
-import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 
 import numpy as np
 
 from sightline.data.arrays import ATTACK, Floats, Labels
 from sightline.data.downsampling import without_attacks
-from sightline.data.recording import Recording, Role, Tag
+from sightline.data.recording import Recording
 from sightline.data.segments import Attack, Segment, segments_of
 from sightline.errors import FileError
 from sightline.testbeds.attack_tables import (
@@ -46,6 +44,8 @@ from sightline.testbeds.base import (
     TestbedCard,
     parse_table,
     recording_of,
+    shipped_rows,
+    tags_of,
 )
 from sightline.testbeds.csv_reader import ParsedFile
 from sightline.testbeds.discovery import Layout, SourceFile, find_header, first_row
@@ -81,35 +81,14 @@ def _files_of(release: str) -> dict[str, tuple[Expected, str]]:
             ),
             row["begins"],
         )
-        for row in _facts("hai_files.csv")
+        for row in shipped_rows("hai_files.csv")
         if row["release"] == release
     }
 
 
-def _facts(name: str) -> Iterable[dict[str, str]]:
-    """Return the rows of a table that ships with the package."""
-    table = files("sightline.testbeds") / name
-    return csv.DictReader(table.read_text(encoding="utf-8").splitlines())
-
-
 def _count(text: str) -> int | None:
+    """Return a count; None if it is unknown."""
     return int(text) if text else None
-
-
-@cache
-def tags_of(release: str) -> tuple[Tag, ...]:
-    """Return the tags of a release in the order of its files.
-
-    Examples
-    --------
-    >>> len(tags_of("21.03")), tags_of("21.03")[0].role
-    (79, 'setpoint')
-    """
-    return tuple(
-        Tag(name=row["tag"], role=Role(row["role"]), stage=row["stage"])
-        for row in _facts("hai_tags.csv")
-        if row["release"] == release
-    )
 
 
 class Hai(Reader):
@@ -141,7 +120,7 @@ class Hai(Reader):
         if layout is not None and len(layout.columns) == 2:
             return _label_part(file, layout, named)
         for release in self.card.releases:
-            tags = {tag.name for tag in tags_of(release)}
+            tags = {tag.name for tag in tags_of("hai", release)}
             layout = find_header(file, tags.issubset)
             if layout is not None:
                 begins = next(iter(first_row(file, layout).values()), "")
@@ -162,7 +141,7 @@ class Hai(Reader):
         """
         columns = part.layout.columns
         is_labels = part.name.startswith("label")
-        tags = () if is_labels else tags_of(part.releases[0])
+        tags = () if is_labels else tags_of("hai", part.releases[0])
         label_column = "label" if is_labels else "attack"
         return parse_table(
             part,
@@ -197,7 +176,7 @@ class Hai(Reader):
         )
         test = recording_of(
             tests,
-            tags_of(release),
+            tags_of("hai", release),
             _STEP_S,
             source=f"HAI {release}, labels {labels}",
             labels=marked,
@@ -263,7 +242,7 @@ def _train(trains: Sequence[ParsedPart], release: str) -> Recording:
     ]
     return recording_of(
         trains,
-        tags_of(release),
+        tags_of("hai", release),
         _STEP_S,
         source=f"HAI {release}",
         labels=np.concatenate(labels),

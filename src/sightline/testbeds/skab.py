@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.data.arrays import ATTACK, Floats, Ints
-from sightline.data.recording import Recording, Tag
+from sightline.data.recording import Recording
 from sightline.data.segments import Attack
 from sightline.errors import FileError
 from sightline.testbeds.base import (
@@ -29,24 +29,13 @@ from sightline.testbeds.base import (
     Reader,
     TestbedCard,
     parse_table,
+    tags_of,
 )
 from sightline.testbeds.csv_reader import ParsedFile
 from sightline.testbeds.discovery import SourceFile, find_header
 
-CHANNELS = (
-    "Accelerometer1RMS",
-    "Accelerometer2RMS",
-    "Current",
-    "Pressure",
-    "Temperature",
-    "Thermocouple",
-    "Voltage",
-    "Volume Flow RateRMS",
-)
-_UNITS = ("g", "g", "A", "bar", "°C", "°C", "V", "l/min")
-TAGS = tuple(
-    Tag(name=name, unit=unit) for name, unit in zip(CHANNELS, _UNITS, strict=True)
-)
+TAGS = tags_of("skab")
+CHANNELS = tuple(tag.name for tag in TAGS)
 _TIME = ("%Y-%m-%d %H:%M:%S",)
 # The logger often skips a second or a few; only a longer pause is a break.
 _LONGEST_STEP_S = 5.0

@@ -16,7 +16,6 @@ Actuators have the codes 1 (off or closed), 2 (on or open) and 0 (moving). See
 docs/testbeds.md for where the facts come from.
 """
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -24,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Labels
-from sightline.data.recording import Role, Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError
 from sightline.testbeds.attack_tables import attack_table, attacks_at, labels_of
@@ -37,29 +35,12 @@ from sightline.testbeds.base import (
     Reader,
     TestbedCard,
     recording_of,
+    tags_of,
 )
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
 
-STAGES = {
-    "P1": "FIT101 LIT101 MV101 P101 P102",
-    "P2": "AIT201 AIT202 AIT203 FIT201 MV201 P201 P202 P203 P204 P205 P206",
-    "P3": "DPIT301 FIT301 LIT301 MV301 MV302 MV303 MV304 P301 P302",
-    "P4": "AIT401 AIT402 FIT401 LIT401 P401 P402 P403 P404 UV401",
-    "P5": "AIT501 AIT502 AIT503 AIT504 FIT501 FIT502 FIT503 FIT504 P501 P502 "
-    "PIT501 PIT502 PIT503",
-    "P6": "FIT601 P601 P602 P603",
-}
-_IS_SENSOR = re.compile(r"(AIT|FIT|LIT|PIT|DPIT)\d")
-TAGS = tuple(
-    Tag(
-        name=name,
-        role=Role.SENSOR if _IS_SENSOR.match(name) else Role.ACTUATOR,
-        stage=stage,
-    )
-    for stage, names in STAGES.items()
-    for name in names.split()
-)
+TAGS = tags_of("swat")
 CHANNELS = tuple(tag.name for tag in TAGS)
 
 # Day first, 12 hours; spreadsheet programs write the other two.

@@ -18,14 +18,13 @@ Tags that never vary in normal operation are kept, because some of them are atta
 See docs/testbeds.md for where the facts come from.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from sightline.data.arrays import IGNORED, NORMAL, Labels
-from sightline.data.recording import Role, Tag, seconds
+from sightline.data.recording import seconds
 from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError
 from sightline.testbeds.attack_tables import (
@@ -45,83 +44,18 @@ from sightline.testbeds.base import (
     hold,
     labels_from,
     recording_of,
+    tags_of,
 )
 from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
 from sightline.testbeds.discovery import SourceFile, find_header, first_row
 from sightline.text import names
 
-_LINES = range(101, 602, 100)  # the six consumer lines: 101, 201, ..., 601
-
-
-def _each(pattern: str, of: Sequence[object] = _LINES) -> list[str]:
-    """Return a name for each number, by default for each consumer line."""
-    return [pattern.format(k) for k in of]
-
-
-# The 127 tags in the order of the files.
-ALL_CHANNELS = (
-    *_each("1_AIT_{:03}_PV", range(1, 6)),
-    *("1_FIT_001_PV", "1_LS_001_AL", "1_LS_002_AL", "1_LT_001_PV"),
-    *_each("1_MV_{:03}_STATUS", range(1, 5)),
-    *_each("1_P_{:03}_STATUS", range(1, 7)),
-    "2_DPIT_001_PV",
-    *(f"2_FIC_{k}_{what}" for k in _LINES for what in ("CO", "PV", "SP")),
-    *_each("2_FIT_{:03}_PV", range(1, 4)),
-    *_each("2_FQ_{}_PV"),
-    *("2_LS_001_AL", "2_LS_002_AL"),
-    *(f"2_LS_{k}_{what}" for k in _LINES for what in ("AH", "AL")),
-    *("2_LT_001_PV", "2_LT_002_PV", "2_MCV_007_CO"),
-    *_each("2_MCV_{}_CO"),
-    *_each("2_MV_{:03}_STATUS", (1, 2, 3, 4, 5, 6, 9)),
-    *_each("2_MV_{}_STATUS"),
-    *("2_P_001_STATUS", "2_P_002_STATUS", "2_P_003_SPEED", "2_P_003_STATUS"),
-    *("2_P_004_SPEED", "2_P_004_STATUS"),
-    *("2_PIC_003_CO", "2_PIC_003_PV", "2_PIC_003_SP"),
-    *_each("2_PIT_{:03}_PV", range(1, 4)),
-    *_each("2_SV_{}_STATUS"),
-    *_each("2A_AIT_{:03}_PV", range(1, 5)),
-    *_each("2B_AIT_{:03}_PV", range(1, 5)),
-    *_each("3_AIT_{:03}_PV", range(1, 6)),
-    *("3_FIT_001_PV", "3_LS_001_AL", "3_LT_001_PV"),
-    *_each("3_MV_{:03}_STATUS", range(1, 4)),
-    *_each("3_P_{:03}_STATUS", range(1, 5)),
-    *("LEAK_DIFF_PRESSURE", "PLANT_START_STOP_LOG", "TOTAL_CONS_REQUIRED_FLOW"),
-)
+# The 127 tags in the order of the files. Roles are those of NSIBF, 67 sensors and 26
+# actuators; the others never vary in normal operation.
+ALL_CHANNELS = tuple(tag.name for tag in tags_of("wadi"))
 # These have no number in any file.
 EMPTY = ("2_LS_001_AL", "2_LS_002_AL", "2_P_001_STATUS", "2_P_002_STATUS")
-# The 26 discrete tags that vary in normal operation (NSIBF's list).
-_ACTUATORS = {
-    *("1_MV_001_STATUS", "1_MV_004_STATUS", "1_P_001_STATUS", "1_P_003_STATUS"),
-    *("1_P_005_STATUS", "2_MV_003_STATUS", "2_MV_006_STATUS", "2_P_003_STATUS"),
-    *_each("2_MV_{}_STATUS"),
-    *_each("2_LS_{}_AH"),
-    *_each("2_LS_{}_AL"),
-}
-_MEASURES = re.compile(r"AIT|FIT|LT_|PIT|FQ|FIC|LEAK|TOTAL|SPEED|PIC_003_(CO|PV)")
-
-
-def _role(name: str) -> Role:
-    """Return the role of a tag, as in NSIBF: 67 sensors and 26 actuators.
-
-    The other 30 tags never vary in normal operation; they are set-point or other.
-    """
-    if name in _ACTUATORS:
-        return Role.ACTUATOR
-    if _MEASURES.search(name) or name in _each("2_MCV_{}_CO"):
-        return Role.SENSOR
-    return Role.SETPOINT if name == "2_PIC_003_SP" else Role.OTHER
-
-
-def _stage(name: str) -> str:
-    """Return the process: 1 primary, 2 secondary (with 2A and 2B), 3 return water."""
-    return f"P{name[0]}" if name[0].isdigit() else "plant"
-
-
-TAGS = tuple(
-    Tag(name=name, role=_role(name), stage=_stage(name))
-    for name in ALL_CHANNELS
-    if name not in EMPTY
-)
+TAGS = tuple(tag for tag in tags_of("wadi") if tag.name not in EMPTY)
 CHANNELS = tuple(tag.name for tag in TAGS)
 
 _TIME = ("%m/%d/%Y %I:%M:%S%.3f %p", "%m/%d/%Y %I:%M:%S %p")
