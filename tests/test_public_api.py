@@ -37,16 +37,16 @@ def test_every_public_name_is_listed_and_every_listed_name_exists():
 
 
 def test_type_checkers_and_the_interpreter_take_each_name_from_the_same_module():
-    tree = ast.parse(Path(sightline.__file__).read_text())
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    assert ast.unparse(block.test) == "TYPE_CHECKING"
+    tree = ast.parse(Path(sightline.__file__).with_suffix(".pyi").read_text())
     typed = {
         alias.name: line.module
-        for line in block.body
+        for line in tree.body
         if isinstance(line, ast.ImportFrom)
         for alias in line.names
     }
-    assert typed == sightline._HOME_OF
+    assert typed == sightline._HOME_OF | {"__version__": "sightline._version"}
+    (exported,) = [line.value for line in tree.body if isinstance(line, ast.Assign)]
+    assert ast.literal_eval(exported) == sightline.__all__
 
 
 def test_an_unknown_name_is_an_attribute_error():

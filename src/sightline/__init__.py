@@ -12,107 +12,12 @@ Residuals of a detector of this package come from `open_testbed`, `make_detector
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sightline._version import __version__
-
-if TYPE_CHECKING:
-    from sightline.cluster import on_cluster
-    from sightline.comparison.compare import Comparison, compare
-    from sightline.data.recording import Recording, Tag
-    from sightline.data.segments import Attack, Segment
-    from sightline.data.stream import ResidualStream
-    from sightline.detectors import (
-        Detector,
-        Residuals,
-        check_detector,
-        list_detectors,
-        load_detector,
-        make_detector,
-    )
-    from sightline.energy.energy import contributions, energy_trace
-    from sightline.energy.reference import Reference, fit_reference
-    from sightline.errors import (
-        FileError,
-        MissingExtraError,
-        SightlineError,
-        StreamError,
-        TrainingError,
-        UndefinedMetricWarning,
-    )
-    from sightline.evaluation.pipeline import evaluate
-    from sightline.evaluation.result import Evaluation
-    from sightline.export import export_stream
-    from sightline.facts.audit import inspect_testbed
-    from sightline.paper import write_up
-    from sightline.progress import Step, StepKind, progress_bar
-    from sightline.report import write_report
-    from sightline.rules.quantile import QuantileRule
-    from sightline.storage import (
-        read_evaluation,
-        read_results,
-        read_stream,
-        read_tables,
-        write_results,
-        write_stream,
-    )
-    from sightline.study.plan import StudyPlan, plan_of, read_plan
-    from sightline.study.run import run_study
-    from sightline.testbeds import Testbed, list_testbeds, open_testbed
-
-__all__ = [
-    "Attack",
-    "Comparison",
-    "Detector",
-    "Evaluation",
-    "FileError",
-    "MissingExtraError",
-    "QuantileRule",
-    "Recording",
-    "Reference",
-    "ResidualStream",
-    "Residuals",
-    "Segment",
-    "SightlineError",
-    "Step",
-    "StepKind",
-    "StreamError",
-    "StudyPlan",
-    "Tag",
-    "Testbed",
-    "TrainingError",
-    "UndefinedMetricWarning",
-    "__version__",
-    "check_detector",
-    "compare",
-    "contributions",
-    "energy_trace",
-    "evaluate",
-    "export_stream",
-    "fit_reference",
-    "inspect_testbed",
-    "list_detectors",
-    "list_testbeds",
-    "load_detector",
-    "make_detector",
-    "on_cluster",
-    "open_testbed",
-    "plan_of",
-    "progress_bar",
-    "read_evaluation",
-    "read_plan",
-    "read_results",
-    "read_stream",
-    "read_tables",
-    "run_study",
-    "write_report",
-    "write_results",
-    "write_stream",
-    "write_up",
-]
+from sightline._version import __version__ as __version__
 
 # Where each public name lives. It is imported on first use, so that `import sightline`
-# loads none of the rooms.
+# loads no package of it. Type checkers read the names in `__init__.pyi`.
 _HOMES = {
     "cluster": "on_cluster",
     "comparison.compare": "Comparison compare",
@@ -144,6 +49,7 @@ _HOME_OF = {
     for home, names in _HOMES.items()
     for name in names.split()
 }
+__all__ = sorted(["__version__", *_HOME_OF])
 
 
 def __getattr__(name: str) -> Any:
