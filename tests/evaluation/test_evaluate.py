@@ -114,8 +114,8 @@ def test_results_are_plain_json():
 
 def test_provenance_names_the_versions():
     provenance = quick(make_stream()).provenance
-    assert provenance["sightline"] == sightline.__version__
-    assert provenance["numpy"] == np.__version__
+    assert provenance.sightline == sightline.__version__
+    assert provenance.numpy == np.__version__
 
 
 def test_facts_are_those_of_the_stream():

@@ -30,9 +30,8 @@ def test_every_figure_has_an_interval_about_it_and_a_floor():
         assert low <= measured[name] <= high, name
         assert low < high or measured[name] == 1.0, name
     for name, floor in evaluation.floor.items():
-        assert set(floor) == {"value", "above_floor"}, name
         assert floor.value < measured[name], name
-        assert floor["above_floor"] is True, name
+        assert floor.above_floor is True, name
 
 
 def test_figures_are_the_evaluations_own():
@@ -62,7 +61,7 @@ def test_how_it_was_drawn_is_stated():
 def test_few_attacks_are_marked(n_attacks, few):
     evaluation = evaluate(make_stream(attacks=MANY[:n_attacks]))
     assert evaluation.stream.n_segments == n_attacks
-    assert evaluation.bootstrap["few_events"] is few
+    assert evaluation.bootstrap.few_events is few
 
 
 def test_intervals_may_be_turned_off():
@@ -142,12 +141,12 @@ def test_chance_is_not_above_its_floor_and_a_clear_stream_is():
     at_chance = evaluate(make_stream(3, attacks=MANY, strength=0.0)).floor
     clear = evaluate(make_stream(3, attacks=MANY, strength=4.0)).floor
     for name in rated:
-        assert at_chance[name]["above_floor"] is False, name
-        assert clear[name]["above_floor"] is True, name
+        assert at_chance[name].above_floor is False, name
+        assert clear[name].above_floor is True, name
     for floor in (at_chance, clear):
-        assert floor["p_full"]["value"] == pytest.approx(0.5, abs=0.05)
-        assert floor["mean_segment_auc"]["value"] == pytest.approx(0.5, abs=0.1)
-    assert at_chance["roc_auc"]["value"] == pytest.approx(0.5, abs=0.05)
+        assert floor["p_full"].value == pytest.approx(0.5, abs=0.05)
+        assert floor["mean_segment_auc"].value == pytest.approx(0.5, abs=0.1)
+    assert at_chance["roc_auc"].value == pytest.approx(0.5, abs=0.05)
 
 
 def test_more_attacks_narrow_the_interval():

@@ -669,8 +669,8 @@ def test_above_its_floor_is_a_figure_that_few_shifts_reach(n_reach, above):
     at_chance = np.full(199, 0.4)
     at_chance[:n_reach] = 0.7
     floor = floor_of(0.7, at_chance)
-    assert floor["above_floor"] is above
-    assert floor["value"] == pytest.approx(at_chance.mean())
+    assert floor.above_floor is above
+    assert floor.value == pytest.approx(at_chance.mean())
 
 
 def test_a_shift_without_the_figure_does_not_reach_it():
@@ -679,7 +679,7 @@ def test_a_shift_without_the_figure_does_not_reach_it():
     floor = floor_of(0.5, at_chance)
     assert floor == Floor(value=pytest.approx(4.6 / 6), above_floor=True)
     at_chance[:7] = 0.9
-    assert floor_of(0.5, at_chance)["above_floor"] is False
+    assert floor_of(0.5, at_chance).above_floor is False
 
 
 def test_what_is_not_known_has_no_floor():
@@ -714,7 +714,7 @@ def test_chance_streams_are_rarely_called_above_their_floor():
             windows=windows.outcome,
         )
         for name in rated:
-            above[name] += floor_of(own[name], at_chance[name])["above_floor"]
+            above[name] += floor_of(own[name], at_chance[name]).above_floor
     # 5% of 200 is 10, give or take 3.
     for name, n_above in above.items():
         assert 2 <= n_above <= 20, name
@@ -730,4 +730,4 @@ def test_a_clear_stream_is_above_its_floor_in_everything():
     at_chance = chance(energy, labels, is_alarm, attacks)
     perfect = dict.fromkeys(at_chance, 1.0) | {"hits": 5.0}
     for name, values in at_chance.items():
-        assert floor_of(perfect[name], values)["above_floor"] is True, name
+        assert floor_of(perfect[name], values).above_floor is True, name

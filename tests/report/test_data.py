@@ -446,7 +446,7 @@ def test_entries_of_one_testbed_share_one_kind_of_clock(entries):
     step, bare = dated.evaluation.stream, replace(dated.evaluation.stream, step_s=None)
     stepped = changed(dated, label="stepped", stream=step, traces={"test_time": None})
     rowed = changed(dated, label="rowed", stream=bare, traces={"test_time": None})
-    late = 4e5 + 10.0 * np.arange(len(dated.traces["test_energy"]))
+    late = 4e5 + 10.0 * np.arange(len(dated.traces.test_energy))
     counted = changed(dated, label="late", traces={"test_time": late})
     assert clock_of([dated, dated]) == "date"
     assert clock_of([dated, stepped, counted]) == "hours"

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints, Labels
-from sightline.data.keyed import Keyed
 from sightline.judgement.verdicts import DiagnosisFacts, Repair, SegmentDiagnosis
 from sightline.metrics.intervals import Floor
 from sightline.metrics.probe import AlarmMetrics
@@ -126,7 +125,7 @@ class SegmentResult(SegmentDiagnosis, SegmentMeasures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BootstrapFacts(Keyed):
+class BootstrapFacts:
     """How intervals and chance floors were drawn.
 
     Parameters
@@ -152,7 +151,7 @@ class BootstrapFacts(Keyed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Provenance(Keyed):
+class Provenance:
     """Which versions computed an evaluation, and the stream's own ``meta``.
 
     Parameters
@@ -196,7 +195,7 @@ class Provenance(Keyed):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ChartData(Keyed):
+class ChartData:
     """Arrays for charts, bounded whatever the size of the stream but for the test.
 
     Parameters

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
-from sightline.data.keyed import Keyed
 from sightline.data.segments import Segment, segments_of
 from sightline.metrics.ranking import PAUC_RATES
 from sightline.metrics.window_kl import WindowEnergies, WindowOutcome
@@ -63,7 +62,7 @@ _DIFFERENCE = FigureInfo("", low=-np.inf, high=np.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Floor(Keyed):
+class Floor:
     """What chance gives for a figure, and whether the figure is above it.
 
     Parameters
