@@ -49,7 +49,7 @@ class StreamMetadata:
     meta: Mapping[str, object] = field(default_factory=dict)
 
 
-def metadata_from(values: object, name: str) -> StreamMetadata:
+def facts_from(values: object, name: str) -> StreamMetadata:
     """Return the metadata in a JSON object of a file.
 
     Parameters
@@ -66,7 +66,7 @@ def metadata_from(values: object, name: str) -> StreamMetadata:
 
     Examples
     --------
-    >>> metadata_from({"detector": "GDN", "step_s": 1, "seed": 3}, "meta.json")
+    >>> facts_from({"detector": "GDN", "step_s": 1, "seed": 3}, "meta.json")
     StreamMetadata(detector='GDN', testbed=None, space=None, step_s=1.0, notices=(),
                    meta={'seed': 3})
     """
@@ -88,8 +88,8 @@ def metadata_from(values: object, name: str) -> StreamMetadata:
     )
 
 
-def metadata_json(stream: ResidualStream) -> dict[str, object]:
-    """Return a JSON object that `metadata_from` reads back.
+def facts_json(stream: ResidualStream) -> dict[str, object]:
+    """Return a JSON object that `facts_from` reads back.
 
     The user's keys are below ``meta``, where they cannot be mistaken for others.
     """

@@ -36,15 +36,7 @@ from sightline.data.row_tables import Rows
 from sightline.data.stream import ResidualStream
 from sightline.errors import FileError, StreamError, naming
 from sightline.files import brief, damage, staged_file
-from sightline.storage.metadata import (
-    attacks_from,
-    attacks_json,
-    metadata_from,
-    metadata_json,
-    parse_json,
-    plain_json,
-    stream_name,
-)
+from sightline.storage import metadata
 
 _TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
 _SERIES = (
@@ -111,15 +103,15 @@ def read_npz(path: Path) -> ResidualStream:
             if name in arrays:
                 given[name] = _texts(arrays[name], name)
         if "segments_json" in arrays:
-            given["segments"] = attacks_from(_json(arrays, "segments_json"))
+            given["segments"] = metadata.attacks_from(_json(arrays, "segments_json"))
         if "meta_json" in arrays:
-            given |= vars(metadata_from(_json(arrays, "meta_json"), "meta_json"))
+            given |= vars(metadata.facts_from(_json(arrays, "meta_json"), "meta_json"))
         notices = [
             f"{path.name}: array {name!r} is not one Sightline knows; it was not used."
             for name in sorted(unknown)
         ]
         given["notices"] = [*given.get("notices", ()), *notices]
-        return ResidualStream(**{**given, "name": stream_name(path)})
+        return ResidualStream(**{**given, "name": metadata.stream_name(path)})
 
 
 def write_npz(stream: ResidualStream, path: Path) -> None:
@@ -139,8 +131,10 @@ def write_npz(stream: ResidualStream, path: Path) -> None:
     if stream.telemetry_channels:
         arrays["telemetry_channels"] = np.array(stream.telemetry_channels)
     if stream.segments:
-        arrays["segments_json"] = np.array(plain_json(attacks_json(stream.segments)))
-    arrays["meta_json"] = np.array(plain_json(metadata_json(stream)))
+        arrays["segments_json"] = np.array(
+            metadata.plain_json(metadata.attacks_json(stream.segments))
+        )
+    arrays["meta_json"] = np.array(metadata.plain_json(metadata.facts_json(stream)))
     with staged_file(path) as partial, open(partial, "wb") as handle:
         np.savez(handle, allow_pickle=False, **arrays)
 
@@ -265,7 +259,7 @@ def _json(arrays: dict[str, npt.NDArray[Any]], name: str) -> object:
     if array.size != 1:
         raise StreamError(f"`{name}` must be one JSON text; got shape {array.shape}.")
     try:
-        return parse_json(_text(array.item(), name))
+        return metadata.parse_json(_text(array.item(), name))
     except StreamError:
         raise
     except ValueError as error:

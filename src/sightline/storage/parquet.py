@@ -30,16 +30,7 @@ from sightline.data.stream import ResidualStream
 from sightline.data.stream_input import check_same_channels, without_ignored
 from sightline.errors import FileError, StreamError, naming
 from sightline.files import brief, damage, staged_folder
-from sightline.storage.metadata import (
-    attacks_from,
-    attacks_json,
-    breaks_from,
-    metadata_from,
-    metadata_json,
-    parse_json,
-    plain_json,
-    stream_name,
-)
+from sightline.storage import metadata
 
 # Rows decoded at a time: 13 MB for 51 channels of float32.
 CHUNK_ROWS = 65_536
@@ -184,12 +175,12 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
     with naming(folder):
         meta = _read_meta(folder / "meta.json")
         listed = meta.pop("channels", None)
-        segments = attacks_from(meta.pop("segments", []))
+        segments = metadata.attacks_from(meta.pop("segments", []))
         breaks = {
-            name: breaks_from(meta.pop(name, None), name)
+            name: metadata.breaks_from(meta.pop(name, None), name)
             for name in ("train_breaks", "test_breaks")
         }
-        metadata = metadata_from(meta, "meta.json")
+        facts = metadata.facts_from(meta, "meta.json")
         train_files, test_files = files_in(folder / "train"), files_in(folder / "test")
         columns, test_columns = columns_of(train_files), columns_of(test_files)
         channels = _channels(listed, columns)
@@ -214,8 +205,8 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
             test_breaks=breaks["test_breaks"],
             channels=channels,
             segments=segments,
-            name=stream_name(folder),
-            **vars(metadata),
+            name=metadata.stream_name(folder),
+            **vars(facts),
             **_open_optional(folder, channels, listed),
         )
 
@@ -272,17 +263,17 @@ def write_parquet_folder(
         ("telemetry_train", stream.telemetry_train, stream.telemetry_channels, {}),
         ("telemetry_test", stream.telemetry_test, stream.telemetry_channels, {}),
     ]
-    meta = metadata_json(stream) | {
+    meta = metadata.facts_json(stream) | {
         "channels": list(stream.channels),
         "train_breaks": stream.train_breaks.tolist(),
         "test_breaks": stream.test_breaks.tolist(),
-        "segments": attacks_json(stream.segments),
+        "segments": metadata.attacks_json(stream.segments),
     }
     with staged_folder(folder, whole=True) as partial:
         for name, rows, channels, series in tables:
             if rows is not None:
                 _write_files(partial / name, rows, channels, series, part_rows)
-        (partial / "meta.json").write_text(plain_json(meta), encoding="utf-8")
+        (partial / "meta.json").write_text(metadata.plain_json(meta), encoding="utf-8")
 
 
 def _check_writable(stream: ResidualStream, folder: Path) -> None:
@@ -450,13 +441,13 @@ def read_whole(path: Path) -> Any:
         return pl.from_arrow(opened.read())
 
 
-def _rows_of_groups(metadata: Any, path: Path) -> tuple[int, ...]:
+def _rows_of_groups(table: Any, path: Path) -> tuple[int, ...]:
     """Return the number of rows of each row group; raise if their sum is wrong."""
     # Reading the columns of a group would end the process if they are damaged.
     counted = tuple(
-        int(metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)
+        int(table.row_group(g).num_rows) for g in range(table.num_row_groups)
     )
-    n_rows = int(metadata.num_rows)
+    n_rows = int(table.num_rows)
     if n_rows != sum(counted) or n_rows < 0:
         raise FileError(
             f"{path}: is damaged (it contradicts itself on how many rows it has): "
@@ -525,7 +516,7 @@ def _read_meta(path: Path) -> dict[str, object]:
     if not path.exists():
         return {}
     try:
-        meta = parse_json(path.read_text(encoding="utf-8"))
+        meta = metadata.parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: must be a JSON object; {brief(error)}.") from error
     if not isinstance(meta, dict):
