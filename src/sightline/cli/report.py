@@ -34,8 +34,7 @@ def report_command(
         str | None, typer.Option(help="Title at the top of the page.")
     ] = None,
     no_figures: Annotated[
-        bool,
-        typer.Option("--no-figures", help="Leave out the SVG and PNG files."),
+        bool, typer.Option("--no-figures", help="Leave out the SVG and PNG files.")
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an earlier report.")

@@ -20,8 +20,8 @@ PAUC_RATE, LOW_RATE = PAUC_RATES
 # Breaks of the record that are drawn as gaps.
 MAX_BREAKS = 1000
 BINS = 80
-# Central share of the normal windows that the wide bar holds.
-WINDOW_SHARE = 0.9
+# Quantiles of normal windows: ends of the wide bar, of the narrow bar, and median.
+WINDOW_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 # Quantiles drawn: few in the bulk, many towards the upper tail.
 LEVELS = np.unique(
     np.concatenate(
@@ -131,10 +131,9 @@ def windows_figure(entry: Entry) -> JsonObject | None:
     Returns
     -------
     mapping, optional
-        ``normal``: five quantiles of the normal windows (the outer two hold
-        `WINDOW_SHARE` of them). ``attacks``: ratio of each attack, and the share of
-        its normal windows with less evidence. ``p_full``. None without attacks or
-        normal windows.
+        ``normal``: quantiles of the normal windows at `WINDOW_LEVELS`. ``attacks``:
+        ratio of each attack, and the share of its normal windows with less evidence.
+        ``p_full``. None without attacks or normal windows.
     """
     traces = entry.traces
     attack = traces.segment_d_full
@@ -145,19 +144,16 @@ def windows_figure(entry: Entry) -> JsonObject | None:
     normal = [w / m for w, m in zip(groups, medians, strict=True) if m > 0]
     if not normal:
         return None
-    ratio = attack / medians[traces.segment_group]
-    edge = (1 - WINDOW_SHARE) / 2
-    levels = [edge, 0.25, 0.5, 0.75, 1 - edge]
+    group = traces.segment_group
+    ratio = attack / medians[group]
     return {
-        "normal": [float(q) for q in np.quantile(np.concatenate(normal), levels)],
+        "normal": np.quantile(np.concatenate(normal), WINDOW_LEVELS).tolist(),
         "attacks": [
             {
                 "id": segment.id,
                 "key": entry.attack_keys[i],
                 "ratio": float(ratio[i]),
-                "outweighs": float(
-                    np.mean(groups[traces.segment_group[i]] < attack[i])
-                ),
+                "outweighs": float(np.mean(groups[group[i]] < attack[i])),
                 "verdict": info_of(segment.verdict).word,
             }
             for i, segment in enumerate(entry.evaluation.segments)

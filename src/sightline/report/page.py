@@ -223,7 +223,7 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "false_alarms": [(entry, false_alarms(entry)) for entry in entries],
         "pauc_rate": curves.PAUC_RATE,
         "low_rate": curves.LOW_RATE,
-        "window_share": curves.WINDOW_SHARE,
+        "window_share": curves.WINDOW_LEVELS[-1] - curves.WINDOW_LEVELS[0],
     }
 
 

@@ -200,9 +200,7 @@ def roc(entries: Sequence[Entry]) -> "Figure | None":
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     figure.legend(
-        handles=whole.lines[: len(drawn)],
-        loc="outside lower center",
-        ncols=n_columns,
+        handles=whole.lines[: len(drawn)], loc="outside lower center", ncols=n_columns
     )
     return figure
 
