@@ -13,7 +13,8 @@
 ==============================  ====================================================
 
 To add a testbed: write a module with a `Reader` and its card, list it in
-`catalogue.READERS`, and put its attack list into ``attack_lists/``.
+`catalogue.READERS`, and put its tags into ``tags.csv`` and its attack list into
+``attack_lists/``.
 """
 
 from sightline.testbeds.base import Testbed, TestbedCard
