@@ -21,6 +21,7 @@ from sightline import (
     write_results,
 )
 from sightline.cli.app import app
+from sightline.data.row_tables import BLOCK_ROWS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -130,6 +131,7 @@ def test_the_files_that_the_architecture_names_exist() -> None:
     absent = {
         p for p in paths if not (PACKAGE / p).exists() and not (ROOT / p).exists()
     }
+    assert f"{BLOCK_ROWS:,} rows" in ARCHITECTURE
     # What each new detector has.
     assert absent <= {"detector.py", "network.py", "rule.py", "card.py"}
 
