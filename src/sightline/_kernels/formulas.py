@@ -5,6 +5,8 @@ rounded after every product and every sum, in the order in which they are writte
 that they are the published code's to the last bit.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -18,7 +20,7 @@ Matrix = npt.NDArray[np.floating]
 _SUM = 0
 # An error smaller than this share of the target's own movement is rounding.
 _ROUNDING = 1e-13
-# So much nearer must a candidate be to take the place of an earlier one.
+# A candidate must be nearer by this factor to take the place of an earlier one.
 _NEARER = 1.0 + 1e-10
 
 
@@ -35,16 +37,74 @@ def _keep(error: float, i: int, j: int, k: int, best: Floats, sets: Sets) -> Non
     sets[place, 0], sets[place, 1], sets[place, 2] = i, j, k
 
 
+class Inner(NamedTuple):
+    """Inner products over some rows, for the sums that may explain one target.
+
+    `gram` are those of the inputs, `cross` those of inputs and target, `square` that of
+    the target. The last value of the target is already projected out of all of them.
+    """
+
+    gram: Floats
+    cross: Floats
+    square: float
+
+
+@njit()
+def _pair(
+    i: int, j: int, norms: Floats, fitted: Inner, least_left: float
+) -> tuple[bool, float, float, float, float]:
+    """Eliminate input i from input j.
+
+    Returns whether enough of j is left, its coefficient on i, its pivot, its inner
+    product with the target, and the squared error of both over the rows fitted on.
+    """
+    gram, cross = fitted.gram, fitted.cross
+    to_i = gram[i, j] / gram[i, i]
+    pivot = gram[j, j] - to_i * gram[i, j]
+    if pivot < least_left * norms[j]:
+        return False, to_i, pivot, 0.0, 0.0
+    y = cross[j] - to_i * cross[i]
+    part_i = cross[i] * cross[i] / gram[i, i]
+    return True, to_i, pivot, y, fitted.square - part_i - y * (y / pivot)
+
+
+@njit()
+def _pair_error(
+    i: int, j: int, p_i: float, p_j: float, error: float, other: Inner
+) -> float:
+    """Return the squared error of two inputs over all rows."""
+    error = error + other.square
+    error -= 2.0 * (p_i * other.cross[i] + p_j * other.cross[j])
+    error += p_i * p_i * other.gram[i, i]
+    error += p_j * p_j * other.gram[j, j]
+    error += 2.0 * p_i * p_j * other.gram[i, j]
+    return error
+
+
+@njit()
+def _triple_error(
+    i: int, j: int, k: int, p: tuple[float, float, float], error: float, other: Inner
+) -> float:
+    """Return the squared error of three inputs over all rows."""
+    p_i, p_j, p_k = p
+    error += other.square - 2.0 * (
+        p_i * other.cross[i] + p_j * other.cross[j] + p_k * other.cross[k]
+    )
+    error += p_i * p_i * other.gram[i, i]
+    error += p_j * p_j * other.gram[j, j]
+    error += p_k * p_k * other.gram[k, k]
+    error += 2.0 * p_i * p_j * other.gram[i, j]
+    error += 2.0 * p_i * p_k * other.gram[i, k]
+    error += 2.0 * p_j * p_k * other.gram[j, k]
+    return error
+
+
 @njit(cache=True)
 def search_sums(
     columns: Ints,
     norms: Floats,
-    gram: Floats,
-    cross: Floats,
-    square: float,
-    other_gram: Floats,
-    other_cross: Floats,
-    other_square: float,
+    fitted: Inner,
+    other: Inner,
     most: int,
     least_left: float,
     best: Floats,
@@ -52,55 +112,41 @@ def search_sums(
 ) -> None:
     """File every sum of up to `most` inputs of one target by its squared error.
 
-    The own lag is already projected out of all columns and of the target. `gram`,
-    `cross` and `square` are inner products over the rows fitted on (of the inputs, of
-    inputs and target, of the target), the others over the other rows; `norms` are the
-    squares of the inputs before the projection, `columns` their numbers. Inputs with
-    less than the share `least_left` outside those before them are left out. `best` and
-    `sets` get the smallest errors over all rows, ascending, and their inputs.
+    `fitted` are inner products over the rows fitted on, `other` those over the other
+    rows; `norms` are the squares of the inputs before the last value of the target was
+    projected out, `columns` their numbers. Inputs with less than the share
+    `least_left` outside those before them are left out. `best` and `sets` get the
+    smallest errors over all rows, ascending, and their inputs.
     """
-    n = len(columns)
-    last = len(best) - 1
-    floor = _ROUNDING * (square + other_square)
-    _keep(max(square + other_square, floor), -1, -1, -1, best, sets)
-    if most < 1:
-        return
-    for i in range(n):
-        if gram[i, i] < least_left * norms[i]:
-            continue
-        p = cross[i] / gram[i, i]
-        error = square - cross[i] * p + other_square
-        error += p * (p * other_gram[i, i] - 2.0 * other_cross[i])
-        error = max(error, floor)
-        if error * _NEARER < best[last]:
-            _keep(error, columns[i], -1, -1, best, sets)
-    if most < 2:
-        return
+    gram, cross = fitted.gram, fitted.cross
+    n, last = len(columns), len(best) - 1
+    floor = _ROUNDING * (fitted.square + other.square)
+    _keep(max(fitted.square + other.square, floor), -1, -1, -1, best, sets)
     # Level by level: of equal errors the shorter set is to come first.
-    for level in range(2, min(most, 3) + 1):
+    for level in range(1, min(most, 3) + 1):
         for i in range(n):
             if gram[i, i] < least_left * norms[i]:
                 continue
-            part_i = cross[i] * cross[i] / gram[i, i]
+            if level == 1:
+                p_i = cross[i] / gram[i, i]
+                error = fitted.square - cross[i] * p_i + other.square
+                error += p_i * (p_i * other.gram[i, i] - 2.0 * other.cross[i])
+                error = max(error, floor)
+                if error * _NEARER < best[last]:
+                    _keep(error, columns[i], -1, -1, best, sets)
+                continue
             for j in range(i + 1, n):
-                to_i = gram[i, j] / gram[i, i]
-                pivot_j = gram[j, j] - to_i * gram[i, j]
-                if pivot_j < least_left * norms[j]:
+                is_left, to_i, pivot_j, y_j, of_pair = _pair(
+                    i, j, norms, fitted, least_left
+                )
+                if not is_left:
                     continue
-                y_j = cross[j] - to_i * cross[i]
                 z_j = y_j / pivot_j
-                fitted = square - part_i - y_j * z_j
                 if level == 2:
-                    if not max(fitted, floor) * _NEARER < best[last]:
+                    if not max(of_pair, floor) * _NEARER < best[last]:
                         continue
-                    p_j = z_j
-                    p_i = cross[i] / gram[i, i] - to_i * p_j
-                    error = fitted + other_square
-                    error -= 2.0 * (p_i * other_cross[i] + p_j * other_cross[j])
-                    error += p_i * p_i * other_gram[i, i]
-                    error += p_j * p_j * other_gram[j, j]
-                    error += 2.0 * p_i * p_j * other_gram[i, j]
-                    error = max(error, floor)
+                    p_i = cross[i] / gram[i, i] - to_i * z_j
+                    error = max(_pair_error(i, j, p_i, z_j, of_pair, other), floor)
                     if error * _NEARER < best[last]:
                         _keep(error, columns[i], columns[j], -1, best, sets)
                     continue
@@ -113,23 +159,13 @@ def search_sums(
                         continue
                     y_k = cross[k] - k_to_i * cross[i] - k_to_j * y_j
                     p_k = y_k / pivot_k
-                    error = fitted - y_k * p_k
+                    error = of_pair - y_k * p_k
                     # The other rows can only add to it.
                     if not max(error, floor) * _NEARER < best[last]:
                         continue
                     p_j = z_j - k_to_j * p_k
                     p_i = cross[i] / gram[i, i] - to_i * p_j - k_to_i * p_k
-                    error += other_square - 2.0 * (
-                        p_i * other_cross[i]
-                        + p_j * other_cross[j]
-                        + p_k * other_cross[k]
-                    )
-                    error += p_i * p_i * other_gram[i, i]
-                    error += p_j * p_j * other_gram[j, j]
-                    error += p_k * p_k * other_gram[k, k]
-                    error += 2.0 * p_i * p_j * other_gram[i, j]
-                    error += 2.0 * p_i * p_k * other_gram[i, k]
-                    error += 2.0 * p_j * p_k * other_gram[j, k]
+                    error = _triple_error(i, j, k, (p_i, p_j, p_k), error, other)
                     error = max(error, floor)
                     if error * _NEARER < best[last]:
                         _keep(error, columns[i], columns[j], columns[k], best, sets)
@@ -153,39 +189,49 @@ def build_products(
         squares[r] += total
 
 
+class ProductSums(NamedTuple):
+    """Sums over some rows, for the products that may explain a target.
+
+    `n_rows` is their number. `own` has for each target: the square of its last value,
+    that value with the target, the square of the target, and the sums of last value and
+    target. `sums` has for each product its inner products with all last values, then
+    with all targets, then its own sum; `squares` its square.
+    """
+
+    n_rows: float
+    own: Floats
+    sums: Floats
+    squares: Floats
+
+
 @njit(cache=True)
 def search_products(
     inputs: Sets,
     targets: Ints,
-    n_fitted: float,
-    n_other: float,
-    own: Floats,
-    other_own: Floats,
-    sums: Floats,
-    squares: Floats,
-    other_sums: Floats,
-    other_squares: Floats,
+    fitted: ProductSums,
+    other: ProductSums,
     least_left: float,
     best: Floats,
     sets: Sets,
 ) -> None:
     """File products by the squared error of each target they could explain.
 
-    `own` has, for each target over the rows fitted on: square of the own lag, own lag
-    with target, square of the target; `other_own` the same over the other rows, then
-    the sums of own lag and of target. `sums` has a row for each product: its inner
-    products with all own lags, then with all targets, then its own sum. A product with
-    less than the share `least_left` outside the own lag is left out.
+    `fitted` are sums over the rows fitted on, `other` those over the other rows. A
+    product with less than the share `least_left` outside the last value of the target
+    is left out. `best` and `sets` get the smallest errors of each target, ascending,
+    and the inputs of the products.
     """
+    own, sums, squares = fitted.own, fitted.sums, fitted.squares
+    other_own, other_sums, other_squares = other.own, other.sums, other.squares
     m = len(targets)
     last = best.shape[1] - 1
     for q in range(len(inputs)):
-        mean = sums[q, 2 * m] / n_fitted
+        mean = sums[q, 2 * m] / fitted.n_rows
         norm = squares[q] - mean * sums[q, 2 * m]
         if not norm > least_left * squares[q]:
             continue
         total = other_sums[q, 2 * m]
-        other_norm = other_squares[q] - 2.0 * mean * total + n_other * mean * mean
+        other_norm = other_squares[q] - 2.0 * mean * total + other.n_rows * mean * mean
         for t in range(m):
             target = targets[t]
             if (
@@ -244,18 +290,18 @@ def observed_minus_predicted(
         before = now - 1
         for f in range(len(families)):
             target = inputs[f, 0]
-            told = parameters[f, 0] * values[before, target]
+            expected = parameters[f, 0] * values[before, target]
             if families[f] == _SUM:
                 for k in range(1, counts[f]):
-                    told += parameters[f, k] * values[before, inputs[f, k]]
-                told += parameters[f, counts[f]]
+                    expected += parameters[f, k] * values[before, inputs[f, k]]
+                expected += parameters[f, counts[f]]
             else:
                 product = values[before, inputs[f, 1]]
                 for k in range(2, counts[f]):
                     product *= values[before, inputs[f, k]]
-                told += parameters[f, 1] * product
-                told += parameters[f, 2]
-            out[r, f] = values[now, target] - told
+                expected += parameters[f, 1] * product
+                expected += parameters[f, 2]
+            out[r, f] = values[now, target] - expected
 
 
 @njit(cache=True)

@@ -362,7 +362,7 @@ class Ranking:
 
     def _judge_sums(self, k: int) -> None:
         """Judge the sums of one target, after projecting out its last value."""
-        from sightline._kernels.formulas import search_sums
+        from sightline._kernels.formulas import Inner, search_sums
 
         m = len(self.targets)
         others = np.delete(np.arange(m), k)
@@ -386,12 +386,16 @@ class Ranking:
         search_sums(
             self.targets[others],
             np.diag(gram)[others],
-            np.ascontiguousarray(left[part]),
-            cross[others],
-            max(float(square), 0.0),
-            np.ascontiguousarray(other_left[part]),
-            other_cross[others],
-            max(float(other_square), 0.0),
+            Inner(
+                np.ascontiguousarray(left[part]),
+                cross[others],
+                max(float(square), 0.0),
+            ),
+            Inner(
+                np.ascontiguousarray(other_left[part]),
+                other_cross[others],
+                max(float(other_square), 0.0),
+            ),
             self.max_inputs,
             LEAST_LEFT["float64"],
             self._sums[k],
@@ -402,31 +406,31 @@ class Ranking:
         self, heads: Sequence[Head], stretches: Iterable[Stretch], state: SearchState
     ) -> None:
         """Judge all products that begin with these channels."""
-        from sightline._kernels.formulas import search_products
+        from sightline._kernels.formulas import ProductSums, search_products
 
         products = product_sums(heads, self.inner, stretches)
         gram, other = self.inner.gram
         m = len(self.targets)
         k = np.arange(m)
+        n_fitted = self.transitions.n_fitted
+        fitted, rest = (
+            ProductSums(
+                float(n_rows),
+                np.column_stack(
+                    [g[k, k], g[k, m + k], g[m + k, m + k], g[k, -1], g[m + k, -1]]
+                ),
+                products.sums[part],
+                products.squares[part],
+            )
+            for part, (n_rows, g) in enumerate(
+                ((n_fitted, gram), (len(self.transitions) - n_fitted, other))
+            )
+        )
         search_products(
             products.inputs,
             self.targets,
-            float(self.transitions.n_fitted),
-            float(len(self.transitions) - self.transitions.n_fitted),
-            np.column_stack([gram[k, k], gram[k, m + k], gram[m + k, m + k]]),
-            np.column_stack(
-                [
-                    other[k, k],
-                    other[k, m + k],
-                    other[m + k, m + k],
-                    other[k, -1],
-                    other[m + k, -1],
-                ]
-            ),
-            products.sums[0],
-            products.squares[0],
-            products.sums[1],
-            products.squares[1],
+            fitted,
+            rest,
             LEAST_LEFT[self.precision],
             state.best,
             state.sets,
