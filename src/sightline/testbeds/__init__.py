@@ -12,8 +12,8 @@
 `waterworks`                    the simulated plant
 ==============================  ====================================================
 
-To add a testbed: write a module with a `Reader` and its card, list it in
-`catalogue.READERS`, and put its tags into ``tags.csv`` and its attack list into
+To add a testbed: write a module with a `Reader`, list it in `catalogue.READERS`, and
+put its card into ``cards.toml``, its tags into ``tags.csv`` and its attack list into
 ``attack_lists/``.
 """
 

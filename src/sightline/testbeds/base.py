@@ -1,6 +1,7 @@
 """What a testbed is made of: its card, its recordings, and what a reader must offer."""
 
 import csv
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
@@ -223,6 +224,18 @@ def shipped_rows(name: str) -> tuple[dict[str, str], ...]:
     """Return the rows of a CSV table that ships with the package, by column name."""
     table = files("sightline.testbeds") / name
     return tuple(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
+
+
+def card_of(testbed: str) -> TestbedCard:
+    """Return the card of a testbed from ``cards.toml``.
+
+    Examples
+    --------
+    >>> card_of("swat").releases
+    ('v0', 'v1')
+    """
+    text = (files("sightline.testbeds") / "cards.toml").read_text(encoding="utf-8")
+    return record_from({"name": testbed, **tomllib.loads(text)[testbed]}, TestbedCard)
 
 
 @cache

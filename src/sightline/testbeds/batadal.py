@@ -27,7 +27,7 @@ from sightline.testbeds.base import (
     ParsedPart,
     Part,
     Reader,
-    TestbedCard,
+    card_of,
     parse_table,
     recording_of,
     tags_of,
@@ -59,17 +59,7 @@ class Batadal(Reader):
     are ignored.
     """
 
-    card = TestbedCard(
-        name="batadal",
-        title="BATADAL",
-        what="simulated water distribution network C-Town, 1 h step, 2014 to 2017",
-        channels="43",
-        attacks="14",
-        licence="CC BY 4.0",
-        where="get dataset03.csv, dataset04.csv and test_dataset.csv from batadal.net "
-        "and point --root at them.",
-        releases=("full", "competition"),
-    )
+    card = card_of("batadal")
 
     def recognise(self, file: SourceFile) -> Part | None:
         """Recognise the three files by first time stamp, the release by first label."""

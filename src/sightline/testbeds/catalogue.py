@@ -9,7 +9,13 @@ from sightline.data.downsampling import preset as preset_named
 from sightline.data.downsampling import without_shared_time
 from sightline.errors import FileError, StreamError
 from sightline.progress import Progress, silent
-from sightline.testbeds.base import LabelSource, Reader, Testbed, TestbedCard
+from sightline.testbeds.base import (
+    LabelSource,
+    Reader,
+    Testbed,
+    TestbedCard,
+    card_of,
+)
 from sightline.testbeds.batadal import Batadal
 from sightline.testbeds.hai import Hai
 from sightline.testbeds.open_release import open_parts
@@ -22,15 +28,7 @@ from sightline.text import names
 READERS: dict[str, Reader] = {
     reader.card.name: reader for reader in (Swat(), Wadi(), Hai(), Batadal(), Skab())
 }
-WATERWORKS = TestbedCard(
-    name="waterworks",
-    title="Waterworks",
-    what="simulated six-stage water treatment plant modelled on SWaT, 1 s step",
-    channels="51",
-    attacks="36 and more",
-    licence="part of Sightline",
-    where="nothing to get: it is simulated.",
-)
+WATERWORKS = card_of("waterworks")
 
 
 def list_testbeds() -> tuple[TestbedCard, ...]:

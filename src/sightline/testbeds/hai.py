@@ -41,7 +41,7 @@ from sightline.testbeds.base import (
     ParsedPart,
     Part,
     Reader,
-    TestbedCard,
+    card_of,
     parse_table,
     recording_of,
     shipped_rows,
@@ -97,18 +97,7 @@ class Hai(Reader):
     Labels are a column of the files, or, in 23.05, files of their own.
     """
 
-    card = TestbedCard(
-        name="hai",
-        title="HAI",
-        what="boiler, turbine, water treatment with a simulated power grid, at 1 s",
-        channels="59, 79, 86, 86 by release",
-        attacks="38, 50, 58, 52 by release",
-        licence="open (CC BY-SA 4.0 or CC BY 4.0: its README says both)",
-        where="get a release from the HAI repository (icsdataset/hai on GitHub), with "
-        "Git LFS for 22.04 and 23.05, and point --root at it.",
-        # The paper's release first: it is the default where several are present.
-        releases=("21.03", "22.04", "23.05", "20.07"),
-    )
+    card = card_of("hai")
 
     def recognise(self, file: SourceFile) -> Part | None:
         """Recognise the release by its tags, the part by first time stamp or name.

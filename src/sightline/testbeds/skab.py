@@ -27,8 +27,9 @@ from sightline.testbeds.base import (
     ParsedPart,
     Part,
     Reader,
-    TestbedCard,
+    card_of,
     parse_table,
+    shipped_rows,
     tags_of,
 )
 from sightline.testbeds.csv_reader import ParsedFile
@@ -46,20 +47,9 @@ _OVERLAP = (
     "with cut_leak=True."
 )
 _RUNS = {"valve1": 16, "valve2": 4, "other": 14}
+# By the folder or the name of a run.
 _NOTES = {
-    "valve1": "valve at the pump's inlet closed",
-    "valve2": "valve at the pump's outlet closed",
-    **{f"other/{k}": "leak or added water" for k in range(1, 5)},
-    "other/5": "rotor out of balance, sharp",
-    "other/6": "rotor out of balance, linear",
-    "other/7": "rotor out of balance, in a step",
-    "other/8": "rotor out of balance, in a pulse",
-    "other/9": "rotor out of balance, exponential",
-    "other/10": "water slowly added",
-    "other/11": "water suddenly added",
-    "other/12": "tank drained until the pump cavitates",
-    "other/13": "air in the pump's inlet (cavitation)",
-    "other/14": "warmer water",
+    row["attack_id"]: row["note"] for row in shipped_rows("attack_lists/skab.csv")
 }
 
 
@@ -69,17 +59,7 @@ class Skab(Reader):
     Faults count as attacks; a run's folder and number are the attack's id.
     """
 
-    card = TestbedCard(
-        name="skab",
-        title="SKAB",
-        what="real rig of a pump and valves, 34 short runs, about 1 s step",
-        channels="8",
-        attacks="34 faults",
-        licence="GPL-3.0",
-        where="get the data folder of the SKAB repository (waico/SKAB on GitHub) and "
-        "point --root at it.",
-        releases=("1",),
-    )
+    card = card_of("skab")
 
     def recognise(self, file: SourceFile) -> Part | None:
         """Recognise a run by its columns, and name it after its folder and number."""

@@ -33,7 +33,7 @@ from sightline.testbeds.base import (
     ParsedPart,
     Part,
     Reader,
-    TestbedCard,
+    card_of,
     recording_of,
     tags_of,
 )
@@ -77,16 +77,7 @@ class Swat(Reader):
     30 minutes.
     """
 
-    card = TestbedCard(
-        name="swat",
-        title="SWaT",
-        what="six-stage water treatment plant, 11 days at 1 s, December 2015",
-        channels="51",
-        attacks="36",
-        licence="on request from iTrust; may not be passed on",
-        where="ask iTrust (SUTD) for 'SWaT.A1 & A2_Dec 2015' and point --root at it.",
-        releases=("v0", "v1"),
-    )
+    card = card_of("swat")
 
     def recognise(self, file: SourceFile) -> Part | None:
         """Recognise Normal v0, v1 and Attack v0 by tags and first time stamp.

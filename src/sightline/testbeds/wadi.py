@@ -40,7 +40,7 @@ from sightline.testbeds.base import (
     ParsedPart,
     Part,
     Reader,
-    TestbedCard,
+    card_of,
     hold,
     labels_from,
     recording_of,
@@ -88,17 +88,7 @@ class Wadi(Reader):
     has no label column.
     """
 
-    card = TestbedCard(
-        name="wadi",
-        title="WADI",
-        what="water distribution plant, 16 days at 1 s, October 2017",
-        channels="123 (127 less 4 that are empty)",
-        attacks="15 in 14 runs",
-        licence="on request from iTrust; may not be passed on",
-        where="ask iTrust (SUTD) for 'WADI.A1_9 Oct 2017' or 'WADI.A2_19 Nov 2019' and "
-        "point --root at it.",
-        releases=("A1", "A2"),
-    )
+    card = card_of("wadi")
 
     def recognise(self, file: SourceFile) -> Part | None:
         """Recognise A1 and A2 by the header, the attack file by label or date."""
