@@ -177,7 +177,7 @@ def build_products(
 ) -> None:
     """Write factor * others[r] - pilots[r]; add the sums of squares to `squares`.
 
-    Only a candidate's rank hangs on these; the best are fitted anew by other means.
+    Only a candidate's rank depends on these; the best are fitted again by other means.
     """
     for r in range(len(others)):
         pilot = pilots[r]

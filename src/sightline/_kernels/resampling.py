@@ -1,7 +1,7 @@
 """Rank figures of a reweighted or relabelled stream without another sort, compiled.
 
-Attack steps come in the order of falling energy. All that counts of the normal steps is
-the weight of those above each attack step, and of those at or above it.
+Attack steps come in the order of falling energy. All that is needed of the normal steps
+is the weight of those above each attack step, and of those at or above it.
 """
 
 import numpy as np

@@ -84,7 +84,11 @@ def merge_moments(
     more_second: Floats,
     shift: Floats,
 ) -> float:
-    """Merge `more` rows into `count` rows in place; return the new count."""
+    """Merge `more` rows into `count` rows in place; return the new count.
+
+    By Chan's formula, with `mean` and `second` the mean and centred second-moment sum;
+    `shift` is an array of the shape of `mean` that is written over.
+    """
     p = len(mean)
     total = count + more
     if count == 0.0:
@@ -302,7 +306,11 @@ def take_block(start: int, rows: Floats, jobs: WindowJobs, state: WindowState) -
 def energies_of_window(
     length: int, mean: Floats, second: Floats, work: Floats
 ) -> tuple[float, float]:
-    """Return D_FULL and D_MS of a window; see `sightline.metrics.window_kl`."""
+    """Return D_FULL and D_MS of a window; infinite if its rows lie beyond 1e150.
+
+    The formulas are in `sightline.metrics.window_kl`. `second` is the centred
+    second-moment sum of the window's rows, `work` an array of its shape.
+    """
     p = len(mean)
     shift = trace = 0.0
     for i in range(p):
@@ -315,8 +323,8 @@ def energies_of_window(
         return np.inf, np.inf
     least = p / (length + p)
     if trace > ABSORBED * least:
-        # A burst swallows the added pseudo-rows in floating point; that no eigenvalue
-        # can be smaller than they make it is known all the same.
+        # In floating point a burst absorbs the added pseudo-rows; even so no eigenvalue
+        # can be smaller than they make it.
         log_det = np.log(np.maximum(np.linalg.eigvalsh(work), least)).sum()
     else:
         log_det = 0.0

@@ -50,7 +50,7 @@ class Watch(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scored:
-    """The energy of a table of residuals, and what the same pass shows besides.
+    """The energy of a table of residuals, and what else the same pass shows.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def score_rows(
     watch: Watch | None = None,
     tick: Tick = no_tick,
 ) -> Scored:
-    """Return the energy of every row, and what the same pass shows besides.
+    """Return the energy of every row, and what else the same pass shows.
 
     Parameters
     ----------

@@ -29,13 +29,36 @@ RUN_BLOCKS = 32
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What a set of rows leaves behind for a Gaussian reference; sets add up.
+    """The sums over a set of rows that a Gaussian reference needs; sets add up.
 
-    With y = x - mean: `second` = sum y y', `cubic` = sum |y|^2 y and `fourth` =
-    sum |y|^4. The last two are what Ledoit-Wolf shrinkage needs and what lets them
-    move to another mean. `rest` = sum y is what rounding leaves of the mean: 0 but for
-    the last digits, which matter where values lie far from 0. `first` is the first row;
-    `constant` tells which channels never leave it.
+    With ``y = x - mean``:
+
+    Parameters
+    ----------
+    count : int
+        Number of rows n.
+    mean : array of shape (p,)
+        Mean of the rows.
+    rest : array of shape (p,)
+        ``sum y``, what rounding leaves of the mean: 0 but for the last digits, which
+        matter if values lie far from 0.
+    second : array of shape (p, p)
+        ``sum y y'``; the covariance is ``second / n``.
+    cubic : array of shape (p,)
+        ``sum |y|^2 y``, needed to move `fourth` to another mean.
+    fourth : float
+        ``sum |y|^4``, needed by Ledoit-Wolf shrinkage.
+    first : array of shape (p,)
+        The first row.
+    constant : array of bool, shape (p,)
+        Which channels never leave the value of the first row.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]])
+    >>> both = moments_of(rows[:1]) + moments_of(rows[1:])
+    >>> both.mean.tolist(), both.constant.tolist()
+    ([2.0, 1.0], [False, True])
     """
 
     count: int
@@ -48,7 +71,10 @@ class Moments:
     constant: Bools
 
     def __add__(self, other: "Moments") -> "Moments":
-        """Merge by Chan's formula, which keeps its digits beside a huge burst."""
+        """Return the moments of both sets, by Chan's formula.
+
+        It keeps its digits even if one of the sets holds a huge burst.
+        """
         count = self.count + other.count
         mean = self.mean + (other.mean - self.mean) * (other.count / count)
         a, b = _moved(self, mean), _moved(other, mean)
@@ -70,7 +96,7 @@ class Moments:
 
 
 def _moved(about: Moments, mean: Floats) -> Moments:
-    """Return the sums about another mean."""
+    """Return the same moments about another mean."""
     by = mean - about.mean
     n, total, second, cubic = about.count, about.rest, about.second, about.cubic
     trace, square = float(np.trace(second)), float(by @ by)
@@ -111,7 +137,7 @@ class _Sums:
         self.count = 0
 
     def add(self, block: Residuals) -> None:
-        """Take in one block; raises FloatingPointError where its squares overflow."""
+        """Take in one block; FloatingPointError if its squares overflow."""
         from sightline._kernels.residuals import center_and_sum
 
         if self.count == 0:
@@ -133,7 +159,7 @@ class _Sums:
         self.count += len(block)
 
     def take(self) -> Moments:
-        """Return the moments of the blocks so far, and begin anew."""
+        """Return the moments of the blocks so far, and start again from none."""
         constant = np.zeros(len(self.total), np.bool_)
         constant[self.still] = True
         about_pilot = Moments(
@@ -159,11 +185,31 @@ def fold_moments(
     n_folds: int = N_FOLDS,
     tick: Tick = no_tick,
 ) -> list[Moments]:
-    """Return the moments of contiguous folds of the rows, in one pass."""
+    """Return the moments of contiguous folds of the rows, in one pass.
+
+    The same bits come out whatever the chunks, parts or workers: sums are made block
+    by block on one grid and merged in the order of the rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        The residuals.
+    name, channels : str, sequence of str
+        What to call the array and its channels in an error.
+    n_folds : int
+        Number of folds, of nearly equal size. Empty folds are left out.
+    tick : callable
+        Called with the number of rows of each block done.
+
+    Raises
+    ------
+    StreamError
+        If a value is not finite, or its fourth power overflows.
+    """
     cuts = [rows.n_rows * k // n_folds for k in range(n_folds + 1)]
     folds: dict[int, Moments] = {}
     try:
-        # Run after run, whoever summed them, so that the last bit is always the same.
+        # Run after run, on whatever worker, so that the last bit is always the same.
         for runs in map_parts(rows, partial(_moments_of_runs, cuts=cuts), tick=tick):
             for fold, run in runs:
                 folds[fold] = folds[fold] + run if fold in folds else run
@@ -181,7 +227,8 @@ def _moments_of_runs(part: Part, *, cuts: Sequence[int]) -> list[tuple[int, Mome
     ends = {*inside, *range(-first % run_rows, n_rows, run_rows), n_rows}
     sums = _Sums(part.rows.n_channels)
     runs = []
-    with np.errstate(all="ignore"):
+    # An overflow is looked for in the sums, and reported with its row and channel.
+    with np.errstate(over="ignore", invalid="ignore"):
         for start, block in part.blocks(inside):
             sums.add(block)
             if start + len(block) in ends:
@@ -190,7 +237,7 @@ def _moments_of_runs(part: Part, *, cuts: Sequence[int]) -> list[tuple[int, Mome
 
 
 def merged(moments: Sequence[Moments]) -> Moments:
-    """Return the moments of all of them together."""
+    """Return the moments of all sets together, merged one after the other."""
     whole = moments[0]
     for part in moments[1:]:
         whole = whole + part
@@ -198,7 +245,7 @@ def merged(moments: Sequence[Moments]) -> Moments:
 
 
 def moments_of(rows: Floats) -> Moments:
-    """Return the moments of rows that are in memory, at one go."""
+    """Return the moments of rows in memory, shape (n, p), computed at once."""
     mean = rows.mean(axis=0)
     centered = rows - mean
     squares = np.einsum("tj,tj->t", centered, centered)
@@ -215,7 +262,11 @@ def moments_of(rows: Floats) -> Moments:
 
 
 class GrowingMoments:
-    """Moments of rows that arrive block by block."""
+    """Moments of rows that arrive block by block.
+
+    The result is that of `fold_moments` with one fold if all blocks but the last have
+    `BLOCK_ROWS` rows.
+    """
 
     def __init__(self, n_channels: int) -> None:
         self._sums = _Sums(n_channels)
@@ -223,7 +274,7 @@ class GrowingMoments:
         self._whole: Moments | None = None
 
     def add(self, rows: Residuals) -> None:
-        """Take in some rows, however many."""
+        """Take in any number of rows."""
         for start in range(0, len(rows), BLOCK_ROWS):
             self._sums.add(rows[start : start + BLOCK_ROWS])
             self._blocks += 1

@@ -27,13 +27,27 @@ ESTIMATORS = (
 )
 # The robust estimator draws at most this many evenly spaced rows.
 MCD_ROWS = 50_000
-# A pivot this small beside its own variance means that the covariance is singular.
+# A pivot this small compared with its own variance means a singular covariance.
 SINGULAR_PIVOT = 1e-13
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reference:
-    """Where residuals sit while nothing is wrong: N(mean, covariance)."""
+    """The model of normal operation: residuals follow N(mean, covariance).
+
+    Parameters
+    ----------
+    mean : array of shape (p,)
+        Mean of the train residuals.
+    covariance : array of shape (p, p)
+        Their (shrunk) covariance.
+    estimator : str
+        One of `ESTIMATORS`.
+    shrinkage : float, optional
+        In [0, 1]; None if the estimator has none.
+    n_rows : int
+        Number of rows it was fitted on.
+    """
 
     mean: Floats
     covariance: Floats
@@ -43,18 +57,18 @@ class Reference:
 
     @cached_property
     def factor(self) -> Floats:
-        """Return the inverse of the lower Cholesky factor of the covariance."""
+        """Inverse of the lower Cholesky factor of the covariance."""
         from scipy.linalg.lapack import dtrtri
 
         return np.asarray(dtrtri(self._cholesky, lower=1)[0])
 
     @cached_property
     def whitening(self) -> Floats:
-        """Return the symmetric whitening S^(-1/2), to multiply rows from the right.
+        """Symmetric whitening S^(-1/2): multiply rows by it from the right.
 
-        It is the Cholesky one turned by an orthogonal matrix, so that energies
-        stay exact where channels differ in scale by many decades. Rounding leaves it
-        not quite symmetric, so that which side it stands on matters.
+        It is the Cholesky whitening turned by an orthogonal matrix, so that energies
+        stay exact if channels differ in scale by many decades. Rounding leaves it not
+        quite symmetric, so the side matters.
         """
         u, _, vt = np.linalg.svd(self._cholesky)
         return np.ascontiguousarray(((u @ vt) @ self.factor).T)
@@ -80,12 +94,16 @@ class Reference:
         return lower
 
     def checked(self) -> "Reference":
-        """Return the reference itself, or say that its covariance is singular."""
+        """Return the reference itself; StreamError if its covariance is singular."""
         _ = self._cholesky
         return self
 
     def mean_energy(self, moments: Moments) -> float:
-        """Return the mean energy of rows of which only the moments are known."""
+        """Return the mean energy of rows, from their moments alone.
+
+        ``tr(S^-1 (C + d d')) / 2`` with C the covariance of the rows and d the
+        difference of the means.
+        """
         shift = moments.mean - self.mean
         spread = moments.covariance + np.outer(shift, shift)
         return 0.5 * float(np.sum(self.precision * spread))
@@ -109,7 +127,7 @@ def fit_reference(
         analysis ``ledoit-wolf-standardised``, ``oas``, ``empirical`` or
         ``minimum-covariance-determinant`` (on at most 50,000 evenly spaced rows).
     moments : Moments, optional
-        Moments of the residuals, where they are known already.
+        Moments of the residuals, if they were computed before.
     channels : sequence of str, optional
         Names for error messages.
 
@@ -121,7 +139,13 @@ def fit_reference(
     Raises
     ------
     StreamError
-        Where the rows are not finite, never vary, or give a singular covariance.
+        If the rows are not finite, never vary, or give a singular covariance.
+
+    Examples
+    --------
+    >>> reference = fit_reference([[-2.0], [0.0], [0.0], [2.0]])
+    >>> reference.mean.tolist(), reference.covariance.tolist(), reference.shrinkage
+    ([0.0], [[2.0]], 0.0)
     """
     if estimator not in ESTIMATORS:
         raise StreamError(
@@ -130,19 +154,19 @@ def fit_reference(
     rows = as_rows(residuals, "train")
     if rows.n_rows < 2:
         raise StreamError(f"`train` must have at least 2 rows; it has {rows.n_rows}.")
-    known = moments or merged(fold_moments(rows, channels=channels, n_folds=1))
-    if known.constant.all():
+    summed = moments or merged(fold_moments(rows, channels=channels, n_folds=1))
+    if summed.constant.all():
         raise StreamError(
             "`train` never changes: every channel is constant, so there is no normal "
             "spread to measure against; check what the detector wrote."
         )
     if estimator == "ledoit-wolf-standardised":
-        scale = scale_of(known)
-        fitted = standardised_reference(known, scaled_fourth(rows, known.mean, scale))
+        fourth = scaled_fourth(rows, summed.mean, scale_of(summed))
+        fitted = standardised_reference(summed, fourth)
     elif estimator == "minimum-covariance-determinant":
         fitted = _minimum_covariance_determinant(rows)
     else:
-        fitted = _REFERENCE_OF[estimator](known)
+        fitted = _REFERENCE_OF[estimator](summed)
     return fitted.checked()
 
 
@@ -150,7 +174,13 @@ def ledoit_wolf_shrinkage(moments: Moments) -> float:
     """Return the Ledoit-Wolf shrinkage towards the scaled identity, in [0, 1].
 
     Ledoit and Wolf (2004), doi:10.1016/S0047-259X(03)00096-4; the same value as
-    scikit-learn's ``ledoit_wolf``.
+    scikit-learn's ``ledoit_wolf``, from moments instead of rows. 0 leaves the
+    covariance as it is, 1 replaces it by a multiple of the identity.
+
+    Raises
+    ------
+    StreamError
+        If fourth powers of the residuals overflow.
     """
     covariance = moments.covariance
     p = len(covariance)
@@ -168,10 +198,12 @@ def ledoit_wolf_shrinkage(moments: Moments) -> float:
 
 
 def _ledoit_wolf(moments: Moments) -> Reference:
+    """Return the Ledoit-Wolf reference: the default, and the paper's protocol."""
     return _shrunk(moments, ledoit_wolf_shrinkage(moments), "ledoit-wolf")
 
 
 def _oas(moments: Moments) -> Reference:
+    """Return the reference by oracle approximating shrinkage (Chen et al. 2010)."""
     covariance = moments.covariance
     p, n = len(covariance), moments.count
     if p == 1:
@@ -184,6 +216,7 @@ def _oas(moments: Moments) -> Reference:
 
 
 def _shrunk(moments: Moments, shrinkage: float, estimator: str) -> Reference:
+    """Return ``(1 - s) C + s (tr C / p) I`` as a reference."""
     covariance = (1 - shrinkage) * moments.covariance
     p = len(covariance)
     target = shrinkage * float(np.trace(moments.covariance)) / p
@@ -198,6 +231,7 @@ def _shrunk(moments: Moments, shrinkage: float, estimator: str) -> Reference:
 
 
 def _empirical(moments: Moments) -> Reference:
+    """Return the plain covariance as a reference."""
     return Reference(
         mean=moments.mean,
         covariance=moments.covariance,
@@ -215,9 +249,9 @@ _REFERENCE_OF: dict[str, Callable[[Moments], Reference]] = {
 
 
 def reference_of(moments: Moments, estimator: str = "ledoit-wolf") -> Reference:
-    """Return the reference of rows of which only the moments are known.
+    """Return the reference of rows, from their moments alone.
 
-    Estimators that need the rows themselves are replaced by Ledoit-Wolf.
+    An estimator that needs the rows themselves is replaced by Ledoit-Wolf.
     """
     return _REFERENCE_OF.get(estimator, _ledoit_wolf)(moments)
 
@@ -230,13 +264,13 @@ def scale_of(moments: Moments) -> Floats:
 
 
 def scaled_fourth(rows: Rows, mean: Floats, scale: Floats) -> float:
-    """Return the sum over rows of |(x - mean) / scale|^4."""
+    """Return ``sum |(x - mean) / scale|^4`` over rows, in one pass."""
     task = partial(_scaled_fourths, mean=mean, weights=scale**-2.0)
     return sum(fourth for part in map_parts(rows, task) for fourth in part)
 
 
 def _scaled_fourths(part: Part, *, mean: Floats, weights: Floats) -> list[float]:
-    """Return the sum of each block."""
+    """Return the same sum for each block of a part of the rows."""
     from sightline._kernels.residuals import center_and_weigh
 
     buffer = np.empty((BLOCK_ROWS, part.rows.n_channels))
@@ -247,9 +281,16 @@ def _scaled_fourths(part: Part, *, mean: Floats, weights: Floats) -> list[float]
 
 
 def standardised_reference(moments: Moments, fourth: float) -> Reference:
-    """Return Ledoit-Wolf on residuals in units of their own spread.
+    """Return the Ledoit-Wolf reference of residuals in units of their own spread.
 
-    It does not depend on the units of the channels. `fourth` is `scaled_fourth`.
+    It does not depend on the units of the channels.
+
+    Parameters
+    ----------
+    moments : Moments
+        Moments of the train residuals, in their own units.
+    fourth : float
+        `scaled_fourth` of the same rows.
     """
     scale = scale_of(moments)
     within = np.outer(scale, scale)
@@ -263,6 +304,7 @@ def standardised_reference(moments: Moments, fourth: float) -> Reference:
 
 
 def _minimum_covariance_determinant(rows: Rows) -> Reference:
+    """Return the robust reference of at most `MCD_ROWS` evenly spaced rows."""
     from sklearn.covariance import MinCovDet
 
     n_drawn = min(rows.n_rows, MCD_ROWS)
@@ -284,8 +326,21 @@ def crossfit_excess(
 
     The median over contiguous folds of: mean energy of the fold under the reference
     of the other folds, minus the mean train energy. With little or autocorrelated
-    train data this is well above 0 without any drift. None where folds are too small
-    or the estimator needs more than moments.
+    train data this is well above 0 without any drift; 0 with many independent rows.
+
+    Parameters
+    ----------
+    folds : sequence of Moments
+        Moments of contiguous folds of train.
+    train_energy : float
+        Mean train energy.
+    estimator : str
+        One of `ESTIMATORS`.
+
+    Returns
+    -------
+    float or None
+        None if folds are too small, or the estimator needs more than moments.
     """
     fit = _REFERENCE_OF.get(estimator)
     if fit is None or len(folds) < N_FOLDS or min(fold.count for fold in folds) < 2:

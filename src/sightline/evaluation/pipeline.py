@@ -131,9 +131,9 @@ def evaluate(
         train_mean=scored.train_mean,
         step_s=stream.step_s,
     )
-    found = None
+    verdicts = None
     if diagnosed:
-        found = diagnose(stream, test, rows, tick=track.stage(StepKind.DIAGNOSING))
+        verdicts = diagnose(stream, test, rows, tick=track.stage(StepKind.DIAGNOSING))
         track.finish(StepKind.DIAGNOSING)
     uncertainty = Uncertainty()
     if intervals:
@@ -145,7 +145,7 @@ def evaluate(
             seed=seed,
             progress=progress,
         )
-    reasons = found.segments if found else [SegmentDiagnosis()] * len(rows)
+    reasons = verdicts.segments if verdicts else [SegmentDiagnosis()] * len(rows)
     segments = tuple(
         SegmentResult(**vars(row), **vars(reason))
         for row, reason in zip(rows, reasons, strict=True)
@@ -153,7 +153,7 @@ def evaluate(
     return Evaluation(
         **vars(measures),
         **vars(uncertainty),
-        **_diagnosis_of_stream(found),
+        **_diagnosis_of_stream(verdicts),
         segments=segments,
         notices=(*stream.notices, *remarks(measures, uncertainty)),
         provenance=_provenance(stream),
@@ -398,14 +398,14 @@ def _stream_facts(stream: ResidualStream, test: ScoredTest) -> StreamFacts:
 # Assemble
 
 
-def _diagnosis_of_stream(found: Diagnosis | None) -> dict[str, Any]:
+def _diagnosis_of_stream(verdicts: Diagnosis | None) -> dict[str, Any]:
     """Return the fields of an evaluation that the diagnosis of the stream fills."""
-    if found is None:
+    if verdicts is None:
         return {}
     return {
-        "diagnosis": found.facts,
-        "repairs": found.repairs,
-        "verdict_counts": found.verdict_counts,
+        "diagnosis": verdicts.facts,
+        "repairs": verdicts.repairs,
+        "verdict_counts": verdicts.verdict_counts,
     }
 
 

@@ -185,9 +185,15 @@ def auc_of_steps(ranks: AttackRanks) -> Floats:
 
 
 def mean_of_segments(of_steps: Floats, lengths: Ints) -> Floats:
-    """Return the mean over each segment of a value known for each attack step.
+    """Return the mean over each segment of a value that each attack step has.
 
-    Attack steps come in the order of the rows, so a segment's lie side by side.
+    Parameters
+    ----------
+    of_steps : array of shape (n_attack,)
+        Value of each attack step in the order of the rows, so that the steps of a
+        segment are next to each other.
+    lengths : array of shape (n_segments,)
+        Steps of each segment.
     """
     first = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
     return np.asarray(np.add.reduceat(of_steps, first) / lengths)

@@ -22,6 +22,8 @@ from sightline.metrics.window_kl import RELIABLE_ROWS, WindowEnergies, plain_kl
 # and with at least this many.
 NEARBY_FACTOR = 10
 NEARBY_LEAST = 1000
+# What an attack brings along itself.
+_GIVEN = ("id", "start", "stop", "name", "targets", "note")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,9 +253,7 @@ def measure_segments(
             d_eff, sdr = d_atk - d_drift, np.divide(d_atk, d_drift or np.nan)
         measured.append(
             SegmentMeasures(
-                id=attack.id,
-                start=attack.start,
-                stop=attack.stop,
+                **{name: getattr(attack, name) for name in _GIVEN},
                 length=length,
                 auc=float(aucs[i]),
                 auc_nearby=roc_auc_of_ranks(nearby),
@@ -272,9 +272,6 @@ def measure_segments(
                 coverage=len(alarmed) / length,
                 first_alarm=first,
                 first_alarm_s=_seconds(first, step_s),
-                name=attack.name,
-                targets=attack.targets,
-                note=attack.note,
             )
         )
     return measured

@@ -11,10 +11,17 @@ from sightline.errors import StreamError
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileRule:
-    """Alarm where energy exceeds a quantile of normal energy.
+    """Alarm if the energy exceeds a quantile of normal energy.
 
     With quantile 0.99 on train energy this is the paper's controlled Stage-2 probe:
     it does not promise a false-alarm rate of 1% on the test trace.
+
+    Parameters
+    ----------
+    threshold : float
+        Energy above which the rule is in alarm.
+    quantile : float
+        Quantile of normal energy at which it was set, in [0, 1].
     """
 
     threshold: float
@@ -24,7 +31,19 @@ class QuantileRule:
     def from_normal(
         cls, energy: npt.ArrayLike, *, quantile: float = 0.99
     ) -> "QuantileRule":
-        """Set the threshold at a (linearly interpolated) quantile of normal energy.
+        """Return a rule with its threshold at a quantile of normal energy.
+
+        Parameters
+        ----------
+        energy : array-like of shape (n_steps,)
+            Energy of normal steps; at least one.
+        quantile : float
+            In [0, 1]; interpolated linearly between steps.
+
+        Raises
+        ------
+        StreamError
+            If there is no step, or the quantile is not in [0, 1].
 
         Examples
         --------
@@ -39,5 +58,5 @@ class QuantileRule:
         return cls(threshold=float(np.quantile(normal, quantile)), quantile=quantile)
 
     def alarms(self, energy: Floats) -> Bools:
-        """Return where the energy is above the threshold."""
+        """Return the steps with energy above the threshold, as booleans."""
         return np.asarray(energy) > self.threshold

@@ -79,17 +79,23 @@ class Result:
 
     @property
     def detector(self) -> str:
-        """Who made the residuals; the stream's name where that is not known."""
+        """The detector that gave the residuals; the stream's name if not recorded."""
         return self.evaluation.stream.detector or self.evaluation.stream.name
 
     @property
     def testbed(self) -> str:
-        """Where they come from."""
+        """The testbed the residuals are from; "unknown" if not recorded."""
         return self.evaluation.stream.testbed or "unknown"
 
 
 def folder_name(name: str, guard: int) -> str:
-    """Return the folder of an evaluation; a guard is told apart by name."""
+    """Return the name of the folder of an evaluation; a guard is part of it.
+
+    Examples
+    --------
+    >>> folder_name("gdn", 0), folder_name("gdn", 30)
+    ('gdn', 'gdn-guard30')
+    """
     return f"{name}-guard{guard}" if guard else name
 
 
@@ -148,10 +154,10 @@ def _check_name(name: str) -> None:
 
 def _others(out: Path, names: Iterable[str]) -> list[Path]:
     """Return the evaluations that a folder holds besides those named."""
-    found = sorted(out.glob("*/evaluation.json"))
+    paths = sorted(out.glob("*/evaluation.json"))
     return [
         path
-        for path in found
+        for path in paths
         if path.parent.name not in names and not is_staged(path.parent)
     ]
 
@@ -308,7 +314,7 @@ def read_evaluation(path: str | Path) -> Evaluation:
 def evaluation_schema() -> dict[str, Any]:
     """Return the JSON schema of ``evaluation.json``, generated from its record types.
 
-    The same is shipped beside this module, as ``evaluation.schema.json``.
+    The same is shipped with this module, as ``evaluation.schema.json``.
 
     Examples
     --------
@@ -325,7 +331,7 @@ def _migrated(values: dict[str, Any]) -> dict[str, Any]:
     """Return the content of an older ``evaluation.json`` in the present schema.
 
     Schema 1 grew without a change of its number: what an older file lacks is null, or
-    empty for a block, a list or a count. Keys that are not known are left out.
+    empty for a block, a list or a count. Unknown keys are left out.
     """
     blocks = {key: values.get(key) or {} for key in ("rank", "windows", "provenance")}
     lost = values.get("dropped_rows") or {"train": 0, "test": 0, "calibration": 0}
