@@ -99,7 +99,10 @@ def test_a_failure_is_told_and_ends_with_1(plant, tmp_path):
         (["--detectors", "gdnn"], "did you mean 'gdn'"),
         (["--detectors", ","], "--detectors names nothing"),
         (["--detectors", "pca,pca"], "'pca' is named twice"),
-        (["--detectors", "pca", "--seeds", "one"], "--seeds takes whole numbers"),
+        (
+            ["--detectors", "pca", "--seeds", "one"],
+            "`seeds` must be different",
+        ),
         (["--detectors", "pca", "--seeds", "1,1"], "different whole numbers"),
         (["--detectors", "pca", "--preset", "best"], "`preset` must be one of"),
     ],

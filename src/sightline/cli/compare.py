@@ -53,10 +53,8 @@ def compare_command(
             written = write_up(
                 results, write_up_to, overwrite=overwrite, comparison=compared
             )
-            messages = [
-                *written.notices,
-                f"{len(written.files)} files are in {write_up_to}.",
-            ]
+            count = f"{len(written.files)} files are in {write_up_to}."
+            messages = [*written.notices, count]
         screen = console()
         screen.print(comparison(compared))
         for message in messages:

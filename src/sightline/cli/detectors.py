@@ -120,16 +120,13 @@ def card_table(kind: "type[LearnedDetector]", missing: Sequence[str]) -> Rendera
 
 def _needs(card: "DetectorCard") -> str:
     """Return the module that a detector needs besides the core of the package."""
-    if card.extra is None:
-        return "nothing more"
-    return MODULES.get(card.extra, card.extra)
+    return MODULES.get(card.extra, card.extra) if card.extra else "nothing more"
 
 
 def _state(card: "DetectorCard", missing: Sequence[str]) -> Text:
     """Return whether a detector can run on this machine."""
-    if card.extra in missing:
-        return Text("not installed", style="yellow")
-    return Text("ready", style="green")
+    is_ready = card.extra not in missing
+    return Text("ready", "green") if is_ready else Text("not installed", "yellow")
 
 
 def _how_to_install(

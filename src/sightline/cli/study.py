@@ -119,7 +119,10 @@ def run_command(
         plan = plan_of(
             {
                 "title": f"{detectors} on {testbed}",
-                "seeds": [_whole(seed) for seed in _listed(seeds, "--seeds")],
+                "seeds": [
+                    int(seed) if seed.isdecimal() else seed
+                    for seed in _listed(seeds, "--seeds")
+                ],
                 "testbeds": {label: {"testbed": testbed}},
                 "detectors": tables,
             },
@@ -197,13 +200,6 @@ def _listed(text: str, option: str) -> list[str]:
     if not names:
         raise StreamError(f"{option} names nothing.")
     return names
-
-
-def _whole(text: str) -> int:
-    """Return a seed of the command line as a number."""
-    if not text.isdecimal():
-        raise StreamError(f"--seeds takes whole numbers; got {text!r}.")
-    return int(text)
 
 
 def _label(name: str) -> str:

@@ -231,9 +231,7 @@ def audit_table(audit: "Audit") -> RenderableType:
             str(row.gaps),
             f"{row.first}\n{row.last}",
         )
-    findings = Table.grid(padding=(0, 2))
-    findings.add_column(no_wrap=True)
-    findings.add_column(overflow="fold")
+    findings = grid()
     for level, (word, style) in marks.items():
         for finding in audit.findings:
             if finding.level is level:

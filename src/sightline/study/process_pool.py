@@ -222,9 +222,7 @@ class _Pool:
         if process is not None:
             process.close()
 
-    def _retry_or_fail(
-        self, cell: Cell, n_deaths: int, death: ProcessDiedError
-    ) -> None:
+    def _retry_or_fail(self, cell: Cell, n_deaths: int, death: Exception) -> None:
         """Queue a cell again after its process died, or give it up."""
         if n_deaths < MOST_DEATHS:
             waiting = Step(StepKind.WAITING, detail="because its process died")
@@ -263,16 +261,13 @@ def n_cores() -> int:
 def _free_memory() -> float | None:
     """Return the bytes of free memory; None where the system does not report them."""
     limits = []
-    for path, word in (
-        ("/proc/meminfo", "MemAvailable:"),
-        ("/sys/fs/cgroup/memory.max", ""),
+    for path, word, unit in (
+        ("/proc/meminfo", "MemAvailable:", 1024),
+        ("/sys/fs/cgroup/memory.max", "", 1),
     ):
-        try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            number = line.removeprefix(word).split()[0]
-            if line.startswith(word) and number.isdecimal():
-                limits.append(float(number) * (1024 if word else 1))
+        with suppress(OSError):
+            for line in Path(path).read_text(encoding="utf-8").splitlines():
+                number = line.removeprefix(word).split()[0]
+                if line.startswith(word) and number.isdecimal():
+                    limits.append(float(number) * unit)
     return min(limits, default=None)
