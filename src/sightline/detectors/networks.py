@@ -25,7 +25,15 @@ NO_EDGE = -1e30
 
 
 def load_weights(network: N, weights: Mapping[str, Any]) -> N:
-    """Copy named arrays into a network, which takes their precision; return it."""
+    """Copy named arrays into a network, which takes their precision; return it.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        With tensors of the same names and shapes.
+    weights : mapping of array
+        By name; if one is double, the network becomes double.
+    """
     tensors = {
         name: torch.as_tensor(np.array(array)) for name, array in weights.items()
     }

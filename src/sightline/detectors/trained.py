@@ -66,17 +66,39 @@ class TrainedDetector(LearnedDetector):
 
     @abstractmethod
     def loss(self, network: "nn.Module", batch: "Tensor", epoch: int) -> "Tensor":
-        """Return the training loss of a batch; epochs count from 1."""
+        """Return the training loss of a batch.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            In training mode.
+        batch : tensor of shape (batch, channels, rows)
+            Windows of train.
+        epoch : int
+            Counted from 1.
+
+        Returns
+        -------
+        tensor
+            One number, lower is better.
+        """
 
     def validation_loss(
         self, network: "nn.Module", batch: "Tensor", epoch: int
     ) -> "Tensor":
-        """Return the loss of a held-out batch; by default that of training."""
+        """Return the loss of a held-out batch; by default that of training.
+
+        Parameters
+        ----------
+        network, batch, epoch
+            As for `loss`; the network is in evaluation mode.
+        """
         return self.loss(network, batch, epoch)
 
     def _learn(
         self, recording: Recording, progress: Progress, checkpoint: Path | None
     ) -> Split:
+        """Preprocess train, cut windows, and train the network on them."""
         from sightline.detectors.training import computing, train_network
 
         settings = self.settings
@@ -148,7 +170,10 @@ class TrainedDetector(LearnedDetector):
         )
 
     def _divided(self, windows: Windows) -> tuple[Ints, Ints]:
-        """Return which windows are trained on, and which are held out."""
+        """Return the numbers of the windows to train on, and of those held out.
+
+        With `purge` windows that overlap the held-out block are in neither.
+        """
         settings = self.settings
         candidates = np.arange(0, len(windows), settings.stride)
         block = held_out_block(
@@ -224,7 +249,21 @@ class WindowedDetector(TrainedDetector):
     def _expected(
         self, network: Any, batch: "Tensor", settings: Any
     ) -> "tuple[Tensor, Tensor]":
-        """Return observed and expected values, (batch, channels) each."""
+        """Return observed and expected values of each window's newest row.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            In evaluation mode.
+        batch : tensor of shape (batch, channels, rows)
+            Windows.
+        settings : TrainedSettings
+            Under the preset of the residuals.
+
+        Returns
+        -------
+        observed, expected : tensor of shape (batch, channels)
+        """
 
     def _inference_chunk(self, settings: Any) -> int:
         """Return how many windows are evaluated together; few fit into the cache."""
@@ -233,6 +272,7 @@ class WindowedDetector(TrainedDetector):
     def _residuals(
         self, recording: Recording, settings: Any, progress: Progress
     ) -> Residuals:
+        """Evaluate the network on all windows of a recording, a chunk at a time."""
         from sightline.detectors.training import computing, residuals_in_chunks
 
         preprocessing = self._fitted(self._preprocessing)

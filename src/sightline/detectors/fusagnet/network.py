@@ -26,7 +26,25 @@ SelfLoops = Literal["none", "all", "official"]
 
 @dataclass(frozen=True)
 class FuSAGNetOutput:
-    """Forecast (batch, channels), reconstruction and codes (batch, channels, rows)."""
+    """Results of the network, with the intermediate ones.
+
+    Parameters
+    ----------
+    forecast : tensor of shape (batch, channels)
+        Of the next row.
+    reconstruction, codes : tensor of shape (batch, channels, rows)
+        Of the window.
+    embedding : tensor of shape (channels, dim)
+        After the recurrent layers.
+    nearest : tensor of shape (channels, top_k)
+        Channels that each channel receives from.
+    attention : tensor of shape (batch, channels, channels)
+        Weights (receiver, sender).
+    gathered, features : tensor of shape (batch, channels, dim)
+        Before and after normalisation.
+    hidden : pair of tensor
+        First layers of encoder and decoder.
+    """
 
     forecast: Tensor
     reconstruction: Tensor
@@ -274,6 +292,19 @@ def fusagnet_loss(
 
     The sparsity term is written in logarithms: with a large batch one unit's share
     comes so near to 1 that one minus it would be 0.
+
+    Parameters
+    ----------
+    output : FuSAGNetOutput
+        Of the windows x.
+    x : tensor of shape (batch, channels, rows)
+        What is to be reconstructed.
+    target : tensor of shape (batch, channels)
+        The next row.
+    rho : tensor
+        Target activation of each code.
+    alpha, beta : float
+        Weight of the forecast against the rest, and of sparsity within the rest.
     """
     forecast = functional.mse_loss(output.forecast, target).sqrt()
     reconstruction = functional.mse_loss(output.reconstruction, x)

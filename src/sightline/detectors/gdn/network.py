@@ -20,7 +20,19 @@ from sightline.detectors.networks import (
 
 @dataclass(frozen=True)
 class GDNOutput:
-    """Forecast (batch, channels), and the intermediate results it came from."""
+    """Forecast, with the intermediate results it came from.
+
+    Parameters
+    ----------
+    forecast : tensor of shape (batch, channels)
+        Of the next row.
+    nearest : tensor of shape (channels, top_k)
+        Channels that each channel receives from.
+    attention : tensor of shape (batch, channels, channels)
+        Weights (receiver, sender).
+    gathered, features : tensor of shape (batch, channels, dim)
+        Before and after normalisation.
+    """
 
     forecast: Tensor
     nearest: Tensor

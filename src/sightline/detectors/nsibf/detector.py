@@ -184,7 +184,10 @@ class NSIBF(TrainedDetector):
     def _searched(
         self, recording: Recording, progress: Progress
     ) -> dict[str, int | float]:
-        """Return the drawn sizes that forecast the last part of train best."""
+        """Return the drawn sizes that forecast the last part of train best.
+
+        Each draw is trained for `search_epochs`; only normal rows judge it.
+        """
         asked: NSIBFSettings = self.settings
         sensors = sum(tag.role is Role.SENSOR for tag in recording.tags)
         rng = np.random.default_rng(asked.seed)
@@ -219,6 +222,7 @@ class NSIBF(TrainedDetector):
         return np.array([tag.role is Role.ACTUATOR for tag in tags])
 
     def _designed(self, scaled: Scaled, tags: Sequence[Tag]) -> Scaled:
+        """Choose the columns the network reads, and return train as covariate rows."""
         roles = [tag.role for tag in tags]
         self.design = design_of(
             scaled.values,
@@ -234,6 +238,7 @@ class NSIBF(TrainedDetector):
         return replace(scaled, values=self.design.apply(scaled.values))
 
     def _training_windows(self, scaled: Scaled, settings: NSIBFSettings) -> Windows:
+        """Return windows of covariates with the measurement that follows them."""
         return forecast_windows(
             scaled.values, scaled.breaks, settings.reach + settings.window
         )
@@ -244,6 +249,7 @@ class NSIBF(TrainedDetector):
         return int(len(windows.values) * share)
 
     def _divided(self, windows: Windows) -> tuple[Ints, Ints]:
+        """Return windows to train on and to judge by, all before the noise rows."""
         settings: NSIBFSettings = self.settings
         usable = np.flatnonzero(windows.steps <= self._last_trained_row(windows))
         usable = usable[:: settings.stride]
@@ -260,6 +266,7 @@ class NSIBF(TrainedDetector):
     def _split(
         self, scaled: Scaled, windows: Windows, trained: Ints, held_out: Ints
     ) -> Split:
+        """Return the rows of the network, and those the noise was estimated on."""
         last = self._last_trained_row(windows)
         return Split(trained=scaled.rows[: last + 1], held_out=scaled.rows[last + 1 :])
 
@@ -281,7 +288,11 @@ class NSIBF(TrainedDetector):
         )
 
     def _parts(self, batch: "Tensor") -> "tuple[Tensor, Tensor, Tensor]":
-        """Return measurement, covariates and next measurement of windows."""
+        """Return measurement, covariates and next measurement of windows.
+
+        Of shapes (batch, sensors * window), (batch, input_range, inputs) and (batch,
+        sensors * window).
+        """
         settings: NSIBFSettings = self.settings
         reach, window = settings.reach, settings.window
         sensors = len(self._fitted(self.design).sensors)
@@ -290,13 +301,17 @@ class NSIBF(TrainedDetector):
         return measured, read, batch[:, :sensors, reach:].flatten(1)
 
     def loss(self, network: Any, batch: "Tensor", epoch: int) -> "Tensor":
-        """Return the published loss of a batch."""
+        """Return the published loss of a batch; see `NSIBFNetwork.loss`."""
         return network.loss(*self._parts(batch), self.settings.penalty).total  # type: ignore[no-any-return]
 
     def _finish(
         self, windows: Windows, device: "torch.device", progress: Progress
     ) -> None:
-        """Estimate the noise on the last part of train."""
+        """Estimate the noise on the last part of train.
+
+        The state noise Q is the covariance of predicted minus encoded states, the
+        measurement noise R that of reconstruction minus measurement.
+        """
         import torch
 
         from sightline.detectors.training import WindowTensor
@@ -328,6 +343,7 @@ class NSIBF(TrainedDetector):
     def _residuals(
         self, recording: Recording, settings: NSIBFSettings, progress: Progress
     ) -> Residuals:
+        """Run the filters along a recording; return innovations of the newest rows."""
         from sightline.detectors.training import computing
 
         preprocessing = self._fitted(self._preprocessing)
@@ -376,7 +392,21 @@ class NSIBF(TrainedDetector):
         device: "torch.device",
         progress: Progress,
     ) -> FilterRun:
-        """Return the results of the filters on covariate rows."""
+        """Return the results of the filters on covariate rows.
+
+        Parameters
+        ----------
+        values : array of shape (n_rows, n_inputs)
+            Covariate rows, sensors first.
+        tracks : list of array of int
+            Rows at which each filter steps, the longest first.
+        settings : NSIBFSettings
+            Under the preset of the residuals.
+        device : torch.device
+            For the LSTM; the filters run in numpy.
+        progress : callable
+            Called with a `Step`.
+        """
         network: Any = self._fitted(self.network)
         network.eval().to(device)
         weights = network.keras_arrays()

@@ -76,6 +76,17 @@ class FilterStep(NamedTuple):
     expected_covariance: Floats | None = None
 
 
+class _Predicted(NamedTuple):
+    """Sigma points before and after the transition, and the state they predict."""
+
+    points: Floats
+    moved: Array
+    prior: Floats
+    prior_covariance: Floats
+    weighted: Floats
+    is_repaired: Bools
+
+
 class UnscentedFilter:
     """The filter for given networks and noise.
 
@@ -152,31 +163,17 @@ class UnscentedFilter:
             The new measurement.
         """
         root, is_repaired = self._roots(_SPREAD * covariance)
-        points = np.concatenate(
-            [
-                state[:, None],
-                state[:, None] + root,
-                state[:, None] - root,
-            ],
-            axis=1,
-        )
+        middle = state[:, None]
+        points = np.concatenate([middle, middle + root, middle - root], axis=1)
         moved = self._move(points, code)
         wide = moved.astype(np.float64)
         prior = self.weights @ wide
-        apart = wide - prior[:, None]
-        weighed = self.weights[:, None] * apart
-        prior_covariance = apart.swapaxes(1, 2) @ weighed + self.state_noise
+        distance = wide - prior[:, None]
+        weighted = self.weights[:, None] * distance
+        spread = distance.swapaxes(1, 2) @ weighted + self.state_noise
+        predicted = _Predicted(points, moved, prior, spread, weighted, is_repaired)
         solve = self._plain if self.form == "plain" else self._whitened
-        return solve(
-            points=points,
-            moved=moved,
-            prior=prior,
-            apart=apart,
-            weighed=weighed,
-            prior_covariance=prior_covariance,
-            measured=measured,
-            is_repaired=is_repaired,
-        )
+        return solve(predicted, measured)
 
     def _move(self, points: Floats, code: Array) -> Array:
         """Return the sigma points after the transition, in the networks' precision."""
@@ -191,18 +188,9 @@ class UnscentedFilter:
         moved: Array = np.tanh(first).reshape(filters, count, n)
         return moved
 
-    def _plain(
-        self,
-        *,
-        points: Floats,
-        moved: Array,
-        prior: Floats,
-        apart: Floats,
-        weighed: Floats,
-        prior_covariance: Floats,
-        measured: Floats,
-        is_repaired: Bools,
-    ) -> FilterStep:
+    def _plain(self, given: _Predicted, measured: Floats) -> FilterStep:
+        """Return the step in the plain form, with the covariance of a measurement."""
+        points, moved, prior, prior_covariance, weighted, is_repaired = given
         filters, count, n = moved.shape
         decoded = self.decoder(moved.reshape(-1, n)).reshape(filters, count, -1)
         wide = decoded.astype(np.float64)
@@ -213,7 +201,7 @@ class UnscentedFilter:
             + self.measurement_noise
         )
         inverse = _inverted(covariance)
-        gain = weighed.swapaxes(1, 2) @ spread @ inverse
+        gain = weighted.swapaxes(1, 2) @ spread @ inverse
         innovation = measured - expected
         square = np.einsum("fi,fij,fj->f", innovation, inverse, innovation)
         return FilterStep(
@@ -231,18 +219,9 @@ class UnscentedFilter:
             expected_covariance=covariance,
         )
 
-    def _whitened(
-        self,
-        *,
-        points: Floats,
-        moved: Array,
-        prior: Floats,
-        apart: Floats,
-        weighed: Floats,
-        prior_covariance: Floats,
-        measured: Floats,
-        is_repaired: Bools,
-    ) -> FilterStep:
+    def _whitened(self, given: _Predicted, measured: Floats) -> FilterStep:
+        """Return the step in the whitened form: one system of sigma points."""
+        points, moved, prior, prior_covariance, weighted, is_repaired = given
         filters, count, n = moved.shape
         flat = moved.reshape(-1, n)
         if len(self.decoder.kernels) > 1:
@@ -262,9 +241,9 @@ class UnscentedFilter:
         ) @ spread.swapaxes(1, 2)
         pulled = np.einsum("fck,fk->fc", spread, white @ self._last.T)
         system = np.eye(count) + inner * self.weights
-        right = np.concatenate([pulled[:, :, None], inner @ weighed], axis=2)
+        right = np.concatenate([pulled[:, :, None], inner @ weighted], axis=2)
         solved = _solved(system, right)
-        back = weighed.swapaxes(1, 2)
+        back = weighted.swapaxes(1, 2)
         state = prior + (back @ solved[:, :, :1])[:, :, 0]
         square = np.einsum("fi,fi->f", white, white) - np.einsum(
             "fc,c,fc->f", pulled, self.weights, solved[:, :, 0]

@@ -23,9 +23,18 @@ _ACTIVATE = {
 
 @dataclass(frozen=True)
 class TranADOutput:
-    """Both reconstructions (batch, channels), and the intermediate results.
+    """Both reconstructions, with the intermediate results of the two phases.
 
-    `entered`, `memory` and `decoded` hold one tensor for each phase, batch first.
+    Parameters
+    ----------
+    first, second : tensor of shape (batch, channels)
+        Reconstructions of the last row.
+    focus : tensor of shape (batch, rows, channels)
+        Squared error of the first one, which guides the second.
+    entered, memory : pair of tensor of shape (batch, rows, 2 * channels)
+        Input and output of the encoder in each phase.
+    decoded : pair of tensor of shape (batch, 1, 2 * channels)
+        Output of the decoder in each phase.
     """
 
     first: Tensor
@@ -293,8 +302,17 @@ class TranADNetwork(nn.Module):
 
 
 def tranad_loss(first: Tensor, second: Tensor, target: Tensor, epoch: int) -> Tensor:
-    """Return the published loss; epochs count from 1.
+    """Return the published loss: the weight moves from the first to the second.
 
+    Parameters
+    ----------
+    first, second, target : tensor of shape (batch, channels)
+        Both reconstructions, and the row.
+    epoch : int
+        Counted from 1; the first reconstruction has the weight 1 / epoch.
+
+    Notes
+    -----
     The second term is kept where its weight is 0: its zero gradient still counts as a
     step of the optimiser.
     """
