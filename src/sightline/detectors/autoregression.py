@@ -11,9 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
-from sightline.detectors.base import DetectorCard
-from sightline.detectors.baselines import SAME_ROWS, WHY_SAME_ROWS, Baseline, moments
-from sightline.detectors.saving import Arrays
+from sightline.detectors.baselines import Baseline, baseline_card, moments
 from sightline.detectors.settings import BaselineSettings, Count, NonNegative
 
 # As far back as GDN looks, so that both have residuals for the same rows.
@@ -94,15 +92,9 @@ class VectorAutoregression(Baseline):
     choosing a good ridge parameter. Technometrics 21, 1979.
     """
 
-    card = DetectorCard(
-        name="var",
-        title="Vector autoregression",
-        paper="A baseline, no paper.",
-        kind="forecast",
-        settings=SAME_ROWS,
-        sources=WHY_SAME_ROWS,
-    )
+    card = baseline_card("var", "Vector autoregression", "forecast")
     settings_type = AutoregressionSettings
+    learned = ("mean", "deviation", "intercept", "weights", "ridge")
     mean: Floats
     deviation: Floats
     intercept: Floats
@@ -170,23 +162,6 @@ class VectorAutoregression(Baseline):
     def _choices(self) -> tuple[str, ...]:
         rows = "row" if self.order == 1 else f"{self.order} rows"
         return (f"Each row is predicted from the last {rows}, ridge {self.ridge:g}.",)
-
-    def _arrays(self) -> Arrays:
-        return super()._arrays() | {
-            "mean": self.mean,
-            "deviation": self.deviation,
-            "intercept": self.intercept,
-            "weights": self.weights,
-            "ridge": np.array(self.ridge),
-        }
-
-    def _restore(self, arrays: Arrays) -> None:
-        super()._restore(arrays)
-        self.mean = arrays["mean"]
-        self.deviation = arrays["deviation"]
-        self.intercept = arrays["intercept"]
-        self.weights = arrays["weights"]
-        self.ridge = float(arrays["ridge"])
 
 
 def lagged_moments(

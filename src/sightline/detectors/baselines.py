@@ -38,22 +38,26 @@ _LEAST_LEFT = 1e-9
 _TIE = 1e-12
 
 
-# On a testbed they get the rows that the networks get.
-_TEN_SECONDS = {"every": 10, "trim_s": 21_600.0}
-
-
-SAME_ROWS: Mapping[str, Mapping[str, object]] = {
-    "swat": _TEN_SECONDS,
-    "wadi": _TEN_SECONDS,
-    "hai": {"every": 10},
-    "waterworks": {"every": 10},
-    "batadal": {},
-}
-
-
-WHY_SAME_ROWS = dict.fromkeys(
-    SAME_ROWS, "the rows GDN is given, to be compared with it"
-)
+def baseline_card(name: str, title: str, kind: str) -> DetectorCard:
+    """Return the card of a baseline: on a testbed it gets the rows that GDN gets."""
+    ten_seconds = {"every": 10, "trim_s": 21_600.0}
+    settings: Mapping[str, Mapping[str, object]] = {
+        "swat": ten_seconds,
+        "wadi": ten_seconds,
+        "hai": {"every": 10},
+        "waterworks": {"every": 10},
+        "batadal": {},
+    }
+    return DetectorCard(
+        name=name,
+        title=title,
+        paper="A baseline, no paper.",
+        kind=kind,
+        settings=settings,
+        sources=dict.fromkeys(
+            settings, "the rows GDN is given, to be compared with it"
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +85,8 @@ class Baseline(LearnedDetector):
     settings_type = BaselineSettings
     # Rows of one run that a residual needs.
     looks_at: ClassVar[int] = 1
+    # Attributes that `fit` sets, arrays or numbers.
+    learned: ClassVar[tuple[str, ...]] = ()
     preprocessing: Preprocessing
 
     @abstractmethod
@@ -143,10 +149,14 @@ class Baseline(LearnedDetector):
         )
 
     def _arrays(self) -> Arrays:
-        return self.preprocessing.arrays()
+        learned = {name: np.asarray(getattr(self, name)) for name in self.learned}
+        return self.preprocessing.arrays() | learned
 
     def _restore(self, arrays: Arrays) -> None:
         self.preprocessing = Preprocessing.of_arrays(arrays)
+        for name in self.learned:
+            array = arrays[name]
+            setattr(self, name, array if array.ndim else array.item())
 
 
 class TrainingMean(Baseline):
@@ -155,14 +165,8 @@ class TrainingMean(Baseline):
     It detects what needs no model: values away from their usual level.
     """
 
-    card = DetectorCard(
-        name="mean",
-        title="Training mean",
-        paper="A baseline, no paper.",
-        kind="constant",
-        settings=SAME_ROWS,
-        sources=WHY_SAME_ROWS,
-    )
+    card = baseline_card("mean", "Training mean", "constant")
+    learned = ("mean",)
     mean: Floats
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
@@ -170,13 +174,6 @@ class TrainingMean(Baseline):
 
     def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         return values[rows] - self.mean
-
-    def _arrays(self) -> Arrays:
-        return super()._arrays() | {"mean": self.mean}
-
-    def _restore(self, arrays: Arrays) -> None:
-        super()._restore(arrays)
-        self.mean = arrays["mean"]
 
 
 class LastValue(Baseline):
@@ -186,14 +183,7 @@ class LastValue(Baseline):
     an attack that lasts it detects the beginning and the end.
     """
 
-    card = DetectorCard(
-        name="last-value",
-        title="Last value",
-        paper="A baseline, no paper.",
-        kind="forecast",
-        settings=SAME_ROWS,
-        sources=WHY_SAME_ROWS,
-    )
+    card = baseline_card("last-value", "Last value", "forecast")
     looks_at = 2
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
@@ -227,15 +217,9 @@ class PCAReconstruction(Baseline):
     models: a critical look at current methods. Anal. Bioanal. Chem. 390, 2008.
     """
 
-    card = DetectorCard(
-        name="pca",
-        title="PCA reconstruction",
-        paper="A baseline, no paper.",
-        kind="reconstruction",
-        settings=SAME_ROWS,
-        sources=WHY_SAME_ROWS,
-    )
+    card = baseline_card("pca", "PCA reconstruction", "reconstruction")
     settings_type = PCASettings
+    learned = ("mean", "deviation", "loadings")
     mean: Floats
     deviation: Floats
     loadings: Floats
@@ -281,19 +265,6 @@ class PCAReconstruction(Baseline):
         n_channels, n_kept = self.loadings.shape
         remark = "" if n_kept else ", so that it is the training mean"
         return (f"Principal components kept: {n_kept} of {n_channels}{remark}.",)
-
-    def _arrays(self) -> Arrays:
-        return super()._arrays() | {
-            "mean": self.mean,
-            "deviation": self.deviation,
-            "loadings": self.loadings,
-        }
-
-    def _restore(self, arrays: Arrays) -> None:
-        super()._restore(arrays)
-        self.mean = arrays["mean"]
-        self.deviation = arrays["deviation"]
-        self.loadings = arrays["loadings"]
 
 
 def moments(values: Floats, rows: Ints, origin: Floats) -> tuple[Floats, Floats]:

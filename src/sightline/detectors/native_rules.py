@@ -125,11 +125,6 @@ BEST_BY_RANK = NativeRule(
 )
 
 
-def default_rule(rules: Sequence[NativeRule]) -> NativeRule | None:
-    """Return the first rule that looks at nothing of the test; None if all do."""
-    return next((rule for rule in rules if not rule.looks_at), None)
-
-
 def rule_named(rules: Sequence[NativeRule], name: str, whose: str) -> NativeRule:
     """Return the rule of this name.
 

@@ -81,13 +81,13 @@ class WindowTensor:
 
 
 @contextmanager
-def computing(settings: TrainedSettings, *salt: int) -> Iterator[torch.device]:
+def computing(settings: TrainedSettings) -> Iterator[torch.device]:
     """Yield the device, with threads and seed as set; both are restored afterwards."""
     threads = torch.get_num_threads()
     device = _device(settings.device)
     with torch.random.fork_rng(devices=None if device.type == "cuda" else []):
         torch.set_num_threads(settings.threads)
-        seed_torch(settings.seed, *salt)
+        seed_torch(settings.seed)
         try:
             yield device
         finally:

@@ -347,27 +347,12 @@ class FilterRun:
         Mahalanobis distance of the whole innovation; nan where it is undefined.
     is_repaired, is_lost : array of shape (n_steps,)
         Steps with a repaired covariance, and steps after which a filter restarted.
-    places : array of shape (n_tracks,)
-        First row of each track.
     """
 
     values: Floats
     score: Floats
     is_repaired: Bools
     is_lost: Bools
-    places: Ints
-
-    @classmethod
-    def empty(cls, lengths: Sequence[int], sensors: int) -> "FilterRun":
-        """Return room for tracks of these lengths."""
-        total = sum(lengths)
-        return cls(
-            np.empty((total, sensors)),
-            np.empty(total),
-            np.zeros(total, np.bool_),
-            np.zeros(total, np.bool_),
-            np.append(0, np.cumsum(lengths))[:-1],
-        )
 
 
 def run_filters(
@@ -403,8 +388,15 @@ def run_filters(
     states = first_states(np.array([track[0] for track in tracks]))
     covariances = np.tile(FIRST_VARIANCE * np.eye(n), (len(tracks), 1, 1))
     sensors = measured(tracks[0][:1]).shape[1] // window
-    run = FilterRun.empty([len(track) - 1 for track in tracks], sensors)
-    longest, total, done = len(tracks[0]) - 1, len(run.score), 0
+    lengths = [len(track) - 1 for track in tracks]
+    longest, total, done = lengths[0], sum(lengths), 0
+    run = FilterRun(
+        values=np.empty((total, sensors)),
+        score=np.empty(total),
+        is_repaired=np.zeros(total, np.bool_),
+        is_lost=np.zeros(total, np.bool_),
+    )
+    places = np.append(0, np.cumsum(lengths))[:-1]
     for t in range(1, longest + 1):
         going = sum(len(track) > t for track in tracks)
         rows = np.array([track[t] for track in tracks[:going]])
@@ -420,7 +412,7 @@ def run_filters(
             lost = np.flatnonzero(is_lost)
             states[lost] = first_states(rows[lost])
             covariances[lost] = FIRST_VARIANCE * np.eye(n)
-        place = run.places[:going] + t - 1
+        place = places[:going] + t - 1
         run.values[place] = step.innovation[:, window - 1 :: window]
         run.score[place] = step.score
         run.is_repaired[place], run.is_lost[place] = step.is_repaired, is_lost
