@@ -316,5 +316,5 @@ def _run_call(call: Callable[[], T]) -> T:
     """Run one call with one thread per library: a worker has its own threads."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1), np.errstate(all="ignore"):
+    with threadpool_limits(1):
         return call()

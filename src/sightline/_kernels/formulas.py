@@ -83,9 +83,15 @@ def _pair_error(
 
 @njit()
 def _triple_error(
-    i: int, j: int, k: int, p: tuple[float, float, float], error: float, other: Inner
+    i: int,
+    j: int,
+    k: int,
+    p: tuple[float, float, float],
+    error: float,
+    other: Inner,
+    floor: float,
 ) -> float:
-    """Return the squared error of three inputs over all rows."""
+    """Return the squared error of three inputs over all rows, at least `floor`."""
     p_i, p_j, p_k = p
     error += other.square - 2.0 * (
         p_i * other.cross[i] + p_j * other.cross[j] + p_k * other.cross[k]
@@ -96,7 +102,7 @@ def _triple_error(
     error += 2.0 * p_i * p_j * other.gram[i, j]
     error += 2.0 * p_i * p_k * other.gram[i, k]
     error += 2.0 * p_j * p_k * other.gram[j, k]
-    return error
+    return max(error, floor)
 
 
 @njit(cache=True)
@@ -136,9 +142,8 @@ def search_sums(
                     _keep(error, columns[i], -1, -1, best, sets)
                 continue
             for j in range(i + 1, n):
-                is_left, to_i, pivot_j, y_j, of_pair = _pair(
-                    i, j, norms, fitted, least_left
-                )
+                pair = _pair(i, j, norms, fitted, least_left)
+                is_left, to_i, pivot_j, y_j, of_pair = pair
                 if not is_left:
                     continue
                 z_j = y_j / pivot_j
@@ -165,8 +170,8 @@ def search_sums(
                         continue
                     p_j = z_j - k_to_j * p_k
                     p_i = cross[i] / gram[i, i] - to_i * p_j - k_to_i * p_k
-                    error = _triple_error(i, j, k, (p_i, p_j, p_k), error, other)
-                    error = max(error, floor)
+                    coefficients = (p_i, p_j, p_k)
+                    error = _triple_error(i, j, k, coefficients, error, other, floor)
                     if error * _NEARER < best[last]:
                         _keep(error, columns[i], columns[j], columns[k], best, sets)
 

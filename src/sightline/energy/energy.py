@@ -28,21 +28,18 @@ from sightline.energy.reference import Reference
 from sightline.errors import StreamError
 
 
-class Collector(Protocol):
-    """Takes in each block of whitened rows, with its first row's number."""
-
-    def take(self, start: int, whitened: Floats) -> None:
-        """Take in a block; the array is used again for the next."""
-
-
 class Watch(Protocol):
-    """What else is to be collected from whitened rows while they are in memory."""
+    """What else is to be collected from whitened rows while they are in memory.
+
+    A collector has a method ``take(start, whitened)``, which is called with each block
+    of rows and the number of its first row; the array is used again for the next block.
+    """
 
     def between(self, first: int, stop: int) -> "Watch":
         """Return the same for rows [first, stop)."""
 
     def begin(self) -> Any:
-        """Return a `Collector` for the rows, or None."""
+        """Return a collector for the rows, or None to collect nothing."""
 
     def collected(self, collector: Any) -> Any:
         """Return what the collector made of the rows."""

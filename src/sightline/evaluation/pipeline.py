@@ -48,7 +48,7 @@ from sightline.metrics.ranking import (
     rank_attacks,
     roc_auc_of_ranks,
 )
-from sightline.metrics.segment import measure_segments
+from sightline.metrics.segment import SegmentMeasures, measure_segments
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
 from sightline.progress import Progress, StepKind
@@ -117,7 +117,7 @@ def evaluate(
     more_passes = passes_over_test(stream) if diagnosed else 0
     track = Track(progress, stream, more_passes=more_passes)
     scored, windows = _score(stream, labels, attacks, estimator, track)
-    test = _scored_test(stream, labels, attacks, scored)
+    test, mean = _scored_test(stream, labels, attacks, scored), scored.train_mean
     ranks = _ranks_of(test.energy, labels)
     measures = _measure(stream, scored, test, ranks, windows, guard, dropped)
     rows = measure_segments(
@@ -128,32 +128,22 @@ def evaluate(
         ranks,
         measures.drift,
         windows=windows,
-        train_mean=scored.train_mean,
+        train_mean=mean,
         step_s=stream.step_s,
     )
-    verdicts = None
-    if diagnosed:
-        verdicts = diagnose(stream, test, rows, tick=track.stage(StepKind.DIAGNOSING))
-        track.finish(StepKind.DIAGNOSING)
+    verdicts = _diagnose(stream, test, rows, track) if diagnosed else None
     uncertainty = Uncertainty()
     if intervals:
         uncertainty = measure_uncertainty(
-            test,
-            measures,
-            windows,
-            train_mean=scored.train_mean,
-            seed=seed,
-            progress=progress,
+            test, measures, windows, train_mean=mean, seed=seed, progress=progress
         )
-    reasons = verdicts.segments if verdicts else [SegmentDiagnosis()] * len(rows)
-    segments = tuple(
-        SegmentResult(**vars(row), **vars(reason))
-        for row, reason in zip(rows, reasons, strict=True)
-    )
+    segments = _segments(rows, verdicts)
     return Evaluation(
         **vars(measures),
         **vars(uncertainty),
-        **_diagnosis_of_stream(verdicts),
+        diagnosis=verdicts.facts if verdicts else None,
+        repairs=verdicts.repairs if verdicts else None,
+        verdict_counts=verdicts.verdict_counts if verdicts else None,
         segments=segments,
         notices=(*stream.notices, *remarks(measures, uncertainty)),
         provenance=_provenance(stream),
@@ -395,18 +385,30 @@ def _stream_facts(stream: ResidualStream, test: ScoredTest) -> StreamFacts:
     )
 
 
-# Assemble
+# Diagnose and assemble
 
 
-def _diagnosis_of_stream(verdicts: Diagnosis | None) -> dict[str, Any]:
-    """Return the fields of an evaluation that the diagnosis of the stream fills."""
-    if verdicts is None:
-        return {}
-    return {
-        "diagnosis": verdicts.facts,
-        "repairs": verdicts.repairs,
-        "verdict_counts": verdicts.verdict_counts,
-    }
+def _diagnose(
+    stream: ResidualStream,
+    test: ScoredTest,
+    rows: Sequence[SegmentMeasures],
+    track: Track,
+) -> Diagnosis:
+    """Return the diagnosis of every attack, and report the rows read for it."""
+    verdicts = diagnose(stream, test, rows, tick=track.stage(StepKind.DIAGNOSING))
+    track.finish(StepKind.DIAGNOSING)
+    return verdicts
+
+
+def _segments(
+    rows: Sequence[SegmentMeasures], verdicts: Diagnosis | None
+) -> tuple[SegmentResult, ...]:
+    """Return what was measured of each attack, with its diagnosis if there is one."""
+    reasons = verdicts.segments if verdicts else [SegmentDiagnosis()] * len(rows)
+    return tuple(
+        SegmentResult(**vars(row), **vars(reason))
+        for row, reason in zip(rows, reasons, strict=True)
+    )
 
 
 def _provenance(stream: ResidualStream) -> Provenance:

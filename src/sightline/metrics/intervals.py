@@ -509,6 +509,8 @@ def chance(
     dict of array of shape (n_shifts,)
         By figure; nan if a shift leaves the figure undefined.
     """
+    from sightline._kernels.resampling import count_normal
+
     counted = labels != IGNORED
     energy, labels, is_alarm = energy[counted], labels[counted], is_alarm[counted]
     rng = np.random.default_rng(seed)
@@ -526,17 +528,22 @@ def chance(
     lengths = np.array([attack.length for attack in attacks])
     attack_of = np.repeat(np.arange(len(attacks)), lengths)
     first_steps = np.cumsum(lengths) - lengths
+    above, up_to = np.empty((2, len(attack_rows)))
+    tied = np.empty(len(attack_rows), np.bool_)
     replicates = []
     for shift in shifts:
         moved = (attack_rows + shift) % n_rows
         # Place and attack in one number, so that one sort does for both.
         keys = np.sort(place[moved] * len(attacks) + attack_of)
-        figures = _relabelled(
-            keys // len(attacks),
+        count_normal(keys // len(attacks), group_first, group_last, tied, above, up_to)
+        figures = rank_figures(
             (keys % len(attacks)).astype(np.int32),
-            group_first,
-            group_last,
-            lengths,
+            tied,
+            np.ones(len(attacks)),
+            above,
+            up_to,
+            float(n_rows - len(attack_rows)),
+            lengths.astype(np.float64),
         )
         alarmed = is_alarm[moved]
         true = int(alarmed.sum())
@@ -549,30 +556,6 @@ def chance(
     if windows is not None:
         at_chance |= _window_chance(windows, rng, n_shifts)
     return at_chance
-
-
-def _relabelled(
-    places: Ints,
-    attack: npt.NDArray[np.int32],
-    group_first: Ints,
-    group_last: Ints,
-    lengths: Ints,
-) -> dict[str, float]:
-    """Return the rank metrics of a relabelling; see `count_normal` for the arrays."""
-    from sightline._kernels.resampling import count_normal
-
-    above, up_to = np.empty((2, len(places)))
-    tied = np.empty(len(places), np.bool_)
-    count_normal(places, group_first, group_last, tied, above, up_to)
-    return rank_figures(
-        attack,
-        tied,
-        np.ones(len(lengths)),
-        above,
-        up_to,
-        float(len(group_first) - len(places)),
-        lengths.astype(np.float64),
-    )
 
 
 def _window_chance(
