@@ -15,8 +15,7 @@ import pytest
 
 from sightline.errors import FileError, SightlineError
 from sightline.testbeds.base import ParsedPart, Part, Reader
-from sightline.testbeds.csv_reader import ParsedFile
-from sightline.testbeds.discovery import SourceFile
+from sightline.testbeds.csv_reader import ParsedFile, SourceFile
 
 FIXTURES = Path(__file__).parent / "testbeds" / "fixtures"
 DATA = Path(__file__).parents[2] / "shared" / "data"

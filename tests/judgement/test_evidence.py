@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from strategies import seeds
 
 from sightline import Attack, ResidualStream, energy_trace, fit_reference
-from sightline._kernels.spaces import accumulate
+from sightline._kernels.rows import accumulate
 from sightline.data.segments import Segment
 from sightline.energy.scored import ScoredTest
 from sightline.judgement.calm import AboveLimit, CalmWindows, running_count

@@ -17,7 +17,7 @@ import sightline
 from sightline.errors import SightlineError, StreamError
 from sightline.progress import Step, StepKind
 from sightline.testbeds import READERS
-from sightline.testbeds.discovery import (
+from sightline.testbeds.csv_reader import (
     SourceFile,
     clean_name,
     find_files,

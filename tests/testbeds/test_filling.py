@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.data.filling import forward_fill
+from sightline.data.recording import forward_fill
 from sightline.testbeds.base import HOLD_S, hold
 
 NAN = np.nan

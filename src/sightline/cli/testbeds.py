@@ -43,7 +43,7 @@ def list_testbeds_command(
       sightline testbeds --root /data
     """
     from sightline.testbeds import READERS, list_testbeds
-    from sightline.testbeds.discovery import find_files
+    from sightline.testbeds.csv_reader import find_files
     from sightline.testbeds.open_release import found_releases
 
     with door(debug=debug):

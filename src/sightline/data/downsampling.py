@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Ints, Labels
-from sightline.data.filling import expanded_rows
-from sightline.data.recording import Recording, Role, seconds
+from sightline.data.recording import Recording, Role, expanded_rows, seconds
 from sightline.data.segments import Attack, breaks_kept
 from sightline.errors import StreamError
 from sightline.text import names

@@ -17,8 +17,7 @@ from sightline.data.downsampling import (
     rows_of,
     sampled_blocks,
 )
-from sightline.data.filling import forward_fill
-from sightline.data.recording import Recording
+from sightline.data.recording import Recording, forward_fill
 from sightline.data.segments import breaks_kept
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import Constants, PreprocessingSettings

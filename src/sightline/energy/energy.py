@@ -265,7 +265,7 @@ def _score_part(
     other: tuple[Floats, Floats] | None,
 ) -> _ScoredPart:
     """Return the energies of a part of the rows, and the sums of each block."""
-    from sightline._kernels.residuals import center_and_weigh, energies
+    from sightline._kernels.rows import center_and_weigh, energies
 
     n_rows, p = part.rows.n_rows, part.rows.n_channels
     energy = np.empty(n_rows)

@@ -138,7 +138,7 @@ class _Sums:
 
     def add(self, block: Residuals) -> None:
         """Take in one block; FloatingPointError if its squares overflow."""
-        from sightline._kernels.residuals import center_and_sum
+        from sightline._kernels.rows import center_and_sum
 
         if self.count == 0:
             self.pilot = block.mean(axis=0, dtype=np.float64)

@@ -271,7 +271,7 @@ def scaled_fourth(rows: Rows, mean: Floats, scale: Floats) -> float:
 
 def _scaled_fourths(part: Part, *, mean: Floats, weights: Floats) -> list[float]:
     """Return the same sum for each block of a part of the rows."""
-    from sightline._kernels.residuals import center_and_weigh
+    from sightline._kernels.rows import center_and_weigh
 
     buffer = np.empty((BLOCK_ROWS, part.rows.n_channels))
     return [

@@ -15,8 +15,8 @@ from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
 from sightline.data.recording import Recording, stamp, step_from
 from sightline.data.segments import breaks_from_time, run_bounds, segments_of
 from sightline.progress import Progress, silent
+from sightline.testbeds import reader_of
 from sightline.testbeds.base import MOST_NAMES, ParsedPart, Reader
-from sightline.testbeds.catalogue import reader_of
 from sightline.testbeds.open_release import Opened, open_parts
 from sightline.testbeds.own_plant.folder import read_folder
 from sightline.text import names

@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints, Residuals
-from sightline.data.filling import forward_fill
+from sightline.data.recording import forward_fill
 from sightline.data.row_tables import (
     Carried,
     CutRows,
@@ -225,7 +225,7 @@ class Views(OverRows):
 
     def carrying(self) -> Iterator[tuple[Residuals, Carry]]:
         """Yield the columns of blocks of rows, and the state after each block."""
-        from sightline._kernels.spaces import average_columns
+        from sightline._kernels.rows import average_columns
 
         carry = (self.carried or _nothing_before(self.rows)).state
         states = carry.averages.copy()

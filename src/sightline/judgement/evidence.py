@@ -153,7 +153,7 @@ def accumulate_energy(
 
     An energy that overflowed to infinity makes limits undefined; then no row is above.
     """
-    from sightline._kernels.spaces import accumulate
+    from sightline._kernels.rows import accumulate
 
     values = np.log(np.maximum(energy, _TINY))
     level = float(np.median(values[is_normal]))

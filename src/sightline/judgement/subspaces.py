@@ -159,7 +159,7 @@ class Family:
         out : array of shape (n_rows, n_spaces)
             Overwritten.
         """
-        from sightline._kernels.spaces import single_energies
+        from sightline._kernels.rows import single_energies
 
         centered = block - self.reference.mean
         variance = np.diag(self.reference.covariance)
@@ -240,7 +240,7 @@ def _largest_of_part(
 
     At most `n_kept`. A value equal to the floor changes no limit.
     """
-    from sightline._kernels.spaces import keep_largest
+    from sightline._kernels.rows import keep_largest
 
     n_kept = min(n_kept, int(counted.sum()))
     kept = np.empty((family.n_spaces, 2 * n_kept + BLOCK_ROWS))
@@ -374,7 +374,7 @@ def _count_in_part(
     part: Part, positions: RowNumbers, *, family: Family, limits: Floats
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
     """Return counts up to each position, total counts, and the bits of each row."""
-    from sightline._kernels.spaces import count_exceedances
+    from sightline._kernels.rows import count_exceedances
 
     n_spaces = family.n_spaces
     at_positions = np.zeros((len(positions.rows), n_spaces), np.int32)

@@ -274,7 +274,7 @@ def figures_of_draw(
     windows : WindowOutcome, optional
         Of the same attacks, for `p_full` and `median_d_full`.
     """
-    from sightline._kernels.resampling import middle_steps, weigh_normal
+    from sightline._kernels.rows import middle_steps, weigh_normal
 
     normal_total = float(block_weight @ stream.block_rows)
     above, up_to = np.empty((2, len(stream.attack)))
@@ -329,9 +329,9 @@ def rank_figures(
 ) -> dict[str, float]:
     """Return the rank metrics of one reweighted or relabelled stream.
 
-    See `sightline._kernels.resampling.rank_sums` for the arrays.
+    See `sightline._kernels.rows.rank_sums` for the arrays.
     """
-    from sightline._kernels.resampling import rank_sums
+    from sightline._kernels.rows import rank_sums
 
     areas, segment_auc = np.empty(3), np.empty(len(attack_weight))
     average_precision = rank_sums(
@@ -509,7 +509,7 @@ def chance(
     dict of array of shape (n_shifts,)
         By figure; nan if a shift leaves the figure undefined.
     """
-    from sightline._kernels.resampling import count_normal
+    from sightline._kernels.rows import count_normal
 
     counted = labels != IGNORED
     energy, labels, is_alarm = energy[counted], labels[counted], is_alarm[counted]

@@ -1,10 +1,8 @@
 """Plants to learn from: SWaT, WADI, HAI, BATADAL, SKAB, a simulated one, your own.
 
 ==============================  ====================================================
-`catalogue`                     which testbeds there are; `open_testbed`
 `base`                          what a testbed is made of, what a reader must offer
-`discovery`, `csv_reader`,      from a folder to parsed files of one release
-`open_release`
+`csv_reader`, `open_release`    from a folder to parsed files of one release
 `attack_tables`                 the attack lists that ship with the package
 `swat`, `wadi`, `hai`,          one reader for each published testbed
 `batadal`, `skab`
@@ -12,18 +10,29 @@
 `waterworks`                    the simulated plant
 ==============================  ====================================================
 
-To add a testbed: write a module with a `Reader`, list it in `catalogue.READERS`, and
-put its card into ``cards.toml``, its tags into ``tags.csv`` and its attack list into
+To add a testbed: write a module with a `Reader`, list it in `READERS`, and put its card
+into ``cards.toml``, its tags into ``tags.csv`` and its attack list into
 ``attack_lists/``.
 """
 
-from sightline.testbeds.base import Testbed, TestbedCard
-from sightline.testbeds.catalogue import (
-    READERS,
-    WATERWORKS,
-    list_testbeds,
-    open_testbed,
-)
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sightline.data.downsampling import preset as preset_named
+from sightline.data.downsampling import without_shared_time
+from sightline.errors import FileError, StreamError
+from sightline.progress import Progress, silent
+from sightline.testbeds.base import LabelSource, Reader, Testbed, TestbedCard, card_of
+from sightline.testbeds.batadal import Batadal
+from sightline.testbeds.hai import Hai
+from sightline.testbeds.open_release import open_parts
+from sightline.testbeds.own_plant.folder import read_folder
+from sightline.testbeds.skab import Skab
+from sightline.testbeds.swat import Swat
+from sightline.testbeds.wadi import Wadi
+from sightline.text import names
 
 __all__ = [
     "READERS",
@@ -33,3 +42,256 @@ __all__ = [
     "list_testbeds",
     "open_testbed",
 ]
+
+READERS: dict[str, Reader] = {
+    reader.card.name: reader for reader in (Swat(), Wadi(), Hai(), Batadal(), Skab())
+}
+WATERWORKS = card_of("waterworks")
+
+
+def list_testbeds() -> tuple[TestbedCard, ...]:
+    """Return the cards of all testbeds: the five read from files, and the simulated.
+
+    Returns
+    -------
+    tuple of TestbedCard
+        What each is, its releases, its licence, and where to get it.
+
+    Examples
+    --------
+    >>> [card.name for card in list_testbeds()]
+    ['swat', 'wadi', 'hai', 'batadal', 'skab', 'waterworks']
+    """
+    return (*(reader.card for reader in READERS.values()), WATERWORKS)
+
+
+def open_testbed(
+    name: str | Path,
+    root: str | Path | None = None,
+    *,
+    release: str | None = None,
+    labels: str | None = None,
+    preset: str = "raw",
+    trim_s: float | None = None,
+    every: int | None = None,
+    sampling: str | None = None,
+    label_rule: str | None = None,
+    across_breaks: bool | None = None,
+    cut_leak: bool = False,
+    strict: bool = True,
+    cache: bool = True,
+    progress: Progress | None = None,
+    **simulation: Any,
+) -> Testbed:
+    """Read a testbed from its original files, or simulate one.
+
+    Parameters
+    ----------
+    name : str or path
+        ``"swat"``, ``"wadi"``, ``"hai"``, ``"batadal"`` or ``"skab"``, optionally with
+        the release after a dash (``"hai-22.04"``); ``"waterworks"``; or a folder with
+        your own plant (docs/own-plant.md).
+    root : path, optional
+        Folder with the files, at any depth. Published testbeds need it.
+    release : str, optional
+        Which edition; by default the first of the testbed's card that is complete.
+    labels : {"built-in", "list", "adjusted"}, optional
+        The source of the labels: the label column, the published attack list, or times
+        corrected by looking at the readings. By default the column, if there is one.
+    preset : {"raw", "gdn", "nsibf", "tranad", "geco"}
+        A paper's convention for the five options that follow; each of them, if given,
+        replaces the preset's value.
+    trim_s, every, sampling, label_rule, across_breaks
+        See `sightline.data.downsampling.Preparation`.
+    cut_leak : bool
+        Remove the rows of train whose time stamps occur in test.
+    strict : bool
+        Refuse files whose counts are not those of the release; if False, report the
+        differences in `Testbed.notices`.
+    cache : bool
+        Keep a Parquet copy of each file below `root`, which is read faster next time.
+    progress : callable, optional
+        Takes a `Step` for each file, or for each stretch of a simulation.
+    **simulation
+        For ``"waterworks"``: the arguments of `simulate`, such as ``seed``; `drift`
+        may be given as text, `scenario` as the path of a file.
+
+    Returns
+    -------
+    Testbed
+        Recordings `train` and `test`, and `notices` about everything that was done.
+
+    Raises
+    ------
+    FileError
+        If files are missing, damaged, or not those of the release.
+    StreamError
+        If an option is unknown, or does not apply to this testbed.
+
+    Examples
+    --------
+    >>> testbed = open_testbed("waterworks", days_train=0.02, days_test=0.02, every=10)
+    >>> testbed.train.values.shape, testbed.train.step_s
+    ((172, 51), 10.0)
+    >>> testbed.notices[0][:24]
+    'Each row is made of 10 r'
+    """
+    progress = progress or silent
+    if name == WATERWORKS.name and root is None:
+        testbed = _simulated(simulation, progress)
+    elif simulation:
+        raise StreamError(
+            f"`open_testbed` has no option {next(iter(simulation))!r} for {name}."
+        )
+    elif (source := reader_of(name, root, release)) is None:
+        _refuse_for_folder(name, release=release, labels=labels)
+        testbed = read_folder(name)
+    else:
+        testbed = _read(
+            *source, labels=labels, strict=strict, cache=cache, progress=progress
+        )
+    preparation = preset_named(preset, testbed.name).with_options(
+        trim_s=trim_s,
+        every=every,
+        sampling=sampling,
+        label_rule=label_rule,
+        across_breaks=across_breaks,
+    )
+    train, notices = testbed.train, list(testbed.notices)
+    if cut_leak:
+        train = without_shared_time(train, testbed.test)
+        notices.append(
+            f"{testbed.train.n_steps - train.n_steps:,} rows of train were left out, "
+            "because their time stamps occur in test."
+        )
+    return replace(
+        testbed,
+        train=preparation.train(train),
+        test=preparation.test(testbed.test),
+        notices=(*notices, *preparation.notices()),
+    )
+
+
+def reader_of(
+    name: str | Path, root: str | Path | None, release: str | None
+) -> tuple[Reader, str | Path, str | None] | None:
+    """Return the reader of a testbed, its folder and release; None for a plain folder.
+
+    A folder of that name wins over a testbed if no `root` is given.
+
+    Raises
+    ------
+    FileError
+        If there is no such testbed, or its `root` is missing.
+    """
+    text = str(name)
+    chosen, _, edition = text.partition("-")
+    reader = READERS.get(chosen.lower())
+    if root is None and Path(text).is_dir():
+        return None
+    if text == WATERWORKS.name:
+        raise FileError(
+            f"{text} has no files of its own: run `sightline simulate {text} --out "
+            "DIR` and name DIR instead."
+        )
+    if reader is None:
+        raise FileError(
+            f"There is no testbed and no folder called {text!r}; "
+            f"testbeds are {names([*READERS, WATERWORKS.name])}."
+        )
+    if root is None:
+        raise FileError(
+            f"{reader.card.title} is read from files; say where they are with root "
+            f"(--root): {reader.card.where}"
+        )
+    return reader, root, release or edition or None
+
+
+def _refuse_for_folder(name: str | Path, **options: str | None) -> None:
+    """Refuse options that your own plant does not have, instead of ignoring them."""
+    for option, value in options.items():
+        if value is not None:
+            raise StreamError(
+                f"`{option}` is an option of published testbeds; {name} is a folder "
+                "with your own plant and has no such choice."
+            )
+
+
+def _read(
+    reader: Reader,
+    root: str | Path,
+    release: str | None,
+    *,
+    labels: str | None,
+    strict: bool,
+    cache: bool,
+    progress: Progress,
+) -> Testbed:
+    """Return a published testbed from its files.
+
+    Parameters
+    ----------
+    reader, root, release
+        What `reader_of` returned.
+    labels : str, optional
+        A `LabelSource`; else the reader's default.
+    strict : bool
+        Refuse files that differ from the release; else report it as notices.
+    cache, progress
+        As for `open_testbed`.
+    """
+    if labels is not None and labels not in tuple(LabelSource):
+        raise StreamError(
+            f"`labels` must be one of {', '.join(LabelSource)}; got {labels!r}."
+        )
+    opened = open_parts(
+        reader, root, release=release, use_cache=cache, progress=progress
+    )
+    if strict and opened.departures:
+        raise FileError(opened.departures[0])
+    assembled = reader.assemble(
+        opened.release,
+        opened.parts,
+        labels=LabelSource(labels or reader.default_labels(opened.release)),
+    )
+    if strict and assembled.departures:
+        raise FileError(assembled.departures[0])
+    return Testbed(
+        name=reader.card.name,
+        release=opened.release,
+        train=assembled.train,
+        test=assembled.test,
+        notices=(
+            *opened.notices,
+            *opened.departures,
+            *assembled.notices,
+            *assembled.departures,
+        ),
+        digests={read.part.file.place: read.part.file.sha256 for read in opened.parts},
+    )
+
+
+def _simulated(options: Mapping[str, Any], progress: Progress) -> Testbed:
+    """Simulate the waterworks; drift may come as text, the scenario as a path."""
+    from sightline.testbeds.waterworks import Drift, Scenario, read_scenario, simulate
+
+    options = dict(options)
+    if isinstance(options.get("drift"), str):
+        options["drift"] = Drift.of(options["drift"])
+    if isinstance(options.get("scenario"), str | Path):
+        options["scenario"] = read_scenario(options["scenario"])
+    for name, kind, wanted in (
+        ("drift", Drift, "a drift such as 'mild'"),
+        ("scenario", Scenario, "a scenario or the path of its table"),
+        ("quick", bool, "true or false"),
+    ):
+        value = options.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise StreamError(f"`{name}` must be {wanted}; got {value!r}.")
+    simulation = simulate(progress=progress, **options)
+    return Testbed(
+        name=WATERWORKS.name,
+        release=f"seed{simulation.seed}",
+        train=simulation.train,
+        test=simulation.test,
+    )

@@ -14,12 +14,16 @@ import msgspec
 import numpy as np
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Floats, Ints, Labels
-from sightline.data.filling import forward_fill
-from sightline.data.recording import Recording, Role, Tag
+from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError, StreamError
-from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
-from sightline.testbeds.discovery import Layout, SourceFile
+from sightline.testbeds.csv_reader import (
+    Layout,
+    ParsedFile,
+    SourceFile,
+    read_cells,
+    seconds_of_text,
+)
 from sightline.text import did_you_mean, names
 
 # How many seconds a reading stays valid when no other follows it.

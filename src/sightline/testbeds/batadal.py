@@ -32,8 +32,7 @@ from sightline.testbeds.base import (
     recording_of,
     tags_of,
 )
-from sightline.testbeds.csv_reader import ParsedFile
-from sightline.testbeds.discovery import SourceFile, find_header, first_row
+from sightline.testbeds.csv_reader import ParsedFile, SourceFile, find_header, first_row
 
 TAGS = tags_of("batadal")
 CHANNELS = tuple(tag.name for tag in TAGS)

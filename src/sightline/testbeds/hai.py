@@ -47,8 +47,13 @@ from sightline.testbeds.base import (
     shipped_rows,
     tags_of,
 )
-from sightline.testbeds.csv_reader import ParsedFile
-from sightline.testbeds.discovery import Layout, SourceFile, find_header, first_row
+from sightline.testbeds.csv_reader import (
+    Layout,
+    ParsedFile,
+    SourceFile,
+    find_header,
+    first_row,
+)
 
 _STEP_S = 1.0
 _TIME = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")

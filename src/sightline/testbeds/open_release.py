@@ -20,8 +20,7 @@ from sightline.errors import FileError, SightlineError
 from sightline.files import staged_file
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.testbeds.base import MOST_NAMES, ParsedPart, Part, Reader
-from sightline.testbeds.csv_reader import ParsedFile
-from sightline.testbeds.discovery import SourceFile, find_files
+from sightline.testbeds.csv_reader import ParsedFile, SourceFile, find_files
 from sightline.text import did_you_mean, names
 
 CACHE_FOLDER = ".sightline-cache"

@@ -32,8 +32,7 @@ from sightline.testbeds.base import (
     shipped_rows,
     tags_of,
 )
-from sightline.testbeds.csv_reader import ParsedFile
-from sightline.testbeds.discovery import SourceFile, find_header
+from sightline.testbeds.csv_reader import ParsedFile, SourceFile, find_header
 
 TAGS = tags_of("skab")
 CHANNELS = tuple(tag.name for tag in TAGS)

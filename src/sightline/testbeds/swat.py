@@ -37,8 +37,14 @@ from sightline.testbeds.base import (
     recording_of,
     tags_of,
 )
-from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
-from sightline.testbeds.discovery import SourceFile, find_header, first_row
+from sightline.testbeds.csv_reader import (
+    ParsedFile,
+    SourceFile,
+    find_header,
+    first_row,
+    read_cells,
+    seconds_of_text,
+)
 
 TAGS = tags_of("swat")
 CHANNELS = tuple(tag.name for tag in TAGS)

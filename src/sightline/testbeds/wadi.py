@@ -46,8 +46,14 @@ from sightline.testbeds.base import (
     recording_of,
     tags_of,
 )
-from sightline.testbeds.csv_reader import ParsedFile, read_cells, seconds_of_text
-from sightline.testbeds.discovery import SourceFile, find_header, first_row
+from sightline.testbeds.csv_reader import (
+    ParsedFile,
+    SourceFile,
+    find_header,
+    first_row,
+    read_cells,
+    seconds_of_text,
+)
 from sightline.text import names
 
 # The 127 tags in the order of the files. Roles are those of NSIBF, 67 sensors and 26

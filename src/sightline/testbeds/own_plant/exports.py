@@ -14,8 +14,7 @@ import numpy as np
 from msgspec import Meta
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels, check_labels
-from sightline.data.filling import expanded_rows
-from sightline.data.recording import stamp, step_from
+from sightline.data.recording import expanded_rows, stamp, step_from
 from sightline.data.segments import GAP_FACTOR, breaks_from_time
 from sightline.errors import FileError, naming
 from sightline.testbeds.base import (

@@ -30,7 +30,7 @@ from sightline.errors import FileError, naming
 from sightline.files import reading
 from sightline.testbeds.attack_tables import ListedAttack, Span, attacks_at, rows_within
 from sightline.testbeds.base import MOST_NAMES, Testbed, in_file, record_from
-from sightline.testbeds.discovery import sha256_of
+from sightline.testbeds.csv_reader import sha256_of
 from sightline.testbeds.own_plant.exports import PlantSettings, Readings
 from sightline.testbeds.own_plant.tables import (
     check_zone,

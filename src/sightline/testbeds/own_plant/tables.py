@@ -18,7 +18,7 @@ from sightline.data.arrays import Bools, Floats, Ints
 from sightline.errors import FileError
 from sightline.files import brief, reading
 from sightline.testbeds.base import MOST_NAMES
-from sightline.testbeds.discovery import SourceFile, find_header
+from sightline.testbeds.csv_reader import SourceFile, find_header
 from sightline.testbeds.own_plant.exports import (
     PlantSettings,
     Readings,

@@ -4,13 +4,12 @@
 describes the process, the attacks and the truth.
 
 ================  ===================================================================
-`plant`           tags, tanks, set-points, instruments, the state as one record
+`plant`           tags, tanks, set-points, instruments, the state, water accounts
 `physics`         water, pressure and chemistry of one second
 `controller`      the PLCs: readings in, commands out
 `process`         one second of everything, and runs of many
 `scenario`        attacks, and their tables as CSV and TOML
-`simulation`      train and test from one seed; drift between them
-`truth`           effects of attacks, water accounts
+`simulation`      train and test from one seed, drift between them, effects of attacks
 `folder_writer`   a run as files, with a picture
 ================  ===================================================================
 
@@ -28,7 +27,12 @@ Examples
 """
 
 from sightline.testbeds.waterworks.folder_writer import write_simulation
-from sightline.testbeds.waterworks.plant import SETPOINTS, TAGS
+from sightline.testbeds.waterworks.plant import (
+    SETPOINTS,
+    TAGS,
+    TankBalance,
+    WaterBalance,
+)
 from sightline.testbeds.waterworks.scenario import (
     Action,
     PlannedAttack,
@@ -39,8 +43,12 @@ from sightline.testbeds.waterworks.scenario import (
     scenario_to_csv,
     scenario_to_toml,
 )
-from sightline.testbeds.waterworks.simulation import Drift, Simulation, simulate
-from sightline.testbeds.waterworks.truth import AttackTruth, TankBalance, WaterBalance
+from sightline.testbeds.waterworks.simulation import (
+    AttackTruth,
+    Drift,
+    Simulation,
+    simulate,
+)
 
 __all__ = [
     "SETPOINTS",

@@ -29,10 +29,14 @@ from sightline.data.recording import Recording, stamp
 from sightline.data.segments import Attack
 from sightline.errors import FileError
 from sightline.files import reading, staged_folder
-from sightline.testbeds.waterworks.plant import COLUMN, SETPOINTS, TAG_NAMES
+from sightline.testbeds.waterworks.plant import (
+    COLUMN,
+    SETPOINTS,
+    TAG_NAMES,
+    WaterBalance,
+)
 from sightline.testbeds.waterworks.scenario import DAY_S, scenario_to_csv
-from sightline.testbeds.waterworks.simulation import Simulation
-from sightline.testbeds.waterworks.truth import AttackTruth, WaterBalance
+from sightline.testbeds.waterworks.simulation import AttackTruth, Simulation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

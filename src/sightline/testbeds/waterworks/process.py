@@ -15,8 +15,8 @@ from sightline.data.arrays import Floats
 from sightline.testbeds.waterworks import plant as p
 from sightline.testbeds.waterworks.controller import control
 from sightline.testbeds.waterworks.physics import move, uf_resistance
+from sightline.testbeds.waterworks.plant import WaterBalance, balance_of
 from sightline.testbeds.waterworks.scenario import PlannedAttack
-from sightline.testbeds.waterworks.truth import WaterBalance, balance_of
 
 # A valve takes 8 s from end to end: in eighths, so that it arrives exactly.
 TRAVEL = 0.125

@@ -1,4 +1,10 @@
-"""A week of normal operation and days of attacks, from one seed; drift between them."""
+"""A week of normal operation and days of attacks, from one seed; drift between them.
+
+For each attack a twin starts in the same state and with the same random numbers that
+the plant has at the attack's first step, and runs without the attack for as long as the
+attack lasts. Every difference between their recorded values is caused by the attack.
+This holds during the attack only: afterwards the two plants stay different for good.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +15,7 @@ from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.data.recording import Recording
 from sightline.data.segments import Attack
@@ -20,18 +27,22 @@ from sightline.testbeds.waterworks.plant import (
     N_TAGS,
     SETPOINT_INDEX,
     SETPOINTS,
+    TAG_NAMES,
     TAGS,
+    ActionKind,
     Conditions,
     Rows,
+    WaterBalance,
     empty_rows,
+    unit_by_column,
 )
 from sightline.testbeds.waterworks.scenario import (
     DAY_S,
+    PlannedAttack,
     Scenario,
     default_scenario,
     quick_scenario,
 )
-from sightline.testbeds.waterworks.truth import AttackTruth, WaterBalance, truth_of
 from sightline.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -191,6 +202,117 @@ def _changes(
     if strength is Strength.NONE:
         return {}
     return {name: pair[strength is Strength.STRONG] for name, pair in table.items()}
+
+
+# At this many units from its twin even a single reading is clearly different.
+CLEAR = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackTruth:
+    """The effect of one attack on every recorded channel, while the attack lasts.
+
+    A unit is, for a sensor, the standard deviation of its readings of a constant value
+    (noise and rounding); for an actuator, one step of its code.
+
+    Parameters
+    ----------
+    id : str
+        The attack.
+    start, stop : int
+        Its rows of test, [start, stop).
+    targets, forged_tags : tuple of str
+        The tags acted on; those among them whose readings are forged.
+    effect : mapping from tag to float
+        Largest distance from the twin, in units; 0 if it never differs.
+    mean_effect : mapping from tag to float
+        Mean signed difference from the twin over the attack, in units.
+    first_move_s : mapping from tag to int or None
+        Seconds into the attack at which it first differs at all; 0 is the first step.
+    first_clear_s : mapping from tag to int or None
+        The same for a difference of `CLEAR` units (3) or more.
+    blocked : bool
+        Nothing moved although an actuator was commanded to leave its state: an
+        interlock refused. If nothing moved and it is False, the plant was already in
+        the commanded state, or never reached the changed set-point.
+    """
+
+    id: str
+    start: int
+    stop: int
+    targets: tuple[str, ...]
+    forged_tags: tuple[str, ...]
+    effect: Mapping[str, float]
+    mean_effect: Mapping[str, float]
+    first_move_s: Mapping[str, int | None]
+    first_clear_s: Mapping[str, int | None]
+    blocked: bool
+
+    @property
+    def moved_tags(self) -> tuple[str, ...]:
+        """The channels that differ from the twin at least once."""
+        return tuple(tag for tag, size in self.effect.items() if size > 0)
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything recorded differs from the twin at all."""
+        return bool(self.moved_tags)
+
+    @property
+    def moves_others(self) -> bool:
+        """Whether a channel differs whose reading is not forged."""
+        return any(tag not in self.forged_tags for tag in self.moved_tags)
+
+
+def truth_of(attack: PlannedAttack, attacked: Rows, twin: Rows) -> AttackTruth:
+    """Return the effect of an attack, from its rows and those of its twin.
+
+    Parameters
+    ----------
+    attack : PlannedAttack
+        The attack.
+    attacked, twin : array of shape (duration_s, 51)
+        Recorded values with and without the attack.
+    """
+    difference = (attacked.astype(np.float64) - twin) / unit_by_column()
+    distance = np.abs(difference)
+    mean = difference.mean(axis=0)
+    largest = distance.max(axis=0)
+    return AttackTruth(
+        id=attack.id,
+        start=attack.start_s,
+        stop=attack.stop_s,
+        targets=attack.targets,
+        forged_tags=attack.forged_tags,
+        effect=_by_tag(largest),
+        mean_effect=_by_tag(mean),
+        first_move_s=_first(distance > 0),
+        first_clear_s=_first(distance >= CLEAR),
+        blocked=not largest.any() and _commands_change(attack, twin),
+    )
+
+
+def _by_tag(values: npt.NDArray[np.float64]) -> dict[str, float]:
+    """Return one value for each tag, by name."""
+    return dict(zip(TAG_NAMES, values.tolist(), strict=True))
+
+
+def _first(is_true: npt.NDArray[np.bool_]) -> dict[str, int | None]:
+    """Return for each tag the first row in which a condition holds; None if never."""
+    first = is_true.argmax(axis=0)
+    return {
+        tag: int(first[k]) if is_true[first[k], k] else None
+        for k, tag in enumerate(TAG_NAMES)
+    }
+
+
+def _commands_change(attack: PlannedAttack, twin: Rows) -> bool:
+    """Return whether an actuator was commanded to a state its twin did not have."""
+    return any(
+        action.kind is ActionKind.SET
+        and bool((twin[:, COLUMN[action.tag]] != action.value).any())
+        for action in attack.actions
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
