@@ -189,7 +189,7 @@ def test_a_missing_half_is_named(tmp_path, states, split):
 def test_vectors_of_different_lengths_in_train_and_test_are_refused(tmp_path, states):
     for state in states["test"]:
         state["scores"]["GeCo"].append(0.0)
-    with refused("plant", "same channels", "3", "4"):
+    with refused("plant", "3 channels of `train`", "4"):
         read_stream(write_folder(tmp_path / "plant", states))
 
 
