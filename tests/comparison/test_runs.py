@@ -9,7 +9,7 @@ import pytest
 from strategies import make_stream
 
 from sightline import compare, evaluate
-from sightline.comparison.agreement import agreements, why_undefined
+from sightline.comparison.compare import agreements, why_undefined
 from sightline.comparison.runs import Figure, group_runs, match_spans
 from sightline.paper.cross_tables import agreement_table
 from sightline.paper.study import Study

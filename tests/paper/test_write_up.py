@@ -13,7 +13,7 @@ from sightline.cli.app import app
 from sightline.comparison.compare import compare
 from sightline.paper import figures
 from sightline.paper.study import Study
-from sightline.report.plotting.print_style import drawable, styled
+from sightline.report.print_style import drawable, styled
 from sightline.storage import Result
 
 

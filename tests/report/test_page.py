@@ -20,7 +20,7 @@ from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import VERDICTS, Verdict, all_infos
 from sightline.report.encoding import LEVELS
 from sightline.report.page import for_script
-from sightline.report.plotting.print_style import MAX_LETTERS
+from sightline.report.print_style import MAX_LETTERS
 from sightline.report.redaction import Pseudonyms
 from sightline.storage import Result
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from sightline.report.plotting.print_style import COLOURS, DASHES, styled
-from sightline.report.plotting.report_figures import FIGURES, write_figures
+from sightline.report.print_figures import FIGURES, write_figures
+from sightline.report.print_style import COLOURS, DASHES, styled
 
 SMALLEST = 7.0
 

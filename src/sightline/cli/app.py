@@ -10,10 +10,9 @@ from typing import Annotated
 from typer import Exit, Option, Typer, echo
 
 from sightline._version import __version__
-from sightline.cli.compare import compare_command
 from sightline.cli.detectors import detectors_command
 from sightline.cli.evaluate import evaluate_command
-from sightline.cli.report import report_command
+from sightline.cli.results import compare_command, report_command
 from sightline.cli.study import demo_command, run_command, study_command
 from sightline.cli.testbeds import (
     inspect_command,

@@ -132,7 +132,7 @@ def evaluate_command(
         write_results(evaluations, out, overwrite=overwrite, neighbours=neighbours)
         _print_results(evaluations, out, folders)
         if not no_report:
-            from sightline.cli.report import add_report
+            from sightline.cli.results import add_report
 
             add_report(out, evaluations, neighbours)
 

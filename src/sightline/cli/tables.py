@@ -60,6 +60,7 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     ):
         table.add_column(header, justify="right", overflow="fold")
     for e in evaluations:
+        level, rise = e.compactness.p_eff / 2, e.drift.d_drift_robust
         table.add_row(
             Text(_name(e)),
             _by_rule(e, partial(_alarmed, e)),
@@ -67,7 +68,7 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
             _with_interval(e, Figure.ROC_AUC, _share),
             _with_interval(e, Figure.MEAN_SEGMENT_AUC, _share),
             _with_interval(e, Figure.PAUC_1, _score),
-            _energies(e),
+            f"{number(level)}/{number(None if rise is None else level + rise)}",
         )
     parts: list[RenderableType] = [table, Text(LEGEND, style="dim")]
     if len(evaluations) == 1 and evaluations[0].segments:
@@ -105,9 +106,7 @@ def _missed(e: Evaluation) -> list[RenderableType]:
     if e.diagnosis is None:
         return []
     missed = [row for row in e.segments if row.verdict != Verdict.DETECTED]
-    parts: list[RenderableType] = []
-    if missed:
-        parts.append(Text("Why attacks were missed", style="bold"))
+    parts = [Text("Why attacks were missed", style="bold")] if missed else []
     parts += [
         Text(f"{row.id} ({row.verdict}): {row.sentence}") for row in missed[:MAX_MISSED]
     ]
@@ -145,9 +144,8 @@ def _alarmed(e: Evaluation, rule: AlarmMetrics) -> str:
     if e.stream.n_segments == 0:
         return UNKNOWN
     count = f"{rule.hits} of {e.stream.n_segments}"
-    if e.own_rule is None:
-        return count
-    return f"own {count}" if rule is e.own_rule else f"p99 {count}"
+    name = "own " if rule is e.own_rule else "p99 "
+    return count if e.own_rule is None else name + count
 
 
 def _false_alarms(rule: AlarmMetrics) -> str:
@@ -168,12 +166,6 @@ def _with_interval(e: Evaluation, figure: Figure, written: _Written) -> str:
     if written is _share:
         return f"{text}\n{100 * low:.0f}-{high:.0%}"
     return f"{text}\n{low:.2f}..{high:.2f}"
-
-
-def _energies(e: Evaluation) -> str:
-    """Return the mean energy of train and the median of attack-free test rows."""
-    train, rise = e.compactness.p_eff / 2, e.drift.d_drift_robust
-    return f"{number(train)}/{number(None if rise is None else train + rise)}"
 
 
 def _share(value: float | None) -> str:
@@ -201,14 +193,8 @@ def comparison(compared: Comparison) -> RenderableType:
     RenderableType
         For a `rich` console, at most 80 columns wide.
     """
-    tables = (
-        figures_table(compared),
-        _rankings(compared),
-        _differences(compared),
-        _agreement(compared),
-        _transfer(compared),
-        _verdicts(compared),
-    )
+    parts = (_rankings, _differences, _agreement, _transfer, _verdicts)
+    tables = [figures_table(compared), *(part(compared) for part in parts)]
     notices = (Text(f"- {notice}") for notice in compared.notices)
     return Group(*(table for table in tables if table.row_count), *notices)
 

@@ -140,9 +140,8 @@ def accumulated(scored: ScoredTest) -> Accumulated:
     resets[scored.breaks] = True
     edges = [edge for s in scored.segments for edge in (s.start, s.stop)]
     resets[[row for row in edges if row < scored.n_rows]] = True
-    return accumulate_energy(
-        scored.energy, scored.is_normal, ~scored.is_ignored, resets
-    )
+    is_counted = ~scored.is_ignored
+    return accumulate_energy(scored.energy, scored.is_normal, is_counted, resets)
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -222,10 +222,11 @@ def measure_repairs(
 
 def _rank(repair: Repair) -> tuple[int, float]:
     """Return the key that sorts repairs."""
-    more = (repair.false_alarms_per_day_after or 0.0) - (
-        repair.false_alarms_per_day_before or 0.0
+    before, after = (
+        repair.false_alarms_per_day_before,
+        repair.false_alarms_per_day_after,
     )
-    return -len(repair.segments_gained), more
+    return -len(repair.segments_gained), (after or 0.0) - (before or 0.0)
 
 
 def _is_gained(result: LadderResult, rung: str, before: str) -> bool:

@@ -11,16 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from sightline.data.arrays import Bools, Floats, Ints, Labels
-from sightline.data.row_tables import (
-    Part,
-    Rows,
-    Tick,
-    gather_rows,
-    joined,
-    map_parts,
-    no_tick,
-)
+from sightline.data import row_tables
+from sightline.data.arrays import Bools, Floats, Ints, Labels, Residuals
+from sightline.data.row_tables import Part, Rows, Tick
 from sightline.data.segments import Segment, segments_of
 from sightline.energy.energy import energy_of_block
 from sightline.energy.moments import GrowingMoments, Moments, merged, moments_of
@@ -110,7 +103,9 @@ def folds_of(is_normal: Bools) -> Labels:
 
 # Rows too large to be squared overflow; a reference fitted on them is refused.
 @np.errstate(over="ignore", invalid="ignore")
-def refit_all(rows: Rows, fold: Labels, tick: Tick = no_tick) -> Refitted | None:
+def refit_all(
+    rows: Rows, fold: Labels, tick: Tick = row_tables.no_tick
+) -> Refitted | None:
     """Fit one reference on the attack-free rows of each fold, and score all rows.
 
     Parameters
@@ -131,27 +126,22 @@ def refit_all(rows: Rows, fold: Labels, tick: Tick = no_tick) -> Refitted | None
     if (fold >= 0).sum() < N_BLOCKS:
         return None
     try:
-        parts = list(map_parts(rows, _moments_of_folds, fold, tick=tick))
+        parts = list(row_tables.map_parts(rows, _moments_of_folds, fold, tick=tick))
         references = [
             reference_of(merged([m for m in of_fold if m is not None])).checked()
             for of_fold in zip(*parts, strict=True)
         ]
     except (StreamError, FloatingPointError):
         return None
-    energies = list(
-        map_parts(rows, partial(_energies_under, references=references), tick=tick)
+    score = partial(_energies_under, references=references)
+    energies = list(row_tables.map_parts(rows, score, tick=tick))
+    one, other = (
+        row_tables.joined(of_reference) for of_reference in zip(*energies, strict=True)
     )
-    one, other = (joined(of_reference) for of_reference in zip(*energies, strict=True))
-    energy = np.where(
-        fold == 0, other, np.where(fold == 1, one, np.minimum(one, other))
-    )
+    energy = np.select([fold == 0, fold == 1], [other, one], np.minimum(one, other))
     limit = float(np.quantile(energy[fold >= 0], 1 - BUDGET))
-    return Refitted(
-        energy=energy,
-        both=(one, other),
-        limit=limit,
-        above=AboveLimit(energy > limit),
-    )
+    above = AboveLimit(energy > limit)
+    return Refitted(energy=energy, both=(one, other), limit=limit, above=above)
 
 
 def _moments_of_folds(part: Part, fold: Labels) -> list[Moments | None]:
@@ -171,10 +161,13 @@ def _energies_under(part: Part, *, references: list[Reference]) -> list[Floats]:
     both = [np.empty(part.rows.n_rows) for _ in references]
     for start, block in part.blocks():
         for energy, reference in zip(both, references, strict=True):
-            energy[start : start + len(block)] = energy_of_block(
-                block - reference.mean, reference.factor.T
-            )
+            energy[start : start + len(block)] = _energy(reference, block)
     return both
+
+
+def _energy(reference: Reference, rows: Residuals) -> Floats:
+    """Return the energy of each row under a reference."""
+    return energy_of_block(rows - reference.mean, reference.factor.T)
 
 
 def refit_around(
@@ -191,9 +184,7 @@ def refit_around(
         None where too few rows or windows are near, or where rows never vary.
     """
     normal_rows = np.flatnonzero(scored.is_normal)
-    around = [
-        rows_around(segment, normal_rows, rows.n_channels) for segment in segments
-    ]
+    around = [rows_around(one, normal_rows, rows.n_channels) for one in segments]
     folds = [alternating(len(near), LOCAL_FOLDS) for near in around]
     return judge_around(rows, scored.breaks, segments, around, folds)
 
@@ -208,7 +199,7 @@ def judge_around(
     """Judge each segment under references fitted on given rows in given folds."""
     inside = [_evenly_spaced(segment) for segment in segments]
     needed = np.unique(np.concatenate([*around, *inside, np.empty(0, np.int64)]))
-    values = gather_rows(rows, needed)
+    values = row_tables.gather_rows(rows, needed)
     return [
         judge_local(
             values[np.searchsorted(needed, near)],
@@ -250,9 +241,7 @@ def rows_around(segment: Segment, normal_rows: Ints, n_channels: int) -> Ints:
     wanted = n_rows_around(segment, n_channels)
     # Rows are in the order of time: the nearest are the next on either side.
     near = others[max(int(first) - wanted, 0) : int(first) + wanted]
-    distance = np.maximum(
-        np.maximum(segment.start - near, near - (segment.stop - 1)), 0
-    )
+    distance = np.maximum(segment.start - near, near - (segment.stop - 1)).clip(0)
     return np.sort(near[np.argsort(distance, kind="stable")[:wanted]])
 
 
@@ -299,20 +288,15 @@ def judge_local(
         except StreamError:
             return None
         unseen = fold == k
-        energy[unseen] = energy_of_block(
-            values[unseen] - reference.mean, reference.factor.T
-        )
-        attack_energies.append(
-            energy_of_block(attack - reference.mean, reference.factor.T)
-        )
+        energy[unseen] = _energy(reference, values[unseen])
+        attack_energies.append(_energy(reference, attack))
     limit = float(np.quantile(energy, 1 - BUDGET))
     covered = float(np.median([np.mean(e > limit) for e in attack_energies]))
     # Neighbours among `rows` are neighbours in the record, unless rows lie between.
     gaps = np.flatnonzero(np.diff(rows) > 1) + 1
     cuts = np.flatnonzero(np.isin(rows, breaks))
-    stretches = segments_of(
-        np.ones(len(rows), np.bool_), np.unique(np.concatenate([[0], gaps, cuts]))
-    )
+    begins = np.unique(np.concatenate([[0], gaps, cuts]))
+    stretches = segments_of(np.ones(len(rows), np.bool_), begins)
     windows = calm_windows(stretches, segment.length)
     if windows is None:
         return None

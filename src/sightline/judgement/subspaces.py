@@ -12,16 +12,9 @@ from functools import cached_property, partial
 import numpy as np
 import numpy.typing as npt
 
+from sightline.data import row_tables
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.data.row_tables import (
-    BLOCK_ROWS,
-    Part,
-    RowNumbers,
-    Rows,
-    Tick,
-    joined,
-    map_parts,
-)
+from sightline.data.row_tables import Part, Rows, Tick
 from sightline.data.segments import Segment
 from sightline.energy.reference import Reference
 from sightline.judgement.calm import BUDGET, CalmWindows, judged
@@ -125,25 +118,18 @@ class Family:
             (SubspaceKind.GROUP, name, tuple(self.channels[j] for j in js), len(js))
             for name, js in self.groups
         ]
-        largest = [
-            (SubspaceKind.LARGEST, f"largest {k}", (), k)
-            for k in range(2, self.most + 1)
-        ]
-        return tuple(
-            Subspace(*space, column)
-            for column, space in enumerate((*alone, *groups, *largest))
-        )
+        sizes = range(2, self.most + 1)
+        largest = [(SubspaceKind.LARGEST, f"largest {k}", (), k) for k in sizes]
+        spaces = (*alone, *groups, *largest)
+        return tuple(Subspace(*space, column) for column, space in enumerate(spaces))
 
     @cached_property
     def _factors(self) -> list[tuple[list[int], Floats]]:
         """Columns of each group, and the Cholesky factor of its covariance."""
         covariance = self.reference.covariance
         return [
-            (
-                list(members),
-                np.asarray(np.linalg.cholesky(covariance[np.ix_(members, members)])),
-            )
-            for _, members in self.groups
+            (list(js), np.asarray(np.linalg.cholesky(covariance[np.ix_(js, js)])))
+            for _, js in self.groups
         ]
 
     def energies(self, block: Floats, out: Floats) -> None:
@@ -217,10 +203,9 @@ def upper_quantiles(rows: Rows, family: Family, counted: Bools, tick: Tick) -> F
     n_kept = n_counted - low
     largest = _Largest(family.n_spaces, n_kept)
     # A part that starts later skips what is too small by then.
-    task = partial(
-        _largest_of_part, family=family, n_kept=n_kept, floors=largest.floors
-    )
-    for values in map_parts(rows, task, counted, tick=tick):
+    floors = largest.floors
+    task = partial(_largest_of_part, family=family, n_kept=n_kept, floors=floors)
+    for values in row_tables.map_parts(rows, task, counted, tick=tick):
         largest.add(values)
     limits = np.empty(family.n_spaces)
     for f in range(family.n_spaces):
@@ -243,10 +228,10 @@ def _largest_of_part(
     from sightline._kernels.rows import keep_largest
 
     n_kept = min(n_kept, int(counted.sum()))
-    kept = np.empty((family.n_spaces, 2 * n_kept + BLOCK_ROWS))
+    kept = np.empty((family.n_spaces, 2 * n_kept + row_tables.BLOCK_ROWS))
     counts = np.zeros(family.n_spaces, np.int64)
     floors = floors.copy()
-    out = np.empty((BLOCK_ROWS, family.n_spaces))
+    out = np.empty((row_tables.BLOCK_ROWS, family.n_spaces))
     for start, block in part.blocks():
         stop = start + len(block)
         family.energies(np.asarray(block, np.float64), out[: len(block)])
@@ -279,7 +264,7 @@ class _Largest:
 
     def of(self, space: int) -> Floats:
         """Return the largest values of a subspace, unordered."""
-        return _most(joined(self._pieces[space]), self.n_kept)
+        return _most(row_tables.joined(self._pieces[space]), self.n_kept)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -328,11 +313,8 @@ class Exceedances:
         usual = calm.mean(axis=0)
         spaces = self.family.spaces
         best = min(equal, key=lambda column: (usual[column], spaces[column].name))
-        calm_best = calm.max(axis=1)
-        return (
-            judged(float(attack[best]), calm_best, by=(spaces[best].name,)),
-            spaces[best],
-        )
+        by = (spaces[best].name,)
+        return judged(float(attack[best]), calm.max(axis=1), by=by), spaces[best]
 
 
 def count_above(
@@ -357,7 +339,9 @@ def count_above(
     running = np.zeros(family.n_spaces, np.int32)
     bits, filled = [], 0
     task = partial(_count_in_part, family=family, limits=limits)
-    for part in map_parts(rows, task, RowNumbers(positions), tick=tick):
+    for part in row_tables.map_parts(
+        rows, task, row_tables.RowNumbers(positions), tick=tick
+    ):
         at_positions, total, is_above = part
         counts[filled : filled + len(at_positions)] = running + at_positions
         filled += len(at_positions)
@@ -366,12 +350,12 @@ def count_above(
     # The position after the last row is in no part.
     counts[filled:] = running
     return Exceedances(
-        family=family, positions=positions, counts=counts, bits=joined(bits)
+        family=family, positions=positions, counts=counts, bits=row_tables.joined(bits)
     )
 
 
 def _count_in_part(
-    part: Part, positions: RowNumbers, *, family: Family, limits: Floats
+    part: Part, positions: row_tables.RowNumbers, *, family: Family, limits: Floats
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
     """Return counts up to each position, total counts, and the bits of each row."""
     from sightline._kernels.rows import count_exceedances
@@ -380,7 +364,7 @@ def _count_in_part(
     at_positions = np.zeros((len(positions.rows), n_spaces), np.int32)
     running = np.zeros(n_spaces, np.int32)
     bits = np.zeros((part.rows.n_rows, (n_spaces + 7) // 8), np.uint8)
-    out = np.empty((BLOCK_ROWS, n_spaces))
+    out = np.empty((row_tables.BLOCK_ROWS, n_spaces))
     following = 0
     for start, block in part.blocks():
         family.energies(np.asarray(block, np.float64), out[: len(block)])

@@ -21,15 +21,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sightline.comparison.agreement import why_undefined
-from sightline.comparison.compare import Comparison, compare
+from sightline.comparison.compare import Comparison, compare, why_undefined
 from sightline.errors import FileError
 from sightline.files import reading, staged_folder, writing
 from sightline.metrics.intervals import N_REPLICATES
 from sightline.paper.cross_tables import agreement_table, ranking_table, transfer_table
 from sightline.paper.example_attacks import case_table
 from sightline.paper.figures import Drawn, draw_all
-from sightline.paper.findings.findings import (
+from sightline.paper.findings import (
     Finding,
     findings_json,
     findings_markdown,

@@ -1,27 +1,14 @@
 """Tables across detectors and testbeds: transfer of rankings, and agreement."""
 
-from sightline.comparison.agreement import Agreement
-from sightline.comparison.compare import Comparison, Ranking, Transfer
+from collections import defaultdict
+from collections.abc import Iterator
+
+from sightline.comparison.compare import Agreement, Comparison, Ranking, Transfer
 from sightline.comparison.runs import Figure
-from sightline.paper.markup import (
-    UNKNOWN,
-    Cell,
-    Column,
-    Group,
-    PaperTable,
-    Phrase,
-    caption,
-    filled,
-    fixed,
-    hidden_cell,
-    percent,
-    ranged,
-    text_cell,
-    whole,
-    words,
-)
+from sightline.paper import markup
+from sightline.paper.markup import Cell, Column, Group, PaperTable, Phrase, words
 from sightline.paper.study import Study, space_of
-from sightline.paper.tables import DETECTOR, P, header
+from sightline.paper.tables import DETECTOR, P, header, testbed_groups
 
 RHO = Phrase("rho", r"$\rho$")
 N = Phrase("n", "$n$")
@@ -47,10 +34,12 @@ def transfer_table(study: Study, compared: Comparison) -> PaperTable:
         detectors that both have; ``rho``, from -1 to 1, empty for fewer than three;
         ``p_value`` and ``p_exact``, two-sided (exact for at most seven detectors).
     """
-    figures = dict.fromkeys(row.figure for row in compared.transfer)
+    rows: dict[str, list[tuple[Cell, ...]]] = defaultdict(list)
+    for row in compared.transfer:
+        rows[row.figure].append(_transfer_row(study, row))
     return PaperTable(
         name="cross_testbed_ranking",
-        caption=caption("cross_testbed_ranking", n=N, rho=RHO, p=P),
+        caption=markup.caption("cross_testbed_ranking", n=N, rho=RHO, p=P),
         columns=(
             _METRIC,
             Column("testbeds", words("Testbeds"), "l", parts=("first", "second")),
@@ -60,16 +49,8 @@ def transfer_table(study: Study, compared: Comparison) -> PaperTable:
             Column("p_exact", Phrase("exact p", "exact $p$")),
         ),
         groups=tuple(
-            Group(
-                name=figure,
-                title="",
-                rows=tuple(
-                    _transfer_row(study, row)
-                    for row in compared.transfer
-                    if row.figure == figure
-                ),
-            )
-            for figure in figures
+            Group(name=figure, title="", rows=tuple(rows_of))
+            for figure, rows_of in rows.items()
         ),
         grouped_by=None,
         wide=False,
@@ -82,10 +63,10 @@ def _transfer_row(study: Study, row: Transfer) -> tuple[Cell, ...]:
     return (
         Cell(header(Figure(row.figure)), (row.figure,)),
         Cell(first + Phrase(" - ", "--") + second, row.testbeds),
-        Cell(whole(correlation.n), (correlation.n,)),
-        Cell(fixed(correlation.rho, 2), (correlation.rho,)),
-        Cell(fixed(correlation.p_value), (correlation.p_value,)),
-        Cell(fixed(correlation.p_exact), (correlation.p_exact,)),
+        markup.number_cell(correlation.n, markup.whole),
+        Cell(markup.fixed(correlation.rho, 2), (correlation.rho,)),
+        markup.number_cell(correlation.p_value, markup.fixed),
+        markup.number_cell(correlation.p_exact, markup.fixed),
     )
 
 
@@ -93,7 +74,7 @@ def agreement_table(study: Study, compared: Comparison) -> PaperTable:
     """Return the agreement of each two detectors on each testbed.
 
     A row and a column for each detector; no rows for a testbed with one detector. See
-    `sightline.comparison.agreement.Agreement` for the number.
+    `sightline.comparison.compare.Agreement` for the number.
 
     Parameters
     ----------
@@ -109,37 +90,27 @@ def agreement_table(study: Study, compared: Comparison) -> PaperTable:
         detector ``_rho``, ``_low`` and ``_high`` over pairs of seeds, and
         ``_n_attacks``, the attacks that both have.
     """
-    groups = []
-    for testbed in study.testbeds:
+
+    def rows(testbed: str) -> Iterator[tuple[Cell, ...]]:
         labels = [name for name in study.detectors if name in study.on(testbed)]
         rhos = agreement_of(compared, testbed)
-        rows = tuple(
-            (
-                text_cell(label, study.short_title(label)),
-                *(_rho_cell(rhos.get(frozenset((label, o)))) for o in study.detectors),
+        for label in labels if len(labels) > 1 else ():
+            cells = (
+                _rho_cell(rhos.get(frozenset((label, o)))) for o in study.detectors
             )
-            for label in labels
-            if len(labels) > 1
-        )
-        if rows:
-            title = study.testbed_title(testbed)
-            groups.append(Group(name=testbed, title=title, rows=rows))
+            yield markup.text_cell(label, study.short_title(label)), *cells
+
     parts = ("rho", "low", "high", "n_attacks")
+    seeds = words(" and its range" if study.has_seeds else "")
+    titles = {name: words(study.short_title(name)) for name in study.detectors}
     return PaperTable(
         name="agreement",
-        caption=caption(
-            "agreement",
-            rho=RHO,
-            seeds=words(" and its range" if study.has_seeds else ""),
-        ),
+        caption=markup.caption("agreement", rho=RHO, seeds=seeds),
         columns=(
             DETECTOR,
-            *(
-                Column(name, words(study.short_title(name)), parts=parts)
-                for name in study.detectors
-            ),
+            *(Column(name, title, parts=parts) for name, title in titles.items()),
         ),
-        groups=tuple(groups),
+        groups=testbed_groups(study, rows),
     )
 
 
@@ -159,10 +130,10 @@ def agreement_of(compared: Comparison, testbed: str) -> dict[frozenset[str], Agr
 def _rho_cell(row: Agreement | None) -> Cell:
     """Return the cell of two detectors; a dash for a detector with itself."""
     if row is None or row.rho is None or row.rho_range is None:
-        return Cell(UNKNOWN, (None, None, None, None if row is None else row.n_matched))
-    low, high = row.rho_range
-    text = ranged(fixed(row.rho, 2), fixed(low, 2), fixed(high, 2))
-    return Cell(text, (row.rho, low, high, row.n_matched))
+        return Cell(markup.UNKNOWN, (None, None, None, row.n_matched if row else None))
+    rhos = (row.rho, *row.rho_range)
+    text = markup.ranged(*(markup.fixed(rho, 2) for rho in rhos))
+    return Cell(text, (*rhos, row.n_matched))
 
 
 def ranking_table(study: Study, compared: Comparison) -> PaperTable:
@@ -185,26 +156,19 @@ def ranking_table(study: Study, compared: Comparison) -> PaperTable:
         the whole order; ``above``, for each two neighbours the share of seed pairs in
         which the first is above the second.
     """
-    groups = []
-    for testbed in study.testbeds:
-        rows = tuple(
-            _ranking_row(study, row)
-            for row in compared.rankings
-            if row.testbed == testbed and max(row.n_seeds) > 1
-        )
-        if rows:
-            title = study.testbed_title(testbed)
-            groups.append(Group(name=testbed, title=title, rows=rows))
+    seeded = [row for row in compared.rankings if max(row.n_seeds) > 1]
     return PaperTable(
         name="rankings",
-        caption=caption("rankings"),
+        caption=markup.caption("rankings"),
         columns=(
             _METRIC,
             Column("order", words("Order"), "p{11cm}"),
             Column("holds", words("Whole order")),
             Column("above", is_shown=False),
         ),
-        groups=tuple(groups),
+        groups=testbed_groups(
+            study, lambda t: [_ranking_row(study, r) for r in seeded if r.testbed == t]
+        ),
     )
 
 
@@ -212,15 +176,15 @@ def _ranking_row(study: Study, row: Ranking) -> tuple[Cell, ...]:
     """Return a ranking as names with arrows, each with the share of seed pairs."""
     order = words(study.detector_title(row.order[0]))
     for share, name in zip(row.above, row.order[1:], strict=True):
-        order += filled(
+        order += markup.filled(
             " {arrow} ({share}) {name}",
             arrow=Phrase("→", r"$\to$"),
-            share=percent(share, 0),
+            share=markup.percent(share, 0),
             name=words(study.detector_title(name)),
         )
     return (
         Cell(header(Figure(row.figure)), (row.figure,)),
         Cell(order, (" > ".join(row.order),)),
-        Cell(percent(row.holds, 0), (row.holds,)),
-        hidden_cell(" ".join(map(str, row.above))),
+        Cell(markup.percent(row.holds, 0), (row.holds,)),
+        markup.hidden_cell(" ".join(map(str, row.above))),
     )

@@ -8,22 +8,8 @@ import numpy as np
 from sightline.comparison.runs import DetectorRuns
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.verdicts import Verdict
-from sightline.paper.markup import (
-    UNKNOWN,
-    Cell,
-    Column,
-    PaperTable,
-    Phrase,
-    caption,
-    fixed,
-    note,
-    one_group,
-    powers,
-    span,
-    text_cell,
-    whole,
-    words,
-)
+from sightline.paper import markup
+from sightline.paper.markup import Cell, Column, PaperTable, Phrase, words
 from sightline.paper.study import Study, space_of
 from sightline.text import names
 
@@ -136,10 +122,8 @@ def _without_evidence(attacks: Sequence[Sequence[Example]]) -> Case:
     question = "Is there residual evidence?"
     candidates: list[tuple[float, float, int, list[Example], int]] = []
     for attack in attacks:
-        judged = [example for example in attack if example.segment.verdict is not None]
-        without = [
-            example for example in judged if example.segment.verdict in NO_EVIDENCE
-        ]
+        judged = [one for one in attack if one.segment.verdict is not None]
+        without = [one for one in judged if one.segment.verdict in NO_EVIDENCE]
         if without:
             share = len(without) / len(judged)
             auc = float(np.median([example.segment.auc for example in without]))
@@ -195,20 +179,12 @@ def _single(
     remark: str,
 ) -> Case:
     """Return the example that is first in an order, remarked if not as in the paper."""
-    examples = [
-        example
-        for attack in attacks
-        for example in attack
-        if is_example(example.segment)
-    ]
+    examples = [one for attack in attacks for one in attack if is_example(one.segment)]
     if not examples:
         return Case(question=question)
     best = min(examples, key=lambda example: order(example.segment))
-    return Case(
-        question=question,
-        lines=((best,),),
-        remark=None if as_in_paper(best.segment) else remark,
-    )
+    unlike = None if as_in_paper(best.segment) else remark
+    return Case(question=question, lines=((best,),), remark=unlike)
 
 
 def case_table(study: Study) -> PaperTable:
@@ -227,22 +203,17 @@ def case_table(study: Study) -> PaperTable:
     """
     has_verdicts = any(s.verdict for r in study.runs for s in r.evaluation.segments)
     cases = choose_cases(study) if has_verdicts else ()
-    remarks = [note(case.remark) for case in cases if case.remark is not None]
-    notes = [note("cases"), *remarks]
+    remarks = [markup.note(case.remark) for case in cases if case.remark is not None]
+    notes = [markup.note("cases"), *remarks]
     unanswered = [case.question for case in cases if not case.lines]
     if unanswered:
         notes.append(words(f"No attack of this study answers: {' '.join(unanswered)}"))
     return PaperTable(
         name="attack_cases",
-        caption=caption("attack_cases"),
+        caption=markup.caption("attack_cases"),
         columns=(
             Column("question", words("Question"), "p{2.1cm}"),
-            Column(
-                "attack",
-                words("Testbed / segment"),
-                "p{2.0cm}",
-                parts=("testbed", "id"),
-            ),
+            Column("attack", words("Testbed / segment"), "p{2.0cm}", ("testbed", "id")),
             Column("detectors", words("Detector"), "p{1.6cm}"),
             Column("length", Phrase("W", "$W$"), parts=("low", "high")),
             Column("auc", words("AUC")),
@@ -252,7 +223,7 @@ def case_table(study: Study) -> PaperTable:
             Column("verdict", words("Verdict"), "l"),
             Column("sentence", words("In words"), "p{4.6cm}"),
         ),
-        groups=one_group(
+        groups=markup.one_group(
             _case_row(study, case, line) for case in cases for line in case.lines
         ),
         grouped_by=None,
@@ -264,37 +235,32 @@ def _case_row(study: Study, case: Case, line: Sequence[Example]) -> tuple[Cell, 
     """Return a row of the table: medians over the detectors of the line."""
     testbed, segment = line[0].runs.testbed, line[0].segment
     segments = [example.segment for example in line]
-    lengths = [s.length for s in segments]
     labels = [example.runs.label for example in line]
     titles = names([study.detector_title(label) for label in labels])
     verdicts = ", ".join(sorted({str(s.verdict) for s in segments}))
-    sentence = (
-        segment.sentence
-        if len(line) == 1
-        else "None of the repairs makes this attack stand out in these residuals."
-    )
-    auc = _median([s.auc for s in segments])
+    sentence = segment.sentence
+    if len(line) > 1:
+        sentence = "None of the repairs makes this attack stand out in these residuals."
     coverage = _median([s.coverage for s in segments])
     sdr = _median([s.sdr for s in segments])
-    d_eff = _median([s.d_eff for s in segments])
     return (
-        text_cell(case.question),
+        markup.text_cell(case.question),
         Cell(
             words(f"{study.testbed_title(testbed)}, segment {segment.id}"),
             (testbed, segment.id),
         ),
-        text_cell(
+        markup.text_cell(
             names(labels), "all detectors (median)" if case.is_of_all else titles
         ),
+        markup.range_cell([s.length for s in segments], markup.whole),
+        markup.number_cell(_median([s.auc for s in segments]), markup.fixed),
+        Cell(markup.fixed(coverage, 2), (coverage,)),
         Cell(
-            span(whole(min(lengths)), whole(max(lengths))), (min(lengths), max(lengths))
+            markup.powers(sdr if any(s.sdr_usable for s in segments) else None), (sdr,)
         ),
-        Cell(fixed(auc), (auc,)),
-        Cell(fixed(coverage, 2), (coverage,)),
-        Cell(powers(sdr if any(s.sdr_usable for s in segments) else None), (sdr,)),
-        Cell(powers(d_eff), (d_eff,)),
-        text_cell(verdicts),
-        Cell(UNKNOWN if sentence is None else words(sentence), (sentence,)),
+        markup.number_cell(_median([s.d_eff for s in segments]), markup.powers),
+        markup.text_cell(verdicts),
+        markup.text_cell(sentence),
     )
 
 

@@ -7,25 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.comparison.agreement import Agreement, why_undefined
-from sightline.comparison.compare import Comparison
+from sightline.comparison.compare import Agreement, Comparison, why_undefined
 from sightline.comparison.runs import DetectorRuns, Figure, Spread
 from sightline.data.arrays import Floats
 from sightline.paper.cross_tables import agreement_of, by_space
 from sightline.paper.markup import texts
 from sightline.paper.study import Study, space_of
-from sightline.report.formatting import short
-from sightline.report.plotting.print_style import (
-    ONE_COLUMN,
-    TWO_COLUMNS,
-    colour,
-    drawable,
-    marker,
-    new_figure,
-    rendered,
-    styled,
-)
-from sightline.text import names
+from sightline.report import print_style as style
+from sightline.text import names, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +73,7 @@ def draw_all(
     if identity_of not in (None, *study.detectors):
         detectors = names(study.detectors)
         need_of_identity = f"there is no detector '{identity_of}', only {detectors}"
-    with styled():
+    with style.styled():
         for name, picture, need in (
             (
                 "agreement",
@@ -102,7 +91,9 @@ def draw_all(
                 notices.append(f"Skipped figure '{name}': {need}.")
             else:
                 figure, caption = picture
-                drawn.append(Drawn(name=name, caption=caption, files=rendered(figure)))
+                drawn.append(
+                    Drawn(name=name, caption=caption, files=style.rendered(figure))
+                )
     return drawn, notices
 
 
@@ -127,7 +118,7 @@ def agreement(study: Study, compared: Comparison) -> "tuple[Picture, str] | None
         return None
     most = max(len(study.on(testbed).detectors) for testbed in testbeds)
     across = min(len(testbeds), 3 if most <= _MOST_IN_THREE else 2)
-    width = ONE_COLUMN if across == 1 else TWO_COLUMNS
+    width = style.ONE_COLUMN if across == 1 else style.TWO_COLUMNS
     height = ceil(len(testbeds) / across) * (0.78 * width / across + 0.55) + 0.5
     figure, panels = _panels(len(testbeds), across, (width, height))
     images = [
@@ -170,7 +161,7 @@ def _heat(
                 fontsize=7,
                 color="black" if _luminance(shade) > _BRIGHT else "white",
             )
-    titles = [drawable(study.short_title(label)) for label in labels]
+    titles = [style.drawable(study.short_title(label)) for label in labels]
     panel.set_xticks(
         range(n - 1), titles[:-1], rotation=40, ha="right", rotation_mode="anchor"
     )
@@ -223,16 +214,16 @@ def ranking_and_alarms(study: Study) -> "tuple[Picture, str] | None":
     testbeds = [t for t in study.testbeds if any(r.testbed == t for r, *_ in points)]
     detectors = [d for d in study.detectors if any(r.label == d for r, *_ in points)]
     n_lines = ceil(len(testbeds) / 2) + ceil(len(detectors) / 2)
-    figure, (panel,) = _panels(1, 1, (ONE_COLUMN, 2.6 + 0.16 * n_lines))
+    figure, (panel,) = _panels(1, 1, (style.ONE_COLUMN, 2.6 + 0.16 * n_lines))
     for runs, roc_auc, f1 in points:
-        shade = colour(testbeds.index(runs.testbed))
+        shade = style.colour(testbeds.index(runs.testbed))
         panel.errorbar(
             roc_auc.mean,
             f1.mean,
             xerr=_bars(roc_auc),
             yerr=_bars(f1),
             color=shade,
-            marker=marker(detectors.index(runs.label)),
+            marker=style.marker(detectors.index(runs.label)),
             markersize=5,
             markeredgecolor="white",
             markeredgewidth=0.4,
@@ -268,12 +259,14 @@ def _legend(
     from matplotlib.patches import Patch
 
     plants: list[tuple[Any, str]] = [
-        (Patch(color=colour(k)), study.testbed_title(name))
+        (Patch(color=style.colour(k)), study.testbed_title(name))
         for k, name in enumerate(testbeds)
     ]
     marks: list[tuple[Any, str]] = [
         (
-            Line2D([], [], ls="none", marker=marker(k), color="0.35", markersize=5),
+            Line2D(
+                [], [], ls="none", marker=style.marker(k), color="0.35", markersize=5
+            ),
             study.detector_title(name),
         )
         for k, name in enumerate(detectors)
@@ -289,7 +282,7 @@ def _legend(
     handles, labels = zip(*entries, strict=True)
     figure.legend(
         handles,
-        [drawable(short(label, _LEGEND_LETTERS)) for label in labels],
+        [style.drawable(short(label, _LEGEND_LETTERS)) for label in labels],
         loc="outside lower center",
         ncols=2,
         handletextpad=0.4,
@@ -344,7 +337,7 @@ def mean_shift_identity(
     if not drawn:
         return None
     across = min(len(drawn), 3)
-    width = ONE_COLUMN if across == 1 else TWO_COLUMNS
+    width = style.ONE_COLUMN if across == 1 else style.TWO_COLUMNS
     height = ceil(len(drawn) / across) * (0.95 * width / across + 0.1)
     height += 0.7 if across > 1 else 0.5
     figure, panels = _panels(len(drawn), across, (width, height))
@@ -384,9 +377,9 @@ def _identity_panel(panel: "Axes", points: list[_Identity], study: Study) -> Non
             identity.shift,
             identity.excess,
             linestyle="none",
-            marker=marker(k),
+            marker=style.marker(k),
             markersize=3.5,
-            markerfacecolor=colour(k),
+            markerfacecolor=style.colour(k),
             markeredgecolor="white",
             markeredgewidth=0.3,
         )
@@ -419,10 +412,12 @@ def _testbed_legend(figure: "Picture", study: Study) -> None:
     titles = [study.testbed_title(name) for name in study.testbeds]
     figure.legend(
         [
-            Line2D([], [], linestyle="none", marker=marker(k), color=colour(k))
+            Line2D(
+                [], [], linestyle="none", marker=style.marker(k), color=style.colour(k)
+            )
             for k in range(len(titles))
         ],
-        [drawable(short(title, _LEGEND_LETTERS)) for title in titles],
+        [style.drawable(short(title, _LEGEND_LETTERS)) for title in titles],
         loc="outside upper center",
         ncols=min(len(titles), 3),
         handletextpad=0.2,
@@ -434,10 +429,10 @@ def _panels(
     n: int, across: int, size: tuple[float, float]
 ) -> "tuple[Picture, list[Axes]]":
     """Return a figure of a size in inches with `n` panels, `across` in a row."""
-    figure = new_figure(*size)
+    figure = style.new_figure(*size)
     down = ceil(n / across)
     return figure, [figure.add_subplot(down, across, k + 1) for k in range(n)]
 
 
 def _set_title(panel: "Axes", title: str) -> None:
-    panel.set_title(drawable(short(title, _TITLE_LETTERS)), loc="left")
+    panel.set_title(style.drawable(short(title, _TITLE_LETTERS)), loc="left")

@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -317,9 +317,21 @@ class Cell:
     values: tuple[_Value, ...]
 
 
-def text_cell(text: str, title: str | None = None) -> Cell:
+def text_cell(text: str | None, title: str | None = None) -> Cell:
     """Return a cell of text; `title` is shown in its place where given."""
-    return Cell(words(text if title is None else title), (text,))
+    shown = text if title is None else title
+    return Cell(UNKNOWN if shown is None else words(shown), (text,))
+
+
+def number_cell(value: float | None, how: Callable[[float | None], Phrase]) -> Cell:
+    """Return the cell of one number, shown by one of the functions above."""
+    return Cell(how(value), (value,))
+
+
+def range_cell(values: Sequence[float], how: Callable[[float], Phrase]) -> Cell:
+    """Return the cell of the lowest and the highest of several numbers."""
+    low, high = min(values), max(values)
+    return Cell(span(how(low), how(high)), (low, high))
 
 
 def hidden_cell(value: _Value) -> Cell:

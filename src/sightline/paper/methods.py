@@ -19,14 +19,17 @@ from sightline.text import names, plural
 _NOT_OF_THE_METHOD = {"seed", "device", "threads", "deterministic"}
 _PAPER = "shi-what-the-detector-can-see"
 _LEDOIT_WOLF = "ledoit2004wellconditioned"
-_DETECTORS = {
+# By detector and by testbed.
+_CITED = {
     "gdn": "deng2021gdn",
     "fusagnet": "han2022fusagnet",
     "tranad": "tuli2022tranad",
     "nsibf": "feng2021nsibf",
     "geco": "wolsing2025geco",
+    "swat": "mathur2016swat",
+    "wadi": "ahmed2017wadi",
+    "hai": "shin2021hai",
 }
-_TESTBEDS = {"swat": "mathur2016swat", "wadi": "ahmed2017wadi", "hai": "shin2021hai"}
 
 
 def methods_markdown(study: Study) -> str:
@@ -142,9 +145,8 @@ def _settings(runs: DetectorRuns) -> str | None:
     settings = meta.get("detector_settings")
     if card is None or not isinstance(settings, Mapping):
         return None
-    defaults = {
-        f.name: f.default for f in fields(detector_type(card.name).settings_type)
-    }
+    settings_type = detector_type(card.name).settings_type
+    defaults = {field.name: field.default for field in fields(settings_type)}
     changed = [
         f"`{name}` = {_safe(json.dumps(value))}"
         for name, value in settings.items()
@@ -170,9 +172,7 @@ def _versions(study: Study) -> str:
                 versions.setdefault(name, set()).add(str(version))
     if not versions:
         return "Not recorded."
-    return (
-        names([f"{name} {_listed(values)}" for name, values in versions.items()]) + "."
-    )
+    return names([f"{name} {_listed(v)}" for name, v in versions.items()]) + "."
 
 
 def references_of(study: Study) -> list[str]:
@@ -194,19 +194,17 @@ def references_of(study: Study) -> list[str]:
     if any("ledoit" in runs.evaluation.reference.estimator for runs in study.runs):
         keys.append(_LEDOIT_WOLF)
     cards = [card_of_runs(study.runs_of(label)[0]) for label in study.detectors]
-    keys += [
-        _DETECTORS[card.name] for card in cards if card and card.name in _DETECTORS
-    ]
-    plants = map(plant_of, study.testbeds)
-    keys += [_TESTBEDS[plant] for plant in plants if plant in _TESTBEDS]
+    cited = [card.name for card in cards if card]
+    cited += map(plant_of, study.testbeds)
+    keys += [_CITED[name] for name in cited if name in _CITED]
     recorded = {runs.evaluation.provenance.sightline for runs in study.runs}
     versions = ", ".join(sorted(str(version) for version in recorded if version))
+    version = escaped_latex(one_line(versions)) or "unknown"
     software = (
         "@misc{sightline,\n"
         "  author = {{The Sightline authors}},\n"
         "  title  = {Sightline},\n"
-        f"  note   = {{Software, version "
-        f"{escaped_latex(one_line(versions)) or 'unknown'}}}\n"
+        f"  note   = {{Software, version {version}}}\n"
         "}"
     )
     return [*(_entries()[key] for key in dict.fromkeys(keys)), software]
@@ -243,9 +241,8 @@ def _counts(counts: Iterable[int]) -> str:
     >>> _counts([1200, 1200]), _counts([3, 1, 2])
     ('1,200', '1 to 3')
     """
-    ordered = sorted(counts)
-    low, high = f"{ordered[0]:,}", f"{ordered[-1]:,}"
-    return low if low == high else f"{low} to {high}"
+    ordered = [f"{count:,}" for count in sorted(counts)]
+    return " to ".join(dict.fromkeys((ordered[0], ordered[-1])))
 
 
 def _range(values: Iterable[float | None]) -> str:
@@ -256,8 +253,5 @@ def _range(values: Iterable[float | None]) -> str:
     >>> _range([0.123, None, 0.5]), _range([None])
     ('0.12 to 0.5', '')
     """
-    defined = [value for value in values if value is not None]
-    if not defined:
-        return ""
-    low, high = f"{min(defined):.2g}", f"{max(defined):.2g}"
-    return low if low == high else f"{low} to {high}"
+    known = [f"{value:.2g}" for value in sorted(v for v in values if v is not None)]
+    return " to ".join(dict.fromkeys(known[:1] + known[-1:]))

@@ -1,7 +1,9 @@
-"""A study as the paper presents it: titles, cards, and the order of the tables."""
+"""A study as the paper presents it: titles, cards, order, and trials of findings."""
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 from sightline.comparison.runs import DetectorRuns, Figure, TestbedRuns, group_runs
@@ -12,6 +14,33 @@ from sightline.testbeds import list_testbeds
 
 # The paper's testbeds come first, in its order.
 _PAPER_ORDER = ("swat", "wadi", "hai")
+
+
+class Outcome(StrEnum):
+    """Whether a finding holds."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    OPEN = "cannot be judged"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The outcome of a finding in one place.
+
+    Parameters
+    ----------
+    where : str
+        A testbed, or two testbeds, by title.
+    outcome : Outcome
+        Whether the finding holds there.
+    sentence : str
+        The reason, with the numbers of the study.
+    """
+
+    where: str
+    outcome: Outcome
+    sentence: str
 
 
 class Study:

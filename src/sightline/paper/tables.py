@@ -1,35 +1,13 @@
 """The paper's tables of testbeds, detectors and figures, and its printed values."""
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 
 from sightline.comparison.runs import DetectorRuns, Figure, Spread, TestbedRuns
-from sightline.paper.markup import (
-    DAGGER,
-    EMPTY,
-    FORMATS,
-    UNKNOWN,
-    Cell,
-    Column,
-    Group,
-    PaperTable,
-    Phrase,
-    caption,
-    filled,
-    hidden_cell,
-    joined,
-    note,
-    one_group,
-    percent,
-    ranged,
-    span,
-    text_cell,
-    thousands,
-    whole,
-    words,
-)
+from sightline.paper import markup
+from sightline.paper.markup import Cell, Column, Group, PaperTable, Phrase, words
 from sightline.paper.study import Study, card_of, card_of_runs, plant_of, space_of
 
 RANGE = ("", "low", "high")
@@ -112,28 +90,23 @@ def testbed_table(study: Study) -> PaperTable:
         rates = [s.n_attack / max(s.n_test - s.n_ignored, 1) for s in streams]
         rows.append(
             (
-                text_cell(testbed, study.testbed_title(testbed)),
-                _range_cell([s.n_test for s in streams], thousands),
-                _range_cell(rates, percent),
-                _range_cell([s.n_segments for s in streams], whole),
+                markup.text_cell(testbed, study.testbed_title(testbed)),
+                markup.range_cell([s.n_test for s in streams], markup.thousands),
+                markup.range_cell(rates, markup.percent),
+                markup.range_cell([s.n_segments for s in streams], markup.whole),
             )
         )
-    headers = {
-        "n_test": "Test length",
-        "attack_rate": "Attack rate",
-        "n_segments": "Processed seg.",
-    }
+    ends = ("low", "high")
     return PaperTable(
         name="testbeds",
-        caption=caption("testbeds"),
+        caption=markup.caption("testbeds"),
         columns=(
             Column("testbed", words("Testbed"), "l"),
-            *(
-                Column(key, words(text), parts=("low", "high"))
-                for key, text in headers.items()
-            ),
+            Column("n_test", words("Test length"), parts=ends),
+            Column("attack_rate", words("Attack rate"), parts=ends),
+            Column("n_segments", words("Processed seg."), parts=ends),
         ),
-        groups=one_group(rows),
+        groups=markup.one_group(rows),
         grouped_by=None,
         wide=False,
     )
@@ -155,33 +128,28 @@ def detector_table(study: Study) -> PaperTable:
     for name in study.detectors:
         all_runs = study.runs_of(name)
         card = card_of_runs(all_runs[0])
-        kind = None if card is None else card.kind
         spaces = ", ".join(sorted({space for r in all_runs if (space := space_of(r))}))
-        dimensions = [
-            study.on(testbed)[name].evaluation.stream.p
-            if name in study.on(testbed)
-            else None
-            for testbed in study.testbeds
-        ]
+        size_on = {runs.testbed: runs.evaluation.stream.p for runs in all_runs}
+        sizes = [size_on.get(testbed) for testbed in study.testbeds]
         rows.append(
             (
-                text_cell(name, study.detector_title(name)),
-                Cell(UNKNOWN if kind is None else words(kind), (kind,)),
-                Cell(words(spaces) if spaces else UNKNOWN, (spaces or None,)),
-                Cell(joined(map(whole, dimensions), " / "), tuple(dimensions)),
+                markup.text_cell(name, study.detector_title(name)),
+                markup.text_cell(None if card is None else card.kind),
+                markup.text_cell(spaces or None),
+                Cell(markup.joined(map(markup.whole, sizes), " / "), tuple(sizes)),
             )
         )
-    plants = joined((words(study.testbed_title(t)) for t in study.testbeds), " / ")
+    titles = [words(study.testbed_title(testbed)) for testbed in study.testbeds]
     return PaperTable(
         name="detectors",
-        caption=caption("detectors", p=P, plants=plants),
+        caption=markup.caption("detectors", p=P, plants=markup.joined(titles, " / ")),
         columns=(
             DETECTOR,
             Column("paradigm", words("Paradigm"), "l"),
             Column("space", words("Residual space"), "l"),
             Column("p", P, "c", parts=tuple(study.testbeds)),
         ),
-        groups=one_group(rows),
+        groups=markup.one_group(rows),
         grouped_by=None,
         wide=False,
     )
@@ -211,25 +179,25 @@ def main_table(study: Study) -> PaperTable:
     robust = Figure.D_DRIFT_ROBUST
 
     def row(runs: DetectorRuns) -> Iterable[Cell]:
-        def cell(figure: Figure, mark: Phrase = EMPTY) -> Cell:
+        def cell(figure: Figure, mark: Phrase = markup.EMPTY) -> Cell:
             is_bold = runs.label in bold[runs.testbed].get(figure, ())
             return figure_cell(runs, figure, bold=is_bold, mark=mark)
 
-        mark = DAGGER if runs.is_mean_dominated else EMPTY
+        mark = markup.DAGGER if runs.is_mean_dominated else markup.EMPTY
         if not study.has_seeds:
-            mark = filled(" ({robust})", robust=cell(robust).text) + mark
+            mark = markup.filled(" ({robust})", robust=cell(robust).text) + mark
         yield from map(cell, _SCORES)
         yield cell(Figure.D_DRIFT, mark)
         yield cell(robust)
-        yield hidden_cell(runs.is_mean_dominated)
+        yield markup.hidden_cell(runs.is_mean_dominated)
         yield cell(Figure.COMPACTNESS)
         yield cell(Figure.MEDIAN_D_FULL)
-        yield hidden_cell(len(runs.results))
+        yield markup.hidden_cell(len(runs.results))
 
     drift = header(Figure.D_DRIFT if study.has_seeds else robust)
     return PaperTable(
         name="main",
-        caption=caption("main", dagger=DAGGER, seeds=_seeds_note(study)),
+        caption=markup.caption("main", dagger=markup.DAGGER, seeds=_seeds_note(study)),
         columns=(
             DETECTOR,
             *map(_column, _SCORES),
@@ -241,7 +209,7 @@ def main_table(study: Study) -> PaperTable:
             N_SEEDS,
         ),
         groups=_by_testbed(study, row),
-        notes=(note("bold"),),
+        notes=(markup.note("bold"),),
     )
 
 
@@ -264,22 +232,16 @@ def supplementary_table(study: Study) -> PaperTable:
     def row(runs: DetectorRuns) -> Iterable[Cell]:
         yield from (figure_cell(runs, figure) for figure in _SUPPLEMENT)
         yield from (_uncertainty_cell(runs, figure) for figure in _UNCERTAIN)
-        yield hidden_cell(len(runs.results))
+        yield markup.hidden_cell(len(runs.results))
 
+    parts = ("interval_low", "interval_high", "floor")
     return PaperTable(
         name="supplementary",
-        caption=caption("supplementary", seeds=_seeds_note(study)),
+        caption=markup.caption("supplementary", seeds=_seeds_note(study)),
         columns=(
             DETECTOR,
             *map(_column, _SUPPLEMENT),
-            *(
-                Column(
-                    figure,
-                    parts=("interval_low", "interval_high", "floor"),
-                    is_shown=False,
-                )
-                for figure in _UNCERTAIN
-            ),
+            *(Column(figure, parts=parts, is_shown=False) for figure in _UNCERTAIN),
             N_SEEDS,
         ),
         groups=_by_testbed(study, row),
@@ -347,30 +309,29 @@ def printed_values_table(study: Study) -> PaperTable:
     def row(runs: DetectorRuns) -> Iterable[Cell]:
         printed = published_figures(runs.testbed, runs.detector)
         for figure in _PRINTED if printed else ():
-            spread, how = runs.spread(figure), FORMATS[figure.style]
+            spread, how = runs.spread(figure), markup.FORMATS[figure.style]
             yield Cell(how(spread.mean if spread else None), _parts(spread))
-            value = printed[figure] if printed else None
-            yield Cell(how(value), (value,))
+            yield markup.number_cell(printed[figure] if printed else None, how)
 
-    columns = [DETECTOR]
+    columns, paper = [DETECTOR], Phrase("paper", r"\emph{paper}")
     for figure in _PRINTED:
         is_shown = figure is not Figure.D_DRIFT  # the robust drift is enough to read
-        columns += [
-            _column(figure, is_shown=is_shown),
-            Column(
-                f"{figure}_paper", Phrase("paper", r"\emph{paper}"), is_shown=is_shown
-            ),
-        ]
+        columns.append(_column(figure, is_shown=is_shown))
+        columns.append(Column(f"{figure}_paper", paper, is_shown=is_shown))
     return PaperTable(
         name="main_beside_paper",
-        caption=caption("main_beside_paper"),
+        caption=markup.caption("main_beside_paper"),
         columns=tuple(columns),
         groups=_by_testbed(study, row),
     )
 
 
 def figure_cell(
-    runs: DetectorRuns, figure: Figure, *, bold: bool = False, mark: Phrase = EMPTY
+    runs: DetectorRuns,
+    figure: Figure,
+    *,
+    bold: bool = False,
+    mark: Phrase = markup.EMPTY,
 ) -> Cell:
     """Return a figure over seeds: its mean, and in brackets its range.
 
@@ -391,13 +352,12 @@ def figure_cell(
         Its values are mean, lowest and highest. The range is not shown if all seeds
         agree in the printed digits.
     """
-    spread, how = runs.spread(figure), FORMATS[figure.style]
+    spread, how = runs.spread(figure), markup.FORMATS[figure.style]
     if spread is None:
-        return Cell(UNKNOWN, _parts(None))
-    middle = how(spread.mean).bold() if bold else how(spread.mean)
-    return Cell(
-        ranged(middle + mark, how(spread.low), how(spread.high)), _parts(spread)
-    )
+        return Cell(markup.UNKNOWN, _parts(None))
+    middle = (how(spread.mean).bold() if bold else how(spread.mean)) + mark
+    text = markup.ranged(middle, how(spread.low), how(spread.high))
+    return Cell(text, _parts(spread))
 
 
 def _by_testbed(
@@ -405,20 +365,27 @@ def _by_testbed(
 ) -> tuple[Group, ...]:
     """Return a group for each testbed: its detectors, each followed by its cells.
 
-    Detectors without cells are left out, and so are testbeds without rows.
+    Detectors without cells are left out.
     """
-    groups = []
-    for testbed in study.testbeds:
-        rows = []
+
+    def rows(testbed: str) -> Iterator[tuple[Cell, ...]]:
         for runs in study.on(testbed).detectors:
-            cells = tuple(row(runs))
-            if cells:
-                lead = text_cell(runs.label, study.detector_title(runs.label))
-                rows.append((lead, *cells))
-        if rows:
-            title = study.testbed_title(testbed)
-            groups.append(Group(name=testbed, title=title, rows=tuple(rows)))
-    return tuple(groups)
+            if cells := tuple(row(runs)):
+                title = study.detector_title(runs.label)
+                yield markup.text_cell(runs.label, title), *cells
+
+    return testbed_groups(study, rows)
+
+
+def testbed_groups(
+    study: Study, rows_on: Callable[[str], Iterable[tuple[Cell, ...]]]
+) -> tuple[Group, ...]:
+    """Return a group with the title of each testbed that has rows."""
+    groups = (
+        Group(name=t, title=study.testbed_title(t), rows=tuple(rows_on(t)))
+        for t in study.testbeds
+    )
+    return tuple(group for group in groups if group.rows)
 
 
 def _column(figure: Figure, *, is_shown: bool = True) -> Column:
@@ -432,9 +399,11 @@ def _parts(spread: Spread | None) -> tuple[float | None, ...]:
 def _seeds_note(study: Study) -> Phrase:
     """Return what the brackets mean, if any detector has several seeds."""
     if not study.has_seeds:
-        return EMPTY
+        return markup.EMPTY
     counts = [len(runs.results) for runs in study.runs]
-    return words(" ") + note("seeds", n=span(whole(min(counts)), whole(max(counts))))
+    return words(" ") + markup.note(
+        "seeds", n=markup.range_cell(counts, markup.whole).text
+    )
 
 
 def _best(figure: Figure, runs: TestbedRuns) -> set[str]:
@@ -448,19 +417,11 @@ def _best(figure: Figure, runs: TestbedRuns) -> set[str]:
 
 def _distinct(runs: TestbedRuns) -> set[str]:
     """Return whose compactness is less than half of every other."""
-    means = [
-        (detector.mean(Figure.COMPACTNESS), detector.label)
-        for detector in runs.detectors
-    ]
+    means = ((one.mean(Figure.COMPACTNESS), one.label) for one in runs.detectors)
     ordered = sorted((mean, label) for mean, label in means if mean is not None)
     if len(ordered) < 2 or ordered[0][0] >= DISTINCT_COMPACTNESS * ordered[1][0]:
         return set()
     return {ordered[0][1]}
-
-
-def _range_cell(values: Sequence[float], how: Callable[[float], Phrase]) -> Cell:
-    low, high = min(values), max(values)
-    return Cell(span(how(low), how(high)), (low, high))
 
 
 def _uncertainty_cell(runs: DetectorRuns, figure: Figure) -> Cell:
@@ -470,4 +431,4 @@ def _uncertainty_cell(runs: DetectorRuns, figure: Figure) -> Cell:
     floors = [f.value for e in evaluations if (f := (e.floor or {}).get(figure))]
     low = min((interval[0] for interval in intervals), default=None)
     high = max((interval[1] for interval in intervals), default=None)
-    return Cell(EMPTY, (low, high, max(floors, default=None)))
+    return Cell(markup.EMPTY, (low, high, max(floors, default=None)))

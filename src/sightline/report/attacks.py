@@ -16,8 +16,7 @@ from sightline.judgement.verdicts import Verdict, VerdictInfo, info_of
 from sightline.report import encoding
 from sightline.report.encoding import JsonObject
 from sightline.report.entries import Entry
-from sightline.report.formatting import delay
-from sightline.text import number, row_span, share
+from sightline.text import delay, number, row_span, share
 
 # Signals drawn below one another in the picture of an attack.
 MAX_SIGNALS = 5

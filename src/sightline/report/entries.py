@@ -16,8 +16,8 @@ from sightline.data.arrays import Floats
 from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.judgement.verdicts import RungName, Verdict
 from sightline.metrics.probe import AlarmMetrics
-from sightline.report.formatting import slug
 from sightline.storage import Result
+from sightline.text import slug
 
 # The two alarm rules, by the names of their rungs, and what people read.
 OWN, P99 = RungName.OWN_RULE, RungName.DETECTED
@@ -70,6 +70,41 @@ class Entry(DetectorRuns):
             for segment in self.evaluation.segments
         ]
 
+    @property
+    def main_rule(self) -> RungName:
+        """The rule a detector is ranked by: its own, if that was judged."""
+        own = self.evaluation.own_rule
+        return OWN if own is not None and is_judged(self.evaluation, OWN) else P99
+
+    def median_delay(self, rule: RungName) -> float | None:
+        """Return the median number of rows to the first alarm, over the attacks found.
+
+        Parameters
+        ----------
+        rule : RungName
+            `OWN` or `P99`, of the first seed.
+
+        Returns
+        -------
+        float, optional
+            Rows from the start of an attack, from 0. None if no attack is found, or
+            if the results do not hold the first alarms of the rule.
+        """
+        segments, own = self.evaluation.segments, self.traces.own_first_alarm
+        if rule == P99:
+            rows = [segment.first_alarm for segment in segments]
+        elif own is None or len(own) != len(segments):
+            return None
+        else:
+            rows = [int(row) if row >= 0 else None for row in own]
+        judged = is_judged(self.evaluation, rule)
+        delays = [
+            row
+            for row, segment in zip(rows, segments, strict=True)
+            if row is not None and (not judged or is_found(segment, rule))
+        ]
+        return float(np.median(delays)) if delays else None
+
 
 def entries_of(results: Sequence[Result]) -> list[Entry]:
     """Return the page's entries: testbeds as given, the best detector first.
@@ -111,7 +146,7 @@ def _merit(entry: Entry) -> tuple[float, float, float]:
     alarms = evaluation.probe.false_alarms_per_day
     if alarms is None:
         alarms = float(evaluation.probe.false_positive_segments)
-    n_found = found(evaluation, main_rule(evaluation))
+    n_found = found(evaluation, entry.main_rule)
     return -n_found, -(evaluation.rank.roc_auc or 0.0), alarms
 
 
@@ -147,12 +182,6 @@ def rules_of(evaluation: Evaluation) -> dict[RungName, AlarmMetrics]:
 def is_judged(evaluation: Evaluation, rule: RungName) -> bool:
     """Return whether the diagnosis says which attacks a rule finds."""
     return any(rule in (segment.ladder or {}) for segment in evaluation.segments)
-
-
-def main_rule(evaluation: Evaluation) -> RungName:
-    """Return the rule a detector is ranked by: its own, if that was judged."""
-    is_own = evaluation.own_rule is not None and is_judged(evaluation, OWN)
-    return OWN if is_own else P99
 
 
 def is_found(segment: SegmentResult, rule: RungName) -> bool:
@@ -198,36 +227,3 @@ def found(evaluation: Evaluation, rule: RungName) -> int:
     if is_judged(evaluation, rule):
         return sum(is_found(segment, rule) for segment in evaluation.segments)
     return int(rules_of(evaluation)[rule].hits or 0)
-
-
-def median_delay(entry: Entry, rule: RungName) -> float | None:
-    """Return the median number of rows to the first alarm, over the attacks found.
-
-    Parameters
-    ----------
-    entry : Entry
-        The detector; its first seed counts.
-    rule : RungName
-        `OWN` or `P99`.
-
-    Returns
-    -------
-    float, optional
-        Rows from the start of an attack, from 0. None if no attack is found, or if
-        the results do not hold the first alarms of the rule.
-    """
-    segments = entry.evaluation.segments
-    if rule == P99:
-        rows = [segment.first_alarm for segment in segments]
-    else:
-        own = entry.traces.own_first_alarm
-        if own is None or len(own) != len(segments):
-            return None
-        rows = [int(row) if row >= 0 else None for row in own]
-    judged = is_judged(entry.evaluation, rule)
-    delays = [
-        row
-        for row, segment in zip(rows, segments, strict=True)
-        if row is not None and (not judged or is_found(segment, rule))
-    ]
-    return float(np.median(delays)) if delays else None

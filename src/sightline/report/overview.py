@@ -9,25 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.comparison.agreement import agreements
-from sightline.comparison.compare import Transfer, ranking_transfer, seeded_figures
+from sightline import text
+from sightline.comparison import compare
 from sightline.comparison.runs import Figure, FigureStyle, TestbedRuns, group_runs
 from sightline.evaluation.result import Evaluation
 from sightline.judgement.verdicts import RungName, VerdictInfo, info_of
 from sightline.metrics.intervals import count_interval
 from sightline.metrics.probe import AlarmMetrics
-from sightline.report.entries import (
-    OWN,
-    RULE_LABELS,
-    Entry,
-    found,
-    is_judged,
-    main_rule,
-    median_delay,
-    rules_of,
-)
-from sightline.report.formatting import DAGGER, delay, on_testbed, per_day, score
-from sightline.text import UNKNOWN, names, number, share
+from sightline.report.entries import OWN, RULE_LABELS, Entry, found, is_judged, rules_of
 
 # Detectors that a headline names.
 MAX_NAMES = 3
@@ -87,12 +76,18 @@ class RuleRow:
     @property
     def found_text(self) -> str:
         """Attacks found of all attacks, such as "12 of 26"."""
-        return UNKNOWN if self.found is None else f"{self.found} of {self.n_attacks}"
+        return (
+            text.UNKNOWN if self.found is None else f"{self.found} of {self.n_attacks}"
+        )
 
     @property
     def interval(self) -> str:
         """The interval in per cent; empty without attacks."""
-        return f"{share(self.low)} to {share(self.high)}" if self.n_attacks else ""
+        return (
+            f"{text.share(self.low)} to {text.share(self.high)}"
+            if self.n_attacks
+            else ""
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,9 +235,9 @@ def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
         is_judged=is_judged(evaluation, rule),
         seeds=_over_seeds(entry, rule) if n else "",
         false_alarms=_false_alarms(alarms),
-        rate=share(alarms.false_alarm_rate),
+        rate=text.share(alarms.false_alarm_rate),
         is_over_alarming=bool(alarms.over_alarming),
-        delay=delay(median_delay(entry, rule), evaluation.stream.step_s),
+        delay=text.delay(entry.median_delay(rule), evaluation.stream.step_s),
     )
 
 
@@ -254,7 +249,7 @@ def _false_alarms(alarms: AlarmMetrics) -> str:
         return "none fully outside attacks"
     if alarms.false_alarms_per_day is None:
         return f"{alarms.false_positive_segments:,} in total"
-    return f"{per_day(alarms.false_alarms_per_day)} a day"
+    return f"{text.per_day(alarms.false_alarms_per_day)} a day"
 
 
 def _over_seeds(entry: Entry, rule: RungName) -> str:
@@ -287,11 +282,11 @@ def first_check(evaluation: Evaluation) -> str:
     advice = evaluation.diagnosis.advice if evaluation.diagnosis else ""
     if alarms.over_alarming:
         rule = "Its own rule" if evaluation.own_rule else "The p99 rule"
-        warning = (
-            f"{rule} is in alarm for {share(alarms.false_alarm_rate)} of normal time, "
-            "so an alarm says little."
+        rate = text.share(alarms.false_alarm_rate)
+        return (
+            f"{rule} is in alarm for {rate} of normal time, so an alarm says little. "
+            f"{advice or 'Check the alarm limit first.'}"
         )
-        return f"{warning} {advice or 'Check the alarm limit first.'}"
     if advice:
         return advice
     if evaluation.stream.n_segments == 0:
@@ -317,21 +312,18 @@ def headline(entries: Sequence[Entry]) -> Headline:
         attacks.
     """
     best, *others = entries
-    return Headline(
-        detector=best.label,
-        title=_title(best, others),
-        check=first_check(best.evaluation),
-    )
+    title, check = _title(best, others), first_check(best.evaluation)
+    return Headline(detector=best.label, title=title, check=check)
 
 
 def _title(best: Entry, others: Sequence[Entry]) -> str:
     """Return what the best detector finds, in one phrase."""
-    n, where = best.evaluation.stream.n_segments, on_testbed(best.testbed)
+    n, where = best.evaluation.stream.n_segments, text.on_testbed(best.testbed)
     if n == 0:
         return f"{best.label}{where}"
     if others and not any(_most_found(entry) for entry in (best, *others)):
         return f"No detector finds an attack{where}; {best.label} comes closest"
-    rule = main_rule(best.evaluation)
+    rule = best.main_rule
     n_found = found(best.evaluation, rule)
     by = "by its own rule" if rule == OWN else "by the p99 rule"
     n_seeds = len(best.results)
@@ -348,7 +340,7 @@ def _rank(n_found: int, others: Sequence[Entry]) -> str:
     if most < n_found:
         return ", the most of all"
     equal = [entry.label for entry in others if _most_found(entry) == n_found]
-    return f", as many as {names(equal, MAX_NAMES)}"
+    return f", as many as {text.names(equal, MAX_NAMES)}"
 
 
 def _most_found(entry: Entry) -> int:
@@ -373,25 +365,23 @@ def paper_table(entries: Sequence[Entry]) -> list[tuple[Entry, list[PaperCell]]]
 def _paper_cell(entry: Entry, figure: Figure) -> PaperCell:
     """Return a figure of the first seed, and how far it can be trusted."""
     evaluation = entry.evaluation
-    written = score if figure.style == FigureStyle.SCORE else number
+    written = text.score if figure.style == FigureStyle.SCORE else text.number
     value = figure.of(evaluation)
     interval = (evaluation.intervals or {}).get(figure)
     floor = (evaluation.floor or {}).get(figure)
     marked = figure == Figure.D_DRIFT and evaluation.drift.mean_dominated
-    spread = entry.spread(figure) if len(entry.results) > 1 else None
+    seeds = ""
+    if len(entry.results) > 1 and (spread := entry.spread(figure)):
+        mean, low, high = map(written, (spread.mean, spread.low, spread.high))
+        seeds = f"mean {mean}, {low} to {high}"
     return PaperCell(
         figure=figure,
         value=value,
-        text=written(value) + (DAGGER if marked else ""),
-        interval=f"{written(interval[0])} to {written(interval[1])}"
-        if interval
-        else "",
+        text=written(value) + (text.DAGGER if marked else ""),
+        interval=" to ".join(map(written, interval or ())),
         floor=f"chance {written(floor.value)}" if floor else "",
         is_above_floor=None if floor is None else floor.above_floor,
-        seeds=f"mean {written(spread.mean)}, {written(spread.low)} to "
-        f"{written(spread.high)}"
-        if spread
-        else "",
+        seeds=seeds,
     )
 
 
@@ -406,7 +396,7 @@ def agreement_table(entries: Sequence[Entry]) -> AgreementTable | None:
     Returns
     -------
     AgreementTable, optional
-        With the values of `sightline.comparison.agreement`, which are also those of
+        With the values of `sightline.comparison.compare`, which are also those of
         `sightline compare` and of the paper's tables. None with fewer than two
         detectors.
     """
@@ -418,14 +408,14 @@ def agreement_table(entries: Sequence[Entry]) -> AgreementTable | None:
     shared = [[0] * len(attacked) for _ in attacked]
     for i, entry in enumerate(attacked):
         rho[i][i], shared[i][i] = 1.0, len(entry.evaluation.segments)
-    for pair in agreements(TestbedRuns(attacked[0].testbed, attacked)):
+    for pair in compare.agreements(TestbedRuns(attacked[0].testbed, attacked)):
         i, j = (labels.index(label) for label in pair.detectors)
         rho[i][j] = rho[j][i] = pair.rho
         shared[i][j] = shared[j][i] = pair.n_matched
     return AgreementTable(detectors=labels, rho=rho, shared=shared)
 
 
-def transfer(entries: Sequence[Entry]) -> list[Transfer]:
+def transfer(entries: Sequence[Entry]) -> list[compare.Transfer]:
     """Return how rankings of detectors transfer from one testbed to another.
 
     Returns
@@ -434,5 +424,5 @@ def transfer(entries: Sequence[Entry]) -> list[Transfer]:
         For each figure and each two testbeds that share at least two detectors.
     """
     results = [result for entry in entries for result in entry.results]
-    rows = ranking_transfer(seeded_figures(group_runs(results)))
+    rows = compare.ranking_transfer(compare.seeded_figures(group_runs(results)))
     return [row for row in rows if row.correlation.n >= 2]

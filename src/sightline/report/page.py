@@ -22,10 +22,10 @@ from sightline.report.attacks import attack_details, attack_rows, matrix
 from sightline.report.encoding import JsonObject, clocks_by_testbed
 from sightline.report.entries import Entry, entries_of
 from sightline.report.false_alarms import false_alarms
-from sightline.report.formatting import correlation, on_testbed, probability
-from sightline.report.plotting.report_figures import write_figures
+from sightline.report.print_figures import write_figures
 from sightline.report.redaction import redacted
 from sightline.storage import Result, read_results
+from sightline.text import correlation, on_testbed, probability
 
 STYLES = ("page.css", "tables.css", "print.css")
 SCRIPTS = (

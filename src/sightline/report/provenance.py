@@ -12,8 +12,7 @@ from sightline.evaluation.result import Evaluation
 from sightline.judgement import calm
 from sightline.metrics import ranking
 from sightline.report.entries import Entry
-from sightline.report.formatting import DAGGER
-from sightline.text import duration, share
+from sightline.text import DAGGER, duration, share
 
 CITATION = (
     "P. Shi, J. Xiang, X. Zhang, C. Fu. What the Detector Can See: Evaluating CPS "
@@ -149,11 +148,14 @@ def _facts(entry: Entry) -> dict[str, str]:
     """Return names and values; all but names and seeds are of the first seed."""
     e = entry.evaluation
     evaluations = [result.evaluation for result in entry.results]
+    seeds = [one.provenance.seed for one in evaluations]
     ignored = f"; {e.stream.n_ignored:,} rows ignored" if e.stream.n_ignored else ""
     shrinkage = e.reference.shrinkage
     return {
         "streams": ", ".join(one.stream.name for one in evaluations),
-        "seeds": ", ".join(map(_seed, evaluations)),
+        "seeds": ", ".join(
+            "not given" if seed is None else str(seed) for seed in seeds
+        ),
         "rows": f"train {e.stream.n_train:,}, test {e.stream.n_test:,}",
         "channels": f"{e.stream.p} ({e.stream.space or 'space not given'})",
         "attacks": f"{e.stream.n_segments} in {e.stream.n_attack:,} rows{ignored}",
@@ -170,12 +172,6 @@ def _facts(entry: Entry) -> dict[str, str]:
         "intervals": _intervals(e),
         "versions": _versions(e),
     }
-
-
-def _seed(evaluation: Evaluation) -> str:
-    """Return the seed the detector was trained with."""
-    seed = evaluation.provenance.seed
-    return "not given" if seed is None else str(seed)
 
 
 def _false_causes(evaluation: Evaluation) -> str:
@@ -197,12 +193,13 @@ def _intervals(evaluation: Evaluation) -> str:
 
 def _versions(evaluation: Evaluation) -> str:
     """Return the versions that computed the evaluation."""
-    versions = {
-        name: getattr(evaluation.provenance, name)
+    made_by = evaluation.provenance
+    versions = [
+        f"{name} {version}"
         for name in ("sightline", "numpy", "python")
-    }
-    known = [f"{name} {version}" for name, version in versions.items() if version]
-    return ", ".join(known) or "not known"
+        if (version := getattr(made_by, name))
+    ]
+    return ", ".join(versions) or "not known"
 
 
 def _settings(evaluation: Evaluation) -> dict[str, str]:

@@ -7,9 +7,9 @@ from importlib.resources import files
 import msgspec
 
 from sightline.evaluation.result import plain
-from sightline.paper.findings import Outcome, Trial, missed_attacks, rankings
+from sightline.paper import missed_attacks, rankings
 from sightline.paper.markup import one_line, render
-from sightline.paper.study import Study
+from sightline.paper.study import Outcome, Study, Trial
 
 
 @dataclass(frozen=True, kw_only=True)

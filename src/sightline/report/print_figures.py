@@ -12,11 +12,11 @@ from sightline.evaluation.chart_data import extreme_rows
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import info_of
 from sightline.report import curves
+from sightline.report import print_style as style
 from sightline.report.attacks import matrix
 from sightline.report.encoding import Clock, clock_of, log_energy, moments
 from sightline.report.entries import Entry, unique
-from sightline.report.formatting import slug
-from sightline.report.plotting import print_style as style
+from sightline.text import slug
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

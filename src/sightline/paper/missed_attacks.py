@@ -3,15 +3,16 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
+from math import comb
 
 from sightline.comparison.runs import DetectorRuns, Figure
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.ladder import causes
 from sightline.judgement.verdicts import Verdict
 from sightline.paper.example_attacks import is_missed
-from sightline.paper.findings import Outcome, Trial, binomial_tail
-from sightline.paper.study import Study, space_of
+from sightline.paper.study import Outcome, Study, Trial, space_of
 from sightline.text import names
 
 FEWEST_MISSED = 2
@@ -61,7 +62,7 @@ def unstable_references(study: Study) -> tuple[Trial, ...]:
     gives (see `Missed.beyond_chance`), for any detector; it fails if for none. Open
     where no detector misses `FEWEST_MISSED` attacks.
     """
-    return _on_each_testbed(study, _judge_drift)
+    return _on_each_testbed(study, partial(_judge_verdict, Verdict.DRIFT))
 
 
 def diluted_attacks(study: Study) -> tuple[Trial, ...]:
@@ -70,7 +71,7 @@ def diluted_attacks(study: Study) -> tuple[Trial, ...]:
     As `unstable_references`, for the verdict diluted. The sentence also counts the
     diluted attacks that a detector with fewer channels in another space detects.
     """
-    return _on_each_testbed(study, _judge_dilution)
+    return _on_each_testbed(study, partial(_judge_verdict, Verdict.DILUTED))
 
 
 def different_fixes(study: Study) -> tuple[Trial, ...]:
@@ -110,39 +111,26 @@ def _missed(runs: DetectorRuns) -> Missed | None:
     return Missed(runs, segments, max(rate or 0.0, LEAST_CHANCE))
 
 
-def _judge_drift(
-    study: Study, testbed: str, missed: list[Missed]
-) -> tuple[Outcome, str]:
-    """Return finding 2 on a testbed, and who drifts most differently."""
-    outcome, sentence = _judge_verdict(study, missed, Verdict.DRIFT)
-    return outcome, sentence + _different_drifts(study, testbed)
-
-
-def _judge_dilution(
-    study: Study, testbed: str, missed: list[Missed]
-) -> tuple[Outcome, str]:
-    """Return finding 4 on a testbed, and how often another detector helps."""
-    outcome, sentence = _judge_verdict(study, missed, Verdict.DILUTED)
-    return outcome, sentence + _detected_elsewhere(study, testbed)
-
-
 def _judge_verdict(
-    study: Study, missed: list[Missed], verdict: Verdict
+    verdict: Verdict, study: Study, testbed: str, missed: list[Missed]
 ) -> tuple[Outcome, str]:
-    """Return whether a detector has this verdict more often than chance gives it."""
+    """Return whether a detector has this verdict more often than chance gives it.
+
+    The sentence also compares the drifts, or counts what other detectors detect.
+    """
+    remark = _different_drifts if verdict == Verdict.DRIFT else _detected_elsewhere
     counted = [(sum(s.verdict == verdict for s in m.segments), m) for m in missed]
     clear = [(n, m) for n, m in counted if m.beyond_chance(n, len(missed))]
-    counts = names(
-        [
-            f"{n} of {len(m.segments)} ({study.detector_title(m.runs.label)})"
-            for n, m in sorted(clear or counted, key=lambda pair: -pair[0])
-        ]
-    )
+    counts = [
+        f"{n} of {len(m.segments)} ({study.detector_title(m.runs.label)})"
+        for n, m in sorted(clear or counted, key=lambda pair: -pair[0])
+    ]
     rate = max(m.chance for m in missed)
     return Outcome.HOLDS if clear else Outcome.FAILS, (
-        f"Missed attacks with the verdict {verdict}: {counts}; "
+        f"Missed attacks with the verdict {verdict}: {names(counts)}; "
         + ("more" if clear else "no more")
         + f" than expected if up to {rate:.0%} of attack-free windows get a cause."
+        + remark(study, testbed)
     )
 
 
@@ -154,9 +142,8 @@ def _different_drifts(study: Study, testbed: str) -> str:
         drift = runs.mean(Figure.D_DRIFT_ROBUST)
         p_eff = runs.mean(Figure.P_EFF)
         if roc_auc is not None and drift is not None and p_eff and drift > 0:
-            drifts.append(
-                (roc_auc, 2 * drift / p_eff, study.detector_title(runs.label))
-            )
+            title = study.detector_title(runs.label)
+            drifts.append((roc_auc, 2 * drift / p_eff, title))
     pairs = [
         (a[1] / b[1], a, b)
         for a, b in permutations(drifts, 2)
@@ -218,3 +205,28 @@ def _is_proven(runs: DetectorRuns, segment: SegmentResult) -> bool:
     rung = next((r for r, cause in causes().items() if cause == segment.verdict), "")
     repair = (runs.evaluation.repairs or {}).get(rung)
     return repair is not None and segment.id in repair.segments_gained
+
+
+def binomial_tail(n_seen: int, n: int, chance: float) -> float:
+    """Return the probability of `n_seen` or more successes in `n` trials.
+
+    Parameters
+    ----------
+    n_seen, n : int
+        Successes and trials.
+    chance : float
+        Probability of success in one trial.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 1 for `n_seen` 0.
+
+    Examples
+    --------
+    >>> binomial_tail(2, 7, 0.05)
+    0.0444
+    """
+    return sum(
+        comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in range(n_seen, n + 1)
+    )

@@ -8,8 +8,7 @@ import numpy as np
 from sightline.comparison.runs import DetectorRuns, Figure, Spread, TestbedRuns
 from sightline.data.arrays import Floats
 from sightline.metrics.ranking import rank_correlation
-from sightline.paper.findings import Outcome, Trial
-from sightline.paper.study import Study, space_of
+from sightline.paper.study import Outcome, Study, Trial, space_of
 from sightline.text import names
 
 # Finding 1: detectors this close to the best ROC-AUC rank alike, and at least
@@ -344,7 +343,7 @@ def _shared_d_full(runs: TestbedRuns, labels: list[str]) -> tuple[Floats, list[s
 def _mean_rho(rhos: Floats, owner: list[str], pairs: list[tuple[str, str]]) -> Floats:
     """Return the mean over pairs of detectors of the mean over pairs of seeds.
 
-    This is the mean of `sightline.comparison.agreement.Agreement.rho`, over the attacks
+    This is the mean of `sightline.comparison.compare.Agreement.rho`, over the attacks
     that all detectors share.
     """
     rows = {label: [k for k, o in enumerate(owner) if o == label] for label in owner}

@@ -1,14 +1,15 @@
-"""The command `report`, and the page that `evaluate` writes with its results."""
+"""The commands `report` and `compare`, which read what `evaluate` wrote."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from sightline.cli.console import DebugOption, console, door
 from sightline.errors import FileError
+from sightline.progress import progress_bar
 
 if TYPE_CHECKING:
     from sightline.evaluation.result import Evaluation
@@ -17,27 +18,25 @@ if TYPE_CHECKING:
 def report_command(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Folders that `evaluate` wrote."),
+        Argument(metavar="DIR...", help="Folders that `evaluate` wrote."),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="Page to write; by default report.html in the first folder."),
+        Option(help="Page to write; by default report.html in the first folder."),
     ] = None,
     redact: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--redact",
             help="Use pseudonyms for tags, stages and attacks; no notes or telemetry.",
         ),
     ] = False,
-    title: Annotated[
-        str | None, typer.Option(help="Title at the top of the page.")
-    ] = None,
+    title: Annotated[str | None, Option(help="Title at the top of the page.")] = None,
     no_figures: Annotated[
-        bool, typer.Option("--no-figures", help="Leave out the SVG and PNG files.")
+        bool, Option("--no-figures", help="Leave out the SVG and PNG files.")
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier report.")
+        bool, Option("--overwrite", help="Replace an earlier report.")
     ] = False,
     debug: DebugOption = False,
 ) -> None:
@@ -96,3 +95,55 @@ def add_report(
         screen.print(f"- report.html was not written: {error}", soft_wrap=True)
     else:
         screen.print(f"  {path.name}: the report, for a browser")
+
+
+def compare_command(
+    folders: Annotated[
+        list[Path], Argument(metavar="DIR", help="Folders that `evaluate` wrote.")
+    ],
+    out: Annotated[Path | None, Option(help="File for all figures, as JSON.")] = None,
+    write_up_to: Annotated[
+        Path | None,
+        Option(
+            "--write-up",
+            metavar="DIR",
+            help="Folder for the tables, figures and findings of a paper.",
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, Option("--overwrite", help="Replace an earlier file or write-up.")
+    ] = False,
+    debug: DebugOption = False,
+) -> None:
+    """Compare detectors: differences, agreement, and whether a ranking transfers.
+
+    Results of one detector on one testbed count as its seeds. Differences between
+    detectors have 95% intervals from a paired bootstrap.
+
+    \b
+    Examples:
+      sightline compare result
+      sightline compare swat wadi --out compared.json --write-up paper
+    """
+    from sightline.cli.tables import comparison
+    from sightline.comparison.compare import compare
+    from sightline.paper import write_up
+    from sightline.storage import read_results, write_json
+
+    with door(debug=debug):
+        with progress_bar("Comparing") as advance:
+            results = read_results(folders)
+            compared = compare(results, progress=advance)
+        if out is not None:
+            write_json(compared.to_dict(), out, overwrite=overwrite)
+        messages: list[str] = []
+        if write_up_to is not None:
+            written = write_up(
+                results, write_up_to, overwrite=overwrite, comparison=compared
+            )
+            count = f"{len(written.files)} files are in {write_up_to}."
+            messages = [*written.notices, count]
+        screen = console()
+        screen.print(comparison(compared))
+        for message in messages:
+            screen.print(f"- {message}", soft_wrap=True)

@@ -16,8 +16,7 @@ import numpy as np
 from sightline.data.arrays import Floats
 from sightline.files import staged_file
 from sightline.judgement.verdicts import all_infos, info_of
-from sightline.report.formatting import short
-from sightline.text import superscript
+from sightline.text import short, superscript
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
