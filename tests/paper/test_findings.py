@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.paper import missed_attacks, rankings
+from sightline.paper import findings, rankings
 from sightline.paper.findings import (
     SCOPE,
     findings_json,
@@ -204,9 +204,9 @@ def test_findings_are_written_with_their_rules(on_paper):
 
 
 def test_the_binomial_tail_by_hand():
-    assert missed_attacks.binomial_tail(2, 3, 0.5) == pytest.approx(0.5)
-    assert missed_attacks.binomial_tail(0, 7, 0.05) == pytest.approx(1.0)
-    assert missed_attacks.binomial_tail(7, 7, 0.1) == pytest.approx(1e-7)
+    assert findings.binomial_tail(2, 3, 0.5) == pytest.approx(0.5)
+    assert findings.binomial_tail(0, 7, 0.05) == pytest.approx(1.0)
+    assert findings.binomial_tail(7, 7, 0.1) == pytest.approx(1e-7)
 
 
 def test_rules_and_docs_state_the_limits_that_are_used():
@@ -214,7 +214,7 @@ def test_rules_and_docs_state_the_limits_that_are_used():
     docs = Path(__file__).parents[2].joinpath("docs/study-tables.md").read_text()
     for number, limits in {
         1: (rankings.SIMILAR_ROC_AUC, rankings.LEAST_F1, rankings.F1_RATIO),
-        2: (missed_attacks.FEWEST_MISSED, missed_attacks.LEVEL),
+        2: (findings.FEWEST_MISSED, findings.LEVEL),
         3: (rankings.COMPACTNESS_GAP,),
         6: (f"{rankings.N_SEED_DRAWS:,}", rankings.WEAK_RHO, f"{rankings.SURE:.0%}"),
         7: (f"{rankings.N_ATTACK_DRAWS:,}", rankings.FEWEST_ATTACKS),

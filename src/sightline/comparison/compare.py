@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations, count, pairwise, product
 
 import numpy as np
@@ -31,7 +31,7 @@ TRANSFER_FIGURES = (Figure.ROC_AUC, Figure.MEDIAN_D_FULL, Figure.P_FULL)
 SEEN_BY_ALL = "seen by all"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SeededFigure:
     """A figure of one detector on one testbed, over its seeds.
 
@@ -42,10 +42,10 @@ class SeededFigure:
     testbed: str
     detector: str
     figure: str
-    n_seeds: int
-    mean: float | None
-    low: float | None
-    high: float | None
+    n_seeds: int = 0
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Agreement:
     n_alone: tuple[int, int]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Transfer:
     """Whether the ranking of detectors on one testbed holds on another.
 
@@ -237,17 +237,11 @@ def seeded_figures(studied: Sequence[TestbedRuns]) -> list[SeededFigure]:
     for runs in (runs for testbed in studied for runs in testbed.detectors):
         for name in figures(runs.evaluation):
             spread = runs.spread(Figure(name))
-            rows.append(
-                SeededFigure(
-                    testbed=runs.testbed,
-                    detector=runs.label,
-                    figure=name,
-                    n_seeds=0 if spread is None else spread.n,
-                    mean=None if spread is None else spread.mean,
-                    low=None if spread is None else spread.low,
-                    high=None if spread is None else spread.high,
-                )
-            )
+            row = SeededFigure(runs.testbed, runs.label, name)
+            if spread is not None:
+                mean, low, high = spread.mean, spread.low, spread.high
+                row = replace(row, n_seeds=spread.n, mean=mean, low=low, high=high)
+            rows.append(row)
     return rows
 
 
@@ -273,15 +267,11 @@ def ranking_transfer(seeded: Sequence[SeededFigure]) -> list[Transfer]:
         for testbeds in combinations(sorted({row.testbed for row in seeded}), 2):
             a, b = (means[figure, testbed] for testbed in testbeds)
             shared = sorted(set(a) & set(b))
-            correlation = rank_correlation(
+            rho = rank_correlation(
                 np.array([a[name] for name in shared]),
                 np.array([b[name] for name in shared]),
             )
-            transfers.append(
-                Transfer(
-                    figure=figure.value, testbeds=testbeds, correlation=correlation
-                )
-            )
+            transfers.append(Transfer(figure.value, testbeds, rho))
     return transfers
 
 
@@ -413,11 +403,8 @@ def _agreement(
         detectors=(first.label, second.label),
         rho=float(np.mean(rhos)) if rhos else None,
         rho_range=(min(rhos), max(rhos)) if rhos else None,
-        n_matched=int((of_first & of_second).sum()),
-        n_alone=(
-            int((of_first & ~of_second).sum()),
-            int((of_second & ~of_first).sum()),
-        ),
+        n_matched=int(np.sum(of_first & of_second)),
+        n_alone=(int(np.sum(of_first > of_second)), int(np.sum(of_second > of_first))),
     )
 
 

@@ -4,11 +4,12 @@ This is the only grouping of results. The report, the terminal, the tables, the 
 and `compare` all start from `group_runs`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from math import isfinite
+from operator import attrgetter
 
 import numpy as np
 
@@ -238,9 +239,8 @@ class TestbedRuns:
         ids: list[str] = []
         places: list[dict[str, int]] = []
         # `sorted` is stable: of detectors with equally many attacks the first counts.
-        for runs in sorted(
-            self.detectors, key=lambda runs: -len(runs.evaluation.segments)
-        ):
+        order = sorted(self.detectors, key=lambda runs: -len(runs.evaluation.segments))
+        for runs in order:
             own_spans = spans_of(runs.first, in_time=self._in_time)
             matched = {j: i for i, j in match_spans(spans, own_spans)}
             for j, span in enumerate(own_spans):
@@ -307,17 +307,13 @@ def group_runs(results: Sequence[Result]) -> tuple[TestbedRuns, ...]:
     for result in results:
         key = (result.detector, result.evaluation.guard)
         grouped.setdefault(result.testbed, {}).setdefault(key, []).append(result)
+    by_name = attrgetter("name")
     return tuple(
         TestbedRuns(
             testbed,
             tuple(
-                DetectorRuns(
-                    testbed,
-                    detector,
-                    guard,
-                    tuple(sorted(seeds, key=lambda result: result.name)),
-                )
-                for (detector, guard), seeds in detectors.items()
+                DetectorRuns(testbed, *key, tuple(sorted(seeds, key=by_name)))
+                for key, seeds in detectors.items()
             ),
         )
         for testbed, detectors in grouped.items()
@@ -352,18 +348,14 @@ def match_spans(first: Sequence[Span], second: Sequence[Span]) -> list[tuple[int
     >>> match_spans([(0, 10), (20, 30)], [(1, 9), (9, 12), (28, 40)])
     [(0, 0), (1, 2)]
     """
+    gaps = sorted(
+        (max(a[0], b[0]) - min(a[1], b[1]), i, j)
+        for i, a in enumerate(first)
+        for j, b in enumerate(second)
+    )
     pairs: dict[int, int] = {}
-    for _, i, j in sorted(_overlaps(first, second), key=lambda o: (-o[0], o[1], o[2])):
-        if i not in pairs and j not in pairs.values():
+    for gap, i, j in gaps:
+        # Spans overlap where the gap between them is negative.
+        if gap < 0 and i not in pairs and j not in pairs.values():
             pairs[i] = j
     return sorted(pairs.items())
-
-
-def _overlaps(
-    first: Sequence[Span], second: Sequence[Span]
-) -> Iterator[tuple[float, int, int]]:
-    for i, a in enumerate(first):
-        for j, b in enumerate(second):
-            overlap = min(a[1], b[1]) - max(a[0], b[0])
-            if overlap > 0:
-                yield overlap, i, j

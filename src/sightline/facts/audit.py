@@ -3,7 +3,7 @@
 Every check returns findings, also where nothing is wrong.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +27,7 @@ LEAST_ROWS = 60
 LEAST_DIFFERENT = 10
 _MOST_TAGS = 8
 _BASE = np.uint64(0x9E3779B97F4A7C15)
+_INVERSE = np.uint64(pow(int(_BASE), -1, 2**64))
 Hashes = npt.NDArray[np.uint64]
 
 
@@ -284,30 +285,23 @@ def _gaps_in(time: Floats, breaks: Ints) -> list[str]:
     ]
 
 
-def _of_gaps(parts: Sequence[ParsedPart]) -> list[Finding]:
+def _of_gaps(parts: Sequence[ParsedPart]) -> Iterator[Finding]:
     """Compare gaps with those of the release, and look for time that goes back."""
-    findings = []
     for read in parts:
         gaps, expected = _gaps(read), read.part.expected.gaps
         place = read.part.file.place
         if expected is not None and len(gaps) != expected:
-            findings.append(
-                _wrong(
-                    f"{place}: has {len(gaps)} gaps where the release has {expected}"
-                    f"{': ' if gaps else ''}{names(gaps, MOST_NAMES)}."
-                )
+            yield _wrong(
+                f"{place}: has {len(gaps)} gaps where the release has {expected}"
+                f"{': ' if gaps else ''}{names(gaps, MOST_NAMES)}."
             )
         elif gaps:
-            findings.append(_note(f"{place}: lacks {names(gaps, MOST_NAMES)}."))
-        back = int((np.diff(read.parsed.time) < 0).sum())
-        if back:
-            findings.append(
-                _wrong(
-                    f"{place}: time goes back {back:,} times: rows are out of order, "
-                    "as in a re-cut or joined file."
-                )
+            yield _note(f"{place}: lacks {names(gaps, MOST_NAMES)}.")
+        if back := int((np.diff(read.parsed.time) < 0).sum()):
+            yield _wrong(
+                f"{place}: time goes back {back:,} times: rows are out of order, "
+                "as in a re-cut or joined file."
             )
-    return findings
 
 
 def _of_pauses(name: str, recording: Recording) -> list[Finding]:
@@ -344,11 +338,8 @@ def _of_labels(test: Recording, *, is_exact: bool, source: str) -> list[Finding]
     unlisted = [run for run in runs if not is_listed[run.rows].any()]
     if unlisted:
         where = [f"{_stamp(test, run.start)} ({run.length:,} rows)" for run in unlisted]
-        findings.append(
-            _wrong(
-                f"Labelled runs that are in no attack list: {names(where, MOST_NAMES)}."
-            )
-        )
+        listed = names(where, MOST_NAMES)
+        findings.append(_wrong(f"Labelled runs that are in no attack list: {listed}."))
     beyond = int((is_labelled & ~is_listed).sum()) - sum(r.length for r in unlisted)
     short = int((is_listed & (test.labels == NORMAL)).sum())
     if beyond or short:
@@ -381,49 +372,34 @@ def _of_leaks(train: Recording, test: Recording, *, n_known: int) -> list[Findin
         )
         findings.append(_note(text) if total <= n_known else _wrong(text))
     if train.time is not None and test.time is not None:
-        twice = int(np.isin(train.time, test.time).sum())
-        if twice:
+        if twice := int(np.isin(train.time, test.time).sum()):
             text = f"{twice:,} time stamps of train occur in test too."
             # A file often begins with the moment at which the other ends.
             findings.append(_note(text) if twice <= max(n_known, 1) else _wrong(text))
     return findings or [_right("Train and test share no stretch of rows.")]
 
 
-def _of_tags(train: Recording, test: Recording) -> list[Finding]:
+def _of_tags(train: Recording, test: Recording) -> Iterator[Finding]:
     """Name constant tags, and attacks that dropping constant tags would hide."""
     constant = {"train": _constant_tags(train), "test": _constant_tags(test)}
-    findings = [
-        _note(
-            f"{len(tags)} of {len(train.tags)} tags never vary in {name}: "
-            f"{names(tags, _MOST_TAGS)}."
-        )
-        for name, tags in constant.items()
-        if tags
-    ]
-    attacked = {tag: attack.id for attack in test.attacks for tag in attack.targets}
-    unmoved = [
-        f"{t} (attack {a})" for t, a in attacked.items() if t in constant["test"]
-    ]
-    if unmoved:
-        findings.append(
-            _note(
-                "Attacked tags that never vary in test, so that the attack leaves no "
-                f"trace in its own column: {names(unmoved, _MOST_TAGS)}."
+    for name, tags in constant.items():
+        if tags:
+            yield _note(
+                f"{len(tags)} of {len(train.tags)} tags never vary in {name}: "
+                f"{names(tags, _MOST_TAGS)}."
             )
+    named = {t: f"{t} (attack {a.id})" for a in test.attacks for t in a.targets}
+    if unmoved := [named[tag] for tag in named if tag in constant["test"]]:
+        yield _note(
+            "Attacked tags that never vary in test, so that the attack leaves no "
+            f"trace in its own column: {names(unmoved, _MOST_TAGS)}."
         )
-    new = [
-        f"{t} (attack {a})"
-        for t, a in attacked.items()
-        if t in constant["train"] and t not in constant["test"]
-    ]
-    if new:
-        findings.append(
-            _note(
-                "Attacked tags that vary in test only, so that dropping what is "
-                f"constant in train would hide their attacks: {names(new, _MOST_TAGS)}."
-            )
+    only_train = set(constant["train"]) - set(constant["test"])
+    if new := [named[tag] for tag in named if tag in only_train]:
+        yield _note(
+            "Attacked tags that vary in test only, so that dropping what is "
+            f"constant in train would hide their attacks: {names(new, _MOST_TAGS)}."
         )
-    return findings
 
 
 def _constant_tags(recording: Recording) -> list[str]:
@@ -447,12 +423,8 @@ def _of_cells(train: Recording, test: Recording) -> list[Finding]:
             if count
         ]
         if counted:
-            findings.append(
-                _wrong(
-                    f"{name}: {sum(bad):,} cells are not finite numbers: "
-                    f"{names(counted, MOST_NAMES)}."
-                )
-            )
+            text = f"{name}: {sum(bad):,} cells are not finite numbers: "
+            findings.append(_wrong(f"{text}{names(counted, MOST_NAMES)}."))
     return findings or [_right("Every cell is a finite number.")]
 
 
@@ -496,14 +468,11 @@ def shared_stretches(train: Recording, test: Recording) -> list[SharedStretch]:
     place = np.searchsorted(of_train[order], of_test)
     source = order[np.minimum(place, len(order) - 1)]
     begins, ends = run_bounds(of_train[source] == of_test)
+    stops = ends + LEAST_ROWS - 1
     return [
-        SharedStretch(
-            train_start=int(source[begin]), test_start=begin, length=stop - begin
-        )
-        for begin, stop in zip(
-            begins.tolist(), (ends + LEAST_ROWS - 1).tolist(), strict=True
-        )
-        if len(np.unique(of_rows[begin:stop])) >= LEAST_DIFFERENT
+        SharedStretch(train_start=int(source[at]), test_start=at, length=stop - at)
+        for at, stop in zip(begins.tolist(), stops.tolist(), strict=True)
+        if len(np.unique(of_rows[at:stop])) >= LEAST_DIFFERENT
     ]
 
 
@@ -526,12 +495,9 @@ def _window_hashes(hashes: Hashes) -> Hashes:
     modulo 2**64, in which an odd base has an inverse.
     """
     powers = np.full(len(hashes), _BASE)
-    inverse = np.full(
-        len(hashes) - LEAST_ROWS + 1, np.uint64(pow(int(_BASE), -1, 2**64))
-    )
+    inverse = np.full(len(hashes) - LEAST_ROWS + 1, _INVERSE)
     powers[0] = inverse[0] = 1
-    before = np.concatenate(
-        [np.zeros(1, np.uint64), np.cumsum(hashes * np.cumprod(powers))]
-    )
+    sums = np.cumsum(hashes * np.cumprod(powers))
+    before = np.concatenate([np.zeros(1, np.uint64), sums])
     hashes = (before[LEAST_ROWS:] - before[:-LEAST_ROWS]) * np.cumprod(inverse)
     return np.asarray(hashes)
