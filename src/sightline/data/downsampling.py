@@ -406,7 +406,10 @@ def sampled_blocks(
     """
     _, breaks = _filled_in(recording)
     runs = np.zeros(1, np.int64) if across_breaks else breaks
-    starts, ends = _blocks(runs, recording.n_steps, every)
+    stops = np.append(runs[1:], recording.n_steps)
+    by_run = [np.arange(*run, every) for run in zip(runs, stops, strict=True)]
+    starts = np.concatenate(by_run)
+    ends = np.minimum(starts + every, np.repeat(stops, [len(s) for s in by_run]))
     if sampling != "stride":
         is_full = ends - starts == every
         starts, ends = starts[is_full], ends[is_full]
@@ -415,17 +418,6 @@ def sampled_blocks(
             f"`every` is {every} rows, but no continuous run is that long: lower it."
         )
     return starts, ends
-
-
-def _blocks(runs: Ints, n_rows: int, every: int) -> tuple[Ints, Ints]:
-    """Return the bounds of all blocks, full or not; `runs` are first rows of runs."""
-    stops = np.append(runs[1:], n_rows)
-    starts = [
-        np.arange(start, stop, every) for start, stop in zip(runs, stops, strict=True)
-    ]
-    bound = np.repeat(stops, [len(s) for s in starts])
-    joined = np.concatenate(starts)
-    return joined, np.minimum(joined + every, bound)
 
 
 def _sampled(

@@ -12,18 +12,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import (
-    Bools,
-    Floats,
-    Ints,
-    Labels,
-    Residuals,
-    check_labels,
-    check_residuals,
-    check_same_length,
-    check_series,
-    check_unique,
-)
+from sightline.data import arrays
+from sightline.data.arrays import Bools, Floats, Ints, Labels, Residuals
 from sightline.data.segments import Attack, resolve_breaks
 from sightline.errors import StreamError
 from sightline.text import did_you_mean
@@ -141,22 +131,22 @@ class Recording:
 
     def __post_init__(self) -> None:
         """Check all fields, and derive labels, breaks and the step if not given."""
-        values = check_residuals(self.values, "values")
+        values = arrays.check_residuals(self.values, "values")
         tags = tuple(self.tags)
         if len(tags) != values.shape[1]:
             raise StreamError(
                 f"`tags` must name every channel; got {len(tags)} tags for "
                 f"{values.shape[1]} channels."
             )
-        check_unique([tag.name for tag in tags], "tags")
+        arrays.check_unique([tag.name for tag in tags], "tags")
         n_steps = len(values)
         labels = np.zeros(n_steps, np.int8)
         if self.labels is not None:
-            labels = check_labels(self.labels)
-        check_same_length(values=values, labels=labels)
-        time = None if self.time is None else check_series(self.time, "time")
+            labels = arrays.check_labels(self.labels)
+        arrays.check_same_length(values=values, labels=labels)
+        time = None if self.time is None else arrays.check_series(self.time, "time")
         if time is not None:
-            check_same_length(values=values, time=time)
+            arrays.check_same_length(values=values, time=time)
         self.__dict__.update(
             values=values,
             tags=tags,

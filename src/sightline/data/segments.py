@@ -10,15 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import (
-    IGNORED,
-    NORMAL,
-    Bools,
-    Floats,
-    Ints,
-    Labels,
-    as_rectangle,
-)
+from sightline.data import arrays
+from sightline.data.arrays import Bools, Floats, Ints, Labels
 from sightline.errors import StreamError
 
 # A step this many times the median one starts a new continuous run.
@@ -176,7 +169,7 @@ def check_breaks(values: npt.ArrayLike, name: str, n_rows: int) -> Ints:
     StreamError
         If `values` is no list of row numbers, or one lies outside the `n_rows` rows.
     """
-    rows = as_rectangle(values, name)
+    rows = arrays.as_rectangle(values, name)
     if rows.ndim != 1 or rows.dtype.kind not in ("iu" if rows.size else "iuf"):
         raise StreamError(
             f"`{name}` must be a list of row numbers (the first row of each "
@@ -241,7 +234,7 @@ def with_guard(
             attack.stop + guard, int(following[0]) if len(following) else len(labels)
         )
         tail = guarded[attack.stop : end]
-        tail[tail == NORMAL] = IGNORED
+        tail[tail == arrays.NORMAL] = arrays.IGNORED
     return guarded
 
 

@@ -85,8 +85,15 @@ def read_stream(path: str | Path, *, detector: str | None = None) -> ResidualStr
     """
     path = Path(path)
     with reading(path):
+        if (path / "train").is_dir() or (path / "test").is_dir():
+            return read_parquet_folder(path)
+        if path.is_dir() and (state_file(path, "train") or state_file(path, "test")):
+            return read_ipal(path, detector=detector)
         if path.is_dir():
-            return _read_folder(path, detector)
+            raise FileError(
+                f"{path}: is a folder without train/*.parquet (a Parquet stream) and "
+                "without train.state (an IPAL stream)."
+            )
         if not path.exists():
             raise FileError(f"{path}: there is no such file or folder.")
         if not is_npz(path):
@@ -97,18 +104,6 @@ def read_stream(path: str | Path, *, detector: str | None = None) -> ResidualStr
         if path.stat().st_size == 0:
             raise FileError(f"{path}: is empty.")
         return read_npz(path)
-
-
-def _read_folder(path: Path, detector: str | None) -> ResidualStream:
-    """Read a stream from a folder, whose files say in which format it is."""
-    if (path / "train").is_dir() or (path / "test").is_dir():
-        return read_parquet_folder(path)
-    if state_file(path, "train") or state_file(path, "test"):
-        return read_ipal(path, detector=detector)
-    raise FileError(
-        f"{path}: is a folder without train/*.parquet (a Parquet stream) and "
-        "without train.state (an IPAL stream)."
-    )
 
 
 def write_stream(stream: ResidualStream, path: str | Path) -> None:

@@ -38,11 +38,8 @@ _SCORE_ONLY = (
 
 def state_file(folder: Path, split: str) -> Path | None:
     """Return the state file of a split, plain or compressed; None if none exists."""
-    for suffix in (".state", ".state.gz"):
-        path = folder / f"{split}{suffix}"
-        if path.is_file():
-            return path
-    return None
+    paths = (folder / f"{split}{suffix}" for suffix in (".state", ".state.gz"))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
@@ -70,7 +67,7 @@ def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
     StreamError
         If a row of train is marked as an attack.
     """
-    paths = {}
+    paths = []
     for split in ("train", "test"):
         path = state_file(folder, split)
         if path is None:
@@ -78,9 +75,9 @@ def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
                 f"{folder}: has no {split}.state or {split}.state.gz; an IPAL stream "
                 "is a folder with both."
             )
-        paths[split] = path
-    train = _read_states(paths["train"], detector)
-    test = _read_states(paths["test"], train.detector)
+        paths.append(path)
+    train = _read_states(paths[0], detector)
+    test = _read_states(paths[1], train.detector)
     with naming(folder):
         attack_free_rows(_labels(train.malicious), "train")
         return ResidualStream(

@@ -32,22 +32,14 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.row_tables import Rows
 from sightline.data.stream import ResidualStream
 from sightline.errors import FileError, StreamError, naming
 from sightline.files import brief, damage, staged_file
 from sightline.storage import metadata
 
 _TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
-_SERIES = (
-    "labels",
-    "alarms",
-    "score",
-    "train_time",
-    "test_time",
-    "train_breaks",
-    "test_breaks",
-)
+_CLOCKS = ("train_time", "test_time", "train_breaks", "test_breaks")
+_SERIES = ("labels", "alarms", "score", *_CLOCKS)
 _NAMES = ("channels", "telemetry_channels")
 _JSON = ("segments_json", "meta_json")
 # Reading a damaged zip member fails in one of these ways.
@@ -119,14 +111,13 @@ def write_npz(stream: ResidualStream, path: Path) -> None:
 
     The rows of a stream on disk are read into memory.
     """
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    for name in _TABLES:
-        rows: Rows | None = getattr(stream, name)
-        if rows is not None:
-            arrays[name] = np.concatenate(list(rows.chunks()))
-    for name in _SERIES:
-        if getattr(stream, name) is not None:
-            arrays[name] = getattr(stream, name)
+    given = {
+        k: v for k in (*_TABLES, *_SERIES) if (v := getattr(stream, k)) is not None
+    }
+    arrays: dict[str, npt.NDArray[Any]] = {
+        name: np.concatenate(list(values.chunks())) if name in _TABLES else values
+        for name, values in given.items()
+    }
     arrays["channels"] = np.array(stream.channels)
     if stream.telemetry_channels:
         arrays["telemetry_channels"] = np.array(stream.telemetry_channels)
@@ -199,12 +190,10 @@ def _check_header(member: IO[bytes], size: int, place: str) -> None:
     before it reads.
     """
     version = np.lib.format.read_magic(member)
-    read_header = (
-        np.lib.format.read_array_header_1_0
-        if version == (1, 0)
-        else np.lib.format.read_array_header_2_0
-    )
-    shape, _, dtype = read_header(member)
+    headers = np.lib.format
+    is_first = version == (1, 0)
+    read = headers.read_array_header_1_0 if is_first else headers.read_array_header_2_0
+    shape, _, dtype = read(member)
     if dtype.hasobject:
         raise FileError(
             f"{place} holds pickled Python objects, which are not read because they "

@@ -17,7 +17,7 @@ never all in memory, and only the columns that are needed are read.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -129,11 +129,10 @@ class ParquetRows:
         low, high = np.searchsorted(ends, [begin, begin + stop - first], side="right")
         low, high = min(int(low), len(ends) - 1), min(int(high), len(ends) - 1) + 1
         ahead = int(ends[low - 1]) if low else 0
-        return ParquetRows(
-            self.files[low:high],
-            self.columns,
-            self.group_rows[low:high],
-            self.dtype,
+        return replace(
+            self,
+            files=self.files[low:high],
+            group_rows=self.group_rows[low:high],
             before=self.before + ahead,
             skipped=begin - ahead,
             taken=stop - first,
@@ -143,10 +142,10 @@ class ParquetRows:
     def where(self, row: int) -> str:
         """Return the place of a row in words, with file and row in it."""
         number, in_file = self.before + self.skipped + row, self.skipped + row
-        for path, groups in zip(self.files, self.group_rows, strict=True):
-            if in_file < sum(groups):
+        for path, n_rows in zip(self.files, map(sum, self.group_rows), strict=True):
+            if in_file < n_rows:
                 return f"row {number} ({path.name}, row {in_file})"
-            in_file -= sum(groups)
+            in_file -= n_rows
         return f"row {number}"
 
 
@@ -250,12 +249,8 @@ def write_parquet_folder(
         If the folder holds other files, or cannot be written.
     """
     _check_writable(stream, folder)
-    test_columns = {
-        "label": stream.labels,
-        "time": stream.test_time,
-        "alarms": stream.alarms,
-        "score": stream.score,
-    }
+    of_test = (stream.labels, stream.test_time, stream.alarms, stream.score)
+    test_columns = dict(zip(_RESERVED, of_test, strict=True))
     tables: list[tuple[str, Rows | None, Sequence[str], _Series]] = [
         ("train", stream.train, stream.channels, {"time": stream.train_time}),
         ("test", stream.test, stream.channels, test_columns),
@@ -333,18 +328,17 @@ def files_in(folder: Path) -> tuple[Path, ...]:
             f"{folder}: is missing; a Parquet stream is a folder with train/*.parquet "
             "and test/*.parquet."
         )
-    files = sorted(folder.glob("*.parquet"), key=lambda path: _natural(path.name))
+    files = sorted(
+        folder.glob("*.parquet"),
+        # Every second piece of a name is a number.
+        key=lambda path: [
+            (int(piece), "") if k % 2 else (0, piece)
+            for k, piece in enumerate(re.split(r"(\d+)", path.name))
+        ],
+    )
     if not files:
         raise FileError(f"{folder}: holds no *.parquet file.")
     return tuple(files)
-
-
-def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a sort key that compares numbers in names as numbers."""
-    return [
-        (1, int(piece), "") if piece.isdecimal() else (0, 0, piece)
-        for piece in re.split(r"(\d+)", name)
-    ]
 
 
 def columns_of(files: Sequence[Path]) -> list[str]:
@@ -464,9 +458,7 @@ def _decoded(batch: Any, name: str) -> npt.NDArray[Any]:
     try:
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(
-            column.type
-        )
+        is_text = column.type in (pa.string(), pa.large_string())
         if is_text and not column.null_count:
             return np.array(column.to_pylist(), dtype=np.str_)
         return np.asarray(column.to_numpy(zero_copy_only=False))

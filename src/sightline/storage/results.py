@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from sightline.errors import FileError
 from sightline.evaluation.result import (
@@ -128,7 +127,11 @@ def check_out(
     out = Path(out)
     with reading(out):
         for name in names:
-            _check_name(name)
+            if name in ("", ".", "..") or set(name) & set("/\\\0"):
+                raise FileError(
+                    f"{name!r} cannot be the name of a stream, for its results go into "
+                    "a folder of that name: choose another."
+                )
             if names.count(name) > 1:
                 raise FileError(
                     f"Two streams are called {name!r}, and would overwrite one another "
@@ -144,20 +147,11 @@ def check_out(
         return {path: read_evaluation(path) for path in _others(out, names)}
 
 
-def _check_name(name: str) -> None:
-    if name in ("", ".", "..") or set(name) & set("/\\\0"):
-        raise FileError(
-            f"{name!r} cannot be the name of a stream, for its results go into a "
-            "folder of that name: choose another."
-        )
-
-
 def _others(out: Path, names: Iterable[str]) -> list[Path]:
     """Return the evaluations that a folder holds besides those named."""
-    paths = sorted(out.glob("*/evaluation.json"))
     return [
         path
-        for path in paths
+        for path in sorted(out.glob("*/evaluation.json"))
         if path.parent.name not in names and not is_staged(path.parent)
     ]
 
@@ -238,11 +232,8 @@ def _write_folder(evaluation: Evaluation, folder: Path) -> None:
     columns = [field.name for field in fields(SegmentResult)]
     _write_csv(values["segments"], folder / "segments.csv", columns)
     if evaluation.traces is not None:
-        arrays: dict[str, npt.NDArray[Any]] = {
-            name: values
-            for name, values in vars(evaluation.traces).items()
-            if values is not None
-        }
+        charts = vars(evaluation.traces).items()
+        arrays = {name: array for name, array in charts if array is not None}
         np.savez(folder / "traces.npz", allow_pickle=False, **arrays)
     (folder / "evaluation.json").write_text(
         json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8"

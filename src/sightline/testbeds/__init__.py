@@ -144,7 +144,12 @@ def open_testbed(
             f"`open_testbed` has no option {next(iter(simulation))!r} for {name}."
         )
     elif (source := reader_of(name, root, release)) is None:
-        _refuse_for_folder(name, release=release, labels=labels)
+        for option, value in (("release", release), ("labels", labels)):
+            if value is not None:
+                raise StreamError(
+                    f"`{option}` is an option of published testbeds; {name} is a "
+                    "folder with your own plant and has no such choice."
+                )
         testbed = read_folder(name)
     else:
         testbed = _read(
@@ -205,16 +210,6 @@ def reader_of(
             f"(--root): {reader.card.where}"
         )
     return reader, root, release or edition or None
-
-
-def _refuse_for_folder(name: str | Path, **options: str | None) -> None:
-    """Refuse options that your own plant does not have, instead of ignoring them."""
-    for option, value in options.items():
-        if value is not None:
-            raise StreamError(
-                f"`{option}` is an option of published testbeds; {name} is a folder "
-                "with your own plant and has no such choice."
-            )
 
 
 def _read(

@@ -47,6 +47,13 @@ class ListedAttack:
     has_no_impact: bool = False
     file: str = ""
 
+    def over(self, start: int, stop: int) -> Attack:
+        """Return the attack over rows [start, stop)."""
+        note = self.note or None
+        return Attack(
+            id=self.id, start=start, stop=stop, targets=self.targets, note=note
+        )
+
 
 @cache
 def attack_table(name: str, *, release: str = "") -> tuple[ListedAttack, ...]:
@@ -64,12 +71,11 @@ def attack_table(name: str, *, release: str = "") -> tuple[ListedAttack, ...]:
     >>> attack_table("swat")[0].targets
     ('MV101',)
     """
-    rows = [
-        row
+    return tuple(
+        _listed(row)
         for row in shipped_rows(f"attack_lists/{name}.csv")
         if not release or row.get("release") == release
-    ]
-    return tuple(_listed(row) for row in rows)
+    )
 
 
 def _listed(row: dict[str, str]) -> ListedAttack:
@@ -117,15 +123,7 @@ def attacks_at(
             continue
         rows = np.flatnonzero(rows_within(time, span))
         if len(rows):
-            attacks.append(
-                Attack(
-                    id=attack.id,
-                    start=int(rows[0]),
-                    stop=int(rows[-1]) + 1,
-                    targets=attack.targets,
-                    note=attack.note or None,
-                )
-            )
+            attacks.append(attack.over(int(rows[0]), int(rows[-1]) + 1))
     return tuple(attacks)
 
 

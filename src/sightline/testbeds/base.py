@@ -17,13 +17,7 @@ from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Floats, Ints, Labels
 from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError, StreamError
-from sightline.testbeds.csv_reader import (
-    Layout,
-    ParsedFile,
-    SourceFile,
-    read_cells,
-    seconds_of_text,
-)
+from sightline.testbeds import csv_reader
 from sightline.text import did_you_mean, names
 
 # How many seconds a reading stays valid when no other follows it.
@@ -160,8 +154,8 @@ class Part:
 
     name: str
     releases: tuple[str, ...]
-    file: SourceFile
-    layout: Layout
+    file: csv_reader.SourceFile
+    layout: csv_reader.Layout
     expected: Expected
 
 
@@ -170,7 +164,7 @@ class ParsedPart:
     """A part and its content."""
 
     part: Part
-    parsed: ParsedFile
+    parsed: csv_reader.ParsedFile
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,13 +198,13 @@ class Reader(Protocol):
     def card(self) -> TestbedCard:
         """What the testbed is."""
 
-    def recognise(self, file: SourceFile) -> Part | None:
+    def recognise(self, file: csv_reader.SourceFile) -> Part | None:
         """Return which part a file is, by its first lines; None if it is none."""
 
     def needed(self, release: str) -> tuple[str, ...]:
         """Return the names of the parts of a release, train before test."""
 
-    def parse(self, part: Part) -> ParsedFile:
+    def parse(self, part: Part) -> csv_reader.ParsedFile:
         """Return the content of a part."""
 
     def default_labels(self, release: str) -> LabelSource:
@@ -369,7 +363,7 @@ def parse_table(
     label_column: str | None = None,
     unknown: int | None = None,
     time_suffix: str = "",
-) -> ParsedFile:
+) -> csv_reader.ParsedFile:
     """Return a table of number columns, a column of time stamps and one of labels.
 
     Parameters
@@ -392,16 +386,16 @@ def parse_table(
     """
     n_channels = len(channels)
     label_columns = [] if label_column is None else [label_column]
-    cells = read_cells(
+    cells = csv_reader.read_cells(
         part.file, part.layout, numbers=[*channels, *label_columns], texts=[time_column]
     )
     labels = None
     if label_column is not None:
         labels = labels_from(cells.values[:, -1], part, label_column, unknown=unknown)
-    return ParsedFile(
+    return csv_reader.ParsedFile(
         channels=channels,
         values=np.ascontiguousarray(cells.values[:, :n_channels]),
-        time=seconds_of_text(
+        time=csv_reader.seconds_of_text(
             cells.texts[time_column].str.strip_chars() + time_suffix,
             formats,
             file=part.file,

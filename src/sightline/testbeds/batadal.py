@@ -19,54 +19,46 @@ import numpy as np
 from sightline.data.arrays import IGNORED, Labels
 from sightline.data.segments import Attack
 from sightline.errors import FileError
+from sightline.testbeds import base
 from sightline.testbeds.attack_tables import attack_table, attacks_at, labels_of
-from sightline.testbeds.base import (
-    Assembled,
-    Expected,
-    LabelSource,
-    ParsedPart,
-    Part,
-    Reader,
-    card_of,
-    parse_table,
-    recording_of,
-    tags_of,
-)
 from sightline.testbeds.csv_reader import ParsedFile, SourceFile, find_header, first_row
 
-TAGS = tags_of("batadal")
+TAGS = base.tags_of("batadal")
 CHANNELS = tuple(tag.name for tag in TAGS)
 _TIME = ("%d/%m/%y %H:%M",)
 _STEP_S = 3600.0
 _UNKNOWN = -999
 # The files and their counts, by first time stamp.
 _BEGINS = {
-    "06/01/14 00": ("dataset03", Expected(rows=8_761, attack_rows=0)),
-    "04/07/16 00": ("dataset04", Expected(rows=4_177, attack_rows=492, attack_runs=7)),
+    "06/01/14 00": ("dataset03", base.Expected(rows=8_761, attack_rows=0)),
+    "04/07/16 00": (
+        "dataset04",
+        base.Expected(rows=4_177, attack_rows=492, attack_runs=7),
+    ),
     "04/01/17 00": (
         "test_dataset",
-        Expected(rows=2_089, attack_rows=407, attack_runs=7),
+        base.Expected(rows=2_089, attack_rows=407, attack_runs=7),
     ),
 }
 _PARTLY = "dataset04 as published"
 
 
-class Batadal(Reader):
+class Batadal(base.Reader):
     """Reads BATADAL with full labels, or as the competition published them.
 
     In the release ``competition`` most labels of dataset04 are unknown; those rows
     are ignored.
     """
 
-    card = card_of("batadal")
+    card = base.card_of("batadal")
 
-    def recognise(self, file: SourceFile) -> Part | None:
+    def recognise(self, file: SourceFile) -> base.Part | None:
         """Recognise the three files by first time stamp, the release by first label."""
-        layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
+        layout = find_header(file, set(CHANNELS).issubset)
         if layout is None:
             return None
         row = first_row(file, layout)
-        name, expected = _BEGINS.get(row.get("DATETIME", ""), ("", Expected()))
+        name, expected = _BEGINS.get(row.get("DATETIME", ""), ("", base.Expected()))
         if not name:
             return None
         releases: tuple[str, ...] = self.card.releases
@@ -74,8 +66,8 @@ class Batadal(Reader):
             releases = ("full",)
             if row.get("ATT_FLAG", "").startswith(str(_UNKNOWN)):
                 name, releases = _PARTLY, ("competition",)
-                expected = Expected(rows=expected.rows, attack_rows=219)
-        return Part(
+                expected = base.Expected(rows=expected.rows, attack_rows=219)
+        return base.Part(
             name=name, releases=releases, file=file, layout=layout, expected=expected
         )
 
@@ -84,7 +76,7 @@ class Batadal(Reader):
         partly = _PARTLY if release == "competition" else "dataset04"
         return "dataset03", partly, "test_dataset"
 
-    def parse(self, part: Part) -> ParsedFile:
+    def parse(self, part: base.Part) -> ParsedFile:
         """Return the 43 tags, time and ATT_FLAG, in which unknown rows are ignored.
 
         Raises
@@ -92,7 +84,7 @@ class Batadal(Reader):
         FileError
             If a flag is neither 0, 1 nor -999; the message names the row.
         """
-        return parse_table(
+        return base.parse_table(
             part,
             CHANNELS,
             time_column="DATETIME",
@@ -104,8 +96,12 @@ class Batadal(Reader):
         )
 
     def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
-    ) -> Assembled:
+        self,
+        release: str,
+        parts: Sequence[base.ParsedPart],
+        *,
+        labels: base.LabelSource,
+    ) -> base.Assembled:
         """Return dataset03 as train, the other two as test with a break between.
 
         Raises
@@ -116,14 +112,16 @@ class Batadal(Reader):
         normal, *attacked = parts
         attacks, marked = _labelled(attacked, labels)
         notices = []
-        if release == "competition" and labels == LabelSource.BUILT_IN:
+        if release == "competition" and labels == base.LabelSource.BUILT_IN:
             notices.append(
                 f"{int((marked == IGNORED).sum()):,} rows of dataset04 are marked "
                 f"{_UNKNOWN} (unknown) and are ignored."
             )
-        return Assembled(
-            train=recording_of([normal], TAGS, _STEP_S, source="BATADAL dataset03"),
-            test=recording_of(
+        return base.Assembled(
+            train=base.recording_of(
+                [normal], TAGS, _STEP_S, source="BATADAL dataset03"
+            ),
+            test=base.recording_of(
                 attacked,
                 TAGS,
                 _STEP_S,
@@ -136,17 +134,17 @@ class Batadal(Reader):
 
 
 def _labelled(
-    parts: Sequence[ParsedPart], source: LabelSource
+    parts: Sequence[base.ParsedPart], source: base.LabelSource
 ) -> tuple[tuple[Attack, ...], Labels]:
     """Return attacks and labels by the flag or by the attack list."""
-    if source == LabelSource.ADJUSTED:
+    if source == base.LabelSource.ADJUSTED:
         raise FileError(
             "BATADAL: no adjusted attack times are published; use labels='built-in'."
         )
     time = np.concatenate([p.parsed.time for p in parts])
     table = attack_table("batadal")
     attacks = attacks_at(time, ((a, a.listed) for a in table))
-    if source == LabelSource.LIST:
+    if source == base.LabelSource.LIST:
         return attacks, labels_of(attacks, len(time))
     marks = [p.parsed.labels for p in parts if p.parsed.labels is not None]
     return attacks, np.concatenate(marks)

@@ -106,7 +106,11 @@ class SourceFile:
             except SightlineError:
                 # A file that cannot be opened is not recognised as any part.
                 return ("",)
-            return tuple(_as_csv(row) for row in head.iter_rows())
+            quoted = (
+                ['"' + (cell or "").replace('"', '""') + '"' for cell in row]
+                for row in head.iter_rows()
+            )
+            return tuple(map(",".join, quoted))
         with reading(self.path):
             if self.is_gzip:
                 head = self._unzipped()
@@ -228,12 +232,6 @@ def clean_name(cell: str) -> str:
     return cell.strip().rpartition("\\")[2].strip()
 
 
-def _as_csv(row: Sequence[str | None]) -> str:
-    """Return a row of an Excel sheet as a line of CSV."""
-    quoted = ('"' + (cell or "").replace('"', '""') + '"' for cell in row)
-    return ",".join(quoted)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ParsedFile:
     """The content of one file of a testbed.
@@ -311,20 +309,23 @@ def read_cells(
     import polars as pl
 
     if file.is_excel:
-        return _from_text(_excel_rows(file, layout), file, numbers, texts, missing)
+        rows = file.frame.slice(layout.header_line + 1)
+        rows = rows.rename(dict(zip(rows.columns, layout.columns, strict=True)))
+        return _from_text(rows, file, numbers, texts, missing)
     _check_last_line(file, layout)
+    columns = layout.columns
     try:
         try:
-            batches = _batches(file, layout, numbers, texts, missing)
+            schema = {c: pl.Float64 if c in numbers else pl.String for c in columns}
+            scanned = _scanned(file, layout, missing=missing, schema=schema)
+            batches = scanned.select([*numbers, *texts]).collect_batches(
+                chunk_size=_BATCH_ROWS
+            )
             return _gathered(batches, numbers, texts, likely=file.likely_rows)
         except pl.exceptions.ComputeError:
             # Blanks around numbers, decimal commas in quotes, or no number at all.
-            rows = _scanned(
-                file,
-                layout,
-                missing=(),
-                schema=dict.fromkeys(layout.columns, pl.String),
-            ).collect()
+            schema = dict.fromkeys(columns, pl.String)
+            rows = _scanned(file, layout, missing=(), schema=schema).collect()
             return _from_text(rows, file, numbers, texts, missing)
     except (pl.exceptions.PolarsError, OSError, EOFError) as error:
         raise FileError(
@@ -372,25 +373,6 @@ def _scanned(
     )
 
 
-def _batches(
-    file: SourceFile,
-    layout: Layout,
-    numbers: Sequence[str],
-    texts: Sequence[str],
-    missing: Sequence[str],
-) -> Iterator[Any]:
-    """Yield the wanted columns in batches of rows."""
-    import polars as pl
-
-    schema = {
-        column: pl.Float64 if column in set(numbers) else pl.String
-        for column in layout.columns
-    }
-    scanned = _scanned(file, layout, missing=missing, schema=schema)
-    selected = scanned.select([*numbers, *texts])
-    yield from selected.collect_batches(chunk_size=_BATCH_ROWS)
-
-
 def _gathered(
     batches: Iterator[Any], numbers: Sequence[str], texts: Sequence[str], *, likely: int
 ) -> Cells:
@@ -433,12 +415,6 @@ def _n_full(values: Floats, texts: Mapping[str, Any]) -> int:
         ):
             return row + 1
     return 0
-
-
-def _excel_rows(file: SourceFile, layout: Layout) -> Any:
-    """Return the rows below the header of an Excel sheet, as text."""
-    rows = file.frame.slice(layout.header_line + 1)
-    return rows.rename(dict(zip(rows.columns, layout.columns, strict=True)))
 
 
 def _from_text(
@@ -497,22 +473,20 @@ def seconds_of_text(
     """
     stripped = texts.str.strip_chars()
     for form in formats:
-        times = _by_the_minute(stripped, form)
-        if times is None:
-            times = _one_by_one(stripped, form)
-        if times is not None:
-            return times
+        for parse in (_by_the_minute, _one_by_one):
+            times = parse(stripped, form)
+            if times is not None:
+                return times
     first = stripped.str.to_datetime(formats[0], time_unit="ms", strict=False)
     row = int(first.is_null().arg_max() or 0)
     problem = "is empty" if texts[row] is None else f"is {texts[row]!r:.60}"
-    ends = (
-        " The file may be cut short; copy it again from its source."
-        if row == len(texts) - 1
-        else ""
+    advice = " The file may be cut short; copy it again from its source."
+    example = datetime(2015, 12, 28, 16, 30).strftime(
+        formats[0].replace("%.3f", ".000")
     )
     raise FileError(
-        f"{file.path}: column {column!r} must hold time stamps like "
-        f"{_example(formats[0])}; data row {row + 1} {problem}.{ends}"
+        f"{file.path}: column {column!r} must hold time stamps like {example!r}; data "
+        f"row {row + 1} {problem}.{advice if row == len(texts) - 1 else ''}"
     )
 
 
@@ -552,8 +526,3 @@ def _one_by_one(texts: Any, form: str) -> Floats | None:
     if times.has_nulls():
         return None
     return np.asarray(times.to_physical().to_numpy() / 1000.0)
-
-
-def _example(form: str) -> str:
-    """Return a time stamp as an example of a format."""
-    return repr(datetime(2015, 12, 28, 16, 30).strftime(form.replace("%.3f", ".000")))

@@ -26,33 +26,14 @@ import numpy as np
 from sightline.data.arrays import ATTACK, Floats, Labels
 from sightline.data.downsampling import without_attacks
 from sightline.data.recording import Recording
-from sightline.data.segments import Attack, Segment, segments_of
+from sightline.data.segments import Attack, segments_of
 from sightline.errors import FileError
+from sightline.testbeds import base, csv_reader
 from sightline.testbeds.attack_tables import (
     ListedAttack,
     attack_table,
     attacks_at,
     labels_of,
-)
-from sightline.testbeds.base import (
-    Assembled,
-    Expected,
-    LabelSource,
-    ParsedPart,
-    Part,
-    Reader,
-    card_of,
-    parse_table,
-    recording_of,
-    shipped_rows,
-    tags_of,
-)
-from sightline.testbeds.csv_reader import (
-    Layout,
-    ParsedFile,
-    SourceFile,
-    find_header,
-    first_row,
 )
 
 _STEP_S = 1.0
@@ -71,7 +52,7 @@ _OVERLAP = (
 
 
 @cache
-def _files_of(release: str) -> dict[str, tuple[Expected, str]]:
+def _files_of(release: str) -> dict[str, tuple[base.Expected, str]]:
     """Return counts and first time stamp of each file: train, test, labels.
 
     The release notes give train3 and train4 of 23.05 in hours, not in rows: their
@@ -79,65 +60,65 @@ def _files_of(release: str) -> dict[str, tuple[Expected, str]]:
     """
     return {
         row["part"]: (
-            Expected(
-                rows=_count(row["rows"]),
-                attack_rows=_count(row["attack_rows"]),
-                attack_runs=_count(row["attack_runs"]),
+            base.Expected(
+                **{
+                    key: int(row[key])
+                    for key in ("rows", "attack_rows", "attack_runs")
+                    if row[key]
+                }
             ),
             row["begins"],
         )
-        for row in shipped_rows("hai_files.csv")
+        for row in base.shipped_rows("hai_files.csv")
         if row["release"] == release
     }
 
 
-def _count(text: str) -> int | None:
-    """Return a count; None if it is unknown."""
-    return int(text) if text else None
-
-
-class Hai(Reader):
+class Hai(base.Reader):
     """Reads four releases of HAI, packed or plain.
 
     Labels are a column of the files, or, in 23.05, files of their own.
     """
 
-    card = card_of("hai")
+    card = base.card_of("hai")
 
-    def recognise(self, file: SourceFile) -> Part | None:
+    def recognise(self, file: csv_reader.SourceFile) -> base.Part | None:
         """Recognise the release by its tags, the part by first time stamp or name.
 
         A table with the columns timestamp and label alone is a label file of 23.05.
         """
         named = _NAMED.search(file.path.name)
-        layout = find_header(file, lambda names: names[:2] == ["timestamp", "label"])
+        layout = csv_reader.find_header(
+            file, lambda names: names[:2] == ["timestamp", "label"]
+        )
         if layout is not None and len(layout.columns) == 2:
-            return _label_part(file, layout, named)
+            # Its name says which test file it belongs to.
+            name = named and f"label-test{named[3]}"
+            is_part = name in _files_of("23.05")
+            return _part(name, "23.05", file, layout) if name and is_part else None
         for release in self.card.releases:
-            tags = {tag.name for tag in tags_of("hai", release)}
-            layout = find_header(file, tags.issubset)
+            tags = {tag.name for tag in base.tags_of("hai", release)}
+            layout = csv_reader.find_header(file, tags.issubset)
             if layout is not None:
-                begins = next(iter(first_row(file, layout).values()), "")
+                begins = next(iter(csv_reader.first_row(file, layout).values()), "")
                 name = _part_name(release, begins, named)
-                if name is None:
-                    return None
-                return _part(name, release, file, layout)
+                return _part(name, release, file, layout) if name else None
         return None
 
     def needed(self, release: str) -> tuple[str, ...]:
         """Return the files of a release: train, test, labels."""
         return tuple(_files_of(release))
 
-    def parse(self, part: Part) -> ParsedFile:
+    def parse(self, part: base.Part) -> csv_reader.ParsedFile:
         """Return the tags, time and overall label of one file.
 
         A label file of 23.05 has no tags; it is matched to its test file by row.
         """
         columns = part.layout.columns
         is_labels = part.name.startswith("label")
-        tags = () if is_labels else tags_of("hai", part.releases[0])
+        tags = () if is_labels else base.tags_of("hai", part.releases[0])
         label_column = "label" if is_labels else "attack"
-        return parse_table(
+        return base.parse_table(
             part,
             tuple(tag.name for tag in tags),
             time_column=columns[0],
@@ -146,8 +127,12 @@ class Hai(Reader):
         )
 
     def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
-    ) -> Assembled:
+        self,
+        release: str,
+        parts: Sequence[base.ParsedPart],
+        *,
+        labels: base.LabelSource,
+    ) -> base.Assembled:
         """Return train and test; each file is a run of its own.
 
         Raises
@@ -168,9 +153,9 @@ class Hai(Reader):
         attacks, marked = _labelled(
             release, tests, _labels_by_file(tests, label_files), labels
         )
-        test = recording_of(
+        test = base.recording_of(
             tests,
-            tags_of("hai", release),
+            base.tags_of("hai", release),
             _STEP_S,
             source=f"HAI {release}, labels {labels}",
             labels=marked,
@@ -179,13 +164,13 @@ class Hai(Reader):
         departures = []
         counted = int((marked == ATTACK).sum())
         expected = _ATTACK_ROWS.get(release, counted)
-        if labels == LabelSource.BUILT_IN and counted != expected:
+        if labels == base.LabelSource.BUILT_IN and counted != expected:
             departures.append(
                 f"HAI {release}: labels {counted:,} rows of all test files as attacks "
                 f"where the release has {expected:,}: copy the files again from their "
                 "source, or read them as they are with strict=False."
             )
-        return Assembled(
+        return base.Assembled(
             train=train,
             test=test,
             notices=tuple(notices),
@@ -194,18 +179,11 @@ class Hai(Reader):
         )
 
 
-def _label_part(
-    file: SourceFile, layout: Layout, named: re.Match[str] | None
-) -> Part | None:
-    """Return a label file of 23.05, by its name; None if it is another file."""
-    if named is None or f"label-test{named[3]}" not in _files_of("23.05"):
-        return None
-    return _part(f"label-test{named[3]}", "23.05", file, layout)
-
-
-def _part(name: str, release: str, file: SourceFile, layout: Layout) -> Part:
+def _part(
+    name: str, release: str, file: csv_reader.SourceFile, layout: csv_reader.Layout
+) -> base.Part:
     """Return a part of one release, with its expected counts."""
-    return Part(
+    return base.Part(
         name=name,
         releases=(release,),
         file=file,
@@ -226,7 +204,7 @@ def _part_name(release: str, begins: str, named: re.Match[str] | None) -> str | 
     return name if name in parts else None
 
 
-def _train(trains: Sequence[ParsedPart], release: str) -> Recording:
+def _train(trains: Sequence[base.ParsedPart], release: str) -> Recording:
     """Return all train files as one recording; files without labels are normal."""
     labels = [
         np.zeros(len(read.parsed.values), np.int8)
@@ -234,9 +212,9 @@ def _train(trains: Sequence[ParsedPart], release: str) -> Recording:
         else read.parsed.labels
         for read in trains
     ]
-    return recording_of(
+    return base.recording_of(
         trains,
-        tags_of("hai", release),
+        base.tags_of("hai", release),
         _STEP_S,
         source=f"HAI {release}",
         labels=np.concatenate(labels),
@@ -244,7 +222,7 @@ def _train(trains: Sequence[ParsedPart], release: str) -> Recording:
 
 
 def _labels_by_file(
-    tests: Sequence[ParsedPart], label_files: Sequence[ParsedPart]
+    tests: Sequence[base.ParsedPart], label_files: Sequence[base.ParsedPart]
 ) -> list[Labels]:
     """Return the labels of each test file: its column, or its label file by row.
 
@@ -273,9 +251,9 @@ def _labels_by_file(
 
 def _labelled(
     release: str,
-    tests: Sequence[ParsedPart],
+    tests: Sequence[base.ParsedPart],
     labels: Sequence[Labels],
-    source: LabelSource,
+    source: base.LabelSource,
 ) -> tuple[tuple[Attack, ...], Labels]:
     """Return attacks and labels by the label column or by the attack list.
 
@@ -292,7 +270,7 @@ def _labelled(
     """
     table = attack_table(f"hai_{release}")
     time = np.concatenate([read.parsed.time for read in tests])
-    if source == LabelSource.LIST:
+    if source == base.LabelSource.LIST:
         if release in _TO_THE_MINUTE:
             raise FileError(
                 f"HAI {release}: its attack list is known to the minute only and "
@@ -300,7 +278,7 @@ def _labelled(
             )
         listed = attacks_at(time, ((a, a.listed) for a in table))
         return listed, labels_of(listed, len(time))
-    if source == LabelSource.ADJUSTED:
+    if source == base.LabelSource.ADJUSTED:
         raise FileError(
             "HAI: no adjusted attack times are published; use labels='built-in'."
         )
@@ -333,20 +311,9 @@ def _named_runs(
             (run, attack)
             for run in runs
             for attack in candidates
-            if attack.listed is not None and _overlaps(run, attack.listed, time)
+            # Ends are known to the minute.
+            if attack.listed is not None
+            and time[run.start] <= attack.listed[1] + 59
+            and time[run.stop - 1] >= attack.listed[0]
         ]
-    return [
-        Attack(
-            id=attack.id,
-            start=first + run.start,
-            stop=first + run.stop,
-            targets=attack.targets,
-            note=attack.note or None,
-        )
-        for run, attack in pairs
-    ]
-
-
-def _overlaps(run: Segment, span: tuple[float, float], time: Floats) -> bool:
-    """Return whether a run of rows overlaps a span that is known to the minute."""
-    return bool(time[run.start] <= span[1] + 59 and time[run.stop - 1] >= span[0])
+    return [attack.over(first + run.start, first + run.stop) for run, attack in pairs]

@@ -111,8 +111,12 @@ def open_parts(
 
 def found_releases(reader: Reader, files: Sequence[SourceFile]) -> list[str]:
     """Return the releases of which every part is among some files."""
-    recognised = _recognised(reader, files)
-    return [r for r in reader.card.releases if not _missing(reader, recognised, r)]
+    return _complete(reader, _recognised(reader, files))
+
+
+def _complete(reader: Reader, parts: Sequence[Part]) -> list[str]:
+    """Return the releases of which no part is missing, in the order of the card."""
+    return [r for r in reader.card.releases if not _missing(reader, parts, r)]
 
 
 def _recognised(reader: Reader, files: Sequence[SourceFile]) -> list[Part]:
@@ -123,15 +127,10 @@ def _recognised(reader: Reader, files: Sequence[SourceFile]) -> list[Part]:
     """
     parts: list[Part] = []
     for is_excel in (False, True):
-        if is_excel and any(
-            not _missing(reader, parts, release) for release in reader.card.releases
-        ):
+        if is_excel and _complete(reader, parts):
             break
-        for file in files:
-            if file.is_excel == is_excel and not file.is_pointer:
-                part = reader.recognise(file)
-                if part is not None:
-                    parts.append(part)
+        candidates = [f for f in files if f.is_excel == is_excel and not f.is_pointer]
+        parts += filter(None, map(reader.recognise, candidates))
     return parts
 
 
@@ -174,7 +173,7 @@ def _chosen(
         if _missing(reader, parts, wanted):
             raise _incomplete(reader, folder, files, parts, wanted)
         return wanted, []
-    complete = [r for r in card.releases if not _missing(reader, parts, r)]
+    complete = _complete(reader, parts)
     if not complete:
         # The release of which the largest share is present is the likely one.
         share = {
@@ -246,9 +245,8 @@ def _departures(read: ParsedPart) -> list[str]:
     texts = []
     n_rows = len(parsed.values)
     if expected.rows is not None and n_rows != expected.rows:
-        likely = (
-            "it seems cut short" if n_rows < expected.rows else "it is another edition"
-        )
+        is_short = n_rows < expected.rows
+        likely = "it seems cut short" if is_short else "it is another edition"
         texts.append(
             f"{path}: has {n_rows:,} rows where {read.part.name} has "
             f"{expected.rows:,}; {likely}: copy it again from its source, or read it "

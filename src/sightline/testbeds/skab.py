@@ -20,21 +20,10 @@ from sightline.data.arrays import ATTACK, Floats, Ints
 from sightline.data.recording import Recording
 from sightline.data.segments import Attack
 from sightline.errors import FileError
-from sightline.testbeds.base import (
-    Assembled,
-    Expected,
-    LabelSource,
-    ParsedPart,
-    Part,
-    Reader,
-    card_of,
-    parse_table,
-    shipped_rows,
-    tags_of,
-)
+from sightline.testbeds import base
 from sightline.testbeds.csv_reader import ParsedFile, SourceFile, find_header
 
-TAGS = tags_of("skab")
+TAGS = base.tags_of("skab")
 CHANNELS = tuple(tag.name for tag in TAGS)
 _TIME = ("%Y-%m-%d %H:%M:%S",)
 # The logger often skips a second or a few; only a longer pause is a break.
@@ -48,36 +37,34 @@ _OVERLAP = (
 _RUNS = {"valve1": 16, "valve2": 4, "other": 14}
 # By the folder or the name of a run.
 _NOTES = {
-    row["attack_id"]: row["note"] for row in shipped_rows("attack_lists/skab.csv")
+    row["attack_id"]: row["note"] for row in base.shipped_rows("attack_lists/skab.csv")
 }
 
 
-class Skab(Reader):
+class Skab(base.Reader):
     """Reads SKAB: an anomaly-free run for train, 34 runs with one fault each for test.
 
     Faults count as attacks; a run's folder and number are the attack's id.
     """
 
-    card = card_of("skab")
+    card = base.card_of("skab")
 
-    def recognise(self, file: SourceFile) -> Part | None:
+    def recognise(self, file: SourceFile) -> base.Part | None:
         """Recognise a run by its columns, and name it after its folder and number."""
-        layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
+        layout = find_header(file, set(CHANNELS).issubset)
         if layout is None:
             return None
-        if "anomaly" not in layout.columns:
-            name = "anomaly-free"
-        else:
+        name, expected = "anomaly-free", base.Expected(rows=9_405)
+        if "anomaly" in layout.columns:
             number = re.sub(r"\D", "", file.path.stem)
             name = f"{file.path.parent.name}/{number}"
-        return Part(
+            expected = base.Expected(attack_runs=1)
+        return base.Part(
             name=name,
             releases=("1",),
             file=file,
             layout=layout,
-            expected=Expected(rows=9_405)
-            if name == "anomaly-free"
-            else Expected(attack_runs=1),
+            expected=expected,
         )
 
     def needed(self, release: str) -> tuple[str, ...]:
@@ -90,7 +77,7 @@ class Skab(Reader):
         ]
         return "anomaly-free", *runs
 
-    def parse(self, part: Part) -> ParsedFile:
+    def parse(self, part: base.Part) -> ParsedFile:
         """Return the 8 sensors, time and the anomaly flag.
 
         Raises
@@ -99,7 +86,7 @@ class Skab(Reader):
             If a flag is neither 0 nor 1; the message names the row.
         """
         has_flag = "anomaly" in part.layout.columns
-        return parse_table(
+        return base.parse_table(
             part,
             CHANNELS,
             time_column="datetime",
@@ -108,8 +95,12 @@ class Skab(Reader):
         )
 
     def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
-    ) -> Assembled:
+        self,
+        release: str,
+        parts: Sequence[base.ParsedPart],
+        *,
+        labels: base.LabelSource,
+    ) -> base.Assembled:
         """Return the anomaly-free run as train, all others in one test.
 
         Raises
@@ -117,7 +108,7 @@ class Skab(Reader):
         FileError
             If a run has no flag, or labels other than its own are asked for.
         """
-        if labels != LabelSource.BUILT_IN:
+        if labels != base.LabelSource.BUILT_IN:
             raise FileError("SKAB: has no labels but its own; use labels='built-in'.")
         normal, *runs = parts
         attacks, labels_by_run, breaks, n_rows = [], [], [], 0
@@ -139,7 +130,7 @@ class Skab(Reader):
             labels_by_run.append(of_run)
             breaks.append(n_rows + _pauses(read.parsed.time))
             n_rows += len(of_run)
-        return Assembled(
+        return base.Assembled(
             train=Recording(
                 values=normal.parsed.values,
                 tags=TAGS,

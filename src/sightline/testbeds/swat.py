@@ -25,28 +25,10 @@ import numpy as np
 from sightline.data.arrays import Labels
 from sightline.data.segments import Attack
 from sightline.errors import FileError
+from sightline.testbeds import base, csv_reader
 from sightline.testbeds.attack_tables import attack_table, attacks_at, labels_of
-from sightline.testbeds.base import (
-    Assembled,
-    Expected,
-    LabelSource,
-    ParsedPart,
-    Part,
-    Reader,
-    card_of,
-    recording_of,
-    tags_of,
-)
-from sightline.testbeds.csv_reader import (
-    ParsedFile,
-    SourceFile,
-    find_header,
-    first_row,
-    read_cells,
-    seconds_of_text,
-)
 
-TAGS = tags_of("swat")
+TAGS = base.tags_of("swat")
 CHANNELS = tuple(tag.name for tag in TAGS)
 
 # Day first, 12 hours; spreadsheet programs write the other two.
@@ -55,10 +37,12 @@ _STEP_S = 1.0
 _ATTACKS_BEGIN = datetime(2015, 12, 28, 10)
 _V1_BEGINS = datetime(2015, 12, 22, 16, 30)
 _EXPECTED = {
-    "Normal_v0": Expected(rows=496_800, attack_rows=0, gaps=0),
-    "Normal_v1": Expected(rows=495_000, attack_rows=0, gaps=0),
+    "Normal_v0": base.Expected(rows=496_800, attack_rows=0, gaps=0),
+    "Normal_v1": base.Expected(rows=495_000, attack_rows=0, gaps=0),
     # One gap of 81 s, on 31 December between 16:06 and 22:06.
-    "Attack_v0": Expected(rows=449_919, attack_rows=54_621, attack_runs=35, gaps=1),
+    "Attack_v0": base.Expected(
+        rows=449_919, attack_rows=54_621, attack_runs=35, gaps=1
+    ),
 }
 _RECUT = (
     "the re-cut of SWaT found on Kaggle, in which days occur twice, seven tags are "
@@ -76,25 +60,25 @@ _ADJUSTED_LEAVES_OUT = (
 _RECUT_ROWS = (1_387_098, 54_621, 1_441_719)
 
 
-class Swat(Reader):
+class Swat(base.Reader):
     """Reads SWaT from the CSV or Excel files that iTrust sends.
 
     Releases ``v0`` and ``v1`` differ in the normal file: v1 is v0 without its first
     30 minutes.
     """
 
-    card = card_of("swat")
+    card = base.card_of("swat")
 
-    def recognise(self, file: SourceFile) -> Part | None:
+    def recognise(self, file: csv_reader.SourceFile) -> base.Part | None:
         """Recognise Normal v0, v1 and Attack v0 by tags and first time stamp.
 
         A file of the damaged re-cut is a part without releases, so that it is refused
         with its name if nothing better is found.
         """
-        layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
+        layout = csv_reader.find_header(file, set(CHANNELS).issubset)
         if layout is None:
             return None
-        row = first_row(file, layout)
+        row = csv_reader.first_row(file, layout)
         begins = _first_time(next(iter(row.values()), ""))
         name = _part_name(file, begins)
         releases: tuple[str, ...] = ("v0", "v1")
@@ -102,19 +86,19 @@ class Swat(Reader):
             releases = (name[-2:],)
         if _is_recut(file, begins, next(reversed(row.values()), "")):
             name, releases = _RECUT, ()
-        return Part(
+        return base.Part(
             name=name,
             releases=releases,
             file=file,
             layout=layout,
-            expected=_EXPECTED.get(name, Expected()),
+            expected=_EXPECTED.get(name, base.Expected()),
         )
 
     def needed(self, release: str) -> tuple[str, ...]:
         """Return the normal file of the release, and the attack file."""
         return f"Normal_{release}", "Attack_v0"
 
-    def parse(self, part: Part) -> ParsedFile:
+    def parse(self, part: base.Part) -> csv_reader.ParsedFile:
         """Return the 51 tags, time and the label column of one file.
 
         Raises
@@ -124,7 +108,7 @@ class Swat(Reader):
         """
         time_name = part.layout.columns[0]
         label_names = [c for c in part.layout.columns if "attack" in c.lower()]
-        cells = read_cells(
+        cells = csv_reader.read_cells(
             part.file, part.layout, numbers=CHANNELS, texts=[time_name, *label_names]
         )
         if cells.n_rows in _RECUT_ROWS:
@@ -133,10 +117,10 @@ class Swat(Reader):
         labels = None
         if label_names:
             labels = _labels(cells.texts[label_names[0]], part, notices)
-        return ParsedFile(
+        return csv_reader.ParsedFile(
             channels=CHANNELS,
             values=cells.values,
-            time=seconds_of_text(
+            time=csv_reader.seconds_of_text(
                 cells.texts[time_name], _TIME, file=part.file, column=time_name
             ),
             labels=labels,
@@ -144,8 +128,12 @@ class Swat(Reader):
         )
 
     def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
-    ) -> Assembled:
+        self,
+        release: str,
+        parts: Sequence[base.ParsedPart],
+        *,
+        labels: base.LabelSource,
+    ) -> base.Assembled:
         """Return train (Normal) and test (Attack), labelled by one source.
 
         Raises
@@ -155,9 +143,9 @@ class Swat(Reader):
         """
         attacks, marked, notices = _labelled(parts[1], labels)
         source = f"SWaT A1 & A2 Dec 2015, {parts[0].part.name}, {parts[1].part.name}"
-        return Assembled(
-            train=recording_of(parts[:1], TAGS, _STEP_S, source=source),
-            test=recording_of(
+        return base.Assembled(
+            train=base.recording_of(parts[:1], TAGS, _STEP_S, source=source),
+            test=base.recording_of(
                 parts[1:],
                 TAGS,
                 _STEP_S,
@@ -170,15 +158,15 @@ class Swat(Reader):
 
 
 def _labelled(
-    read: ParsedPart, source: LabelSource
+    read: base.ParsedPart, source: base.LabelSource
 ) -> tuple[tuple[Attack, ...], Labels, tuple[str, ...]]:
     """Return attacks, labels and notices by one of the three label sources."""
     parsed, table = read.parsed, attack_table("swat")
     n_rows = len(parsed.time)
-    if source == LabelSource.LIST:
+    if source == base.LabelSource.LIST:
         attacks = attacks_at(parsed.time, ((a, a.listed) for a in table))
         return attacks, labels_of(attacks, n_rows), ()
-    if source == LabelSource.ADJUSTED:
+    if source == base.LabelSource.ADJUSTED:
         attacks = attacks_at(parsed.time, ((a, a.adjusted) for a in table))
         return attacks, labels_of(attacks, n_rows), (_ADJUSTED_LEAVES_OUT,)
     if parsed.labels is None:
@@ -190,7 +178,7 @@ def _labelled(
     return attacks, parsed.labels, (_LABEL_ERRORS,)
 
 
-def _labels(texts: Any, part: Part, notices: list[str]) -> Labels:
+def _labels(texts: Any, part: base.Part, notices: list[str]) -> Labels:
     """Return 0 for Normal and 1 for Attack, also where Attack is misspelt.
 
     Blanks within a word are ignored; any other text is refused with its row.
@@ -232,7 +220,7 @@ def _first_time(text: str) -> datetime | None:
     return None
 
 
-def _part_name(file: SourceFile, begins: datetime | None) -> str:
+def _part_name(file: csv_reader.SourceFile, begins: datetime | None) -> str:
     """Return the part by its first time stamp, else by the file's name."""
     name = file.path.name.lower()
     if begins is None:
@@ -245,7 +233,7 @@ def _part_name(file: SourceFile, begins: datetime | None) -> str:
     return "Normal_v1" if is_v1 else "Normal_v0"
 
 
-def _is_recut(file: SourceFile, begins: datetime | None, label: str) -> bool:
+def _is_recut(file: csv_reader.SourceFile, begins: datetime | None, label: str) -> bool:
     """Return whether this is the damaged re-cut, by its name, start or first label."""
     stem = file.path.name.lower().partition(".")[0]
     return (

@@ -27,41 +27,21 @@ from sightline.data.arrays import IGNORED, NORMAL, Labels
 from sightline.data.recording import seconds
 from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError
+from sightline.testbeds import base, csv_reader
 from sightline.testbeds.attack_tables import (
     attack_table,
     attacks_at,
     labels_of,
     rows_within,
 )
-from sightline.testbeds.base import (
-    Assembled,
-    Expected,
-    LabelSource,
-    ParsedPart,
-    Part,
-    Reader,
-    card_of,
-    hold,
-    labels_from,
-    recording_of,
-    tags_of,
-)
-from sightline.testbeds.csv_reader import (
-    ParsedFile,
-    SourceFile,
-    find_header,
-    first_row,
-    read_cells,
-    seconds_of_text,
-)
 from sightline.text import names
 
 # The 127 tags in the order of the files. Roles are those of NSIBF, 67 sensors and 26
 # actuators; the others never vary in normal operation.
-ALL_CHANNELS = tuple(tag.name for tag in tags_of("wadi"))
+ALL_CHANNELS = tuple(tag.name for tag in base.tags_of("wadi"))
 # These have no number in any file.
 EMPTY = ("2_LS_001_AL", "2_LS_002_AL", "2_P_001_STATUS", "2_P_002_STATUS")
-TAGS = tuple(tag for tag in tags_of("wadi") if tag.name not in EMPTY)
+TAGS = tuple(tag for tag in base.tags_of("wadi") if tag.name not in EMPTY)
 CHANNELS = tuple(tag.name for tag in TAGS)
 
 _TIME = ("%m/%d/%Y %I:%M:%S%.3f %p", "%m/%d/%Y %I:%M:%S %p")
@@ -72,11 +52,11 @@ _BEGINS = {
     "A2 attack": seconds("2017-10-09 18:00:00"),
 }
 _EXPECTED = {
-    "A1 normal": Expected(rows=1_209_601, gaps=0),
-    "A1 attack": Expected(rows=172_801, gaps=0),
+    "A1 normal": base.Expected(rows=1_209_601, gaps=0),
+    "A1 attack": base.Expected(rows=172_801, gaps=0),
     # 73 h were cut out of A2 after row 335,999.
-    "A2 normal": Expected(rows=784_571, gaps=1),
-    "A2 attack": Expected(rows=172_801, attack_rows=9_977, attack_runs=14, gaps=0),
+    "A2 normal": base.Expected(rows=784_571, gaps=1),
+    "A2 attack": base.Expected(rows=172_801, attack_rows=9_977, attack_runs=14, gaps=0),
 }
 # The label column of A2 has 1 for normal rows and this for attacks.
 _ATTACKED = -1
@@ -87,26 +67,26 @@ _LABEL_ERROR = (
 )
 
 
-class Wadi(Reader):
+class Wadi(base.Reader):
     """Reads WADI A1 and A2 from the CSV files that iTrust sends.
 
     The releases differ in their normal data, their time stamps and their labels: A1
     has no label column.
     """
 
-    card = card_of("wadi")
+    card = base.card_of("wadi")
 
-    def recognise(self, file: SourceFile) -> Part | None:
+    def recognise(self, file: csv_reader.SourceFile) -> base.Part | None:
         """Recognise A1 and A2 by the header, the attack file by label or date."""
-        layout = find_header(file, lambda names: set(CHANNELS) <= set(names))
+        layout = csv_reader.find_header(file, set(CHANNELS).issubset)
         if layout is None:
             return None
         is_long = "\\" in file.lines[layout.header_line]
-        date = first_row(file, layout).get("Date", "")
+        date = csv_reader.first_row(file, layout).get("Date", "")
         has_label = len(layout.columns) > len(ALL_CHANNELS) + 3
         is_attack = has_label or date.startswith(("10/9", "9/10"))
         name = f"{'A1' if is_long else 'A2'} {'attack' if is_attack else 'normal'}"
-        return Part(
+        return base.Part(
             name=name,
             releases=(name[:2],),
             file=file,
@@ -118,7 +98,7 @@ class Wadi(Reader):
         """Return the normal and the attack file of a release."""
         return f"{release} normal", f"{release} attack"
 
-    def parse(self, part: Part) -> ParsedFile:
+    def parse(self, part: base.Part) -> csv_reader.ParsedFile:
         """Return the 123 tags that hold numbers, time, and the label of A2.
 
         Raises
@@ -129,7 +109,7 @@ class Wadi(Reader):
         import polars as pl
 
         label_names = [c for c in part.layout.columns if c.lower().startswith("attack")]
-        cells = read_cells(
+        cells = csv_reader.read_cells(
             part.file,
             part.layout,
             numbers=["Row", *CHANNELS],
@@ -149,7 +129,7 @@ class Wadi(Reader):
         if label_names:
             texts = cells.texts[label_names[0]].filter(is_row).str.strip_chars()
             codes = texts.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
-            labels = labels_from(
+            labels = base.labels_from(
                 codes, part, label_names[0], normal=1, attack=_ATTACKED
             )
         if part.name.startswith("A2"):
@@ -157,13 +137,13 @@ class Wadi(Reader):
             time = _BEGINS[part.name] + row_number - 1
         else:
             dates, times = (cells.texts[c].filter(is_row) for c in ("Date", "Time"))
-            time = seconds_of_text(
+            time = csv_reader.seconds_of_text(
                 dates.str.strip_chars() + " " + times.str.strip_chars(),
                 _TIME,
                 file=part.file,
                 column="Date, Time",
             )
-        return ParsedFile(
+        return csv_reader.ParsedFile(
             channels=CHANNELS,
             values=values,
             time=np.asarray(time),
@@ -171,13 +151,17 @@ class Wadi(Reader):
             notices=tuple(notices),
         )
 
-    def default_labels(self, release: str) -> LabelSource:
+    def default_labels(self, release: str) -> base.LabelSource:
         """Return the attack list for A1, which has no label column."""
-        return LabelSource.LIST if release == "A1" else LabelSource.BUILT_IN
+        return base.LabelSource.LIST if release == "A1" else base.LabelSource.BUILT_IN
 
     def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
-    ) -> Assembled:
+        self,
+        release: str,
+        parts: Sequence[base.ParsedPart],
+        *,
+        labels: base.LabelSource,
+    ) -> base.Assembled:
         """Return train (14 days) and test (2 days); missing cells are held.
 
         Raises
@@ -190,7 +174,7 @@ class Wadi(Reader):
         ]
         filled = []
         for read in parts:
-            values, held = hold(
+            values, held = base.hold(
                 read.parsed.values,
                 breaks_from_time(read.parsed.time, _STEP_S),
                 channels=CHANNELS,
@@ -201,7 +185,7 @@ class Wadi(Reader):
             filled.append(replace(read, parsed=replace(read.parsed, values=values)))
         attacks, marked = _labelled(parts[1], labels)
         source = f"WADI {release}"
-        if labels == LabelSource.BUILT_IN:
+        if labels == base.LabelSource.BUILT_IN:
             notices.append(_LABEL_ERROR)
         else:
             ignored = int(np.sum(marked == IGNORED))
@@ -209,9 +193,9 @@ class Wadi(Reader):
                 f"{ignored} rows after attack 7, in which its second leg ran on to "
                 "15:00:32, are ignored: most label sets call them normal."
             )
-        return Assembled(
-            train=recording_of(filled[:1], TAGS, _STEP_S, source=source),
-            test=recording_of(
+        return base.Assembled(
+            train=base.recording_of(filled[:1], TAGS, _STEP_S, source=source),
+            test=base.recording_of(
                 filled[1:],
                 TAGS,
                 _STEP_S,
@@ -224,14 +208,14 @@ class Wadi(Reader):
 
 
 def _labelled(
-    read: ParsedPart, source: LabelSource
+    read: base.ParsedPart, source: base.LabelSource
 ) -> tuple[tuple[Attack, ...], Labels]:
     """Return attacks and labels by one of the label sources.
 
     By the list, rows of attack 7's second leg after the end of its first are ignored.
     """
     parsed = read.parsed
-    if source == LabelSource.BUILT_IN:
+    if source == base.LabelSource.BUILT_IN:
         if parsed.labels is None:
             raise FileError(
                 f"{read.part.file.path}: WADI A1 has no label column; ask for "
@@ -243,7 +227,11 @@ def _labelled(
     attacks = attacks_at(
         parsed.time,
         (
-            (a, (a.adjusted if source == LabelSource.ADJUSTED else None) or a.listed)
+            (
+                a,
+                (a.adjusted if source == base.LabelSource.ADJUSTED else None)
+                or a.listed,
+            )
             for a in table
         ),
     )

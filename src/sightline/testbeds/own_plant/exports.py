@@ -180,9 +180,7 @@ def _check_growth(n_rows: int, n_before: int, source: Source, step_s: float) -> 
     A table of n time stamps may grow to ``_MOST_GROWTH * n + 1,000,000`` rows.
     """
     if n_rows > _MOST_GROWTH * n_before + 1_000_000:
-        first, last = (
-            stamp(float(at)) for at in (source.time.min(), source.time.max())
-        )
+        first, last = map(stamp, (source.time.min(), source.time.max()))
         raise FileError(
             f"{source.path}: rows each {step_s:g} s from {first} to {last} would be "
             f"{n_rows:,} where it has {n_before:,} time stamps: state a larger step_s "
@@ -207,10 +205,9 @@ def read_wide(source: Source) -> Readings:
     label_name = source.columns.get(LABEL)
     no_tags = {source.time_name, label_name, *source.ignored}
     channels = [column for column in table.columns if column not in no_tags]
-    if not channels and source.ignored:
-        raise FileError(f"{source.path}: {_NOTHING_LEFT}")
     if not channels:
-        raise FileError(f"{source.path}: has no column besides time to take as a tag.")
+        empty = "has no column besides time to take as a tag."
+        raise FileError(f"{source.path}: {_NOTHING_LEFT if source.ignored else empty}")
     notices: list[str] = []
     values = np.empty((table.height, len(channels)))
     for k, channel in enumerate(channels):
@@ -218,7 +215,10 @@ def read_wide(source: Source) -> Readings:
     labels = None
     if label_name is not None:
         with naming(source.path):
-            labels = check_labels(_plain(table[label_name]), label_name)
+            column = table[label_name]
+            is_wide = str(column.dtype) in ("Int128", "UInt128")
+            codes = (column.cast(float) if is_wide else column).to_numpy()
+            labels = check_labels(codes, label_name)
     order = _in_order(time, place, notices)
     if order is not None:
         time, values = time[order], values[order]
@@ -226,8 +226,8 @@ def read_wide(source: Source) -> Readings:
     hold_s = source.settings.hold_s
     step_s = source.settings.step_s or _usual_step(time, source.path)
     lost = _lost_rows(time, step_s, hold_s)
-    _check_growth(len(time) + int(lost.sum()), len(time), source, step_s)
     n_filled = int(lost.sum())
+    _check_growth(len(time) + n_filled, len(time), source, step_s)
     if n_filled:
         notices.append(
             f"{place}: {n_filled:,} rows are missing in gaps of up to {hold_s:g} s and "
@@ -258,15 +258,6 @@ def read_wide(source: Source) -> Readings:
         is_utc=source.is_utc,
         notices=tuple(notices),
     )
-
-
-def _plain(column: Any) -> Any:
-    """Return a column as a numpy array; integers of 128 bits become floats."""
-    import polars as pl
-
-    if column.dtype in (pl.Int128, pl.UInt128):
-        column = column.cast(pl.Float64)
-    return column.to_numpy()
 
 
 def _in_order(time: Floats, place: str, notices: list[str]) -> Ints | None:

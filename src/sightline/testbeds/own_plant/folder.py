@@ -20,15 +20,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Labels
+from sightline.data.arrays import IGNORED, NORMAL, Labels
 from sightline.data.downsampling import without_attacks
 from sightline.data.recording import Recording, Role, Tag, stamp
 from sightline.data.segments import Attack
 from sightline.errors import FileError, naming
 from sightline.files import reading
-from sightline.testbeds.attack_tables import ListedAttack, Span, attacks_at, rows_within
+from sightline.testbeds.attack_tables import (
+    ListedAttack,
+    Span,
+    attacks_at,
+    labels_of,
+    rows_within,
+)
 from sightline.testbeds.base import MOST_NAMES, Testbed, in_file, record_from
 from sightline.testbeds.csv_reader import sha256_of
 from sightline.testbeds.own_plant.exports import PlantSettings, Readings
@@ -45,13 +49,8 @@ _IGNORE = "ignore"
 # Line of the first row of a table, below its header.
 _FIRST_LINE = 2
 # Alternative names for the columns of attacks.csv.
-_ALIASES = {
-    "attack_id": "id",
-    "incident": "id",
-    "incident_id": "id",
-    "stop": "end",
-    "targets": "tags",
-}
+_ALIASES = dict.fromkeys(("attack_id", "incident", "incident_id"), "id")
+_ALIASES |= {"stop": "end", "targets": "tags"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,12 +330,10 @@ def _time(
         first_line=line,
     )
     if has_zone != is_utc:
-        one, other = (
-            ("the tables", "the list") if is_utc else ("the list", "the tables")
-        )
+        sides = ("the tables", "the list") if is_utc else ("the list", "the tables")
         raise FileError(
-            f"{path}: line {line}: time stamps of {one} carry a zone, those of "
-            f"{other} do not: state timezone in plant.toml."
+            f"{path}: line {line}: time stamps of {sides[0]} carry a zone, those of "
+            f"{sides[1]} do not: state timezone in plant.toml."
         )
     return float(seconds[0])
 
@@ -382,20 +379,15 @@ def _labelled(
     as attacks, and the rows within their uncertainty before and after are ignored.
     """
     time = readings.time
-    labels = (
-        np.full(len(time), NORMAL, np.int8)
-        if readings.labels is None
-        else readings.labels.copy()
-    )
     attacks = attacks_at(time, ((i, i.listed) for i in incidents))
-    if readings.labels is None:
-        for incident in incidents:
-            start, end = incident.listed
-            margin = incident.uncertainty_s
-            around = rows_within(time, (start - margin, end + margin))
-            labels[around & (labels == NORMAL)] = IGNORED
-        for attack in attacks:
-            labels[attack.start : attack.stop] = ATTACK
+    if readings.labels is not None:
+        return readings.labels.copy(), attacks
+    labels = labels_of(attacks, len(time))
+    for incident in incidents:
+        start, end = incident.listed
+        margin = incident.uncertainty_s
+        around = rows_within(time, (start - margin, end + margin))
+        labels[around & (labels == NORMAL)] = IGNORED
     return labels, attacks
 
 

@@ -95,9 +95,7 @@ def read_readings(
         ignored=frozenset(ignored),
         time_name=time_name,
     )
-    if tag_name is not None:
-        return read_long(source, tag_name)
-    return read_wide(source)
+    return read_wide(source) if tag_name is None else read_long(source, tag_name)
 
 
 def _table(path: Path) -> Any:

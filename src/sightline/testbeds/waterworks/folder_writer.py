@@ -17,8 +17,8 @@ The same simulation makes the same bytes.
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,6 @@ from sightline.testbeds.waterworks.plant import (
     COLUMN,
     SETPOINTS,
     TAG_NAMES,
-    WaterBalance,
 )
 from sightline.testbeds.waterworks.scenario import DAY_S, scenario_to_csv
 from sightline.testbeds.waterworks.simulation import AttackTruth, Simulation
@@ -44,6 +43,11 @@ if TYPE_CHECKING:
 # Every tenth second: a day has more points than a screen.
 STRIDE = 10
 BLUE, TEAL, ORANGE, SHADE, INK = "#2b5f9e", "#2a9d8f", "#d17a22", "#c0392b", "#333333"
+
+# Fields of `AttackTruth`: by tag, and of the attack as a whole.
+_EFFECTS = ("effect", "mean_effect", "first_move_s", "first_clear_s")
+_WHERE = ("id", "start", "stop", "targets", "forged_tags")
+_ATTACK_FACTS = (*_WHERE, "moves", "moves_others", "blocked")
 
 # Panels of the picture: title, unit, tags with their colours.
 _PANELS: tuple[tuple[str, str, dict[str, str]], ...] = (
@@ -106,7 +110,8 @@ def write_simulation(
         )
         _write_values(test, test.values, folder / "test.parquet", test.labels)
         _write_values(test, simulation.true_values, folder / "true_values.parquet")
-        _write_table(folder / "tags.csv", _tag_rows(test))
+        tags = [["tag", "role", "stage", "unit"], *map(astuple, test.tags)]
+        _write_table(folder / "tags.csv", tags)
         _write_table(folder / "attacks.csv", _attack_rows(test))
         _write_table(folder / "truth.csv", _truth_rows(simulation.truth))
         text = json.dumps(_facts(simulation), indent=1, allow_nan=False)
@@ -143,13 +148,6 @@ def _write_table(path: Path, rows: Iterable[Sequence[object]]) -> None:
         csv.writer(handle, lineterminator="\n").writerows(rows)
 
 
-def _tag_rows(recording: Recording) -> Iterable[Sequence[object]]:
-    """Yield the rows of tags.csv."""
-    yield ["tag", "role", "stage", "unit"]
-    for tag in recording.tags:
-        yield [tag.name, tag.role, tag.stage, tag.unit]
-
-
 def _attack_rows(recording: Recording) -> Iterable[Sequence[object]]:
     """Yield the rows of attacks.csv; simulated times have no uncertainty."""
     yield ["id", "start", "end", "tags", "note", "uncertainty_min"]
@@ -161,23 +159,27 @@ def _attack_rows(recording: Recording) -> Iterable[Sequence[object]]:
 
 def _truth_rows(truth: Iterable[AttackTruth]) -> Iterable[Sequence[object]]:
     """Yield the rows of truth.csv."""
-    yield "id tag forged effect mean_effect first_move_s first_clear_s".split()
+    yield ["id", "tag", "forged", *_EFFECTS]
     for attack in truth:
-        for tag in attack.moved_tags:
-            yield [
-                attack.id,
-                tag,
-                int(tag in attack.forged_tags),
-                _short(attack.effect[tag]),
-                _short(attack.mean_effect[tag]),
-                attack.first_move_s[tag],
-                attack.first_clear_s[tag],
-            ]
+        for tag, effects in _moved(attack).items():
+            yield [attack.id, tag, int(tag in attack.forged_tags), *effects.values()]
 
 
-def _short(value: float) -> float:
-    """Return a value rounded to six digits; more would have no meaning."""
-    return float(f"{value:.6g}")
+def _moved(attack: AttackTruth) -> dict[str, dict[str, object]]:
+    """Return the effects of an attack by tag, for each tag it moved."""
+    return {
+        tag: {name: _short(getattr(attack, name)[tag]) for name in _EFFECTS}
+        for tag in attack.moved_tags
+    }
+
+
+def _short(value: object) -> object:
+    """Return a value with its numbers rounded to six digits; more have no meaning."""
+    if isinstance(value, dict):
+        return {key: _short(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_short(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _facts(simulation: Simulation) -> dict[str, object]:
@@ -190,48 +192,15 @@ def _facts(simulation: Simulation) -> dict[str, object]:
         "n_test": simulation.test.n_steps,
         "unit": "a sensor's own noise and rounding (standard deviation); "
         "an actuator's code by 1",
-        "attacks": [_attack_facts(attack) for attack in simulation.truth],
+        "attacks": [
+            {name: getattr(attack, name) for name in _ATTACK_FACTS}
+            | {"moved": _moved(attack)}
+            for attack in simulation.truth
+        ],
         "water": {
-            "train": _water_facts(simulation.train_water),
-            "test": _water_facts(simulation.test_water),
+            "train": _short(asdict(simulation.train_water)),
+            "test": _short(asdict(simulation.test_water)),
         },
-    }
-
-
-def _attack_facts(attack: AttackTruth) -> dict[str, object]:
-    """Return one attack of truth.json, with the tags it moved."""
-    return {
-        "id": attack.id,
-        "start": attack.start,
-        "stop": attack.stop,
-        "targets": list(attack.targets),
-        "forged_tags": list(attack.forged_tags),
-        "moves": attack.moves,
-        "moves_others": attack.moves_others,
-        "blocked": attack.blocked,
-        "moved": {
-            tag: {
-                "effect": _short(attack.effect[tag]),
-                "mean_effect": _short(attack.mean_effect[tag]),
-                "first_move_s": attack.first_move_s[tag],
-                "first_clear_s": attack.first_clear_s[tag],
-            }
-            for tag in attack.moved_tags
-        },
-    }
-
-
-def _water_facts(water: WaterBalance) -> dict[str, object]:
-    """Return one water account of truth.json, its numbers rounded."""
-    facts = asdict(water)
-    return _rounded(facts) | {"tanks": [_rounded(tank) for tank in facts["tanks"]]}
-
-
-def _rounded(facts: Mapping[str, object]) -> dict[str, object]:
-    """Return a table with its numbers rounded to six digits."""
-    return {
-        key: _short(value) if isinstance(value, float) else value
-        for key, value in facts.items()
     }
 
 
@@ -245,7 +214,9 @@ def _draw(simulation: Simulation, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    first = _busiest_day(simulation)
+    n_days = max(simulation.test.n_steps // DAY_S, 1)
+    days = [_attacks_within(simulation, k * DAY_S, DAY_S) for k in range(n_days)]
+    first = int(np.argmax([len(attacks) for attacks in days])) * DAY_S
     stop = min(first + DAY_S, simulation.test.n_steps)
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
         figure = Figure(figsize=(13.0, 9.6), layout="constrained")
@@ -253,11 +224,13 @@ def _draw(simulation: Simulation, path: Path) -> None:
         panels = figure.subplots(len(_PANELS), 1, sharex=True)
         for panel, (title, unit, colours) in zip(panels, _PANELS, strict=True):
             _draw_panel(panel, simulation, first, stop, title, unit, colours)
-        attacks = _attacks_within(simulation, first, stop)
-        _shade(panels, attacks, first)
+        _shade(panels, _attacks_within(simulation, first, stop - first), first)
         # Leave room for the ids of the attacks below the title.
         panels[0].set_title(_PANELS[0][0], loc="left", fontsize=9.5, pad=15)
-        _finish(panels[-1], stop - first)
+        hours = (stop - first) / 3600.0
+        panels[-1].set_xlim(0.0, hours)
+        panels[-1].set_xticks(np.arange(0.0, hours + 1e-9, 2.0 if hours > 6 else 0.5))
+        panels[-1].set_xlabel("hours of the day" if hours > 6 else "hours")
         day = first // DAY_S + 1
         figure.suptitle(
             f"Waterworks, seed {simulation.seed}, day {day} of test: attacks are "
@@ -271,19 +244,10 @@ def _draw(simulation: Simulation, path: Path) -> None:
         figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
-def _busiest_day(simulation: Simulation) -> int:
-    """Return the first row of the full day that has the most attacks."""
-    n_days = max(simulation.test.n_steps // DAY_S, 1)
-    counts = [
-        len(_attacks_within(simulation, day * DAY_S, (day + 1) * DAY_S))
-        for day in range(n_days)
-    ]
-    return int(np.argmax(counts)) * DAY_S
-
-
-def _attacks_within(simulation: Simulation, first: int, stop: int) -> list[Attack]:
-    """Return the attacks that touch rows [first, stop)."""
-    return [a for a in simulation.test.attacks if a.start < stop and a.stop > first]
+def _attacks_within(simulation: Simulation, first: int, n_rows: int) -> list[Attack]:
+    """Return the attacks that touch one of `n_rows` rows from `first` on."""
+    attacks = simulation.test.attacks
+    return [a for a in attacks if a.start < first + n_rows and a.stop > first]
 
 
 def _draw_panel(
@@ -365,11 +329,3 @@ def _shade(panels: Sequence["Axes"], attacks: list[Attack], first: int) -> None:
             fontsize=8,
             color=SHADE,
         )
-
-
-def _finish(panel: "Axes", n_steps: int) -> None:
-    """Label the common axis of time in hours."""
-    hours = n_steps / 3600.0
-    panel.set_xlim(0.0, hours)
-    panel.set_xticks(np.arange(0.0, hours + 1e-9, 2.0 if hours > 6 else 0.5))
-    panel.set_xlabel("hours of the day" if hours > 6 else "hours")

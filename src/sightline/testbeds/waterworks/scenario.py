@@ -31,16 +31,8 @@ from sightline.data.arrays import Floats
 from sightline.errors import FileError, StreamError
 from sightline.files import reading
 from sightline.testbeds.base import in_file, record_from
-from sightline.testbeds.waterworks.plant import (
-    ACTUATORS,
-    COLUMN,
-    INSTRUMENTS,
-    OFF,
-    ON,
-    SENSORS,
-    SETPOINT_INDEX,
-    ActionKind,
-)
+from sightline.testbeds.waterworks import plant as p
+from sightline.testbeds.waterworks.plant import ActionKind
 from sightline.text import did_you_mean
 
 DAY_S = 86_400
@@ -101,12 +93,12 @@ class Action:
 
     def _check_tag(self) -> None:
         """Refuse a tag on which this kind cannot act."""
-        choices: Iterable[str] = SENSORS
+        choices: Iterable[str] = p.SENSORS
         what = "sensor"
         if self.kind is ActionKind.SET:
-            choices, what = ACTUATORS, "actuator"
+            choices, what = p.ACTUATORS, "actuator"
         elif self.kind is ActionKind.SETPOINT:
-            choices, what = SETPOINT_INDEX, "set-point"
+            choices, what = p.SETPOINT_INDEX, "set-point"
         if self.tag not in choices:
             raise StreamError(
                 f"{self.tag!r} is no {what}, and {self.kind!r} acts on one: "
@@ -129,7 +121,7 @@ class Action:
             raise StreamError(
                 f"'bias' of {self.tag} needs a value or a rate: give one of them."
             )
-        if self.kind is ActionKind.SET and self.value not in (OFF, ON):
+        if self.kind is ActionKind.SET and self.value not in (p.OFF, p.ON):
             raise StreamError(
                 f"{self.tag} cannot be set to {self.value:g}: use 1 (off or closed) "
                 "or 2 (on or open)."
@@ -149,7 +141,7 @@ class Action:
 
     def as_row(self) -> Floats:
         """Return kind, target, value and rate as the compiled process reads them."""
-        index = SETPOINT_INDEX if self.kind is ActionKind.SETPOINT else COLUMN
+        index = p.SETPOINT_INDEX if self.kind is ActionKind.SETPOINT else p.COLUMN
         # A ramp without a value has no limit; a bias without one begins at 0.
         absent = math.nan if self.kind is ActionKind.RAMP else 0.0
         value = absent if self.value is None else self.value
@@ -257,7 +249,7 @@ class PlannedAttack:
     @property
     def forged_tags(self) -> tuple[str, ...]:
         """The sensors whose readings are forged."""
-        return tuple(a.tag for a in self.actions if a.tag in INSTRUMENTS)
+        return tuple(a.tag for a in self.actions if a.tag in p.INSTRUMENTS)
 
     def as_rows(self) -> Floats:
         """Return the actions as the compiled process reads them: (n_actions, 4)."""

@@ -22,20 +22,8 @@ from sightline.data.segments import Attack
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.testbeds.attack_tables import labels_of
-from sightline.testbeds.waterworks.plant import (
-    COLUMN,
-    N_TAGS,
-    SETPOINT_INDEX,
-    SETPOINTS,
-    TAG_NAMES,
-    TAGS,
-    ActionKind,
-    Conditions,
-    Rows,
-    WaterBalance,
-    empty_rows,
-    unit_by_column,
-)
+from sightline.testbeds.waterworks import plant as p
+from sightline.testbeds.waterworks.plant import Rows
 from sightline.testbeds.waterworks.scenario import (
     DAY_S,
     PlannedAttack,
@@ -170,21 +158,21 @@ class Drift:
         return ", ".join(f"{k} {s}" for k, s in strengths.items() if s != "none")
 
 
-def conditions_of(drift: Drift) -> Conditions:
+def conditions_of(drift: Drift) -> p.Conditions:
     """Return a drift in the form that the compiled process reads.
 
     Without drift all factors are 1, all shifts 0, and set-points are `SETPOINTS`.
     """
     resistance, cake_rate, permeability = _FOULING[drift.fouling]
-    pump_head, bias = np.ones(N_TAGS), np.zeros(N_TAGS)
-    setpoints = np.array(list(SETPOINTS.values()))
+    pump_head, bias = np.ones(p.N_TAGS), np.zeros(p.N_TAGS)
+    setpoints = np.array(list(p.SETPOINTS.values()))
     for name, head in _changes(_PUMP_HEAD, drift.pump_wear).items():
-        pump_head[COLUMN[name]] = head
+        pump_head[p.COLUMN[name]] = head
     for name, shift in _changes(_BIAS, drift.sensor_bias).items():
-        bias[COLUMN[name]] = shift
+        bias[p.COLUMN[name]] = shift
     for name, shift in _changes(_SETPOINT_SHIFT, drift.setpoint).items():
-        setpoints[SETPOINT_INDEX[name]] += shift
-    return Conditions(
+        setpoints[p.SETPOINT_INDEX[name]] += shift
+    return p.Conditions(
         raw_shift=np.array(_RAW_SHIFT[drift.raw_water]),
         uf_resistance=resistance,
         cake_rate=cake_rate,
@@ -274,7 +262,7 @@ def truth_of(attack: PlannedAttack, attacked: Rows, twin: Rows) -> AttackTruth:
     attacked, twin : array of shape (duration_s, 51)
         Recorded values with and without the attack.
     """
-    difference = (attacked.astype(np.float64) - twin) / unit_by_column()
+    difference = (attacked.astype(np.float64) - twin) / p.unit_by_column()
     distance = np.abs(difference)
     mean = difference.mean(axis=0)
     largest = distance.max(axis=0)
@@ -294,7 +282,7 @@ def truth_of(attack: PlannedAttack, attacked: Rows, twin: Rows) -> AttackTruth:
 
 def _by_tag(values: npt.NDArray[np.float64]) -> dict[str, float]:
     """Return one value for each tag, by name."""
-    return dict(zip(TAG_NAMES, values.tolist(), strict=True))
+    return dict(zip(p.TAG_NAMES, values.tolist(), strict=True))
 
 
 def _first(is_true: npt.NDArray[np.bool_]) -> dict[str, int | None]:
@@ -302,15 +290,15 @@ def _first(is_true: npt.NDArray[np.bool_]) -> dict[str, int | None]:
     first = is_true.argmax(axis=0)
     return {
         tag: int(first[k]) if is_true[first[k], k] else None
-        for k, tag in enumerate(TAG_NAMES)
+        for k, tag in enumerate(p.TAG_NAMES)
     }
 
 
 def _commands_change(attack: PlannedAttack, twin: Rows) -> bool:
     """Return whether an actuator was commanded to a state its twin did not have."""
     return any(
-        action.kind is ActionKind.SET
-        and bool((twin[:, COLUMN[action.tag]] != action.value).any())
+        action.kind is p.ActionKind.SET
+        and bool((twin[:, p.COLUMN[action.tag]] != action.value).any())
         for action in attack.actions
     )
 
@@ -337,8 +325,8 @@ class Simulation:
     test: Recording
     true_values: Rows
     truth: tuple[AttackTruth, ...]
-    train_water: WaterBalance
-    test_water: WaterBalance
+    train_water: p.WaterBalance
+    test_water: p.WaterBalance
     seed: int
     drift: Drift
     scenario: Scenario
@@ -346,11 +334,11 @@ class Simulation:
 
     def clean_test(self) -> Recording:
         """Return test without any attack, from the same state and random numbers."""
-        recorded = empty_rows(self.test.n_steps)
+        recorded = p.empty_rows(self.test.n_steps)
         self._before_test.copy().run(recorded)
         return Recording(
             values=recorded,
-            tags=TAGS,
+            tags=p.TAGS,
             time=self.test.time,
             step_s=1.0,
             source=f"{self.test.source}, attacks removed",
@@ -438,20 +426,20 @@ def _run(
     from sightline.testbeds.waterworks.process import Runner
 
     plant = Runner.warmed_up(seed, conditions_of(Drift()))
-    train = empty_rows(n_train)
+    train = p.empty_rows(n_train)
     plant.open_accounts()
     plant.run(train, report=_reporter(progress, "train", n_train))
     train_water = plant.close_accounts()
     plant = plant.copy(conditions_of(drift))
     before_test = plant.copy()
-    recorded, unforged = empty_rows(n_test), empty_rows(n_test)
+    recorded, unforged = p.empty_rows(n_test), p.empty_rows(n_test)
     plant.open_accounts()
     truth = _run_attacks(
         plant, scenario, recorded, unforged, _reporter(progress, "test", n_test)
     )
     source = f"waterworks seed {seed}, drift {drift}"
     return Simulation(
-        train=_recording(train, 0, f"{source}, train"),
+        train=_recording(train, 0, f"{source}, train", Scenario()),
         test=_recording(recorded, n_train, f"{source}, test", scenario),
         true_values=unforged,
         truth=truth,
@@ -490,7 +478,7 @@ def _run_attacks(
         plant.run(
             recorded, unforged=unforged, start=row, stop=attack.start_s, report=report
         )
-        twin, unattacked = plant.copy(), empty_rows(attack.duration_s)
+        twin, unattacked = plant.copy(), p.empty_rows(attack.duration_s)
         twin.run(unattacked)
         plant.run(
             recorded,
@@ -507,22 +495,22 @@ def _run_attacks(
 
 
 def _recording(
-    values: Rows, first_row: int, source: str, scenario: Scenario | None = None
+    values: Rows, first_row: int, source: str, scenario: Scenario
 ) -> Recording:
     """Return rows as a recording, labelled by the scenario's attacks."""
     attacks = tuple(
         Attack(
-            id=attack.id,
-            start=attack.start_s,
-            stop=attack.stop_s,
-            targets=attack.targets,
-            note=attack.note or None,
+            id=a.id,
+            start=a.start_s,
+            stop=a.stop_s,
+            targets=a.targets,
+            note=a.note or None,
         )
-        for attack in (() if scenario is None else scenario.attacks)
+        for a in scenario.attacks
     )
     return Recording(
         values=values,
-        tags=TAGS,
+        tags=p.TAGS,
         labels=labels_of(attacks, len(values)),
         time=FIRST_SECOND + first_row + np.arange(len(values), dtype=np.float64),
         step_s=1.0,
