@@ -11,7 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sightline.cli import detectors as detector_commands
-from sightline.cli.detectors import card_table, detectors_table
+from sightline.cli.catalogue import card_table, detectors_table
 from sightline.detectors import detector_type, list_detectors
 from sightline.detectors.base import DetectorCard, LearnedDetector
 from sightline.detectors.settings import Settings

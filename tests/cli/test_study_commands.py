@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from sightline.cli.app import app
 from sightline.cli.study import board_table
 from sightline.progress import Step, StepKind
-from sightline.study.cell import Outcome
-from sightline.study.status import Board
+from sightline.study.cell import Board, Outcome
 from sightline.testbeds.waterworks import simulate, write_simulation
 
 HERE = Path(__file__).parents[1]

@@ -15,11 +15,10 @@ from threadpoolctl import threadpool_limits
 from sightline import evaluate, read_evaluation, read_stream
 from sightline.errors import FileError, StreamError
 from sightline.progress import Step, StepKind
-from sightline.study.cell import Outcome
+from sightline.study.cell import Board, Outcome
 from sightline.study.collect import Study
-from sightline.study.process_pool import MOST_DEATHS
+from sightline.study.pools import MOST_DEATHS
 from sightline.study.run import run_study
-from sightline.study.status import Board
 
 HERE = Path(__file__).parents[1]
 

@@ -10,15 +10,10 @@ from typing import Annotated
 from typer import Exit, Option, Typer, echo
 
 from sightline._version import __version__
-from sightline.cli.detectors import detectors_command
+from sightline.cli import catalogue
 from sightline.cli.evaluate import evaluate_command
 from sightline.cli.results import compare_command, report_command
 from sightline.cli.study import demo_command, run_command, study_command
-from sightline.cli.testbeds import (
-    inspect_command,
-    list_testbeds_command,
-    simulate_command,
-)
 
 app = Typer(
     help="What an anomaly detector can see, before any alarm rule is chosen.",
@@ -32,10 +27,10 @@ app.command("demo")(demo_command)
 app.command("evaluate")(evaluate_command)
 app.command("report")(report_command)
 app.command("compare")(compare_command)
-app.command("testbeds")(list_testbeds_command)
-app.command("inspect")(inspect_command)
-app.command("simulate")(simulate_command)
-app.command("detectors")(detectors_command)
+app.command("testbeds")(catalogue.list_testbeds_command)
+app.command("inspect")(catalogue.inspect_command)
+app.command("simulate")(catalogue.simulate_command)
+app.command("detectors")(catalogue.detectors_command)
 app.command("run")(run_command)
 app.command("study")(study_command)
 

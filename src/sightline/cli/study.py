@@ -21,10 +21,9 @@ from sightline.text import duration, share
 
 if TYPE_CHECKING:
     from sightline.report.overview import GlanceRow
-    from sightline.study.cell import Cell
+    from sightline.study.cell import Board, Cell, CellStatus
     from sightline.study.collect import Study
     from sightline.study.plan import StudyPlan
-    from sightline.study.status import Board, CellStatus
 
 # Lines of the screen that the table of cells leaves free.
 _FREE_LINES = 7

@@ -19,7 +19,6 @@ from sightline.data.stream import ResidualStream
 from sightline.energy.reference import crossfit_excess
 from sightline.energy.scored import ScoredStream, ScoredTest, Track, score_stream
 from sightline.errors import StreamError
-from sightline.evaluation.caveats import remarks
 from sightline.evaluation.chart_data import chart_data
 from sightline.evaluation.result import (
     Evaluation,
@@ -31,7 +30,7 @@ from sightline.evaluation.result import (
     Uncertainty,
     plain,
 )
-from sightline.evaluation.uncertainty import measure_uncertainty
+from sightline.evaluation.uncertainty import measure_uncertainty, remarks
 from sightline.judgement.judge import Diagnosis, diagnose, passes_over_test
 from sightline.judgement.verdicts import SegmentDiagnosis
 from sightline.metrics.probe import AlarmMetrics, judge_alarms

@@ -1,7 +1,7 @@
 """The work of one cell (train, export, evaluate), and the process in which it runs.
 
 `run_cell` does what is left to do for a cell. `main` is the process that
-`process_pool.CellProcess` starts: it reads one `Request` per line from standard input
+`pools.CellProcess` starts: it reads one `Request` per line from standard input
 and writes one `Message` per line to standard output. When its input ends, because the
 study was stopped or killed, the process ends at once, whatever it is doing.
 """

@@ -12,12 +12,11 @@ from sightline.export import check_rule
 from sightline.files import brief
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.study.cache import Cache, RecordedTestbed
-from sightline.study.cell import Cell, Outcome, cell_name
+from sightline.study.cell import Board, Cell, Outcome, cell_name
 from sightline.study.collect import Study, check_folder, gather_study
 from sightline.study.execute_cell import code_version, new_detector
 from sightline.study.plan import DetectorChoice, StudyPlan, TestbedChoice
-from sightline.study.process_pool import processes_that_fit, run_locally
-from sightline.study.status import Board
+from sightline.study.pools import processes_that_fit, run_locally, run_on_cluster
 from sightline.testbeds import open_testbed
 
 # Called with the board whenever the status of a cell changes.
@@ -102,8 +101,6 @@ def run_study(
         watch(board)
 
     if cluster is not None:
-        from sightline.study.dask_pool import run_on_cluster
-
         run_on_cluster(waiting, cells_cache.folder, cluster, update, board)
     else:
         largest = max(testbed.n_bytes for testbed in testbeds.values())

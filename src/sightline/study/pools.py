@@ -1,4 +1,10 @@
-"""Cells on this machine: as many processes as its cores and memory can hold.
+"""Where the cells of a study run: processes of this machine, or a Dask cluster.
+
+`run_locally` uses as many processes as cores and memory can hold. `run_on_cluster`
+makes each cell a task of a cluster that already runs. A worker gives it a process of
+its own, so that the threads of a worker do not share torch's random numbers. If a
+worker dies, the scheduler runs its cells on another one, where they continue from their
+checkpoints in the shared cache.
 
 Processes, not threads: torch's random numbers and the number of threads of a library
 belong to a whole process, and a process that is killed harms no other cell.
@@ -9,7 +15,7 @@ executor of one process for each slot, started by "spawn"), which
 - starts the user's script again in each worker, so that a script or notebook without an
   ``if __name__ == "__main__"`` guard fails at once (`BrokenProcessPool`);
 - cannot be used within a Dask worker that has a nanny ("daemonic processes are not
-  allowed to have children"), where `dask_pool` needs the same process;
+  allowed to have children"), where `run_on_cluster` needs the same process;
 - leaves its workers running when the study itself is killed;
 - reports a dead worker without its exit code and its last line on standard error;
 - gives a worker its environment (one thread per library) only by changing the
@@ -27,13 +33,21 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import msgspec
 
+from sightline.cluster import check_workers, connected
+from sightline.errors import FileError
 from sightline.evaluation.result import plain
+from sightline.files import brief
 from sightline.progress import Progress, Step, StepKind
-from sightline.study.cell import Cell, Outcome
+from sightline.study.cell import Board, Cell, Outcome
 from sightline.study.execute_cell import Message, Request
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 # Not ``python -m``, which would load the module a second time under another name.
 _MAIN = "from sightline.study.execute_cell import main; main()"
@@ -271,3 +285,121 @@ def _free_memory() -> float | None:
                 if line.startswith(word) and number.isdecimal():
                     limits.append(float(number) * unit)
     return min(limits, default=None)
+
+
+def run_on_cluster(
+    cells: Sequence[Cell], cache: Path, address: str, watch: Watcher, board: Board
+) -> None:
+    """Run cells on the workers of a cluster; return when all have ended.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        What to run.
+    cache : Path
+        Folder of the cache; all workers must see it under the same path.
+    address : str
+        Address of the scheduler, such as ``tcp://10.0.0.5:8786``.
+    watch : callable
+        Called from this thread alone, for each step and for the outcome of each cell.
+    board : Board
+        Its `n_slots` becomes the number of threads of the workers.
+
+    Raises
+    ------
+    FileError
+        If no scheduler answers, or a worker lacks Sightline or the cache.
+    """
+    if not cells:
+        return
+    with connected(address) as client:
+        cache = cache.absolute()
+        check_workers(client, address, [])
+        _check_shared(client, cache)
+        board.n_slots = max(sum(client.nthreads().values()), 1)
+        topic = f"sightline-{uuid4().hex}"
+        events: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+        client.subscribe_topic(topic, lambda event: events.put(tuple(event[1])))
+        futures: list[Future[Outcome]] = []
+        for cell in cells:
+            key = f"{topic}-{cell.name}"
+            future = client.submit(
+                _run_on_worker, cell, str(cache), topic, key=key, pure=False
+            )
+            futures.append(future)
+            future.add_done_callback(
+                lambda ended, name=cell.name: events.put((name, ended))
+            )
+        try:
+            _pass_on({cell.name: cell for cell in cells}, events, watch)
+        finally:
+            client.unsubscribe_topic(topic)
+            client.cancel(futures, force=True)
+
+
+def _pass_on(
+    open_cells: dict[str, Cell],
+    events: SimpleQueue[tuple[str, Any]],
+    watch: Watcher,
+) -> None:
+    """Pass steps and outcomes to `watch` until every cell has ended."""
+    while open_cells:
+        name, event = events.get()
+        if name not in open_cells:
+            continue
+        if isinstance(event, str):
+            watch(open_cells[name], msgspec.json.decode(event, type=Step))
+        else:
+            watch(open_cells.pop(name), _outcome(event))
+
+
+def _outcome(ended: "Future[Outcome]") -> Outcome:
+    """Return how the task of a cell ended, also if the scheduler gave it up."""
+    try:
+        return ended.result(timeout=30)
+    except Exception as error:
+        return Outcome(
+            is_done=False,
+            reason=f"The cluster gave it up ({type(error).__name__}: {brief(error)}).",
+        )
+
+
+def _run_on_worker(cell: Cell, cache: str, topic: str) -> Outcome:
+    """Run a cell in a process of its own, on the worker that executes this task."""
+    from distributed import get_worker
+
+    worker = get_worker()
+
+    def progress(step: Step) -> None:
+        worker.log_event(topic, (cell.name, msgspec.json.encode(step).decode()))
+
+    reason = ""
+    for _ in range(MOST_DEATHS):
+        process = CellProcess()
+        try:
+            return process.run(cell, Path(cache), progress)
+        except ProcessDiedError as death:
+            reason = (
+                f"Its process on {worker.address} died {MOST_DEATHS} times ({death}), "
+                "most likely for lack of memory: give the worker fewer threads."
+            )
+        finally:
+            process.close()
+    return Outcome(is_done=False, reason=reason)
+
+
+def _check_shared(client: "Client", cache: Path) -> None:
+    """Raise `FileError` if some worker does not see the folder of the cache."""
+    mark = cache / f".seen-{uuid4().hex}"
+    cache.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    try:
+        seen: dict[str, bool] = client.run(os.path.exists, str(mark))
+    finally:
+        mark.unlink()
+    blind = [address for address, does in seen.items() if not does]
+    if blind:
+        raise FileError(
+            f"{cache}: worker {blind[0]} does not see this folder: name one that all "
+            "workers share, with --cache."
+        )
