@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from sightline.cli import detectors as detector_commands
+from sightline.cli import catalogue
 from sightline.cli.catalogue import card_table, detectors_table
 from sightline.detectors import detector_type, list_detectors
 from sightline.detectors.base import DetectorCard, LearnedDetector
@@ -24,18 +24,18 @@ PIP = 'pip install "sightline[detectors]"'
 @pytest.fixture
 def app():
     made = typer.Typer()
-    made.command("detectors")(detector_commands.detectors_command)
+    made.command("detectors")(catalogue.detectors_command)
     return made
 
 
 @pytest.fixture
 def without_torch(monkeypatch):
-    monkeypatch.setattr(detector_commands, "find_spec", lambda module: None)
+    monkeypatch.setattr(catalogue, "find_spec", lambda module: None)
 
 
 @pytest.fixture
 def with_torch(monkeypatch):
-    monkeypatch.setattr(detector_commands, "find_spec", lambda module: object())
+    monkeypatch.setattr(catalogue, "find_spec", lambda module: object())
 
 
 def joined(text):
@@ -85,7 +85,7 @@ def test_what_is_missing_is_said_with_the_way_to_get_it(app, without_torch):
 
 def test_torch_is_looked_for_and_not_imported(app, monkeypatch):
     asked = []
-    monkeypatch.setattr(detector_commands, "find_spec", asked.append)
+    monkeypatch.setattr(catalogue, "find_spec", asked.append)
     # Any import of it would fail now.
     monkeypatch.setitem(sys.modules, "torch", None)
     said(app)
