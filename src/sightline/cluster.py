@@ -20,15 +20,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sightline._version import __version__
+from sightline.data import row_tables
 from sightline.data.arrays import Ints, require
-from sightline.data.row_tables import (
-    BLOCK_ROWS,
-    KeptRows,
-    PartedRows,
-    Parts,
-    Rows,
-    bounds_on_grid,
-)
 from sightline.data.stream import ResidualStream
 from sightline.energy.moments import RUN_BLOCKS
 from sightline.errors import FileError, StreamError
@@ -36,7 +29,7 @@ from sightline.files import brief, reading
 from sightline.storage.parquet import ParquetRows
 
 # Parts begin with a run of blocks, so that sums are added in the same order as locally.
-GRID_ROWS = RUN_BLOCKS * BLOCK_ROWS
+GRID_ROWS = RUN_BLOCKS * row_tables.BLOCK_ROWS
 # Smaller parts cost more to send than to compute.
 LEAST_ROWS = 4 * GRID_ROWS
 # Parts submitted per thread of the workers: one to work on, the others in its queue.
@@ -93,12 +86,14 @@ def on_cluster(stream: ResidualStream, address: str) -> Iterator[ResidualStream]
         yield stream.replace(**parted, notices=stream.notices)
 
 
-def _with_absolute_paths(rows: Rows, name: str) -> ParquetRows | KeptRows:
+def _with_absolute_paths(
+    rows: row_tables.Rows, name: str
+) -> ParquetRows | row_tables.KeptRows:
     """Return rows of Parquet files whose paths do not depend on the current folder."""
     if isinstance(rows, ParquetRows):
         return replace(rows, files=tuple(path.absolute() for path in rows.files))
-    if isinstance(rows, KeptRows):
-        return KeptRows(_with_absolute_paths(rows.rows, name), rows.keep)
+    if isinstance(rows, row_tables.KeptRows):
+        return row_tables.KeptRows(_with_absolute_paths(rows.rows, name), rows.keep)
     raise StreamError(
         f"`{name}` does not lie in Parquet files, which is what the workers of a "
         "cluster read: write the stream as a Parquet folder first, with "
@@ -111,13 +106,15 @@ def _files(rows: Any) -> tuple[Path, ...]:
     return rows.files if isinstance(rows, ParquetRows) else _files(rows.rows)
 
 
-def _parted(rows: Rows, runner: "ClusterRunner") -> Rows:
+def _parted(rows: row_tables.Rows, runner: "ClusterRunner") -> row_tables.Rows:
     """Return the rows of Parquet files in parts that a runner computes."""
-    if isinstance(rows, KeptRows):
-        return KeptRows(_parted(rows.rows, runner), rows.keep)
+    if isinstance(rows, row_tables.KeptRows):
+        return row_tables.KeptRows(_parted(rows.rows, runner), rows.keep)
     if not isinstance(rows, ParquetRows):
         raise TypeError(rows)
-    return PartedRows(rows, Parts(_bounds(rows.group_starts), GRID_ROWS, runner))
+    return row_tables.PartedRows(
+        rows, row_tables.Parts(_bounds(rows.group_starts), GRID_ROWS, runner)
+    )
 
 
 def _bounds(group_starts: Ints) -> Ints:
@@ -127,7 +124,7 @@ def _bounds(group_starts: Ints) -> Ints:
     has at least `LEAST_ROWS` rows.
     """
     places, end = [0], int(group_starts[-1])
-    for start in bounds_on_grid(group_starts, GRID_ROWS).tolist():
+    for start in row_tables.bounds_on_grid(group_starts, GRID_ROWS).tolist():
         if start - places[-1] >= LEAST_ROWS and end - start >= LEAST_ROWS:
             places.append(start)
     return np.array([*places, end])

@@ -11,19 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sightline.data import row_tables
 from sightline.data.arrays import Bools, Floats
-from sightline.data.row_tables import (
-    BLOCK_ROWS,
-    Part,
-    Rows,
-    Tick,
-    as_rows,
-    joined,
-    map_parts,
-    no_tick,
-    read_on_grid,
-    refuse_nonfinite,
-)
 from sightline.energy.reference import Reference
 from sightline.errors import StreamError
 
@@ -145,19 +134,19 @@ def contributions(residuals: object, reference: Reference) -> Floats:
     """
     rows = _rows_for(residuals, reference)
     parts = np.empty((rows.n_rows, rows.n_channels))
-    for start, block in read_on_grid(rows):
+    for start, block in row_tables.read_on_grid(rows):
         centered = block - reference.mean
         parts[start : start + len(block)] = (
             0.5 * centered * (centered @ reference.precision)
         )
     if not np.isfinite(parts).all():
-        refuse_nonfinite(rows, "residuals", _numbered(rows))
+        row_tables.refuse_nonfinite(rows, "residuals", _numbered(rows))
     return parts
 
 
-def _rows_for(residuals: object, reference: Reference) -> Rows:
+def _rows_for(residuals: object, reference: Reference) -> row_tables.Rows:
     """Return residuals as rows with the channels of the reference."""
-    rows = as_rows(residuals, "residuals")
+    rows = row_tables.as_rows(residuals, "residuals")
     if rows.n_channels != len(reference.mean):
         raise StreamError(
             f"`residuals` must have the {len(reference.mean)} channels of the "
@@ -166,13 +155,13 @@ def _rows_for(residuals: object, reference: Reference) -> Rows:
     return rows
 
 
-def _numbered(rows: Rows) -> list[str]:
+def _numbered(rows: row_tables.Rows) -> list[str]:
     """Return the numbers of the channels, for messages where there are no names."""
     return [str(j) for j in range(rows.n_channels)]
 
 
 def score_rows(
-    rows: Rows,
+    rows: row_tables.Rows,
     reference: Reference,
     *,
     name: str,
@@ -181,7 +170,7 @@ def score_rows(
     scale: Floats | None = None,
     other: Reference | None = None,
     watch: Watch | None = None,
-    tick: Tick = no_tick,
+    tick: row_tables.Tick = row_tables.no_tick,
 ) -> Scored:
     """Return the energy of every row, and what else the same pass shows.
 
@@ -219,9 +208,11 @@ def score_rows(
     )
     counted = np.ones(rows.n_rows, np.bool_) if counted is None else counted
     try:
-        parts = list(map_parts(rows, task, counted, watch or _NO_WATCH, tick=tick))
+        parts = list(
+            row_tables.map_parts(rows, task, counted, watch or _NO_WATCH, tick=tick)
+        )
     except FloatingPointError:
-        refuse_nonfinite(rows, name, channels or _numbered(rows))
+        row_tables.refuse_nonfinite(rows, name, channels or _numbered(rows))
     largest = second = fourth = weighed = 0.0
     # Block after block, on whatever worker, so that the last bit is always the same.
     for part in parts:
@@ -231,10 +222,12 @@ def score_rows(
     n_values = int(counted.sum()) * p
     usable = n_values > 0 and 0 < second and np.isfinite(fourth)
     return Scored(
-        energy=joined([part.energy for part in parts]),
+        energy=row_tables.joined([part.energy for part in parts]),
         other_energy=None
         if other is None
-        else joined([p.other_energy for p in parts if p.other_energy is not None]),
+        else row_tables.joined(
+            [p.other_energy for p in parts if p.other_energy is not None]
+        ),
         max_z=float(np.sqrt(largest)) if n_values else None,
         excess_kurtosis=fourth * n_values / second**2 - 3 if usable else None,
         one_sided=np.all([part.one_sided for part in parts], axis=0),
@@ -255,7 +248,7 @@ class _ScoredPart:
 
 
 def _score_part(
-    part: Part,
+    part: row_tables.Part,
     counted: Bools,
     watch: Watch,
     *,
@@ -270,7 +263,7 @@ def _score_part(
     n_rows, p = part.rows.n_rows, part.rows.n_channels
     energy = np.empty(n_rows)
     other_energy = None if other is None else np.empty(n_rows)
-    centered, whitened = np.empty((2, BLOCK_ROWS, p))
+    centered, whitened = np.empty((2, row_tables.BLOCK_ROWS, p))
     unsigned = np.arange(p)
     sums = []
     collector = watch.begin()

@@ -11,16 +11,8 @@ from functools import partial
 
 import numpy as np
 
+from sightline.data import row_tables
 from sightline.data.arrays import Bools, Floats, Residuals
-from sightline.data.row_tables import (
-    BLOCK_ROWS,
-    Part,
-    Rows,
-    Tick,
-    map_parts,
-    no_tick,
-    refuse_nonfinite,
-)
 
 N_FOLDS = 5
 # Blocks whose sums share a pilot mean before they are merged with the rest.
@@ -130,8 +122,8 @@ class _Sums:
     """
 
     def __init__(self, n_channels: int) -> None:
-        self.centered = np.empty((BLOCK_ROWS, n_channels))
-        self.squares = np.empty(BLOCK_ROWS)
+        self.centered = np.empty((row_tables.BLOCK_ROWS, n_channels))
+        self.squares = np.empty(row_tables.BLOCK_ROWS)
         self.second = np.zeros((n_channels, n_channels))
         self.total, self.cubic = np.zeros((2, n_channels))
         self.count = 0
@@ -178,12 +170,12 @@ class _Sums:
 
 
 def fold_moments(
-    rows: Rows,
+    rows: row_tables.Rows,
     *,
     name: str = "train",
     channels: Sequence[str] | None = None,
     n_folds: int = N_FOLDS,
-    tick: Tick = no_tick,
+    tick: row_tables.Tick = row_tables.no_tick,
 ) -> list[Moments]:
     """Return the moments of contiguous folds of the rows, in one pass.
 
@@ -210,20 +202,24 @@ def fold_moments(
     folds: dict[int, Moments] = {}
     try:
         # Run after run, on whatever worker, so that the last bit is always the same.
-        for runs in map_parts(rows, partial(_moments_of_runs, cuts=cuts), tick=tick):
+        for runs in row_tables.map_parts(
+            rows, partial(_moments_of_runs, cuts=cuts), tick=tick
+        ):
             for fold, run in runs:
                 folds[fold] = folds[fold] + run if fold in folds else run
     except FloatingPointError:
         named = channels or [str(j) for j in range(rows.n_channels)]
-        refuse_nonfinite(rows, name, named)
+        row_tables.refuse_nonfinite(rows, name, named)
     return list(folds.values())
 
 
-def _moments_of_runs(part: Part, *, cuts: Sequence[int]) -> list[tuple[int, Moments]]:
+def _moments_of_runs(
+    part: row_tables.Part, *, cuts: Sequence[int]
+) -> list[tuple[int, Moments]]:
     """Return the fold and the moments of each run of blocks."""
     n_rows, first = part.rows.n_rows, part.first
     inside = [cut - first for cut in cuts if 0 <= cut - first <= n_rows]
-    run_rows = RUN_BLOCKS * BLOCK_ROWS
+    run_rows = RUN_BLOCKS * row_tables.BLOCK_ROWS
     ends = {*inside, *range(-first % run_rows, n_rows, run_rows), n_rows}
     sums = _Sums(part.rows.n_channels)
     runs = []
@@ -275,8 +271,8 @@ class GrowingMoments:
 
     def add(self, rows: Residuals) -> None:
         """Take in any number of rows."""
-        for start in range(0, len(rows), BLOCK_ROWS):
-            self._sums.add(rows[start : start + BLOCK_ROWS])
+        for start in range(0, len(rows), row_tables.BLOCK_ROWS):
+            self._sums.add(rows[start : start + row_tables.BLOCK_ROWS])
             self._blocks += 1
             if self._blocks % RUN_BLOCKS == 0:
                 self._take()

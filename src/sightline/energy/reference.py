@@ -6,15 +6,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from sightline.data import row_tables
 from sightline.data.arrays import Floats
-from sightline.data.row_tables import (
-    BLOCK_ROWS,
-    Part,
-    Rows,
-    as_rows,
-    gather_rows,
-    map_parts,
-)
 from sightline.energy.moments import N_FOLDS, Moments, fold_moments, merged
 from sightline.errors import StreamError
 
@@ -151,7 +144,7 @@ def fit_reference(
         raise StreamError(
             f"`estimator` must be one of {', '.join(ESTIMATORS)}; got {estimator!r}."
         )
-    rows = as_rows(residuals, "train")
+    rows = row_tables.as_rows(residuals, "train")
     if rows.n_rows < 2:
         raise StreamError(f"`train` must have at least 2 rows; it has {rows.n_rows}.")
     summed = moments or merged(fold_moments(rows, channels=channels, n_folds=1))
@@ -263,17 +256,19 @@ def scale_of(moments: Moments) -> Floats:
     return np.asarray(scale)
 
 
-def scaled_fourth(rows: Rows, mean: Floats, scale: Floats) -> float:
+def scaled_fourth(rows: row_tables.Rows, mean: Floats, scale: Floats) -> float:
     """Return ``sum |(x - mean) / scale|^4`` over rows, in one pass."""
     task = partial(_scaled_fourths, mean=mean, weights=scale**-2.0)
-    return sum(fourth for part in map_parts(rows, task) for fourth in part)
+    return sum(fourth for part in row_tables.map_parts(rows, task) for fourth in part)
 
 
-def _scaled_fourths(part: Part, *, mean: Floats, weights: Floats) -> list[float]:
+def _scaled_fourths(
+    part: row_tables.Part, *, mean: Floats, weights: Floats
+) -> list[float]:
     """Return the same sum for each block of a part of the rows."""
     from sightline._kernels.rows import center_and_weigh
 
-    buffer = np.empty((BLOCK_ROWS, part.rows.n_channels))
+    buffer = np.empty((row_tables.BLOCK_ROWS, part.rows.n_channels))
     return [
         center_and_weigh(block, mean, weights, buffer[: len(block)])
         for _, block in part.blocks()
@@ -303,13 +298,13 @@ def standardised_reference(moments: Moments, fourth: float) -> Reference:
     )
 
 
-def _minimum_covariance_determinant(rows: Rows) -> Reference:
+def _minimum_covariance_determinant(rows: row_tables.Rows) -> Reference:
     """Return the robust reference of at most `MCD_ROWS` evenly spaced rows."""
     from sklearn.covariance import MinCovDet
 
     n_drawn = min(rows.n_rows, MCD_ROWS)
     drawn = (np.arange(n_drawn) * rows.n_rows) // n_drawn
-    fitted = MinCovDet(random_state=0).fit(gather_rows(rows, drawn))
+    fitted = MinCovDet(random_state=0).fit(row_tables.gather_rows(rows, drawn))
     return Reference(
         mean=np.asarray(fitted.location_),
         covariance=np.asarray(fitted.covariance_),

@@ -1,7 +1,26 @@
 """`evaluate`: from a residual stream to its figures.
 
-The walk is: score, measure, diagnose, uncertainty, assemble. The residuals themselves
-are needed by scoring and by the diagnosis alone; all else reads the energy.
+The walk has five stages, each a function of what the stages before it returned:
+
+score
+    Reads the residuals: train twice (fit the reference, energy of each row), test and
+    calibration once. Gives the energy of every row, the alarms of the p99 rule, and
+    D_FULL and D_MS of every attack and of the normal windows of its length.
+measure
+    Reads energy, labels and alarms. Gives one record for each block of the stream
+    (`StreamMeasures`) and one for each attack (`SegmentMeasures`).
+diagnose
+    Reads the test residuals again, once for each repair that is carried out. Gives the
+    reason why each attack was missed, and what each repair would gain. Left out without
+    attacks, or if it was not asked for.
+uncertainty
+    Draws from the energy alone. Gives a 95% interval and a chance floor for each
+    figure. Left out if it was not asked for.
+assemble
+    Joins the records into one `Evaluation`, with remarks, versions and chart data.
+
+A test without attacks passes all stages: whatever needs an attack is None, and drift,
+quality and false alarms are measured.
 """
 
 import platform
@@ -19,34 +38,13 @@ from sightline.data.stream import ResidualStream
 from sightline.energy.reference import crossfit_excess
 from sightline.energy.scored import ScoredStream, ScoredTest, Track, score_stream
 from sightline.errors import StreamError
+from sightline.evaluation import result
 from sightline.evaluation.chart_data import chart_data
-from sightline.evaluation.result import (
-    Evaluation,
-    Provenance,
-    ReferenceFacts,
-    SegmentResult,
-    StreamFacts,
-    StreamMeasures,
-    Uncertainty,
-    plain,
-)
 from sightline.evaluation.uncertainty import measure_uncertainty, remarks
 from sightline.judgement.judge import Diagnosis, diagnose, passes_over_test
 from sightline.judgement.verdicts import SegmentDiagnosis
+from sightline.metrics import quality, ranking
 from sightline.metrics.probe import AlarmMetrics, judge_alarms
-from sightline.metrics.quality import (
-    Quality,
-    measure_compactness,
-    measure_drift,
-    names_where,
-    scale_blind,
-)
-from sightline.metrics.ranking import (
-    AttackRanks,
-    measure_rank,
-    rank_attacks,
-    roc_auc_of_ranks,
-)
 from sightline.metrics.segment import SegmentMeasures, measure_segments
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
@@ -64,7 +62,7 @@ def evaluate(
     diagnosis: bool = True,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Evaluation:
+) -> result.Evaluation:
     """Measure what a detector's residuals show, before any alarm rule is chosen.
 
     Parameters
@@ -115,8 +113,8 @@ def evaluate(
     diagnosed = diagnosis and bool(attacks)
     more_passes = passes_over_test(stream) if diagnosed else 0
     track = Track(progress, stream, more_passes=more_passes)
-    scored, windows = _score(stream, labels, attacks, estimator, track)
-    test, mean = _scored_test(stream, labels, attacks, scored), scored.train_mean
+    scored, test, windows = _score(stream, labels, attacks, estimator, track)
+    mean = scored.train_mean
     ranks = _ranks_of(test.energy, labels)
     measures = _measure(stream, scored, test, ranks, windows, guard, dropped)
     rows = measure_segments(
@@ -130,14 +128,17 @@ def evaluate(
         train_mean=mean,
         step_s=stream.step_s,
     )
-    verdicts = _diagnose(stream, test, rows, track) if diagnosed else None
-    uncertainty = Uncertainty()
+    verdicts = None
+    if diagnosed:
+        verdicts = diagnose(stream, test, rows, tick=track.stage(StepKind.DIAGNOSING))
+        track.finish(StepKind.DIAGNOSING)
+    uncertainty = result.Uncertainty()
     if intervals:
         uncertainty = measure_uncertainty(
             test, measures, windows, train_mean=mean, seed=seed, progress=progress
         )
     segments = _segments(rows, verdicts)
-    return Evaluation(
+    return result.Evaluation(
         **vars(measures),
         **vars(uncertainty),
         diagnosis=verdicts.facts if verdicts else None,
@@ -145,7 +146,12 @@ def evaluate(
         verdict_counts=verdicts.verdict_counts if verdicts else None,
         segments=segments,
         notices=(*stream.notices, *remarks(measures, uncertainty)),
-        provenance=_provenance(stream),
+        provenance=result.Provenance(
+            sightline=_version.__version__,
+            numpy=np.__version__,
+            python=platform.python_version(),
+            meta=result.plain(stream.meta),
+        ),
         traces=chart_data(stream, scored, test, ranks, windows, segments),
     )
 
@@ -156,7 +162,11 @@ def evaluate(
 def _settle_nonfinite(
     stream: ResidualStream, nonfinite: str
 ) -> tuple[ResidualStream, dict[str, int]]:
-    """Return the stream to evaluate, and how many rows each array lost."""
+    """Return the stream to evaluate, and how many rows each array lost.
+
+    With "error" nothing is dropped here: scoring raises `StreamError` at the first row
+    that is not finite, and names its row and channel.
+    """
     if nonfinite == "drop":
         return drop_nonfinite(stream)
     if nonfinite != "error":
@@ -167,7 +177,27 @@ def _settle_nonfinite(
 def drop_nonfinite(stream: ResidualStream) -> tuple[ResidualStream, dict[str, int]]:
     """Return the stream without its non-finite rows, and how many each array lost.
 
-    Breaks are those of the full record: a dropped row makes no break of its own.
+    Parameters
+    ----------
+    stream : ResidualStream
+        Its train, test and calibration are read once.
+
+    Returns
+    -------
+    stream : ResidualStream
+        The same object if all rows are finite. Labels, time stamps, alarms, score and
+        telemetry lose the same rows as their array; attacks are moved to the rows that
+        remain. Breaks are those of the full record: a dropped row makes no break of its
+        own.
+    dropped : dict
+        Number of rows dropped from ``train``, ``test`` and ``calibration``.
+
+    Examples
+    --------
+    >>> train, test = [[0.0], [1.0], [2.0]], [[0.0], [np.nan], [1.0]]
+    >>> finite, dropped = drop_nonfinite(ResidualStream(train, test))
+    >>> finite.test.n_rows, dropped
+    (2, {'train': 0, 'test': 1, 'calibration': 0})
     """
     dropped = {"train": 0, "test": 0, "calibration": 0}
     changes: dict[str, Any] = {}
@@ -186,10 +216,11 @@ def drop_nonfinite(stream: ResidualStream) -> tuple[ResidualStream, dict[str, in
 
 
 def _kept_with(stream: ResidualStream, part: str, keep: Bools) -> dict[str, Any]:
-    """Return what goes with the rows of train or test, for those that are kept."""
-    series = (
-        [f"{part}_time"] if part == "train" else [f"{part}_time", "alarms", "score"]
-    )
+    """Return what goes with the rows of train or test, for those that are kept.
+
+    An attack of which no row is left is removed, and a notice names it.
+    """
+    series = [f"{part}_time", *(["alarms", "score"] if part == "test" else [])]
     changes: dict[str, Any] = {
         name: values[keep]
         for name in series
@@ -201,29 +232,29 @@ def _kept_with(stream: ResidualStream, part: str, keep: Bools) -> dict[str, Any]
     changes[f"{part}_breaks"] = breaks_kept(getattr(stream, f"{part}_breaks"), keep)
     if part == "train":
         return changes
-    new_row = np.concatenate([[0], np.cumsum(keep)])
+    new_row = np.concatenate([[0], np.cumsum(keep)]).tolist()
     moved = [
-        replace(
-            attack, start=int(new_row[attack.start]), stop=int(new_row[attack.stop])
-        )
+        replace(attack, start=new_row[attack.start], stop=new_row[attack.stop])
         for attack in stream.segments
-        if new_row[attack.start] < new_row[attack.stop]
     ]
-    gone = [a.id for a in stream.segments if new_row[a.start] == new_row[a.stop]]
-    notices = list(stream.notices)
-    if gone:
-        notices.append(f"Every row of these attacks was dropped: {', '.join(gone)}.")
+    gone = [attack.id for attack in moved if attack.start == attack.stop]
+    notice = f"Every row of these attacks was dropped: {', '.join(gone)}."
     return changes | {
         "labels": stream.labels[keep],
-        "segments": moved,
-        "notices": notices,
+        "segments": [attack for attack in moved if attack.start < attack.stop],
+        "notices": [*stream.notices, *([notice] if gone else [])],
     }
 
 
 def _attacks_and_labels(
     stream: ResidualStream, guard: int
 ) -> tuple[list[Attack], Labels]:
-    """Return the attacks, and the labels with a guard after each of them ignored."""
+    """Return the attacks, and the labels with a guard after each of them ignored.
+
+    The `guard` rows after an attack get the label -1, so that recovery counts neither
+    as attack nor as normal; a guard ends at the next break. `StreamError` if no normal
+    row is left.
+    """
     attacks = stream.attack_segments()
     runs = [attack.segment for attack in attacks]
     labels = with_guard(stream.labels, runs, stream.test_breaks, guard)
@@ -240,25 +271,39 @@ def _score(
     attacks: Sequence[Attack],
     estimator: str,
     track: Track,
-) -> tuple[ScoredStream, WindowEnergies]:
-    """Return all energies, and those of attacks and normal windows as a whole."""
+) -> tuple[ScoredStream, ScoredTest, WindowEnergies]:
+    """Fit the reference on train, and score every row under it.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The residuals; each table is read block by block.
+    labels : array of shape (n_test,)
+        1 attack, 0 normal, -1 ignored, guards included.
+    attacks : sequence of Attack
+        The attack runs of `labels`.
+    estimator : str
+        Covariance estimator of the reference.
+    track : Track
+        Reports the rows done.
+
+    Returns
+    -------
+    scored : ScoredStream
+        The reference and all energies.
+    test : ScoredTest
+        Energy, labels and alarms of the test. The limit of the p99 rule is the 99%
+        quantile of train energy.
+    windows : WindowEnergies
+        D_FULL and D_MS of the attacks and of normal windows of their length, filled in
+        the same pass; empty without attacks.
+    """
     runs = [attack.segment for attack in attacks]
     plan = plan_windows(runs, labels, stream.test_breaks)
     watch = WindowWatch(plan, stream.p, stream.test.n_rows) if attacks else None
     scored = score_stream(stream, labels, estimator, watch, track)
-    parts = scored.test.collected if attacks else ()
-    return scored, windows_of_parts(plan, stream.p, parts)
-
-
-def _scored_test(
-    stream: ResidualStream,
-    labels: Labels,
-    attacks: Sequence[Attack],
-    scored: ScoredStream,
-) -> ScoredTest:
-    """Return the record of the scored test, with the alarms of the p99 rule."""
     rule = QuantileRule.from_normal(scored.train.energy)
-    return ScoredTest(
+    test = ScoredTest(
         energy=scored.test.energy,
         labels=labels,
         attacks=attacks,
@@ -269,6 +314,8 @@ def _scored_test(
         own_alarms=None if stream.alarms is None else stream.alarms == 1,
         step_s=stream.step_s,
     )
+    parts = scored.test.collected if attacks else ()
+    return scored, test, windows_of_parts(plan, stream.p, parts)
 
 
 # Measure
@@ -278,29 +325,50 @@ def _measure(
     stream: ResidualStream,
     scored: ScoredStream,
     test: ScoredTest,
-    ranks: AttackRanks,
+    ranks: ranking.AttackRanks,
     windows: WindowEnergies,
     guard: int,
     dropped: dict[str, int],
-) -> StreamMeasures:
-    """Return what is measured on the stream as a whole."""
+) -> result.StreamMeasures:
+    """Return what is measured on the stream as a whole.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        Names and channels; its rows are read only if it has a single channel, to rank
+        by the raw value as well.
+    scored, test : ScoredStream, ScoredTest
+        All energies, and labels and alarms of the test.
+    ranks : AttackRanks
+        Where attack rows stand among normal rows by energy.
+    windows : WindowEnergies
+        Of the attacks and of the normal windows of their length.
+    guard, dropped : int, dict
+        Rows left out after each attack, and rows dropped because they are not finite;
+        both are only recorded.
+
+    Returns
+    -------
+    StreamMeasures
+        Without attacks the figures of `rank`, `windows` and the hits of the rules are
+        None. `own_rule` and `own_score` are None if the stream has none.
+    """
     labels, mean = test.labels, scored.train_mean
     lengths = np.array([segment.length for segment in test.segments])
-    standardised = scored.test.other_energy
-    reference = scored.reference
-    return StreamMeasures(
+    standardised, reference = scored.test.other_energy, scored.reference
+    return result.StreamMeasures(
         stream=_stream_facts(stream, test),
-        reference=ReferenceFacts(
+        reference=result.ReferenceFacts(
             estimator=reference.estimator,
             shrinkage=reference.shrinkage,
             n_rows=reference.n_rows,
             standardised_roc_auc=None
             if standardised is None
-            else roc_auc_of_ranks(_ranks_of(standardised, labels)),
+            else ranking.roc_auc_of_ranks(_ranks_of(standardised, labels)),
         ),
-        rank=measure_rank(ranks, lengths, raw=_raw_ranks(stream, labels)),
+        rank=ranking.measure_rank(ranks, lengths, raw=_raw_ranks(stream, labels)),
         windows=measure_windows(windows),
-        drift=measure_drift(
+        drift=quality.measure_drift(
             mean,
             np.sort(test.energy[test.is_normal]),
             max_z=scored.test.max_z or 0.0,
@@ -309,25 +377,34 @@ def _measure(
                 scored.folds, mean, estimator=reference.estimator
             ),
         ),
-        compactness=measure_compactness(mean, stream.p),
+        compactness=quality.measure_compactness(mean, stream.p),
         quality=_quality(stream, scored),
         probe=_judge(test, test.alarms, test.threshold),
         own_rule=None if test.own_alarms is None else _judge(test, test.own_alarms),
         own_score=None
         if stream.score is None
-        else measure_rank(_ranks_of(stream.score, labels), lengths),
+        else ranking.measure_rank(_ranks_of(stream.score, labels), lengths),
         guard=guard,
         dropped_rows=dropped,
     )
 
 
-def _ranks_of(score: Floats, labels: Labels) -> AttackRanks:
-    """Return where attack rows stand among normal rows by a score."""
-    return rank_attacks(score[labels == ATTACK], np.sort(score[labels == NORMAL]))
+def _ranks_of(score: Floats, labels: Labels) -> ranking.AttackRanks:
+    """Return where attack rows stand among normal rows by a score.
+
+    Ignored rows count as neither. Higher scores rank as more anomalous; without attacks
+    the ranks are empty, and every figure of them is None.
+    """
+    normal = np.sort(score[labels == NORMAL])
+    return ranking.rank_attacks(score[labels == ATTACK], normal)
 
 
-def _raw_ranks(stream: ResidualStream, labels: Labels) -> AttackRanks | None:
-    """Return the ranks by the raw value of a single channel, which energy folds."""
+def _raw_ranks(stream: ResidualStream, labels: Labels) -> ranking.AttackRanks | None:
+    """Return the ranks by the raw value of a single channel, which energy folds.
+
+    Energy is the same above and below the mean, so a score whose high values alone are
+    anomalous ranks better by its raw value. None with several channels or no attack.
+    """
     if stream.p > 1 or not (labels == ATTACK).any():
         return None
     raw = gather_rows(stream.test, np.arange(stream.test.n_rows))[:, 0]
@@ -335,7 +412,11 @@ def _raw_ranks(stream: ResidualStream, labels: Labels) -> AttackRanks | None:
 
 
 def _judge(test: ScoredTest, alarms: Bools, tau99: float | None = None) -> AlarmMetrics:
-    """Return how the p99 rule, or the own one, did on the test."""
+    """Return how a rule did on the test, by its alarms.
+
+    `tau99` is the limit of the p99 rule; None for the detector's own rule, whose limit
+    is not known.
+    """
     return judge_alarms(
         alarms,
         test.labels,
@@ -346,75 +427,57 @@ def _judge(test: ScoredTest, alarms: Bools, tau99: float | None = None) -> Alarm
     )
 
 
-def _quality(stream: ResidualStream, scored: ScoredStream) -> Quality:
-    """Return warning signs in the residuals themselves."""
+def _quality(stream: ResidualStream, scored: ScoredStream) -> quality.Quality:
+    """Return warning signs in the residuals themselves.
+
+    Largest whitened residual and kurtosis (of train; the first also of normal test
+    rows), and the names of channels that are constant in train, never negative in train
+    and test, or too small in scale to count. The lists are empty if nothing is wrong.
+    """
     constant = scored.moments.constant
-    blind = scale_blind(
+    blind = quality.scale_blind(
         np.diag(scored.moments.covariance),
         np.diag(scored.reference.covariance),
         constant,
     )
     # Never negative: an absolute error, or a score.
     one_sided = scored.train.one_sided & scored.test.one_sided & ~constant
-    return Quality(
+    return quality.Quality(
         max_z=scored.train.max_z,
         max_z_test_normal=scored.test.max_z,
         excess_kurtosis=scored.train.excess_kurtosis,
-        constant_channels=names_where(constant, stream.channels),
-        one_sided_channels=names_where(one_sided, stream.channels),
-        scale_blind_channels=names_where(blind, stream.channels),
+        constant_channels=quality.names_where(constant, stream.channels),
+        one_sided_channels=quality.names_where(one_sided, stream.channels),
+        scale_blind_channels=quality.names_where(blind, stream.channels),
     )
 
 
-def _stream_facts(stream: ResidualStream, test: ScoredTest) -> StreamFacts:
-    """Return what was evaluated."""
+def _stream_facts(stream: ResidualStream, test: ScoredTest) -> result.StreamFacts:
+    """Return what was evaluated: names as the stream has them, and numbers of rows."""
     n_attack = int((test.labels == ATTACK).sum())
-    return StreamFacts(
-        name=stream.name,
-        detector=stream.detector,
-        testbed=stream.testbed,
-        space=stream.space,
-        p=stream.p,
+    given = ("name", "detector", "testbed", "space", "p", "step_s")
+    return result.StreamFacts(
+        **{name: getattr(stream, name) for name in given},
         n_train=stream.train.n_rows,
         n_test=test.n_rows,
         n_attack=n_attack,
         n_ignored=test.n_rows - n_attack - int(test.is_normal.sum()),
         n_segments=len(test.attacks),
-        step_s=stream.step_s,
     )
 
 
-# Diagnose and assemble
-
-
-def _diagnose(
-    stream: ResidualStream,
-    test: ScoredTest,
-    rows: Sequence[SegmentMeasures],
-    track: Track,
-) -> Diagnosis:
-    """Return the diagnosis of every attack, and report the rows read for it."""
-    verdicts = diagnose(stream, test, rows, tick=track.stage(StepKind.DIAGNOSING))
-    track.finish(StepKind.DIAGNOSING)
-    return verdicts
+# Assemble
 
 
 def _segments(
     rows: Sequence[SegmentMeasures], verdicts: Diagnosis | None
-) -> tuple[SegmentResult, ...]:
-    """Return what was measured of each attack, with its diagnosis if there is one."""
+) -> tuple[result.SegmentResult, ...]:
+    """Return what was measured of each attack, with its diagnosis if there is one.
+
+    Without a diagnosis the fields of `SegmentDiagnosis` keep their defaults.
+    """
     reasons = verdicts.segments if verdicts else [SegmentDiagnosis()] * len(rows)
     return tuple(
-        SegmentResult(**vars(row), **vars(reason))
+        result.SegmentResult(**vars(row), **vars(reason))
         for row, reason in zip(rows, reasons, strict=True)
-    )
-
-
-def _provenance(stream: ResidualStream) -> Provenance:
-    """Return the versions in use, and the stream's meta as JSON has it."""
-    return Provenance(
-        sightline=_version.__version__,
-        numpy=np.__version__,
-        python=platform.python_version(),
-        meta=plain(stream.meta),
     )

@@ -9,28 +9,31 @@ from itertools import count
 
 from sightline.energy.scored import ScoredTest
 from sightline.evaluation.result import BootstrapFacts, StreamMeasures, Uncertainty
-from sightline.metrics.intervals import (
-    FEW_EVENTS,
-    FIGURES,
-    N_REPLICATES,
-    N_SHIFTS,
-    Drawable,
-    bootstrap,
-    chance,
-    count_interval,
-    floor_of,
-    percentile_interval,
-)
+from sightline.metrics import intervals
 from sightline.metrics.window_kl import WindowEnergies
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.text import names, share
+
+# An attack with more than this share of all attack rows dominates pooled figures.
+DOMINANT_SHARE = 0.5
+# More channels than this are counted, not listed.
+MOST_NAMES = 6
+# Figures that are named if they are no better than chance.
+_LABELS = {
+    "roc_auc": "ROC-AUC",
+    "pauc_1": "pAUC at 1%",
+    "mean_segment_auc": "AUC per attack",
+    "p_full": "P_FULL",
+    "f1": "F1",
+    "hits": "attacks alarmed",
+}
 
 
 def figures(measures: StreamMeasures) -> dict[str, float | None]:
     """Return the figures that get an interval, by name; None if undefined."""
     return {
         name: getattr(getattr(measures, figure.block), name)
-        for name, figure in FIGURES.items()
+        for name, figure in intervals.FIGURES.items()
     }
 
 
@@ -41,8 +44,8 @@ def measure_uncertainty(
     *,
     train_mean: float,
     seed: int,
-    n_replicates: int = N_REPLICATES,
-    n_shifts: int = N_SHIFTS,
+    n_replicates: int = intervals.N_REPLICATES,
+    n_shifts: int = intervals.N_SHIFTS,
     progress: Progress | None = None,
 ) -> Uncertainty:
     """Return a 95% interval and a chance floor for each figure.
@@ -78,8 +81,8 @@ def measure_uncertainty(
 
     measured = figures(measures)
     trace = (test.energy, test.labels, test.alarms, test.segments)
-    drawable = Drawable.of(*trace, test.breaks)
-    replicates = bootstrap(
+    drawable = intervals.Drawable.of(*trace, test.breaks)
+    replicates = intervals.bootstrap(
         drawable,
         train_mean=train_mean,
         windows=windows.outcome if n_attacks else None,
@@ -87,49 +90,35 @@ def measure_uncertainty(
         seed=seed,
         tick=tick,
     )
-    intervals = {
-        name: percentile_interval(name, measured[name], values, n_attacks)
+    ranges = {
+        name: intervals.percentile_interval(name, measured[name], values, n_attacks)
         for name, values in replicates.items()
     }
     floors = {}
     if n_attacks:
-        intervals["hits"] = count_interval(measures.probe.hits or 0, n_attacks)
-        at_chance = chance(
+        ranges["hits"] = intervals.count_interval(measures.probe.hits or 0, n_attacks)
+        at_chance = intervals.chance(
             *trace, windows=windows, n_shifts=n_shifts, seed=seed, tick=tick
         )
         floors = {
-            name: floor_of(measured[name], values) for name, values in at_chance.items()
+            name: intervals.floor_of(measured[name], values)
+            for name, values in at_chance.items()
         }
     return Uncertainty(
-        intervals={name: intervals.get(name) for name in FIGURES},
+        intervals={name: ranges.get(name) for name in intervals.FIGURES},
         floor={
             name: floors.get(name)
-            for name, figure in FIGURES.items()
+            for name, figure in intervals.FIGURES.items()
             if figure.needs_attack
         },
         bootstrap=BootstrapFacts(
             n=n_replicates,
             block=drawable.block,
             seed=seed,
-            few_events=n_attacks < FEW_EVENTS,
+            few_events=n_attacks < intervals.FEW_EVENTS,
             shifts=n_shifts,
         ),
     )
-
-
-# An attack with more than this share of all attack rows dominates pooled figures.
-DOMINANT_SHARE = 0.5
-# More channels than this are counted, not listed.
-MOST_NAMES = 6
-# Figures that are named if they are no better than chance.
-_LABELS = {
-    "roc_auc": "ROC-AUC",
-    "pauc_1": "pAUC at 1%",
-    "mean_segment_auc": "AUC per attack",
-    "p_full": "P_FULL",
-    "f1": "F1",
-    "hits": "attacks alarmed",
-}
 
 
 def remarks(measures: StreamMeasures, uncertainty: Uncertainty) -> list[str]:
@@ -250,8 +239,8 @@ def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[s
             "Only one attack: no interval can be given for figures that depend on "
             "attacks."
             if n_segments == 1
-            else f"Fewer than {FEW_EVENTS} attacks: intervals are wide and only "
-            "approximate."
+            else f"Fewer than {intervals.FEW_EVENTS} attacks: intervals are wide and "
+            "only approximate."
         )
 
 

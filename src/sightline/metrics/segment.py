@@ -7,15 +7,8 @@ import numpy as np
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Labels, finite
 from sightline.data.segments import Attack
+from sightline.metrics import ranking
 from sightline.metrics.quality import Drift, is_sdr_usable
-from sightline.metrics.ranking import (
-    AttackRanks,
-    auc_of_steps,
-    mean_of_segments,
-    nearby_normal,
-    rank_attacks,
-    roc_auc_of_ranks,
-)
 from sightline.metrics.window_kl import RELIABLE_ROWS, WindowEnergies, plain_kl
 
 # An attack is compared with this many times its length of nearby normal steps,
@@ -203,7 +196,7 @@ def measure_segments(
     energy: Floats,
     labels: Labels,
     is_alarm: Bools,
-    ranks: AttackRanks,
+    ranks: ranking.AttackRanks,
     drift: Drift,
     *,
     windows: WindowEnergies,
@@ -232,7 +225,7 @@ def measure_segments(
     if not attacks:
         return []
     lengths = np.array([attack.segment.length for attack in attacks])
-    aucs = mean_of_segments(auc_of_steps(ranks), lengths)
+    aucs = ranking.mean_of_segments(ranking.auc_of_steps(ranks), lengths)
     usable = is_sdr_usable(drift, train_mean)
     normal_rows = np.flatnonzero(labels == NORMAL)
     # Energy is never negative, so a drift that overflows is one upwards.
@@ -242,8 +235,12 @@ def measure_segments(
         rows, length = attack.segment.rows, attack.segment.length
         own = windows.plan.own[i]
         n_nearby = max(NEARBY_FACTOR * length, NEARBY_LEAST)
-        nearest = nearby_normal(normal_rows, attack.start, attack.stop, n_nearby)
-        nearby = rank_attacks(energy[rows], np.sort(energy[normal_rows[nearest]]))
+        nearest = ranking.nearby_normal(
+            normal_rows, attack.start, attack.stop, n_nearby
+        )
+        nearby = ranking.rank_attacks(
+            energy[rows], np.sort(energy[normal_rows[nearest]])
+        )
         alarmed = np.flatnonzero(is_alarm[rows])
         first = int(alarmed[0]) if len(alarmed) else None
         kl_plain = plain_kl(windows.means[i], windows.seconds[i], length)
@@ -256,7 +253,7 @@ def measure_segments(
                 **{name: getattr(attack, name) for name in _GIVEN},
                 length=length,
                 auc=float(aucs[i]),
-                auc_nearby=roc_auc_of_ranks(nearby),
+                auc_nearby=ranking.roc_auc_of_ranks(nearby),
                 kl=finite(windows.d_full[own] / length),
                 kl_plain=kl_plain,
                 kl_shrunk=kl_plain is None,
