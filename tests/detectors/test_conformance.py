@@ -18,7 +18,7 @@ from sightline.detectors.conformance import (
     made_up_recording,
 )
 from sightline.detectors.fusagnet.detector import FuSAGNet
-from sightline.detectors.gdn import GDN
+from sightline.detectors.gdn.detector import GDN
 from sightline.detectors.nsibf.detector import NSIBF
 from sightline.detectors.tranad.detector import TranAD
 from sightline.errors import FileError, StreamError

@@ -18,7 +18,8 @@ from torch.nn.functional import mse_loss
 
 from sightline import Recording, Tag
 from sightline.data.downsampling import downsampled
-from sightline.detectors.networks import GDNNetwork, load_weights, weights_of
+from sightline.detectors.gdn.network import GDNNetwork
+from sightline.detectors.networks import load_weights, weights_of
 from sightline.detectors.preprocessing import Preprocessing
 from sightline.detectors.settings import PreprocessingSettings
 

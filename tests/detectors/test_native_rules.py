@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import genpareto, rankdata
 
-from sightline.data.arrays import check_alarms, check_labels, check_same_length
-from sightline.data.segments import run_bounds
 from sightline.detectors import DETECTORS
-from sightline.detectors.fusagnet.detector import (
+from sightline.detectors.fusagnet.rule import (
     FusagnetErrors,
     forecast_scores,
     fusagnet_alarms,
@@ -21,7 +19,7 @@ from sightline.detectors.fusagnet.detector import (
     fused_scores,
     reconstruction_scores,
 )
-from sightline.detectors.gdn import gdn_alarms, gdn_scores
+from sightline.detectors.gdn.rule import gdn_alarms, gdn_scores
 from sightline.detectors.native_rules import (
     NativeRule,
     best_rank_threshold,
@@ -32,7 +30,11 @@ from sightline.detectors.native_rules import (
     rule_named,
     smoothed,
 )
-from sightline.detectors.nsibf.rule import best_adjusted_threshold, nsibf_alarms
+from sightline.detectors.nsibf.rule import (
+    best_adjusted_threshold,
+    nsibf_alarms,
+    point_adjusted,
+)
 from sightline.detectors.tranad.rule import (
     Pareto,
     dynamic_thresholds,
@@ -56,16 +58,6 @@ LABEL_RULE = "best-f1-on-test-labels"
 
 def rng(seed=0):
     return np.random.default_rng(seed)
-
-
-def point_adjusted(alarms, labels):
-    """Return alarms with every attack filled that has at least one; row 0 never is."""
-    given, checked = check_alarms(alarms) == 1, check_labels(labels)
-    check_same_length(alarms=given, labels=checked)
-    filled = given.copy()
-    for start, stop in zip(*run_bounds(checked == 1), strict=True):
-        filled[max(start, 1) : stop] |= given[start:stop].any()
-    return filled
 
 
 # -------------------------------------------------------------- published numbers

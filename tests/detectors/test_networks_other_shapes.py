@@ -18,7 +18,8 @@ from sightline.detectors.fusagnet.network import (
     FuSAGNetOutput,
     fusagnet_loss,
 )
-from sightline.detectors.networks import GDNNetwork, load_weights, weights_of
+from sightline.detectors.gdn.network import GDNNetwork
+from sightline.detectors.networks import load_weights, weights_of
 from sightline.detectors.tranad.network import TranADNetwork, tranad_loss
 
 NEAR = 1e-10

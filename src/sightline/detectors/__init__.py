@@ -14,7 +14,7 @@ from sightline.detectors.base import (
 from sightline.detectors.baselines import LastValue, PCAReconstruction, TrainingMean
 from sightline.detectors.conformance import ConformanceError, check_detector
 from sightline.detectors.fusagnet.detector import FuSAGNet
-from sightline.detectors.gdn import GDN
+from sightline.detectors.gdn.detector import GDN
 from sightline.detectors.geco.detector import GeCo
 from sightline.detectors.nsibf.detector import NSIBF
 from sightline.detectors.saving import read_saved

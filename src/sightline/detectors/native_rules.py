@@ -8,7 +8,7 @@ name says what it looks at. Errors are observed minus expected.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -116,16 +116,6 @@ class NativeAlarms:
     threshold: float | Floats | None = None
     notices: tuple[str, ...] = ()
 
-    @classmethod
-    def above(
-        cls, threshold: float, score: Floats, rule: NativeRule, *notices: str
-    ) -> Self:
-        """Return the alarms of one threshold: where the score exceeds it."""
-        alarms = score > threshold
-        return cls(
-            rule=rule, score=score, alarms=alarms, threshold=threshold, notices=notices
-        )
-
 
 BEST_BY_RANK = NativeRule(
     "best-f1-on-test-labels",
@@ -178,12 +168,15 @@ def alarms_by_labels(
 ) -> NativeAlarms:
     """Return the alarms of `best_rank_threshold`, with its figures in a notice."""
     best = best_rank_threshold(score, needed_labels(labels, rule))
-    return NativeAlarms.above(
-        best.threshold,
-        score,
-        rule,
-        f"Chosen on the labels of the test: F1 {best.f1:.4f}, precision "
-        f"{best.precision:.4f}, recall {best.recall:.4f}.",
+    return NativeAlarms(
+        rule=rule,
+        score=score,
+        alarms=score > best.threshold,
+        threshold=best.threshold,
+        notices=(
+            f"Chosen on the labels of the test: F1 {best.f1:.4f}, precision "
+            f"{best.precision:.4f}, recall {best.recall:.4f}.",
+        ),
     )
 
 

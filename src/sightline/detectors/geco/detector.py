@@ -33,8 +33,9 @@ from sightline.detectors.geco.formulas import (
     read_ipal_model,
     write_ipal_model,
 )
+from sightline.detectors.geco.rule import EPSILON, RULES, CusumAlarms, cusum_of
 from sightline.detectors.geco.search import Checkpoint, find_formulas, fingerprint_of
-from sightline.detectors.native_rules import NativeAlarms, NativeRule, rule_named
+from sightline.detectors.native_rules import NativeAlarms, rule_named
 from sightline.detectors.preprocessing import Preprocessing, Scaled, Scaling, means_of
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import (
@@ -49,16 +50,13 @@ from sightline.progress import Progress, Step, StepKind
 from sightline.text import names
 
 # Settings of the common preprocessing; values are never scaled.
-_COMMON = ("every", "sampling", "across_breaks", "trim_s", "missing", "cross_gaps")
-# Added to the slack of the CUSUM when it runs, as published.
-EPSILON = 1e-10
-
-RULES = (
-    NativeRule(
-        "cusum",
-        "A sum of what exceeds the drift of each invariant, against its threshold; any "
-        "invariant raises the alarm.",
-    ),
+_PREPROCESSING = (
+    "every",
+    "sampling",
+    "across_breaks",
+    "trim_s",
+    "missing",
+    "cross_gaps",
 )
 
 
@@ -122,7 +120,9 @@ class GeCoSettings(Settings):
 
     def preprocessing(self) -> PreprocessingSettings:
         """Return the settings of the common preprocessing."""
-        return PreprocessingSettings(**{name: getattr(self, name) for name in _COMMON})
+        return PreprocessingSettings(
+            **{name: getattr(self, name) for name in _PREPROCESSING}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,28 +133,6 @@ class _FormulaResiduals:
     begins: Bools
     index: Ints
     notices: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CusumAlarms:
-    """The accumulated errors of each formula, and its alarms.
-
-    Parameters
-    ----------
-    values : array of shape (n_rows, n_formulas)
-        The CUSUM: 0 where nothing is wrong, at most its cap.
-    is_alarm : array of shape (n_rows, n_formulas)
-        Whether it is above its level; any of a row is an alarm of the detector.
-    index : array of shape (n_rows,)
-        Step of the recording.
-    channels : tuple of str
-        Targets of the formulas.
-    """
-
-    values: Floats
-    is_alarm: Bools
-    index: Ints
-    channels: tuple[str, ...]
 
 
 class GeCo(LearnedDetector):
@@ -318,20 +296,17 @@ class GeCo(LearnedDetector):
         preset : {"export", "official"}
             Restart in each run, or continue through gaps as published.
         """
-        from sightline._kernels.formulas import cusum_alarms
-
         channels = self._fitted(self.channels)
         unseen = unlabelled(recording)
         check_channels(unseen, channels)
         settings: GeCoSettings = self._settings(preset)
         rows = self._formula_residuals(unseen, settings)
-        drifts = np.array([formula.drift for formula in self._formulas])
-        levels = self._levels(settings)
-        values = np.empty_like(rows.values)
-        is_alarm = np.empty(values.shape, np.bool_)
-        caps = levels + settings.cusum_factor * drifts + EPSILON
-        cusum_alarms(
-            rows.values, rows.begins, drifts, EPSILON, levels, caps, values, is_alarm
+        values, is_alarm = cusum_of(
+            rows.values,
+            rows.begins,
+            self._formulas,
+            threshold_factor=settings.threshold_factor,
+            cusum_factor=settings.cusum_factor,
         )
         return CusumAlarms(
             values=values,
@@ -340,11 +315,6 @@ class GeCo(LearnedDetector):
             channels=tuple(formula.target for formula in self._formulas),
         )
 
-    def _levels(self, settings: GeCoSettings) -> Floats:
-        """Return the alarm level of each formula."""
-        thresholds = np.array([formula.threshold for formula in self._formulas])
-        return np.asarray(settings.threshold_factor * thresholds, np.float64)
-
     def native_alarms(
         self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None
     ) -> NativeAlarms | None:
@@ -352,10 +322,11 @@ class GeCo(LearnedDetector):
         chosen = rule_named(RULES, rule or "cusum", self.card.title)
         cusum = self.cusum(given.test, preset=given.preset)
         is_row = np.isin(cusum.index, given.test_residuals.index)
-        levels = self._levels(self.settings) + EPSILON
+        factor = self.settings.threshold_factor
+        levels = np.array([factor * one.threshold for one in self._formulas])
         return NativeAlarms(
             rule=chosen,
-            score=(cusum.values / levels).max(axis=1)[is_row],
+            score=(cusum.values / (levels + EPSILON)).max(axis=1)[is_row],
             alarms=np.asarray(cusum.is_alarm.any(axis=1))[is_row],
         )
 

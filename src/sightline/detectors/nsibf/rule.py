@@ -12,6 +12,9 @@ from sightline.data.arrays import (
     Floats,
     Ints,
     as_array,
+    check_alarms,
+    check_labels,
+    check_same_length,
 )
 from sightline.data.segments import run_bounds
 from sightline.detectors.native_rules import (
@@ -54,6 +57,36 @@ class AdjustedThreshold(NamedTuple):
     false_negatives: int
     latency: float
     threshold: float
+
+
+def point_adjusted(alarms: npt.ArrayLike, labels: npt.ArrayLike) -> Bools:
+    """Return alarms with every attack filled that has at least one.
+
+    Row 0 is never filled, as published. One lucky row counts as a whole attack
+    detected, so this serves only to compare with papers that do it.
+
+    Parameters
+    ----------
+    alarms : array-like of shape (n_rows,)
+        1 or True where there is an alarm.
+    labels : array-like of shape (n_rows,)
+        1 attack, 0 normal, -1 ignored.
+
+    Examples
+    --------
+    >>> point_adjusted([0, 0, 1, 0, 1, 0], [0, 1, 1, 1, 0, 1]).astype(int)
+    array([0, 1, 1, 1, 1, 0])
+    """
+    given, checked = check_alarms(alarms) == 1, check_labels(labels)
+    check_same_length(alarms=given, labels=checked)
+    filled: Bools = given.copy()
+    attack = checked == ATTACK
+    starts, stops = run_bounds(attack)
+    if len(starts):
+        hit = np.logical_or.reduceat(given[attack], _offsets(starts, stops))
+        filled[attack] |= np.repeat(hit, stops - starts)
+        filled[0] = given[0]
+    return filled
 
 
 def _offsets(starts: Ints, stops: Ints) -> Ints:
@@ -181,4 +214,10 @@ def nsibf_alarms(
         f"Chosen on the labels of the test: F1 {best.f1:.4f}, precision "
         f"{best.precision:.4f}, recall {best.recall:.4f}, all after point adjustment."
     )
-    return NativeAlarms.above(best.threshold, score, chosen, *notices, figures)
+    return NativeAlarms(
+        rule=chosen,
+        score=score,
+        alarms=score > best.threshold,
+        threshold=best.threshold,
+        notices=(*notices, figures),
+    )

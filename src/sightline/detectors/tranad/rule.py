@@ -581,4 +581,10 @@ def tranad_alarms(
     else:
         tail = peaks_over_threshold(train_scores, level=level, risk=risk)
         threshold = tail.threshold
-    return NativeAlarms.above(threshold, score, chosen, *tail.notices)
+    return NativeAlarms(
+        rule=chosen,
+        score=score,
+        alarms=score > threshold,
+        threshold=threshold,
+        notices=tail.notices,
+    )
