@@ -10,7 +10,7 @@ from msgspec import Meta
 from sightline.data.arrays import Bools, Ints, Labels
 from sightline.data.recording import Recording, Tag
 from sightline.detectors.base import Residuals, RuleInput
-from sightline.detectors.fusagnet import CARD
+from sightline.detectors.fusagnet.card import CARD
 from sightline.detectors.fusagnet.rule import RULES, FusagnetErrors, fusagnet_alarms
 from sightline.detectors.native_rules import NativeAlarms
 from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sightline.data.arrays import Labels
 from sightline.data.recording import Tag
 from sightline.detectors.base import RuleInput
-from sightline.detectors.gdn import CARD
+from sightline.detectors.gdn.card import CARD
 from sightline.detectors.gdn.rule import RULES, gdn_alarms
 from sightline.detectors.native_rules import NativeAlarms
 from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows

@@ -19,7 +19,7 @@ from sightline.detectors.base import (
     check_channels,
     unlabelled,
 )
-from sightline.detectors.geco import CARD
+from sightline.detectors.geco.card import CARD
 from sightline.detectors.geco.formulas import (
     MOST_INPUTS,
     Formula,

@@ -13,7 +13,7 @@ from sightline.data.arrays import Bools, Floats, Ints, Labels
 from sightline.data.recording import Recording, Role, Tag
 from sightline.detectors.base import Residuals, RuleInput, Split
 from sightline.detectors.native_rules import NativeAlarms
-from sightline.detectors.nsibf import CARD
+from sightline.detectors.nsibf.card import CARD
 from sightline.detectors.nsibf.design import (
     Design,
     Matrix,

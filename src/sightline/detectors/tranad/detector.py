@@ -21,7 +21,7 @@ from sightline.detectors.settings import (
     checked_value,
 )
 from sightline.detectors.trained import WindowedDetector
-from sightline.detectors.tranad import CARD
+from sightline.detectors.tranad.card import CARD
 from sightline.detectors.tranad.rule import RULES, tranad_alarms, tranad_scores
 from sightline.errors import StreamError
 from sightline.text import share
