@@ -422,7 +422,7 @@ def test_replacing_facts_checks_no_rows_again(monkeypatch):
     def refuse(*arguments):
         raise AssertionError("the labels were checked again")
 
-    monkeypatch.setattr("sightline.data.stream_input.check_labels", refuse)
+    monkeypatch.setattr("sightline.data.arrays.check_labels", refuse)
     changed = stream.replace(step_s=10, name="other", meta={"seed": 1}, notices=["a"])
     assert (changed.step_s, changed.name, changed.notices) == (10.0, "other", ("a",))
     assert changed.meta == {"seed": 1}

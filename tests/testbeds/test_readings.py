@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline import FileError, StreamError
+from sightline.testbeds.own_plant import read_folder
 from sightline.testbeds.own_plant.exports import PlantSettings
-from sightline.testbeds.own_plant.folder import read_folder
 from sightline.testbeds.own_plant.tables import in_order_of, read_readings
 
 NAN = np.nan

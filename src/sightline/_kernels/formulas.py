@@ -231,6 +231,7 @@ def search_products(
     m = len(targets)
     last = best.shape[1] - 1
     for q in range(len(inputs)):
+        i, j, k = inputs[q, 0], inputs[q, 1], inputs[q, 2]
         mean = sums[q, 2 * m] / fitted.n_rows
         norm = squares[q] - mean * sums[q, 2 * m]
         if not norm > least_left * squares[q]:
@@ -239,11 +240,7 @@ def search_products(
         other_norm = other_squares[q] - 2.0 * mean * total + other.n_rows * mean * mean
         for t in range(m):
             target = targets[t]
-            if (
-                inputs[q, 0] == target
-                or inputs[q, 1] == target
-                or inputs[q, 2] == target
-            ):
+            if i == target or j == target or k == target:
                 continue
             own_lag, with_own, square = own[t, 0], own[t, 1], own[t, 2]
             along = sums[q, t]
@@ -264,14 +261,7 @@ def search_products(
             error += 2.0 * (a * b * other_along - a * other_own[t, 1] - b * other_with)
             error = max(error, floor)
             if error * _NEARER < best[t, last]:
-                _keep(
-                    error,
-                    inputs[q, 0],
-                    inputs[q, 1],
-                    inputs[q, 2],
-                    best[t],
-                    sets[t],
-                )
+                _keep(error, i, j, k, best[t], sets[t])
 
 
 @njit(cache=True)

@@ -13,22 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import (
-    ATTACK,
-    IGNORED,
-    NORMAL,
-    Bools,
-    Floats,
-    Ints,
-    Labels,
-    Residuals,
-    as_array,
-    as_rectangle,
-    check_labels,
-    check_residuals,
-    check_series,
-    check_unique,
-)
+from sightline.data import arrays
+from sightline.data.arrays import Bools, Floats, Ints, Labels, Residuals
 from sightline.data.row_tables import ArrayRows, KeptRows, Rows, as_rows
 from sightline.data.segments import (
     Attack,
@@ -64,7 +50,7 @@ def columns_of(frame: Any, name: str) -> list[str]:
             f"`{name}` must be a pandas or polars frame; got {type(frame).__name__}."
         )
     columns = [str(column) for column in frame.columns]
-    check_unique(columns, f"{name} columns")
+    arrays.check_unique(columns, f"{name} columns")
     return columns
 
 
@@ -82,17 +68,18 @@ def matrix_of(frame: Any, channels: Sequence[str], name: str) -> Residuals:
     """
     if not channels:
         raise StreamError(f"`{name}` must have at least one channel; it has none.")
-    arrays = []
+    columns = []
     for channel in channels:
-        column = as_array(column_of(frame, channel), channel)
+        column = arrays.as_array(column_of(frame, channel), channel)
         if column.dtype.kind not in "iuf":
             raise StreamError(
                 f"`{name}` column {channel!r} must hold numbers; got type "
                 f"{column.dtype}: if it is the label or the time, name it as such."
             )
-        arrays.append(column)
-    dtype = np.result_type(np.float32, *(array.dtype for array in arrays))
-    return check_residuals(np.stack(arrays, axis=1).astype(dtype, copy=False), name)
+        columns.append(column)
+    dtype = np.result_type(np.float32, *(column.dtype for column in columns))
+    values = np.stack(columns, axis=1).astype(dtype, copy=False)
+    return arrays.check_residuals(values, name)
 
 
 def table_channels(
@@ -185,7 +172,7 @@ def check_channels(
             f"`{name}` must name every channel; got {len(channels)} names for "
             f"{rows.n_channels} channels."
         )
-    check_unique(channels, name)
+    arrays.check_unique(channels, name)
     return channels
 
 
@@ -307,10 +294,10 @@ def check_test_labels(labels: object, n_test: int) -> Labels:
 
     Raises `StreamError` if no row is normal: false alarms could not be counted.
     """
-    codes = check_per_row(labels, "labels", "test", n_test, check_labels)
+    codes = check_per_row(labels, "labels", "test", n_test, arrays.check_labels)
     if codes is None:
         return np.zeros(n_test, np.int8)
-    if not (codes == NORMAL).any():
+    if not (codes == arrays.NORMAL).any():
         raise StreamError(
             "`labels` must mark some test rows as normal (0); none is, and -1 "
             "means ignore: if your file says 1 for normal and -1 for attack, "
@@ -327,15 +314,15 @@ def attack_free_rows(labels: npt.ArrayLike, name: str) -> Bools:
     StreamError
         If a row is labelled as an attack: the normal reference is fitted on train.
     """
-    codes = check_labels(labels, f"{name} label")
-    attacked = np.flatnonzero(codes == ATTACK)
+    codes = arrays.check_labels(labels, f"{name} label")
+    attacked = np.flatnonzero(codes == arrays.ATTACK)
     if len(attacked):
         raise StreamError(
             f"`{name}` must be attack-free, for the normal reference is fitted on it; "
             f"row {attacked[0]} is the first of {len(attacked)} labelled attack: "
             "leave them out."
         )
-    return np.asarray(codes != IGNORED)
+    return np.asarray(codes != arrays.IGNORED)
 
 
 def without_ignored(
@@ -379,7 +366,7 @@ def seconds_of(values: object, name: str) -> Floats:
     >>> seconds_of(["1970-01-01T00:01:00", "1970-01-01T01:00:30+01:00"], "time")
     array([60., 30.])
     """
-    array = as_rectangle(values, name)
+    array = arrays.as_rectangle(values, name)
     if array.ndim != 1:
         raise StreamError(
             f"`{name}` must have one value a row; got shape {array.shape}."
@@ -393,7 +380,7 @@ def seconds_of(values: object, name: str) -> Floats:
                 "has no time."
             )
         return array.astype("datetime64[us]").astype(np.int64) / 1e6
-    return check_series(array, name)
+    return arrays.check_series(array, name)
 
 
 def dates_of(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
@@ -442,7 +429,9 @@ def input_notices(
 ) -> list[str]:
     """Return sentences about attacks without a label and, if derived, many breaks."""
     notices = []
-    missing = [a.id for a in attacks if not (labels[a.segment.rows] == ATTACK).any()]
+    missing = [
+        a.id for a in attacks if not (labels[a.segment.rows] == arrays.ATTACK).any()
+    ]
     if missing:
         listed = names(missing, MOST_NAMES, quoted=True)
         notices.append(f"Named attacks without a labelled test row: {listed}.")

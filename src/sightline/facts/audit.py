@@ -18,7 +18,7 @@ from sightline.progress import Progress, silent
 from sightline.testbeds import reader_of
 from sightline.testbeds.base import MOST_NAMES, ParsedPart, Reader
 from sightline.testbeds.open_release import Opened, open_parts
-from sightline.testbeds.own_plant.folder import read_folder
+from sightline.testbeds.own_plant import read_folder
 from sightline.text import names
 
 # Shorter equal stretches of train and test occur by chance, while a plant stands still.

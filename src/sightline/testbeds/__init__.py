@@ -28,7 +28,7 @@ from sightline.testbeds.base import LabelSource, Reader, Testbed, TestbedCard, c
 from sightline.testbeds.batadal import Batadal
 from sightline.testbeds.hai import Hai
 from sightline.testbeds.open_release import open_parts
-from sightline.testbeds.own_plant.folder import read_folder
+from sightline.testbeds.own_plant import read_folder
 from sightline.testbeds.skab import Skab
 from sightline.testbeds.swat import Swat
 from sightline.testbeds.wadi import Wadi

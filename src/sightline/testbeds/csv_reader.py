@@ -275,11 +275,6 @@ class Cells:
     texts: Mapping[str, Any]
     n_empty: int
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.values)
-
 
 def read_cells(
     file: SourceFile,

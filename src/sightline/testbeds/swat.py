@@ -111,7 +111,7 @@ class Swat(base.Reader):
         cells = csv_reader.read_cells(
             part.file, part.layout, numbers=CHANNELS, texts=[time_name, *label_names]
         )
-        if cells.n_rows in _RECUT_ROWS:
+        if len(cells.values) in _RECUT_ROWS:
             raise FileError(f"{part.file.path}: is {_RECUT}")
         notices: list[str] = []
         labels = None
@@ -189,14 +189,11 @@ def _labels(texts: Any, part: base.Part, notices: list[str]) -> Labels:
         words = texts.str.replace_all(" ", "")
         is_attack = (words == "Attack").fill_null(False)
         is_plain = is_attack | (words == "Normal").fill_null(False)
-    wrong = ~is_plain
-    if wrong.any():
-        row = int(wrong.arg_max() or 0)
-        why = (
-            "the file ends in the middle of that row: copy it again from its source"
-            if row == len(texts) - 1
-            else "check that the file is the original one"
-        )
+    if not is_plain.all():
+        row = int((~is_plain).arg_max() or 0)
+        is_last = row == len(texts) - 1
+        cut = "the file ends in the middle of that row: copy it again from its source"
+        why = cut if is_last else "check that the file is the original one"
         raise FileError(
             f"{part.file.path}: column 'Normal/Attack' must say Normal or Attack; data "
             f"row {row + 1} says {texts[row]!r:.40}: {why}."

@@ -1,8 +1,419 @@
-"""Your own plant: a folder with exports of its historian.
+"""Your own plant: a folder with train, test, and lists of attacks and tags.
 
-===========  ========================================================================
-`folder`     the files of the folder: tables, attacks, tags, settings
-`tables`     one table: its columns and its time stamps
-`exports`    wide and long tables as rows in even steps of time
-===========  ========================================================================
+==============================  =====================================================
+``train.csv``, ``test.csv``     readings, wide or long, also as ``.parquet``; required
+``attacks.csv``                 one line for each attack or incident, also called
+                                ``incidents.csv``; columns id, start, end, tags, note,
+                                uncertainty_min
+``tags.csv``                    role, stage and unit of each tag
+``plant.toml``                  time zone, format of time stamps, step, holding time
+==============================  =====================================================
+
+Columns of lists may be in any order and case, separated by commas or semicolons, and
+some have alternative names (`_ALIASES`). Nothing is written into the folder.
+
+`tables` reads one table, its columns and its time stamps; `exports` turns wide and long
+tables into rows in even steps of time.
 """
+
+import csv
+import re
+import tomllib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sightline.data.arrays import IGNORED, NORMAL, Labels
+from sightline.data.downsampling import without_attacks
+from sightline.data.recording import Recording, Role, Tag, stamp
+from sightline.data.segments import Attack
+from sightline.errors import FileError, naming
+from sightline.files import reading
+from sightline.testbeds.attack_tables import (
+    ListedAttack,
+    Span,
+    attacks_at,
+    labels_of,
+    rows_within,
+)
+from sightline.testbeds.base import MOST_NAMES, Testbed, in_file, record_from
+from sightline.testbeds.csv_reader import sha256_of
+from sightline.testbeds.own_plant.exports import PlantSettings, Readings
+from sightline.testbeds.own_plant.tables import (
+    check_zone,
+    in_order_of,
+    read_readings,
+    seconds_from,
+)
+from sightline.text import did_you_mean, names
+
+_SUFFIXES = (".parquet", ".csv")
+_IGNORE = "ignore"
+# Line of the first row of a table, below its header.
+_FIRST_LINE = 2
+# Alternative names for the columns of attacks.csv.
+_ALIASES = dict.fromkeys(("attack_id", "incident", "incident_id"), "id")
+_ALIASES |= {"stop": "end", "targets": "tags"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incident(ListedAttack):
+    """One line of `attacks.csv`: a listed attack whose times may be uncertain.
+
+    Parameters
+    ----------
+    uncertainty_s : float
+        By how many seconds start and end may be wrong.
+    """
+
+    listed: Span
+    uncertainty_s: float = 0.0
+
+
+def read_folder(root: str | Path) -> Testbed:
+    """Read your own plant from a folder; docs/own-plant.md describes its files.
+
+    Parameters
+    ----------
+    root : path
+        Holds train and test as CSV or Parquet, and optionally attacks.csv, tags.csv
+        and plant.toml.
+
+    Returns
+    -------
+    Testbed
+        Named after the folder; without a release.
+
+    Raises
+    ------
+    FileError
+        If a file is missing, or cannot be read as what it should be.
+    """
+    folder = Path(root).expanduser()
+    paths = {name: _table_path(folder, name) for name in ("train", "test")}
+    settings = _settings(folder / "plant.toml")
+    tag_rows = _tag_rows(folder / "tags.csv")
+    ignored = [name for name, row in tag_rows.items() if row["role"] == _IGNORE]
+    train, test = (
+        read_readings(path, settings, ignored=ignored) for path in paths.values()
+    )
+    test = in_order_of(train.channels, test, folder)
+    notices = [*train.notices, *test.notices, *_agreement(train, test, folder)]
+    tags, tag_notices = _tags(tag_rows, train.channels)
+    notices.extend(tag_notices)
+    attack_list = _only(folder, ["attacks.csv", "incidents.csv"])
+    incidents = _incidents(attack_list, test.is_utc, settings) if attack_list else ()
+    if attack_list is None and test.labels is None:
+        notices.append(
+            "No attacks.csv and no column 'label' in test: all of test is taken as "
+            "normal."
+        )
+    recordings = [
+        _recording(readings, tags, incidents, path)
+        for readings, path in ((train, paths["train"]), (test, paths["test"]))
+    ]
+    normal, left_out = without_attacks(recordings[0])
+    notices.extend(left_out)
+    notices.extend(
+        _unmatched(incidents, recordings, known_tags={*train.channels, *ignored})
+    )
+    used = [*paths.values(), *filter(None, (attack_list,))]
+    used += [p for name in ("tags.csv", "plant.toml") if (p := folder / name).is_file()]
+    return Testbed(
+        name=folder.resolve().name,
+        release="",
+        train=normal,
+        test=recordings[1],
+        notices=tuple(notices),
+        digests={path.name: sha256_of(path) for path in used},
+    )
+
+
+def _agreement(train: Readings, test: Readings, folder: Path) -> list[str]:
+    """Refuse tables with different clocks; return a notice if their steps differ."""
+    if train.is_utc != test.is_utc:
+        raise FileError(
+            f"{folder}: time stamps of one table carry a zone and those of the other "
+            "do not: state timezone in plant.toml."
+        )
+    if train.step_s == test.step_s:
+        return []
+    return [
+        f"Train has a row every {train.step_s:g} s and test one every "
+        f"{test.step_s:g} s; state step_s in plant.toml if they should not differ."
+    ]
+
+
+def _only(folder: Path, choices: Sequence[str]) -> Path | None:
+    """Return the one of several files that exists; refuse two."""
+    with reading(folder):
+        paths = [folder / name for name in choices if (folder / name).is_file()]
+    if len(paths) > 1:
+        raise FileError(
+            f"{folder}: has both {paths[0].name} and {paths[1].name}, and only one of "
+            "them would be read: remove one."
+        )
+    return paths[0] if paths else None
+
+
+def _table_path(folder: Path, name: str) -> Path:
+    """Return the path of train or test, as CSV or Parquet."""
+    with reading(folder):
+        if not folder.is_dir():
+            raise FileError(f"{folder}: there is no such folder.")
+    path = _only(folder, [f"{name}{suffix}" for suffix in _SUFFIXES])
+    if path is None:
+        raise FileError(
+            f"{folder}: has neither {name}.csv nor {name}.parquet; a plant's folder "
+            "needs train and test."
+        )
+    return path
+
+
+def _settings(path: Path) -> PlantSettings:
+    """Return what plant.toml says; the defaults if there is none."""
+    if not path.is_file():
+        return PlantSettings()
+    with reading(path):
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise FileError(f"{path}: is not valid TOML ({error}).") from error
+    with in_file(path):
+        settings = record_from(values, PlantSettings)
+    if settings.timezone is not None:
+        check_zone(settings.timezone, path)
+    return settings
+
+
+def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
+    """Return the rows of a small CSV table by lower-case column name.
+
+    Parameters
+    ----------
+    path : Path
+        UTF-8, with one header line; separated by commas or semicolons.
+    needed : sequence of str
+        Columns without which the table is refused.
+
+    Raises
+    ------
+    FileError
+        If a line has more cells than the header, or a needed column is missing.
+    """
+    with reading(path):
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise FileError(f"{path}: is not UTF-8 text; save it as UTF-8.") from error
+    lines = text.splitlines()
+    separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
+    rows = []
+    for line, row in enumerate(csv.DictReader(lines, delimiter=separator), start=2):
+        if None in row:
+            raise FileError(
+                f"{path}: line {line} has more cells than the header has columns: "
+                "separate several tags by ';', and put text with commas in quotes."
+            )
+        cleaned = {k.strip().lower(): (v or "").strip() for k, v in row.items()}
+        rows.append({_ALIASES.get(k, k): v for k, v in cleaned.items()})
+    missing = [name for name in needed if rows and name not in rows[0]]
+    if missing:
+        raise FileError(
+            f"{path}: needs the columns {', '.join(needed)}; {names(missing)} is "
+            "missing."
+        )
+    return rows
+
+
+def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
+    """Return the rows of tags.csv by tag, roles checked; empty if there is none."""
+    if not path.is_file():
+        return {}
+    rows: dict[str, dict[str, str]] = {}
+    for row in _rows(path, ["tag"]):
+        tag, role = row["tag"], row.get("role", "").lower()
+        if tag in rows:
+            raise FileError(f"{path}: names {tag!r} twice: keep one line.")
+        if role not in ("", _IGNORE, *Role):
+            raise FileError(
+                f"{path}: role {role!r} of tag {tag!r} is unknown; "
+                f"{did_you_mean(role, [*Role, _IGNORE])}"
+            )
+        rows[tag] = row | {"role": role}
+    return rows
+
+
+def _tags(
+    tag_rows: dict[str, dict[str, str]], channels: Sequence[str]
+) -> tuple[tuple[Tag, ...], list[str]]:
+    """Return one tag for each channel, and notices about tags.csv.
+
+    Channels that tags.csv does not list are sensors without stage and unit.
+    """
+    ignored = [name for name, row in tag_rows.items() if row["role"] == _IGNORE]
+    extra = [n for n in tag_rows if n not in channels and n not in ignored]
+    absent = [name for name in channels if name not in tag_rows]
+    notices = []
+    if ignored:
+        notices.append(
+            f"tags.csv: {names(ignored, MOST_NAMES)} was left out, because its role is "
+            "ignore."
+        )
+    if extra:
+        notices.append(f"tags.csv: {names(extra, MOST_NAMES)} is in no table.")
+    if tag_rows and absent:
+        notices.append(
+            f"tags.csv: does not list {names(absent, MOST_NAMES)}, taken as sensors."
+        )
+    rows = [tag_rows.get(name, {}) for name in channels]
+    tags = tuple(
+        Tag(
+            name=name,
+            role=Role(row.get("role") or Role.SENSOR),
+            stage=row.get("stage") or None,
+            unit=row.get("unit") or None,
+        )
+        for name, row in zip(channels, rows, strict=True)
+    )
+    return tags, notices
+
+
+def _incidents(
+    path: Path, is_utc: bool, settings: PlantSettings
+) -> tuple[Incident, ...]:
+    """Return the lines of attacks.csv or incidents.csv.
+
+    An empty id becomes the number of the row. Times must carry a zone exactly if those
+    of the tables do (`is_utc`).
+
+    Raises
+    ------
+    FileError
+        If a time or an uncertainty cannot be read, or an attack ends before it starts;
+        the message names the line.
+    """
+    incidents = []
+    rows = _rows(path, ["id", "start", "end"])
+    for line, row in enumerate(rows, start=_FIRST_LINE):
+        start, end = (
+            _time(row[name], name, path, line, is_utc, settings)
+            for name in ("start", "end")
+        )
+        if end < start:
+            raise FileError(
+                f"{path}: line {line}: attack {row['id']!r} ends before it starts; "
+                "check start and end."
+            )
+        incidents.append(
+            Incident(
+                id=row["id"] or str(line - 1),
+                listed=(start, end),
+                targets=tuple(
+                    filter(None, re.split(r"\s*[;,]\s*", row.get("tags", "").strip()))
+                ),
+                note=row.get("note", ""),
+                uncertainty_s=60 * _minutes(row.get("uncertainty_min"), path, line),
+            )
+        )
+    return tuple(incidents)
+
+
+def _time(
+    cell: str, name: str, path: Path, line: int, is_utc: bool, settings: PlantSettings
+) -> float:
+    """Return one time stamp as seconds; each may carry its own offset."""
+    import polars as pl
+
+    seconds, has_zone = seconds_from(
+        pl.Series(name, [cell or None], pl.String),
+        path=path,
+        zone=settings.timezone,
+        time_format=settings.time_format,
+        first_line=line,
+    )
+    if has_zone != is_utc:
+        sides = ("the tables", "the list") if is_utc else ("the list", "the tables")
+        raise FileError(
+            f"{path}: line {line}: time stamps of {sides[0]} carry a zone, those of "
+            f"{sides[1]} do not: state timezone in plant.toml."
+        )
+    return float(seconds[0])
+
+
+def _minutes(text: str | None, path: Path, line: int) -> float:
+    """Return a number of minutes, 0 if the cell is empty; refuse anything else."""
+    try:
+        minutes = float(text or 0)
+    except ValueError:
+        minutes = -1.0
+    if not minutes >= 0:
+        raise FileError(
+            f"{path}: line {line}: uncertainty_min must be 0 or more minutes; got "
+            f"{text!r}."
+        )
+    return minutes
+
+
+def _recording(
+    readings: Readings, tags: tuple[Tag, ...], incidents: Sequence[Incident], path: Path
+) -> Recording:
+    """Return readings with their labels and attacks."""
+    labels, attacks = _labelled(readings, incidents)
+    with naming(path):
+        return Recording(
+            values=readings.values,
+            tags=tags,
+            labels=labels,
+            time=readings.time,
+            step_s=readings.step_s,
+            breaks=readings.breaks,
+            attacks=attacks,
+            source=path.name,
+        )
+
+
+def _labelled(
+    readings: Readings, incidents: Sequence[Incident]
+) -> tuple[Labels, tuple[Attack, ...]]:
+    """Return labels of shape (n_rows,) and attacks by row.
+
+    Labels come from the table's column, if it has one; else incidents mark their rows
+    as attacks, and the rows within their uncertainty before and after are ignored.
+    """
+    time = readings.time
+    attacks = attacks_at(time, ((i, i.listed) for i in incidents))
+    if readings.labels is not None:
+        return readings.labels.copy(), attacks
+    labels = labels_of(attacks, len(time))
+    for incident in incidents:
+        start, end = incident.listed
+        margin = incident.uncertainty_s
+        around = rows_within(time, (start - margin, end + margin))
+        labels[around & (labels == NORMAL)] = IGNORED
+    return labels, attacks
+
+
+def _unmatched(
+    incidents: Sequence[Incident],
+    recordings: Sequence[Recording],
+    *,
+    known_tags: Collection[str],
+) -> list[str]:
+    """Return notices about incidents without a row, and tags that are not recorded."""
+    notices = []
+    times = [r.time for r in recordings if r.time is not None]
+    for incident in incidents:
+        start, _ = incident.listed
+        if any(rows_within(time, incident.listed).any() for time in times):
+            continue
+        is_inside = any(time[0] <= start <= time[-1] for time in times)
+        why = "lies between two rows" if is_inside else "lies outside of train and test"
+        notices.append(f"Attack {incident.id} ({stamp(start)}) {why}.")
+    unknown = {t: i.id for i in incidents for t in i.targets if t not in known_tags}
+    if unknown:
+        attacked = [f"{tag} (attack {id_})" for tag, id_ in unknown.items()]
+        notices.append(
+            f"Attacked tags that are not recorded: {names(attacked, MOST_NAMES)}."
+        )
+    return notices

@@ -127,16 +127,15 @@ ACTUATORS = tuple(name for name in TAG_NAMES if name not in INSTRUMENTS)
 VALVES = tuple(name for name in ACTUATORS if name.startswith("MV"))
 
 
-def _tag(name: str) -> Tag:
-    """Return a tag with its role, stage and unit."""
-    stage = f"P{name[-3]}"
-    if name in INSTRUMENTS:
-        unit = INSTRUMENTS[name].unit
-        return Tag(name=name, role=Role.SENSOR, stage=stage, unit=unit)
-    return Tag(name=name, role=Role.ACTUATOR, stage=stage, unit="state")
-
-
-TAGS = tuple(_tag(name) for name in TAG_NAMES)
+TAGS = tuple(
+    Tag(
+        name=name,
+        role=Role.SENSOR if name in INSTRUMENTS else Role.ACTUATOR,
+        stage=f"P{name[-3]}",
+        unit=INSTRUMENTS[name].unit if name in INSTRUMENTS else "state",
+    )
+    for name in TAG_NAMES
+)
 
 # Columns over which compiled loops run.
 SENSOR_COLUMNS = np.array([COLUMN[name] for name in SENSORS])

@@ -385,18 +385,9 @@ def scenario_to_csv(scenario: Scenario) -> str:
     writer.writerow(COLUMNS)
     for attack in scenario.attacks:
         for action in attack.actions:
-            writer.writerow(
-                [
-                    attack.id,
-                    attack.start_s,
-                    attack.duration_s,
-                    action.tag,
-                    action.kind,
-                    _number(action.value),
-                    _number(action.rate),
-                    attack.note,
-                ]
-            )
+            cells = [attack.id, attack.start_s, attack.duration_s, action.tag]
+            cells += [action.kind, _number(action.value), _number(action.rate)]
+            writer.writerow([*cells, attack.note])
     return text.getvalue()
 
 

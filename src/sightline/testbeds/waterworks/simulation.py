@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -472,25 +473,17 @@ def _run_attacks(
     report : callable
         Takes the number of rows that are filled.
     """
+    run = partial(plant.run, recorded, unforged=unforged, report=report)
     truth = []
     row = 0
     for attack in scenario.attacks:
-        plant.run(
-            recorded, unforged=unforged, start=row, stop=attack.start_s, report=report
-        )
+        run(start=row, stop=attack.start_s)
         twin, unattacked = plant.copy(), p.empty_rows(attack.duration_s)
         twin.run(unattacked)
-        plant.run(
-            recorded,
-            unforged=unforged,
-            start=attack.start_s,
-            stop=attack.stop_s,
-            attack=attack,
-            report=report,
-        )
+        run(start=attack.start_s, stop=attack.stop_s, attack=attack)
         row = attack.stop_s
         truth.append(truth_of(attack, recorded[attack.start_s : row], unattacked))
-    plant.run(recorded, unforged=unforged, start=row, report=report)
+    run(start=row)
     return tuple(truth)
 
 
