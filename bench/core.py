@@ -35,7 +35,7 @@ from sightline.metrics.ranking import (
     rank_attacks,
     roc_auc_of_ranks,
 )
-from sightline.rules.quantile import QuantileRule
+from sightline.rules import QuantileRule
 
 # Rows of train and test, channels, and the ratio to stay under.
 SIZES = {

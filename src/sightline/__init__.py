@@ -37,7 +37,7 @@ _HOMES = {
     "paper": "write_up",
     "progress": "Step StepKind progress_bar",
     "report": "write_report",
-    "rules.quantile": "QuantileRule",
+    "rules": "QuantileRule",
     "storage": "read_evaluation read_results read_stream read_tables write_results "
     "write_stream",
     "study.plan": "StudyPlan plan_of read_plan",

@@ -31,7 +31,7 @@ from sightline.facts.audit import inspect_testbed
 from sightline.paper import write_up
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.report import write_report
-from sightline.rules.quantile import QuantileRule
+from sightline.rules import QuantileRule
 from sightline.storage import (
     read_evaluation,
     read_results,

@@ -49,7 +49,7 @@ from sightline.metrics.segment import SegmentMeasures, measure_segments
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
 from sightline.progress import Progress, StepKind
-from sightline.rules.quantile import QuantileRule
+from sightline.rules import QuantileRule
 
 
 def evaluate(
