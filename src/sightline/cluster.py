@@ -288,7 +288,9 @@ class ClusterRunner:
         ready: dict[int, T] = {}
         n_submitted = n_yielded = 0
         while True:
-            for call in islice(calls, max(self._n_ahead() - len(under_way), 0)):
+            # Workers may join or leave at any time.
+            n_ahead = AHEAD * max(sum(self._client.nthreads().values()), 1)
+            for call in islice(calls, max(n_ahead - len(under_way), 0)):
                 future = self._client.submit(_run_call, call, pure=False)
                 under_way[future] = n_submitted
                 finished.add(future)
@@ -302,11 +304,6 @@ class ClusterRunner:
             while n_yielded in ready:
                 yield ready.pop(n_yielded)
                 n_yielded += 1
-
-    def _n_ahead(self) -> int:
-        """Return how many calls to submit, from the threads of the present workers."""
-        n_threads: int = sum(self._client.nthreads().values())
-        return AHEAD * max(n_threads, 1)
 
 
 def _run_call(call: Callable[[], T]) -> T:

@@ -234,15 +234,12 @@ def measure_segments(
     for i, attack in enumerate(attacks):
         rows, length = attack.segment.rows, attack.segment.length
         own = windows.plan.own[i]
-        n_nearby = max(NEARBY_FACTOR * length, NEARBY_LEAST)
-        nearest = ranking.nearby_normal(
-            normal_rows, attack.start, attack.stop, n_nearby
-        )
-        nearby = ranking.rank_attacks(
-            energy[rows], np.sort(energy[normal_rows[nearest]])
-        )
+        n = max(NEARBY_FACTOR * length, NEARBY_LEAST)
+        nearest = ranking.nearby_normal(normal_rows, attack.start, attack.stop, n)
+        near = ranking.rank_attacks(energy[rows], np.sort(energy[normal_rows[nearest]]))
         alarmed = np.flatnonzero(is_alarm[rows])
         first = int(alarmed[0]) if len(alarmed) else None
+        seconds = None if first is None or step_s is None else first * step_s
         kl_plain = plain_kl(windows.means[i], windows.seconds[i], length)
         # Energies may be so large that their sum or a difference overflows.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -253,7 +250,7 @@ def measure_segments(
                 **{name: getattr(attack, name) for name in _GIVEN},
                 length=length,
                 auc=float(aucs[i]),
-                auc_nearby=ranking.roc_auc_of_ranks(nearby),
+                auc_nearby=ranking.roc_auc_of_ranks(near),
                 kl=finite(windows.d_full[own] / length),
                 kl_plain=kl_plain,
                 kl_shrunk=kl_plain is None,
@@ -268,12 +265,7 @@ def measure_segments(
                 hit=first is not None,
                 coverage=len(alarmed) / length,
                 first_alarm=first,
-                first_alarm_s=_seconds(first, step_s),
+                first_alarm_s=seconds,
             )
         )
     return measured
-
-
-def _seconds(rows: int | None, step_s: float | None) -> float | None:
-    """Return a number of rows in seconds; None if either is not known."""
-    return None if rows is None or step_s is None else rows * step_s

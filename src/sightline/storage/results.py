@@ -194,7 +194,7 @@ def write_results(
         for name, evaluation in named.items():
             (folder / name).mkdir()
             _write_folder(evaluation, folder / name)
-        _write_summary(_rows_of_others(out, names, neighbours), named, folder)
+        _write_summary(named, neighbours, out, folder)
 
 
 def gather_results(folders: Sequence[Path], out: Path) -> None:
@@ -202,28 +202,26 @@ def gather_results(folders: Sequence[Path], out: Path) -> None:
     if not folders and not _others(out, ()):
         return
     named = {folder.name: read_evaluation(folder) for folder in folders}
-    others = _rows_of_others(out, list(named), {})
     with staged_folder(out) as partial:
         for folder in folders:
             shutil.copytree(folder, partial / folder.name)
-        _write_summary(others, named, partial)
-
-
-def _rows_of_others(
-    out: Path, names: Sequence[str], known: Mapping[Path, Evaluation]
-) -> dict[str, Evaluation]:
-    """Return the evaluations a folder holds besides those named, by folder name."""
-    return {
-        path.parent.name: known.get(path) or read_evaluation(path)
-        for path in _others(out, names)
-    }
+        _write_summary(named, {}, out, partial)
 
 
 def _write_summary(
-    others: Mapping[str, Evaluation], named: Mapping[str, Evaluation], folder: Path
+    named: Mapping[str, Evaluation],
+    known: Mapping[Path, Evaluation],
+    out: Path,
+    folder: Path,
 ) -> None:
-    rows = [_summary_row(name, each) for name, each in {**others, **named}.items()]
-    rows.sort(key=lambda row: str(row["result"]))
+    """Write the figures of these evaluations, and of all others in `out`, by name.
+
+    Evaluations of `known`, by the path of their file, are not read again.
+    """
+    every = dict(named)
+    for path in _others(out, named):
+        every[path.parent.name] = known.get(path) or read_evaluation(path)
+    rows = [_summary_row(name, every[name]) for name in sorted(every)]
     _write_csv(rows, folder / "summary.csv")
 
 

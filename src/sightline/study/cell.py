@@ -20,6 +20,8 @@ from sightline.study.plan import EvaluationChoice
 
 # To be raised whenever the same key would give other residuals than before.
 FORMAT = 1
+# The fields of a cell, besides the telemetry, that its residuals depend on.
+_KEY_FIELDS = "plant content kind version preset rule settings resolved seed".split()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,19 +90,8 @@ class Cell:
     @property
     def key(self) -> str:
         """Digest of everything that the residuals depend on: 32 hex digits."""
-        return _digest(
-            FORMAT,
-            self.plant,
-            self.content,
-            self.kind,
-            self.version,
-            self.preset,
-            self.rule,
-            self.settings,
-            self.resolved,
-            self.seed,
-            self.evaluation.telemetry,
-        )
+        values = [getattr(self, name) for name in _KEY_FIELDS]
+        return _digest(FORMAT, *values, self.evaluation.telemetry)
 
     @property
     def evaluation_key(self) -> str:

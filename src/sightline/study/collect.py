@@ -29,6 +29,8 @@ from sightline.study.plan import StudyPlan
 
 MANIFEST = "study.json"
 REPORT = "report.html"
+# What the manifest says of each cell, besides its result and settings.
+_CELL_FACTS = ("name", "testbed", "detector", "seed", "key")
 # What is written about all results together, besides tables/ and figures/.
 _OVER_ALL = (
     f"{REPORT} summary.csv comparison.json findings.json findings.md methods.md "
@@ -261,11 +263,7 @@ def _manifest(
         "testbeds": {label: asdict(testbed) for label, testbed in testbeds.items()},
         "cells": [
             {
-                "name": cell.name,
-                "testbed": cell.testbed,
-                "detector": cell.detector,
-                "seed": cell.seed,
-                "key": cell.key,
+                **{name: getattr(cell, name) for name in _CELL_FACTS},
                 "result": cell.result_name,
                 "settings": dict(cell.resolved),
                 "failed": failed[cell.name].reason if cell.name in failed else None,

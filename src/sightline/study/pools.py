@@ -330,27 +330,19 @@ def run_on_cluster(
             future.add_done_callback(
                 lambda ended, name=cell.name: events.put((name, ended))
             )
+        open_cells = {cell.name: cell for cell in cells}
         try:
-            _pass_on({cell.name: cell for cell in cells}, events, watch)
+            while open_cells:
+                name, event = events.get()
+                if name not in open_cells:
+                    continue
+                if isinstance(event, str):
+                    watch(open_cells[name], msgspec.json.decode(event, type=Step))
+                else:
+                    watch(open_cells.pop(name), _outcome(event))
         finally:
             client.unsubscribe_topic(topic)
             client.cancel(futures, force=True)
-
-
-def _pass_on(
-    open_cells: dict[str, Cell],
-    events: SimpleQueue[tuple[str, Any]],
-    watch: Watcher,
-) -> None:
-    """Pass steps and outcomes to `watch` until every cell has ended."""
-    while open_cells:
-        name, event = events.get()
-        if name not in open_cells:
-            continue
-        if isinstance(event, str):
-            watch(open_cells[name], msgspec.json.decode(event, type=Step))
-        else:
-            watch(open_cells.pop(name), _outcome(event))
 
 
 def _outcome(ended: "Future[Outcome]") -> Outcome:
