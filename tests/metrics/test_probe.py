@@ -7,7 +7,7 @@ from strategies import breaks, codes
 
 from sightline.data.segments import segments_of
 from sightline.metrics import f1_score
-from sightline.metrics.probe import count_false_positive_segments, judge_alarms
+from sightline.metrics.probe import false_alarm_runs, judge_alarms
 
 
 def marks(text):
@@ -40,9 +40,7 @@ def judged(alarms, labels, first_rows=None, **known):
 )
 def test_false_positive_segments_by_hand(alarms, labels, first_rows, count):
     rows = None if first_rows is None else np.array(first_rows)
-    assert (
-        count_false_positive_segments(marks(alarms) == 1, marks(labels), rows) == count
-    )
+    assert len(false_alarm_runs(marks(alarms) == 1, marks(labels), rows)[0]) == count
 
 
 def test_one_table_by_hand():

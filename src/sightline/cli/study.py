@@ -293,11 +293,9 @@ class StudyScreen:
     def watch(self, board: "Board") -> None:
         """Show the status of all cells."""
         self._board, self._line = board, ""
-        if not self._console.is_terminal:
-            self._log(board)
-
-    def _log(self, board: "Board") -> None:
-        """Print a line for each cell that has ended since the last call."""
+        if self._console.is_terminal:
+            return
+        # In a log file, one line for each cell that has ended since the last call.
         for name, status in board.statuses.items():
             if status.seconds is None or name in self._logged:
                 continue

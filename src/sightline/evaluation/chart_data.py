@@ -11,13 +11,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.row_tables import Rows, gather_rows
-from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.reference import Reference
 from sightline.energy.scored import ScoredStream, ScoredTest
 from sightline.evaluation.result import ChartData, SegmentResult
+from sightline.metrics.probe import false_alarm_runs
 from sightline.metrics.ranking import AttackRanks, roc_points
 from sightline.metrics.window_kl import WindowEnergies
 
@@ -210,18 +210,12 @@ def _episodes(
     alarms: Mapping[int, Bools], test: ScoredTest
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Return rule, first row, length and peak row of each false alarm of each rule."""
-    n_before = [
-        np.concatenate([[0], np.cumsum(test.labels == mark)])
-        for mark in (ATTACK, NORMAL)
-    ]
     of_rules: list[list[Ints]] = []
     for rule, is_alarm in alarms.items():
-        starts, stops = run_bounds(is_alarm, test.breaks)
-        n_attack, n_normal = (count[stops] - count[starts] for count in n_before)
-        false = np.flatnonzero((n_attack == 0) & (n_normal > 0))
-        if len(false) > MOST_EPISODES:
-            false = false[np.arange(MOST_EPISODES) * len(false) // MOST_EPISODES]
-        starts, stops = starts[false].astype(np.int64), stops[false].astype(np.int64)
+        starts, stops = false_alarm_runs(is_alarm, test.labels, test.breaks)
+        if len(starts) > MOST_EPISODES:
+            some = np.arange(MOST_EPISODES) * len(starts) // MOST_EPISODES
+            starts, stops = starts[some], stops[some]
         peaks = [
             a + int(np.argmax(test.energy[a:b]))
             for a, b in zip(starts, stops, strict=True)

@@ -31,7 +31,7 @@ from sightline.judgement.verdicts import (
     Signature,
     Verdict,
 )
-from sightline.metrics.probe import DAY_S, count_false_positive_segments
+from sightline.metrics.probe import DAY_S, false_alarm_runs
 from sightline.metrics.segment import SegmentMeasures
 
 # The paper's signature: coverage from which the p99 rule sees an attack,
@@ -272,7 +272,7 @@ def alarms_per_day(scored: ScoredTest, is_alarm: Bools) -> float | None:
     if not days:
         return None
     counted = is_alarm & ~scored.is_ignored
-    count = count_false_positive_segments(counted, scored.labels, scored.breaks)
+    count = len(false_alarm_runs(counted, scored.labels, scored.breaks)[0])
     return float(count / days)
 
 

@@ -7,9 +7,4 @@ from sightline.metrics.ranking import (
     roc_auc_score,
 )
 
-__all__ = [
-    "average_precision_score",
-    "f1_score",
-    "partial_auc_score",
-    "roc_auc_score",
-]
+__all__ = ["average_precision_score", "f1_score", "partial_auc_score", "roc_auc_score"]

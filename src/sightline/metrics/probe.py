@@ -132,10 +132,10 @@ def f1_score(precision: float, recall: float) -> float:
     return 2 * precision * recall / total if total else 0.0
 
 
-def count_false_positive_segments(
+def false_alarm_runs(
     is_alarm: Bools, labels: Labels, breaks: Ints | None = None
-) -> int:
-    """Return the number of runs of alarms that touch normal steps and no attack step.
+) -> tuple[Ints, Ints]:
+    """Return the runs of alarms that touch normal steps and no attack step.
 
     Parameters
     ----------
@@ -144,20 +144,23 @@ def count_false_positive_segments(
     breaks : array of int, optional
         First step of each continuous run; no run of alarms crosses one.
 
+    Returns
+    -------
+    starts, stops : array of int, shape (n_runs,)
+        First step of each run, and the step past its end; empty without false alarms.
+
     Examples
     --------
     >>> alarms = np.array([1, 1, 0, 1, 0, 1], bool)
-    >>> count_false_positive_segments(alarms, np.array([0, 0, 0, 1, 0, 0]))
-    2
+    >>> starts, stops = false_alarm_runs(alarms, np.array([0, 0, 0, 1, 0, 0]))
+    >>> starts.tolist(), stops.tolist()
+    ([0, 5], [2, 6])
     """
     starts, stops = run_bounds(is_alarm, breaks)
-    if len(starts) == 0:
-        return 0
-    n_attack = np.concatenate([[0], np.cumsum(labels == ATTACK)])
-    n_normal = np.concatenate([[0], np.cumsum(labels == NORMAL)])
-    without_attack = n_attack[stops] == n_attack[starts]
-    with_normal = n_normal[stops] > n_normal[starts]
-    return int(np.sum(without_attack & with_normal))
+    before = [np.append(0, np.cumsum(labels == mark)) for mark in (ATTACK, NORMAL)]
+    n_attack, n_normal = (counts[stops] - counts[starts] for counts in before)
+    is_false = (n_attack == 0) & (n_normal > 0)
+    return starts[is_false], stops[is_false]
 
 
 def judge_alarms(
@@ -204,18 +207,15 @@ def judge_alarms(
     true_alarms = int(np.sum(is_alarm & is_attack))
     false_alarms = int(np.sum(is_alarm & is_normal))
     n_alarms = true_alarms + false_alarms
-    precision = true_alarms / n_alarms if n_attack and n_alarms else None
-    recall = true_alarms / n_attack if n_attack else None
-    f1 = 2 * true_alarms / (n_attack + n_alarms) if n_attack else None
-    n_false = count_false_positive_segments(is_alarm, labels, breaks)
+    n_false = len(false_alarm_runs(is_alarm, labels, breaks)[0])
     rate = false_alarms / n_normal
     # A step may be too short to make any time at all.
     days = None if step_s is None else n_normal * step_s / DAY_S or None
     return AlarmMetrics(
         tau99=tau99,
-        f1=f1,
-        precision=precision,
-        recall=recall,
+        f1=2 * true_alarms / (n_attack + n_alarms) if n_attack else None,
+        precision=true_alarms / n_alarms if n_attack and n_alarms else None,
+        recall=true_alarms / n_attack if n_attack else None,
         false_positive_segments=n_false,
         hits=sum(bool(is_alarm[attack.rows].any()) for attack in attacks)
         if attacks
