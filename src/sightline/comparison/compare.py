@@ -8,13 +8,7 @@ from itertools import combinations, count, pairwise, product
 import numpy as np
 
 from sightline.comparison.paired_bootstrap import Difference, Pairing
-from sightline.comparison.runs import (
-    Attack,
-    DetectorRuns,
-    Figure,
-    TestbedRuns,
-    group_runs,
-)
+from sightline.comparison.runs import Attack, Figure, TestbedRuns, group_runs
 from sightline.data.arrays import Ints
 from sightline.evaluation.result import plain
 from sightline.evaluation.uncertainty import figures
@@ -379,33 +373,28 @@ def _verdicts_on(runs: TestbedRuns, attack: Attack) -> SideBySide:
 def agreements(runs: TestbedRuns) -> list[Agreement]:
     """Return the agreement of each two detectors of a testbed, in their order."""
     places = {result: runs.places(result) for result in runs.results}
-    return [
-        _agreement(first, second, places)
-        for first, second in combinations(runs.detectors, 2)
-    ]
+    rows = []
+    for first, second in combinations(runs.detectors, 2):
+        pairs = product(first.results, second.results)
+        rhos = [rho for a, b in pairs if (rho := _rho(a, b, places)) is not None]
+        in_a, in_b = places[first.first] >= 0, places[second.first] >= 0
+        row = Agreement(
+            testbed=runs.testbed,
+            detectors=(first.label, second.label),
+            rho=float(np.mean(rhos)) if rhos else None,
+            rho_range=(min(rhos), max(rhos)) if rhos else None,
+            n_matched=int(np.sum(in_a & in_b)),
+            n_alone=(int(np.sum(in_a & ~in_b)), int(np.sum(in_b & ~in_a))),
+        )
+        rows.append(row)
+    return rows
 
 
-def _agreement(
-    first: DetectorRuns, second: DetectorRuns, places: Mapping[Result, Ints]
-) -> Agreement:
-    rhos = []
-    for a, b in product(first.results, second.results):
-        shared = (places[a] >= 0) & (places[b] >= 0)
-        rho = rank_correlation(
-            a.traces.segment_d_full[places[a][shared]],
-            b.traces.segment_d_full[places[b][shared]],
-        ).rho
-        if rho is not None:
-            rhos.append(rho)
-    of_first, of_second = places[first.first] >= 0, places[second.first] >= 0
-    return Agreement(
-        testbed=first.testbed,
-        detectors=(first.label, second.label),
-        rho=float(np.mean(rhos)) if rhos else None,
-        rho_range=(min(rhos), max(rhos)) if rhos else None,
-        n_matched=int(np.sum(of_first & of_second)),
-        n_alone=(int(np.sum(of_first > of_second)), int(np.sum(of_second > of_first))),
-    )
+def _rho(a: Result, b: Result, places: Mapping[Result, Ints]) -> float | None:
+    """Return the rank correlation of D_FULL over the attacks that two results share."""
+    shared = (places[a] >= 0) & (places[b] >= 0)
+    of_a, of_b = (r.traces.segment_d_full[places[r][shared]] for r in (a, b))
+    return rank_correlation(of_a, of_b).rho
 
 
 def why_undefined(agreement: Sequence[Agreement]) -> str | None:

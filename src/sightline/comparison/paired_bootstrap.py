@@ -9,13 +9,8 @@ import numpy as np
 from sightline.comparison.runs import DetectorRuns, Figure
 from sightline.data.arrays import ATTACK, Floats, Ints
 from sightline.data.segments import Segment, breaks_kept, segments_of
-from sightline.metrics.intervals import (
-    Drawable,
-    bootstrap,
-    figures_of_draw,
-    no_tick,
-    percentile_interval,
-)
+from sightline.metrics import intervals
+from sightline.metrics.intervals import percentile_interval
 from sightline.metrics.window_kl import WindowOutcome
 from sightline.storage import Result
 
@@ -102,7 +97,7 @@ class Pairing:
     results: Sequence[Result]
     n_replicates: int
     seed: int
-    tick: Callable[[], None] = no_tick
+    tick: Callable[[], None] = intervals.no_tick
     _sides: dict[tuple[Result, bytes], _Side] = field(default_factory=dict)
     # Of each pair with different rows: how many both have, and the larger number.
     _rows: list[tuple[int, int]] = field(default_factory=list)
@@ -138,22 +133,20 @@ class Pairing:
             ]
             if not sides:
                 continue
-            difference = float(
-                np.mean([a.measured[name] - b.measured[name] for a, b in sides])
-            )
+            measured = [a.measured[name] - b.measured[name] for a, b in sides]
+            difference = float(np.mean(measured))
             if not np.isfinite(difference):
                 continue
             drawn = np.mean([a.drawn[name] - b.drawn[name] for a, b in sides], axis=0)
             n_attacks = min(pair.n_attacks for pair in pairs)
+            interval = percentile_interval("difference", difference, drawn, n_attacks)
             differences.append(
                 Difference(
                     testbed=first.testbed,
                     detectors=(first.label, second.label),
                     figure=name.value,
                     difference=difference,
-                    interval=percentile_interval(
-                        "difference", difference, drawn, n_attacks
-                    ),
+                    interval=interval,
                     n_rows=min(pair.n_rows for pair in pairs),
                 )
             )
@@ -186,10 +179,8 @@ class Pairing:
         most = max(len(a.traces.labels), len(b.traces.labels))
         if len(rows_a) < most:
             self._rows.append((len(rows_a), most))
-        first, second = (
-            self._side(result, rows, attacks, breaks)
-            for result, rows in ((a, rows_a), (b, rows_b))
-        )
+        first = self._side(a, rows_a, attacks, breaks)
+        second = self._side(b, rows_b, attacks, breaks)
         return _Pair(first, second, len(attacks), len(rows_a))
 
     def _side(
@@ -201,7 +192,7 @@ class Pairing:
             return self._sides[key]
         energy = result.traces.test_energy[rows]
         tau99 = result.evaluation.probe.tau99
-        drawable = Drawable.of(
+        drawable = intervals.Drawable.of(
             energy,
             result.traces.labels[rows],
             energy > (np.inf if tau99 is None else tau99),
@@ -211,14 +202,14 @@ class Pairing:
         )
         train_mean = result.evaluation.compactness.p_eff / 2
         windows = _windows(result, len(attacks))
-        measured = figures_of_draw(
+        measured = intervals.figures_of_draw(
             drawable,
             np.ones(len(attacks)),
             np.ones(len(drawable.block_rows)),
             train_mean=train_mean,
             windows=windows,
         )
-        drawn = bootstrap(
+        drawn = intervals.bootstrap(
             drawable,
             train_mean=train_mean,
             windows=windows,
@@ -236,9 +227,8 @@ def _shared_rows(a: Result, b: Result) -> tuple[Ints, Ints]:
     n_a, n_b = len(a.traces.labels), len(b.traces.labels)
     if time_a is None or time_b is None:
         if n_a != n_b:
-            raise _NotPaired(
-                f"they have {n_a} and {n_b} rows and not both have time stamps"
-            )
+            reason = f"they have {n_a} and {n_b} rows and not both have time stamps"
+            raise _NotPaired(reason)
         rows_a = rows_b = np.arange(n_a)
     else:
         _, rows_a, rows_b = np.intersect1d(time_a, time_b, return_indices=True)
@@ -268,8 +258,6 @@ def _windows(result: Result, n_attacks: int) -> WindowOutcome | None:
     traces = result.traces
     if len(traces.segment_d_full) != n_attacks:
         return None
-    bounds = traces.matched_bounds
-    matched = [
-        traces.matched_d_full[bounds[k] : bounds[k + 1]] for k in traces.segment_group
-    ]
+    groups = np.split(traces.matched_d_full, traces.matched_bounds[1:-1])
+    matched = [groups[k] for k in traces.segment_group]
     return WindowOutcome.of(traces.segment_d_full, matched)

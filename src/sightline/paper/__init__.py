@@ -25,6 +25,7 @@ from sightline.comparison.compare import Comparison, compare, why_undefined
 from sightline.errors import FileError
 from sightline.files import reading, staged_folder, writing
 from sightline.metrics.intervals import N_REPLICATES
+from sightline.paper import tables as paper_tables
 from sightline.paper.cross_tables import agreement_table, ranking_table, transfer_table
 from sightline.paper.example_attacks import case_table
 from sightline.paper.figures import Drawn, draw_all
@@ -37,13 +38,6 @@ from sightline.paper.findings import (
 from sightline.paper.markup import PaperTable, escaped_markdown
 from sightline.paper.methods import methods_markdown, references_of
 from sightline.paper.study import Study
-from sightline.paper.tables import (
-    detector_table,
-    main_table,
-    printed_values_table,
-    supplementary_table,
-    testbed_table,
-)
 from sightline.progress import Progress
 from sightline.storage import Result
 
@@ -223,26 +217,23 @@ def _check_folder(folder: Path, *, overwrite: bool) -> None:
 def _tables(study: Study, compared: Comparison) -> tuple[list[PaperTable], list[str]]:
     """Return the tables that have rows, and a notice for each that has none."""
     needs = (
-        (testbed_table(study), "it needs results"),
-        (detector_table(study), "it needs results"),
-        (main_table(study), "it needs results"),
-        (supplementary_table(study), "it needs results"),
+        (paper_tables.testbed_table(study), "it needs results"),
+        (paper_tables.detector_table(study), "it needs results"),
+        (paper_tables.main_table(study), "it needs results"),
+        (paper_tables.supplementary_table(study), "it needs results"),
         (case_table(study), "it needs an attack with a verdict"),
         (transfer_table(study, compared), "it needs at least two testbeds"),
         (agreement_table(study, compared), why_undefined(compared.agreement)),
         (ranking_table(study, compared), "it needs at least two seeds"),
         (
-            printed_values_table(study),
+            paper_tables.printed_values_table(study),
             "it needs a detector of the paper on a testbed of the paper",
         ),
     )
+    skipped = [(table.name, need) for table, need in needs if not table.n_rows]
     return (
         [table for table, _ in needs if table.n_rows],
-        [
-            f"Skipped table '{table.name}': {need}."
-            for table, need in needs
-            if not table.n_rows
-        ],
+        [f"Skipped table '{name}': {need}." for name, need in skipped],
     )
 
 

@@ -141,9 +141,8 @@ def _gap(first: list[Spread], second: list[Spread]) -> float:
 
 
 def _range(spreads: list[Spread]) -> str:
-    low = f"{min(s.low for s in spreads):.3f}"
-    high = f"{max(s.high for s in spreads):.3f}"
-    return low if low == high else f"{low} to {high}"
+    low, high = min(s.low for s in spreads), max(s.high for s in spreads)
+    return " to ".join(dict.fromkeys((f"{low:.3f}", f"{high:.3f}")))
 
 
 def rankings_do_not_transfer(study: Study) -> tuple[Trial, ...]:
@@ -175,11 +174,8 @@ def _transfer_between(study: Study, first: str, second: str) -> Trial:
     ]
     shared = sorted(set(by_testbed[0]) & set(by_testbed[1]))
     if len(shared) < FEWEST_DETECTORS:
-        return Trial(
-            where,
-            Outcome.OPEN,
-            f"They share {len(shared)} detectors; {FEWEST_DETECTORS} are needed.",
-        )
+        need = f"They share {len(shared)} detectors; {FEWEST_DETECTORS} are needed."
+        return Trial(where, Outcome.OPEN, need)
     values = [[seeds_of[name] for name in shared] for seeds_of in by_testbed]
     means = [np.array([np.mean(seeds) for seeds in detectors]) for detectors in values]
     correlation = rank_correlation(means[0], means[1])
@@ -289,16 +285,12 @@ def _agreement_on(study: Study, testbed: str) -> Trial:
     d_full, owner = _shared_d_full(study.on(testbed), list(spaces))
     n_attacks = d_full.shape[1]
     if n_attacks < FEWEST_ATTACKS:
-        return Trial(
-            where,
-            Outcome.OPEN,
-            f"All detectors share {n_attacks} attacks; {FEWEST_ATTACKS} are needed.",
-        )
+        need = f"All detectors share {n_attacks} attacks; {FEWEST_ATTACKS} are needed."
+        return Trial(where, Outcome.OPEN, need)
     # The first row has the attacks as they are, the others draw them with replacement.
-    rows = np.random.default_rng(0).integers(
-        n_attacks, size=(N_ATTACK_DRAWS, n_attacks)
-    )
-    rows = np.vstack([np.arange(n_attacks), rows])
+    size = (N_ATTACK_DRAWS, n_attacks)
+    drawn_rows = np.random.default_rng(0).integers(n_attacks, size=size)
+    rows = np.vstack([np.arange(n_attacks), drawn_rows])
     rhos = _rank_correlations(np.moveaxis(d_full[:, rows], 0, 1))
     means = [_mean_rho(rhos, owner, kind) for kind in (same, across)]
     within, between = float(means[0][0]), float(means[1][0])
@@ -333,10 +325,8 @@ def _shared_d_full(runs: TestbedRuns, labels: list[str]) -> tuple[Floats, list[s
     results = [(label, result) for label in labels for result in runs[label].results]
     places = np.array([runs.places(result) for _, result in results])
     places = places[:, (places >= 0).all(axis=0)]
-    d_full = [
-        result.traces.segment_d_full[place]
-        for (_, result), place in zip(results, places, strict=True)
-    ]
+    pairs = zip(results, places, strict=True)
+    d_full = [result.traces.segment_d_full[place] for (_, result), place in pairs]
     return np.array(d_full, dtype=np.float64), [label for label, _ in results]
 
 

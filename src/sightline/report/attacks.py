@@ -141,12 +141,8 @@ def ladder_bars(segment: SegmentResult) -> list[JsonObject]:
     """
     ladder = segment.ladder or {}
     return [
-        {
-            "rung": name,
-            "label": rung.label,
-            **asdict(ladder[name]),
-            "is_coverage": rung.is_coverage,
-        }
+        {"rung": name, "label": rung.label, "is_coverage": rung.is_coverage}
+        | asdict(ladder[name])
         for name, rung in LADDER.items()
         if name in ladder
     ]

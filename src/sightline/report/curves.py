@@ -23,10 +23,8 @@ BINS = 80
 # Quantiles of normal windows: ends of the wide bar, of the narrow bar, and median.
 WINDOW_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 # Quantiles drawn: few in the bulk, many towards the upper tail.
-LEVELS = np.unique(
-    np.concatenate(
-        [np.linspace(0.01, 0.95, 60), 1 - np.geomspace(0.05, 1e-4, 60), [0.99]]
-    )
+LEVELS = np.union1d(
+    np.linspace(0.01, 0.95, 60), [*(1 - np.geomspace(0.05, 1e-4, 60)), 0.99]
 )
 PARTS = {"train": "train", "normal": "test, no attack", "attack": "test, attack"}
 
@@ -192,9 +190,7 @@ def spread_figure(entry: Entry) -> JsonObject:
     mapping
         ``at`` (energies at the centres of `BINS` bins) and ``density`` by part.
     """
-    logs = {
-        name: encoding.log_energy(values) for name, values in energies(entry).items()
-    }
+    logs = {name: encoding.log_energy(part) for name, part in energies(entry).items()}
     low = min(float(np.quantile(values, 0.001)) for values in logs.values())
     high = max(float(np.quantile(values, 0.999)) for values in logs.values())
     edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)

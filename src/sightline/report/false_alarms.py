@@ -57,7 +57,7 @@ class Recovery:
     time_share: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PlantState:
     """One state of a channel: its share of time, and of the false alarms."""
 
@@ -234,9 +234,7 @@ def _states(entry: Entry) -> list[tuple[str, list[PlantState]]]:
             str(channel),
             [
                 PlantState(
-                    value=number(float(value)),
-                    time=share(float(time)),
-                    alarms=share(float(alarms)),
+                    number(float(value)), share(float(time)), share(float(alarms))
                 )
                 for value, time, alarms in zip(*states, strict=True)
                 if np.isfinite(value)

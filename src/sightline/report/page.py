@@ -211,9 +211,7 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "verdicts": all_infos(),
         "verdicts_shown": [info for info in all_infos() if info.word in words],
         "matrices": {t: matrix(group) for t, group in groups.items()},
-        "agreements": {
-            t: overview.agreement_table(group) for t, group in groups.items()
-        },
+        "agreements": {t: overview.agreement_table(g) for t, g in groups.items()},
         "transfer": overview.transfer(entries),
         "streams": provenance.stream_rows(entries, redact=redact),
         "definitions": provenance.definitions(),

@@ -98,11 +98,8 @@ def energy_through_time(entries: Sequence[Entry]) -> "Figure | None":
         else:
             axis.tick_params(labelbottom=False)
     figure.supylabel("energy", fontsize=8)
-    figure.legend(
-        handles=[*style.level_handles(), *style.verdict_handles(entries)],
-        loc="outside lower center",
-        ncols=5,
-    )
+    handles = [*style.level_handles(), *style.verdict_handles(entries)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=5)
     return figure
 
 
@@ -170,15 +167,13 @@ def roc(entries: Sequence[Entry]) -> "Figure | None":
     if not drawn:
         return None
     labels = [
-        f"{style.label(entry.label)} ({entry.evaluation.rank.roc_auc:.3f})"
-        for _, entry in drawn
+        f"{style.label(e.label)} ({e.evaluation.rank.roc_auc:.3f})" for _, e in drawn
     ]
     # The sample of the line takes 0.55 inches.
     widest = max(style.inches(label) for label in labels) + 0.55
     n_columns = min(max(int(style.TWO_COLUMNS / widest), 1), 5)
-    figure = style.new_figure(
-        style.TWO_COLUMNS, 2.85 + 0.15 * -(-len(drawn) // n_columns)
-    )
+    height = 2.85 + 0.15 * -(-len(drawn) // n_columns)
+    figure = style.new_figure(style.TWO_COLUMNS, height)
     whole, low = figure.subplots(1, 2)
     for (i, entry), label in zip(drawn, labels, strict=True):
         fpr, tpr = entry.traces.roc_fpr, entry.traces.roc_tpr
@@ -199,9 +194,8 @@ def roc(entries: Sequence[Entry]) -> "Figure | None":
         )
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    figure.legend(
-        handles=whole.lines[: len(drawn)], loc="outside lower center", ncols=n_columns
-    )
+    lines = whole.lines[: len(drawn)]
+    figure.legend(handles=lines, loc="outside lower center", ncols=n_columns)
     return figure
 
 

@@ -261,14 +261,10 @@ def level_handles() -> list[Any]:
     """Return legend handles of the three energy levels."""
     from matplotlib.lines import Line2D
 
-    looks = (
-        (TAU, "-", "alarm limit (tau99)"),
-        (TRAIN, ":", "train level"),
-        (FLOOR, "--", "drift floor"),
-    )
     return [
-        Line2D([], [], color=colour, lw=0.8, ls=dash, label=text)
-        for colour, dash, text in looks
+        Line2D([], [], color=TAU, lw=0.8, ls="-", label="alarm limit (tau99)"),
+        Line2D([], [], color=TRAIN, lw=0.8, ls=":", label="train level"),
+        Line2D([], [], color=FLOOR, lw=0.8, ls="--", label="drift floor"),
     ]
 
 

@@ -59,19 +59,16 @@ class Pseudonyms:
         ):
             new = [name for name in group if name not in self.names]
             self.names |= {name: pattern.format(k) for k, name in enumerate(new, 1)}
-        self._spellings = self._all_spellings()
+        # Texts may also quote a name as Python prints it.
+        hidden = [name for name in self.names if name and not _NUMBER.fullmatch(name)]
+        self._spellings = {repr(name)[1:-1]: self.names[name] for name in hidden}
+        self._spellings |= {name: self.names[name] for name in hidden}
         # One pattern, so that no pseudonym is replaced again; the longest name first,
         # so that no name is taken for a part of another.
         ordered = sorted(self._spellings, key=len, reverse=True)
         self._groups = [self._spellings[name] for name in ordered]
         joined = "|".join(f"({_pattern(name)})" for name in ordered)
         self._pattern = re.compile(joined) if joined else None
-
-    def _all_spellings(self) -> dict[str, str]:
-        """Return the pseudonyms by every spelling that texts use for a name."""
-        hidden = [name for name in self.names if name and not _NUMBER.fullmatch(name)]
-        quoted = {repr(name)[1:-1]: self.names[name] for name in hidden}
-        return quoted | {name: self.names[name] for name in hidden}
 
     def name(self, name: str) -> str:
         """Return the pseudonym of a tag or a stage."""
@@ -148,13 +145,7 @@ def redacted(results: Sequence[Result]) -> list[Result]:
         attacks |= dict.fromkeys(one.id for one in result.evaluation.segments)
     names = Pseudonyms(sorted(tags), sorted(stages), list(attacks))
     return [
-        Result(
-            result.folder,
-            replace(
-                _evaluation(result.evaluation, names),
-                traces=_traces(result.traces, names),
-            ),
-        )
+        Result(result.folder, _evaluation(result.evaluation, result.traces, names))
         for result in results
     ]
 
@@ -177,7 +168,9 @@ def _tags(result: Result) -> list[str]:
     return tags
 
 
-def _evaluation(evaluation: Evaluation, names: Pseudonyms) -> Evaluation:
+def _evaluation(
+    evaluation: Evaluation, traces: ChartData, names: Pseudonyms
+) -> Evaluation:
     """Return an evaluation with pseudonyms; of its metadata groups and seed stay."""
     public: dict[str, object] = {}
     groups: dict[str, list[str]] = {}
@@ -194,6 +187,7 @@ def _evaluation(evaluation: Evaluation, names: Pseudonyms) -> Evaluation:
         diagnosis=names.nested(evaluation.diagnosis),
         repairs=names.nested(evaluation.repairs),
         provenance=replace(evaluation.provenance, meta=public),
+        traces=_traces(traces, names),
     )
 
 
