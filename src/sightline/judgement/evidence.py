@@ -15,23 +15,10 @@ from sightline.energy.reference import fit_reference
 from sightline.energy.scored import ScoredTest
 from sightline.errors import StreamError
 from sightline.facts.telemetry import VIEWS, fit_one_step, views_of
-from sightline.judgement.calm import (
-    BUDGET,
-    AboveLimit,
-    CalmWindows,
-    calm_windows,
-    coverage,
-    coverages,
-    judged,
-)
+from sightline.judgement import calm, subspaces
+from sightline.judgement.calm import AboveLimit, CalmWindows
 from sightline.judgement.refit import Refitted, folds_of, refit_all
-from sightline.judgement.subspaces import (
-    Exceedances,
-    Family,
-    count_above,
-    family_of,
-    upper_quantiles,
-)
+from sightline.judgement.subspaces import Exceedances, Family
 from sightline.judgement.verdicts import RungOutcome
 
 SPANS = (30, 300)
@@ -116,15 +103,15 @@ class Accumulated:
         """
         ways = list(self.above)
         counts = [self.above[way].counts for way in ways]
-        attack = [coverage(of_way, segment) for of_way in counts]
+        attack = [calm.coverage(of_way, segment) for of_way in counts]
         best = int(np.argmax(attack))
         among_all, among_near = (
-            judged(
+            calm.judged(
                 attack[best],
-                np.max([coverages(of_way, calm) for of_way in counts], axis=0),
+                np.max([calm.coverages(of_way, usual) for of_way in counts], axis=0),
                 by=(str(ways[best]),),
             )
-            for calm in (windows, near)
+            for usual in (windows, near)
         )
         return among_all if not among_all.visible else among_near, ways[best]
 
@@ -163,10 +150,10 @@ def accumulate_energy(
     ]
     return Accumulated(
         above={
-            way: AboveLimit(trace > np.quantile(trace[is_normal], 1 - BUDGET))
+            way: AboveLimit(trace > np.quantile(trace[is_normal], 1 - calm.BUDGET))
             for way, trace in zip(WAYS, traces, strict=True)
         },
-        is_low=traces[0] < np.quantile(traces[0][is_normal], BUDGET),
+        is_low=traces[0] < np.quantile(traces[0][is_normal], calm.BUDGET),
     )
 
 
@@ -232,20 +219,22 @@ def gather_evidence(
     test, is_normal, energy = stream.test, scored.is_normal, scored.energy
     stretches = segments_of(is_normal, scored.breaks)
     windows = {
-        length: calm_windows(stretches, length)
+        length: calm.calm_windows(stretches, length)
         for length in {segment.length for segment in scored.segments}
     }
-    family = family_of(scored.reference, stream.channels, groups_of(stream))
-    limits = upper_quantiles(test, family, is_normal, tick)
+    family = subspaces.family_of(scored.reference, stream.channels, groups_of(stream))
+    limits = subspaces.upper_quantiles(test, family, is_normal, tick)
     positions = positions_of(scored.segments, windows)
     return Evidence(
         scored=scored,
         test=test,
         windows=windows,
-        exceedances=count_above(test, family, limits, positions, tick),
+        exceedances=subspaces.count_above(test, family, limits, positions, tick),
         refitted=refit_all(test, folds_of(is_normal), tick),
         accumulated=accumulated(scored),
-        recalibrated=AboveLimit(energy > np.quantile(energy[is_normal], 1 - BUDGET)),
+        recalibrated=AboveLimit(
+            energy > np.quantile(energy[is_normal], 1 - calm.BUDGET)
+        ),
         telemetry=gather_telemetry(stream, scored, positions, tick),
     )
 
@@ -268,9 +257,9 @@ def positions_of(
 ) -> Ints:
     """Return all rows at which an attack or a window begins or ends, sorted."""
     edges = [np.array([segment.start, segment.stop]) for segment in segments]
-    for calm in windows.values():
-        if calm is not None:
-            edges += [calm.starts, calm.stops]
+    for of_length in windows.values():
+        if of_length is not None:
+            edges += [of_length.starts, of_length.stops]
     return np.unique(np.concatenate([np.zeros(1, np.int64), *edges]))
 
 
@@ -311,5 +300,5 @@ def gather_telemetry(
     returns = np.flatnonzero(~is_normal[:-1] & is_normal[1:]) + 1
     begins = [scored.breaks, returns, np.flatnonzero(scored.is_ignored)]
     tested = views_of(test, np.unique(np.concatenate(begins)), model)
-    limits = upper_quantiles(tested, family, is_normal, tick)
-    return count_above(tested, family, limits, positions, tick)
+    limits = subspaces.upper_quantiles(tested, family, is_normal, tick)
+    return subspaces.count_above(tested, family, limits, positions, tick)

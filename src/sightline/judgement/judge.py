@@ -10,15 +10,10 @@ from sightline.data.arrays import Bools
 from sightline.data.row_tables import Tick, no_tick
 from sightline.data.stream import ResidualStream
 from sightline.energy.scored import ScoredTest
+from sightline.judgement import ladder
 from sightline.judgement.calm import AboveLimit
 from sightline.judgement.evidence import Evidence, gather_evidence
-from sightline.judgement.ladder import (
-    LADDER,
-    LadderResult,
-    Used,
-    climb,
-    try_calm_windows,
-)
+from sightline.judgement.ladder import LADDER, LadderResult, Used
 from sightline.judgement.sentences import advice_of, sentence_of
 from sightline.judgement.subspaces import Subspace
 from sightline.judgement.verdicts import (
@@ -93,9 +88,11 @@ def diagnose(
         Called with the number of rows of each block read.
     """
     evidence = gather_evidence(stream, scored, tick)
-    results = climb(evidence, scored.segments)
+    results = ladder.climb(evidence, scored.segments)
     repairs = measure_repairs(evidence, results)
-    false_cause_rate, n_calm_windows = try_calm_windows(evidence, scored.segments)
+    false_cause_rate, n_calm_windows = ladder.try_calm_windows(
+        evidence, scored.segments
+    )
     counts = Counter(result.verdict for result in results)
     return Diagnosis(
         segments=tuple(
@@ -169,11 +166,8 @@ def _gain_of(
 
 def used_by(results: Sequence[LadderResult], rung: str) -> list[Used]:
     """Return what a repair uses to show attacks that the p99 rule misses, sorted."""
-    used = {
-        result.findings[rung].used
-        for result in results
-        if result.is_shown(rung) and not result.is_shown(RungName.DETECTED)
-    }
+    gained = [r for r in results if _is_gained(r, rung, RungName.DETECTED)]
+    used = {result.findings[rung].used for result in gained}
     return sorted(
         (one for one in used if one is not None),
         key=lambda one: (one.column if isinstance(one, Subspace) else 0, str(one)),

@@ -114,9 +114,8 @@ def _judge_quiet(evidence: Evidence, case: Case) -> Finding:
     shares = []
     for trace in traces:
         # One by one: a running sum would carry the rounding of all rows before.
-        calm = np.array(
-            [np.mean(trace[i : i + case.near.length]) for i in case.near.starts]
-        )
+        length = case.near.length
+        calm = np.array([np.mean(trace[i : i + length]) for i in case.near.starts])
         mean, usual = float(np.mean(trace[case.segment.rows])), float(np.median(calm))
         lowest = float(calm.min())
         is_quiet = mean < lowest and mean < QUIET_SHARE * usual
@@ -185,14 +184,12 @@ LADDER: Final[dict[str, Rung]] = {
         Rung(
             name=RungName.DETECTED,
             label="The p99 limit from training",
-            judge=lambda e, case: Finding(e.probe.judged(case.segment, case.near)),
+            judge=lambda e, c: Finding(e.probe.judged(c.segment, c.near)),
         ),
         Rung(
             name=RungName.RECALIBRATE,
             label="Limit set on attack-free test time",
-            judge=lambda e, case: Finding(
-                e.recalibrated.judged(case.segment, case.windows)
-            ),
+            judge=lambda e, c: Finding(e.recalibrated.judged(c.segment, c.windows)),
             proves=Verdict.THRESHOLD,
             competes=True,
             repair="setting the alarm limit on attack-free test time",
@@ -210,9 +207,7 @@ LADDER: Final[dict[str, Rung]] = {
         Rung(
             name=RungName.REFOCUS,
             label="A smaller space separately",
-            judge=lambda e, case: Finding(
-                *e.exceedances.judged(case.segment, case.windows)
-            ),
+            judge=lambda e, c: Finding(*e.exceedances.judged(c.segment, c.windows)),
             proves=Verdict.DILUTED,
             competes=True,
             repair="scoring {by} separately",
@@ -221,8 +216,8 @@ LADDER: Final[dict[str, Rung]] = {
         Rung(
             name=RungName.ACCUMULATE,
             label="Accumulated over time",
-            judge=lambda e, case: Finding(
-                *e.accumulated.judged(case.segment, case.windows, case.near)
+            judge=lambda e, c: Finding(
+                *e.accumulated.judged(c.segment, c.windows, c.near)
             ),
             proves=Verdict.SEQUENTIAL,
             repair="accumulating energy over time by {by}",
@@ -309,10 +304,7 @@ def _climb_each(
     return [
         LadderResult(verdict=Verdict.UNDECIDED)
         if windows is None
-        else climb_one(
-            evidence,
-            Case(segment, windows, windows.nearest(segment), near),
-        )
+        else climb_one(evidence, Case(segment, windows, windows.nearest(segment), near))
         for (segment, windows), near in zip(pairs, local, strict=True)
     ]
 
@@ -325,14 +317,11 @@ def climb_one(evidence: Evidence, case: Case) -> LadderResult:
         if (finding := rung.judge(evidence, case)) is not None
     }
     outcomes = {name: finding.outcome for name, finding in findings.items()}
+    visible = {name for name, outcome in outcomes.items() if outcome.visible}
     return LadderResult(
         verdict=decide(outcomes),
         findings=findings,
-        contributing=tuple(
-            cause
-            for name, cause in causes().items()
-            if name in outcomes and outcomes[name].visible
-        ),
+        contributing=tuple(c for name, c in causes().items() if name in visible),
     )
 
 
@@ -375,13 +364,12 @@ def try_calm_windows(
     of_each = [evidence.windows[segment.length] for segment in segments]
     per_attack = [windows for windows in of_each if windows is not None]
     each = max(1, MOST_CALM // max(len(per_attack), 1))
-    calm = [
-        (Segment(int(start), int(start) + windows.length), windows)
-        for windows in per_attack
-        for start in windows.starts[
-            np.unique(np.linspace(0, len(windows.starts) - 1, each).astype(np.int64))
-        ]
-    ][:MOST_CALM]
+    calm = []
+    for windows in per_attack:
+        picked = np.linspace(0, len(windows.starts) - 1, each).astype(np.int64)
+        for start in windows.starts[np.unique(picked)].tolist():
+            calm.append((Segment(start, start + windows.length), windows))
+    calm = calm[:MOST_CALM]
     if not calm:
         return None, 0
     blamed = set(causes().values())

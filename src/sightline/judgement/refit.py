@@ -20,14 +20,8 @@ from sightline.energy.moments import GrowingMoments, Moments, merged, moments_of
 from sightline.energy.reference import Reference, reference_of
 from sightline.energy.scored import ScoredTest
 from sightline.errors import StreamError
-from sightline.judgement.calm import (
-    BUDGET,
-    AboveLimit,
-    CalmWindows,
-    calm_windows,
-    coverages,
-    judged,
-)
+from sightline.judgement import calm
+from sightline.judgement.calm import AboveLimit, CalmWindows
 from sightline.judgement.verdicts import RungOutcome
 
 # Attack-free rows are cut into this many blocks, which the folds take in turn.
@@ -79,8 +73,8 @@ class Refitted:
         attack_coverage = min(
             float(np.mean(energy[segment.rows] > self.limit)) for energy in self.both
         )
-        calm = coverages(self.above.counts, windows)
-        return judged(attack_coverage, calm, by=(RefitScope.WHOLE.value,))
+        usual = calm.coverages(self.above.counts, windows)
+        return calm.judged(attack_coverage, usual, by=(RefitScope.WHOLE.value,))
 
 
 def alternating(n_rows: int, n_folds: int) -> Labels:
@@ -139,7 +133,7 @@ def refit_all(
         row_tables.joined(of_reference) for of_reference in zip(*energies, strict=True)
     )
     energy = np.select([fold == 0, fold == 1], [other, one], np.minimum(one, other))
-    limit = float(np.quantile(energy[fold >= 0], 1 - BUDGET))
+    limit = float(np.quantile(energy[fold >= 0], 1 - calm.BUDGET))
     above = AboveLimit(energy > limit)
     return Refitted(energy=energy, both=(one, other), limit=limit, above=above)
 
@@ -200,19 +194,15 @@ def judge_around(
     inside = [_evenly_spaced(segment) for segment in segments]
     needed = np.unique(np.concatenate([*around, *inside, np.empty(0, np.int64)]))
     values = row_tables.gather_rows(rows, needed)
-    return [
-        judge_local(
-            values[np.searchsorted(needed, near)],
-            near,
-            fold,
-            values[np.searchsorted(needed, attack_rows)],
-            segment,
-            breaks,
+    outcomes = []
+    for segment, near, fold, rows_inside in zip(
+        segments, around, folds, inside, strict=True
+    ):
+        normal, attack = (
+            values[np.searchsorted(needed, at)] for at in (near, rows_inside)
         )
-        for segment, near, fold, attack_rows in zip(
-            segments, around, folds, inside, strict=True
-        )
-    ]
+        outcomes.append(judge_local(normal, near, fold, attack, segment, breaks))
+    return outcomes
 
 
 def _evenly_spaced(segment: Segment) -> Ints:
@@ -290,15 +280,15 @@ def judge_local(
         unseen = fold == k
         energy[unseen] = _energy(reference, values[unseen])
         attack_energies.append(_energy(reference, attack))
-    limit = float(np.quantile(energy, 1 - BUDGET))
+    limit = float(np.quantile(energy, 1 - calm.BUDGET))
     covered = float(np.median([np.mean(e > limit) for e in attack_energies]))
     # Neighbours among `rows` are neighbours in the record, unless rows lie between.
     gaps = np.flatnonzero(np.diff(rows) > 1) + 1
     cuts = np.flatnonzero(np.isin(rows, breaks))
     begins = np.unique(np.concatenate([[0], gaps, cuts]))
     stretches = segments_of(np.ones(len(rows), np.bool_), begins)
-    windows = calm_windows(stretches, segment.length)
+    windows = calm.calm_windows(stretches, segment.length)
     if windows is None:
         return None
-    calm = coverages(AboveLimit(energy > limit).counts, windows)
-    return judged(covered, calm, by=(RefitScope.AROUND.value,))
+    usual = calm.coverages(AboveLimit(energy > limit).counts, windows)
+    return calm.judged(covered, usual, by=(RefitScope.AROUND.value,))
