@@ -16,7 +16,7 @@ from sightline import ResidualStream, energy_trace, fit_reference
 from sightline.data.arrays import Ints, Labels
 from sightline.data.row_tables import gather_rows
 from sightline.data.segments import Segment
-from sightline.energy.scored import ScoredTest
+from sightline.energy.energy import ScoredTest
 from sightline.judgement.calm import NEAREST, CalmWindows
 from sightline.judgement.evidence import Evidence, gather_evidence
 from sightline.judgement.ladder import Case, LadderResult, climb_one

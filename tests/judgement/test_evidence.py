@@ -9,7 +9,7 @@ from strategies import seeds
 from sightline import Attack, ResidualStream, energy_trace, fit_reference
 from sightline._kernels.rows import accumulate
 from sightline.data.segments import Segment
-from sightline.energy.scored import ScoredTest
+from sightline.energy.energy import ScoredTest
 from sightline.judgement.calm import AboveLimit, CalmWindows, running_count
 from sightline.judgement.evidence import (
     SLACK,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sightline import Attack, ResidualStream, energy_trace, fit_reference
-from sightline.energy.scored import ScoredTest
+from sightline.energy.energy import ScoredTest
 from sightline.judgement.evidence import (
     Accumulation,
     AccumulationKind,

@@ -7,7 +7,7 @@ from strategies import ChunkedRows
 from sightline import ResidualStream, evaluate, fit_reference
 from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import Segment
-from sightline.energy.scored import ScoredTest
+from sightline.energy.energy import ScoredTest
 from sightline.errors import StreamError
 from sightline.facts.telemetry import RIDGE, Views, _held, fit_one_step
 from sightline.judgement.calm import CalmWindows

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.row_tables import Rows, gather_rows
 from sightline.data.stream import ResidualStream
+from sightline.energy.energy import ScoredStream, ScoredTest
 from sightline.energy.reference import Reference
-from sightline.energy.scored import ScoredStream, ScoredTest
 from sightline.evaluation.result import ChartData, SegmentResult
 from sightline.metrics.probe import false_alarm_runs
 from sightline.metrics.ranking import AttackRanks, roc_points

@@ -35,8 +35,8 @@ from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Labels
 from sightline.data.row_tables import KeptRows, Rows, finite_rows, gather_rows
 from sightline.data.segments import Attack, breaks_kept, with_guard
 from sightline.data.stream import ResidualStream
+from sightline.energy.energy import ScoredStream, ScoredTest, Track, score_stream
 from sightline.energy.reference import crossfit_excess
-from sightline.energy.scored import ScoredStream, ScoredTest, Track, score_stream
 from sightline.errors import StreamError
 from sightline.evaluation import result
 from sightline.evaluation.chart_data import chart_data

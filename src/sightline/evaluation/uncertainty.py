@@ -7,7 +7,7 @@ what a reader of the figures must know.
 from collections.abc import Iterator
 from itertools import count
 
-from sightline.energy.scored import ScoredTest
+from sightline.energy.energy import ScoredTest
 from sightline.evaluation.result import BootstrapFacts, StreamMeasures, Uncertainty
 from sightline.metrics import intervals
 from sightline.metrics.window_kl import WindowEnergies

@@ -11,8 +11,8 @@ from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.row_tables import Rows, Tick, no_tick
 from sightline.data.segments import Segment, segments_of
 from sightline.data.stream import ResidualStream
+from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import fit_reference
-from sightline.energy.scored import ScoredTest
 from sightline.errors import StreamError
 from sightline.facts.telemetry import VIEWS, fit_one_step, views_of
 from sightline.judgement import calm, subspaces

@@ -9,7 +9,7 @@ import numpy as np
 from sightline.data.arrays import Bools
 from sightline.data.row_tables import Tick, no_tick
 from sightline.data.stream import ResidualStream
-from sightline.energy.scored import ScoredTest
+from sightline.energy.energy import ScoredTest
 from sightline.judgement import ladder
 from sightline.judgement.calm import AboveLimit
 from sightline.judgement.evidence import Evidence, gather_evidence

@@ -15,10 +15,9 @@ from sightline.data import row_tables
 from sightline.data.arrays import Bools, Floats, Ints, Labels, Residuals
 from sightline.data.row_tables import Part, Rows, Tick
 from sightline.data.segments import Segment, segments_of
-from sightline.energy.energy import energy_of_block
+from sightline.energy.energy import ScoredTest, energy_of_block
 from sightline.energy.moments import GrowingMoments, Moments, merged, moments_of
 from sightline.energy.reference import Reference, reference_of
-from sightline.energy.scored import ScoredTest
 from sightline.errors import StreamError
 from sightline.judgement import calm
 from sightline.judgement.calm import AboveLimit, CalmWindows
