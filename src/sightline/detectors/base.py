@@ -6,12 +6,15 @@ a label.
 """
 
 import difflib
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+import msgspec
 import numpy as np
 
 from sightline.data.arrays import (
@@ -72,6 +75,23 @@ class DetectorCard:
     deviates: tuple[str, ...] = ()
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_card(detector: str) -> DetectorCard:
+    """Return the card of a detector from the ``card.toml`` in its folder.
+
+    Examples
+    --------
+    >>> read_card("gdn").title
+    'GDN'
+    """
+    path = files("sightline.detectors") / detector / "card.toml"
+    values = tomllib.loads(path.read_text(encoding="utf-8"))
+    values["settings"] = {
+        testbed: {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        for testbed, given in values["settings"].items()
+    }
+    return msgspec.convert(values, DetectorCard)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

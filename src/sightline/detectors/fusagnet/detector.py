@@ -9,8 +9,7 @@ from msgspec import Meta
 
 from sightline.data.arrays import Bools, Ints, Labels
 from sightline.data.recording import Recording, Tag
-from sightline.detectors.base import Residuals, RuleInput
-from sightline.detectors.fusagnet.card import CARD
+from sightline.detectors.base import Residuals, RuleInput, read_card
 from sightline.detectors.fusagnet.rule import RULES, FusagnetErrors, fusagnet_alarms
 from sightline.detectors.native_rules import NativeAlarms
 from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows
@@ -100,7 +99,7 @@ class FuSAGNet(WindowedDetector):
         Any of `FuSAGNetSettings` by name.
     """
 
-    card = CARD
+    card = read_card("fusagnet")
     rules = RULES
     settings_type = FuSAGNetSettings
     # The encoder cannot be normalised by the spread of a single window, which is 0.

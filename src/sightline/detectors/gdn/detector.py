@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sightline.data.arrays import Labels
 from sightline.data.recording import Tag
-from sightline.detectors.base import RuleInput
-from sightline.detectors.gdn.card import CARD
+from sightline.detectors.base import RuleInput, read_card
 from sightline.detectors.gdn.rule import RULES, gdn_alarms
 from sightline.detectors.native_rules import NativeAlarms
 from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows
@@ -60,7 +59,7 @@ class GDN(WindowedDetector):
         Any of `GDNSettings` by name.
     """
 
-    card = CARD
+    card = read_card("gdn")
     rules = RULES
     settings_type = GDNSettings
     official: ClassVar[Mapping[str, Any]] = {"missing": "mean", "cross_gaps": True}

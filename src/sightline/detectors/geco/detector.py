@@ -17,9 +17,9 @@ from sightline.detectors.base import (
     RuleInput,
     Split,
     check_channels,
+    read_card,
     unlabelled,
 )
-from sightline.detectors.geco.card import CARD
 from sightline.detectors.geco.formulas import (
     MOST_INPUTS,
     Formula,
@@ -156,7 +156,7 @@ class GeCo(LearnedDetector):
     ('P_J280',)
     """
 
-    card = CARD
+    card = read_card("geco")
     rules = RULES
     settings_type = GeCoSettings
     official: ClassVar[Mapping[str, Any]] = {"cross_gaps": True}

@@ -11,9 +11,8 @@ from msgspec import Meta
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels
 from sightline.data.recording import Recording, Role, Tag
-from sightline.detectors.base import Residuals, RuleInput, Split
+from sightline.detectors.base import Residuals, RuleInput, Split, read_card
 from sightline.detectors.native_rules import NativeAlarms
-from sightline.detectors.nsibf.card import CARD
 from sightline.detectors.nsibf.design import (
     Design,
     Matrix,
@@ -153,7 +152,7 @@ class NSIBF(TrainedDetector):
         Any of `NSIBFSettings` by name.
     """
 
-    card = CARD
+    card = read_card("nsibf")
     rules = RULES
     settings_type = NSIBFSettings
     official: ClassVar[Mapping[str, Any]] = {"cross_gaps": True}

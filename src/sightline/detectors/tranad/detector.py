@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from sightline.data.arrays import Labels
 from sightline.data.recording import Tag
-from sightline.detectors.base import RuleInput
+from sightline.detectors.base import RuleInput, read_card
 from sightline.detectors.native_rules import NativeAlarms
 from sightline.detectors.preprocessing import Scaled, Windows, padded_windows
 from sightline.detectors.saving import Arrays
@@ -21,7 +21,6 @@ from sightline.detectors.settings import (
     checked_value,
 )
 from sightline.detectors.trained import WindowedDetector
-from sightline.detectors.tranad.card import CARD
 from sightline.detectors.tranad.rule import RULES, tranad_alarms, tranad_scores
 from sightline.errors import StreamError
 from sightline.text import share
@@ -110,7 +109,7 @@ class TranAD(WindowedDetector):
         Any of `TranADSettings` by name.
     """
 
-    card = CARD
+    card = read_card("tranad")
     rules = RULES
     settings_type = TranADSettings
     official: ClassVar[Mapping[str, Any]] = {
