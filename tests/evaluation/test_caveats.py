@@ -6,7 +6,7 @@ from strategies import make_stream
 
 from sightline import evaluate
 from sightline.data.row_tables import gather_rows
-from sightline.evaluation.uncertainty import remarks
+from sightline.evaluation.caveats import remarks
 from sightline.metrics.intervals import Floor
 
 # Short and unevenly spaced: few shifts move attacks onto attacks.

@@ -11,8 +11,7 @@ from typer import Exit, Option, Typer, echo
 
 from sightline._version import __version__
 from sightline.cli import catalogue
-from sightline.cli.evaluate import evaluate_command
-from sightline.cli.results import compare_command, report_command
+from sightline.cli.evaluate import compare_command, evaluate_command, report_command
 from sightline.cli.study import demo_command, run_command, study_command
 
 app = Typer(

@@ -39,8 +39,9 @@ from sightline.energy.energy import ScoredStream, ScoredTest, Track, score_strea
 from sightline.energy.reference import crossfit_excess
 from sightline.errors import StreamError
 from sightline.evaluation import result
+from sightline.evaluation.caveats import remarks
 from sightline.evaluation.chart_data import chart_data
-from sightline.evaluation.uncertainty import measure_uncertainty, remarks
+from sightline.evaluation.uncertainty import measure_uncertainty
 from sightline.judgement.judge import Diagnosis, diagnose, passes_over_test
 from sightline.judgement.verdicts import SegmentDiagnosis
 from sightline.metrics import quality, ranking

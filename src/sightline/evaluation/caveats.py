@@ -1,0 +1,162 @@
+"""Remarks: what a reader of the figures must know, in sentences."""
+
+from collections.abc import Iterator
+
+from sightline.evaluation.result import StreamMeasures, Uncertainty
+from sightline.evaluation.uncertainty import figures
+from sightline.metrics import intervals
+from sightline.text import names, share
+
+# An attack with more than this share of all attack rows dominates pooled figures.
+DOMINANT_SHARE = 0.5
+# More channels than this are counted, not listed.
+MOST_NAMES = 6
+# Figures that are named if they are no better than chance.
+_LABELS = {
+    "roc_auc": "ROC-AUC",
+    "pauc_1": "pAUC at 1%",
+    "mean_segment_auc": "AUC per attack",
+    "p_full": "P_FULL",
+    "f1": "F1",
+    "hits": "attacks alarmed",
+}
+
+
+def remarks(measures: StreamMeasures, uncertainty: Uncertainty) -> list[str]:
+    """Return sentences on what limits the figures; empty if nothing does.
+
+    Parameters
+    ----------
+    measures : StreamMeasures
+        What was measured on the stream.
+    uncertainty : Uncertainty
+        Intervals and floors of the same figures.
+    """
+    return [
+        *_on_input(measures),
+        *_on_alarms(measures),
+        *_on_drift(measures),
+        *_on_channels(measures),
+        *_on_chance(measures, uncertainty),
+        *_on_attacks(measures),
+    ]
+
+
+def _on_input(measures: StreamMeasures) -> Iterator[str]:
+    """Yield remarks on labels, dropped rows and the time step."""
+    if measures.stream.n_segments == 0:
+        yield (
+            "No test row is labelled an attack: figures that need one (ranking, "
+            "precision, recall) are empty; drift, quality and false alarms are "
+            "measured."
+        )
+    lost = [f"{n:,} of {part}" for part, n in measures.dropped_rows.items() if n]
+    if lost:
+        yield (
+            f"Rows with non-finite residuals were dropped: {', '.join(lost)}. Row "
+            "numbers count the remaining rows."
+        )
+    if measures.stream.step_s is None:
+        yield (
+            "The time step is not known, so no figure per day is given: add time "
+            "stamps or step_s."
+        )
+
+
+def _on_alarms(measures: StreamMeasures) -> Iterator[str]:
+    """Yield remarks on rules that are in alarm too often."""
+    probe, own = measures.probe, measures.own_rule
+    if probe.over_alarming:
+        yield (
+            f"Over-alarming: {share(probe.false_alarm_rate)} of normal test time is "
+            "above the alarm limit (train p99), so a single alarm says little."
+        )
+    if own is not None and own.over_alarming:
+        yield (
+            f"Your own rule is in alarm during {share(own.false_alarm_rate)} of normal "
+            "test time."
+        )
+
+
+def _on_drift(measures: StreamMeasures) -> Iterator[str]:
+    """Yield remarks on what the drift consists of."""
+    if measures.drift.mean_dominated:
+        yield (
+            "A few extreme points dominate the mean drift (largest whitened residual "
+            f"{measures.quality.max_z_test_normal:.3g}): read the median instead."
+        )
+    if measures.drift.d_gap is None:
+        yield (
+            "Drift mixes two causes: the detector fits its training data too well, and "
+            "the plant has changed. Calibration residuals would separate them."
+        )
+
+
+def _on_channels(measures: StreamMeasures) -> Iterator[str]:
+    """Yield remarks on channels that are one-sided, too small, or constant."""
+    quality, raw = measures.quality, measures.rank.raw_roc_auc
+    if quality.one_sided_channels:
+        yield (
+            "Never negative, probably absolute errors or scores: "
+            f"{names(quality.one_sided_channels, MOST_NAMES, quoted=True)}. Energy "
+            "also counts unusually low values as anomalies: give signed residuals if "
+            "you can."
+        )
+        if raw is not None:
+            yield f"Ranked by the raw value instead, ROC-AUC is {share(raw, 1)}."
+    if quality.scale_blind_channels:
+        yield (
+            "Spread too small, compared with the other channels, to count: "
+            f"{names(quality.scale_blind_channels, MOST_NAMES, quoted=True)}."
+        )
+        standardised = measures.reference.standardised_roc_auc
+        if standardised is not None:
+            yield (
+                "With each channel in units of its own spread, ROC-AUC is "
+                f"{share(standardised, 1)}."
+            )
+    if quality.constant_channels:
+        constant = names(quality.constant_channels, MOST_NAMES, quoted=True)
+        yield f"Constant in train: {constant}."
+
+
+def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[str]:
+    """Yield remarks on figures at chance, and on intervals from few attacks."""
+    measured, floors = figures(measures), uncertainty.floor or {}
+    at_chance = []
+    for name, label in _LABELS.items():
+        floor = floors.get(name)
+        if floor is not None and not floor.above_floor:
+            form = ".3g" if name == "hits" else ".3f"
+            figure = f"{measured[name] or 0.0:{form}}"
+            at_chance.append(f"{label} ({figure}; chance {floor.value:{form}})")
+    if at_chance:
+        yield (
+            f"No better than chance (labels shifted at random): {', '.join(at_chance)}."
+        )
+    n_segments, drawn = measures.stream.n_segments, uncertainty.bootstrap
+    if n_segments and drawn is not None and drawn.few_events:
+        yield (
+            "Only one attack: no interval can be given for figures that depend on "
+            "attacks."
+            if n_segments == 1
+            else f"Fewer than {intervals.FEW_EVENTS} attacks: intervals are wide and "
+            "only approximate."
+        )
+
+
+def _on_attacks(measures: StreamMeasures) -> Iterator[str]:
+    """Yield remarks on attacks that are too long to compare, or dominate."""
+    n_segments = measures.stream.n_segments
+    if measures.windows.n_unmatched_segments:
+        yield (
+            f"{measures.windows.n_unmatched_segments} of {n_segments} attacks are "
+            "longer than any attack-free stretch, so there are no normal windows to "
+            "compare them with."
+        )
+    largest = measures.rank.largest_segment_share
+    if largest is not None and largest > DOMINANT_SHARE and n_segments > 1:
+        yield (
+            f"One attack holds {share(largest)} of all attack rows and dominates the "
+            "pooled ranking: read the AUC per attack as well."
+        )
