@@ -1,5 +1,6 @@
 """The commands run, study and demo, as a person types them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -76,6 +77,34 @@ def test_ones_own_plant_and_detector_from_one_command(plant, monkeypatch):
     assert again.stderr == ""
     compared = invoke("compare", "study")
     assert compared.exit_code == 0, compared.output
+
+
+def test_a_plant_folder_alone_is_enough(plant, monkeypatch):
+    monkeypatch.chdir(plant / "my plant")
+    told = invoke("run", ".", "--out", plant / "alone", "--dry-run")
+    assert told.exit_code == 0, told.output
+    assert [line.split()[:2] for line in told.stdout.splitlines()[4:7]] == [
+        ["my-plant", "var"],
+        ["my-plant", "pca"],
+        ["my-plant", "geco"],
+    ]
+    assert "need no torch" in told.stderr
+    assert not (plant / "alone").exists()
+
+
+def test_the_plant_is_the_title_of_its_report(plant):
+    told = invoke("run", plant / "my plant", "--detectors", "pca", "--out", plant / "t")
+    assert told.exit_code == 0, told.output
+    assert "need no torch" not in told.output
+    assert json.loads((plant / "t/study.json").read_text())["title"] == "my plant"
+    assert "<title>my plant" in (plant / "t/report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("words", [[], ["waterworks", "--testbed", "waterworks"]])
+def test_a_run_has_one_testbed(words):
+    told = invoke("run", *words)
+    assert told.exit_code == 2
+    assert "name one testbed or folder" in told.output
 
 
 def test_a_failure_is_told_and_ends_with_1(plant, tmp_path):

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 _FREE_LINES = 7
 # If there is more advice than this, it is left to the report.
 _MOST_ADVICE = 10
+# What `run` trains when no detector is named, and why.
+_DEFAULT_DETECTORS = ("var", "pca", "geco")
+_WHY_THESE = (
+    "Detectors: var, pca and geco, as none is named: they need no torch, train in "
+    "seconds to minutes, and cover linear prediction, correlation and learned "
+    "invariants. Choose others with --detectors; sightline detectors lists them."
+)
 
 _Out = Annotated[Path, Option(help="Folder for all results.")]
 _Cache = Annotated[
@@ -76,10 +83,22 @@ class _Options:
 
 
 def run_command(
-    testbed: Annotated[str, Option(help="A testbed, or a folder with your own plant.")],
+    plant: Annotated[
+        str | None,
+        Argument(
+            metavar="NAME|FOLDER", help="A testbed, or a folder with your own plant."
+        ),
+    ] = None,
+    testbed: Annotated[
+        str | None, Option(help="The same, as an option; give one of the two.")
+    ] = None,
     detectors: Annotated[
-        str, Option(help="Names separated by commas; also package.module:Class.")
-    ],
+        str | None,
+        Option(
+            help="Names separated by commas; also package.module:Class. By default "
+            f"{','.join(_DEFAULT_DETECTORS)}, which need no torch."
+        ),
+    ] = None,
     root: Annotated[
         Path | None, Option(help="Folder with the testbed's files.")
     ] = None,
@@ -102,34 +121,54 @@ def run_command(
 
     \b
     Examples:
-      sightline run --testbed waterworks --detectors pca,gdn --seeds 0,1,2
-      sightline run --testbed my-plant/ --detectors mymodels:Mine
+      sightline run my-plant/
+      sightline run waterworks --detectors pca,gdn --seeds 0,1,2
+      sightline run my-plant/ --detectors mymodels:Mine
     """
-    from sightline.study.plan import plan_of
-
-    with door(debug=debug):
-        label = _label(Path(testbed).name)
-        tables: dict[str, dict[str, str]] = {}
-        for name in _listed(detectors, "--detectors"):
-            detector = _label(name.rpartition(":")[2])
-            if detector in tables:
-                raise StreamError(f"--detectors: {detector!r} is named twice.")
-            tables[detector] = {"detector": name, "preset": preset}
-        plan = plan_of(
-            {
-                "title": f"{detectors} on {testbed}",
-                "seeds": [
-                    int(seed) if seed.isdecimal() else seed
-                    for seed in _listed(seeds, "--seeds")
-                ],
-                "testbeds": {label: {"testbed": testbed}},
-                "detectors": tables,
-            },
-            place="the command line",
-            roots={} if root is None else {label: root},
+    if (plant is None) == (testbed is None):
+        raise BadParameter(
+            "name one testbed or folder: sightline run FOLDER, or --testbed NAME."
         )
+    with door(debug=debug):
+        plan = _plan(plant or testbed or "", detectors, seeds, preset, root)
+        if detectors is None:
+            console(stderr=True).print(_WHY_THESE, soft_wrap=True)
         options = _Options(out, cache, workers, cluster, overwrite, dry_run, debug)
         _run(plan, options)
+
+
+def _plan(
+    testbed: str, detectors: str | None, seeds: str, preset: str, root: Path | None
+) -> "StudyPlan":
+    """Return the plan of a run on one testbed; a plant's own name is its title."""
+    from sightline.study.plan import plan_of
+
+    folder = Path(testbed).expanduser()
+    # "." and "plant/.." are folders too, and have a name.
+    place = folder.resolve().name if folder.is_dir() else folder.name
+    chosen = list(_DEFAULT_DETECTORS)
+    if detectors is not None:
+        chosen = _listed(detectors, "--detectors")
+    tables: dict[str, dict[str, str]] = {}
+    for name in chosen:
+        detector = _label(name.rpartition(":")[2])
+        if detector in tables:
+            raise StreamError(f"--detectors: {detector!r} is named twice.")
+        tables[detector] = {"detector": name, "preset": preset}
+    label = _label(place)
+    return plan_of(
+        {
+            "title": place if folder.is_dir() else f"{', '.join(chosen)} on {testbed}",
+            "seeds": [
+                int(seed) if seed.isdecimal() else seed
+                for seed in _listed(seeds, "--seeds")
+            ],
+            "testbeds": {label: {"testbed": testbed}},
+            "detectors": tables,
+        },
+        place="the command line",
+        roots={} if root is None else {label: root},
+    )
 
 
 def study_command(
