@@ -129,6 +129,7 @@ def export_stream(
         detector=title,
         testbed=testbed,
         step_s=step_s,
+        timezone=test.timezone,
         score=export.score,
         alarms=export.alarms,
         telemetry_train=export.telemetry_train,

@@ -15,6 +15,8 @@ import numpy.typing as npt
 from sightline.data import arrays
 from sightline.data.arrays import Bools, Floats, Ints, Labels, Residuals
 from sightline.data.segments import Attack, resolve_breaks
+from sightline.data.zones import check_timezone
+from sightline.data.zones import stamp as stamp
 from sightline.errors import StreamError
 from sightline.text import did_you_mean
 
@@ -95,6 +97,9 @@ class Recording:
         1 attack, 0 normal, -1 ignored. Not given: all normal.
     time : array of shape (n_steps,), optional
         Time stamps in seconds; gaps in them become breaks unless `breaks` is given.
+    timezone : str, optional
+        Zone to show the time stamps in, which are then UTC: an IANA name, or "UTC".
+        Not given: they are on the plant's own clock, and no zone is known.
     step_s : float, optional
         Seconds per step. Not given: the median step of `time`, or None without `time`.
     breaks : array of int, optional
@@ -128,6 +133,7 @@ class Recording:
     breaks: Ints | None = None
     attacks: tuple[Attack, ...] = ()
     source: str = ""
+    timezone: str | None = None
 
     def __post_init__(self) -> None:
         """Check all fields, and derive labels, breaks and the step if not given."""
@@ -155,6 +161,7 @@ class Recording:
             step_s=step_from(self.step_s, time),
             breaks=resolve_breaks(self.breaks, time, "breaks", n_steps),
             attacks=tuple(self.attacks),
+            timezone=check_timezone(self.timezone),
         )
 
     @property
@@ -203,17 +210,6 @@ def seconds(stamp: str) -> float:
     86401.0
     """
     return datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()
-
-
-def stamp(at: float) -> str:
-    """Return seconds since 1970 as a readable time stamp, to the second.
-
-    Examples
-    --------
-    >>> stamp(86401.0)
-    '1970-01-02 00:00:01'
-    """
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def forward_fill(

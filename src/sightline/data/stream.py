@@ -35,14 +35,17 @@ from sightline.data.stream_input import (
     matrix_of,
     table_channels,
     without_ignored,
+    zone_in_text,
 )
+from sightline.data.zones import check_timezone
 from sightline.text import plural
 
 NO_LABELS = "No labels were given: every test row is taken as attack-free."
 # Changing one of these changes the notices about attacks and breaks.
 _NOTICED = {"labels", "segments", "test", "test_time", "test_breaks"}
 # Changing these alone needs no check of the rows.
-_FACTS = {"space", "name", "detector", "testbed", "step_s", "meta", "notices"}
+_FACTS = {"space", "name", "detector", "testbed", "step_s", "timezone", "meta"}
+_FACTS |= {"notices"}
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -82,6 +85,10 @@ class ResidualStream:
         Names of the stream, of the detector that made it, and of the testbed.
     step_s : float, optional
         Seconds per row. Not given: the median step of `test_time`.
+    timezone : str, optional
+        Zone to show the time stamps in, which are then UTC: an IANA name, or "UTC".
+        Not given: "UTC" if `test_time` is text with offsets, else unknown (the plant's
+        own clock).
     meta : mapping
         Further facts to keep with the stream: seed, configuration, versions.
     notices : sequence of str
@@ -120,6 +127,7 @@ class ResidualStream:
     detector: str | None
     testbed: str | None
     step_s: float | None
+    timezone: str | None
     meta: Mapping[str, Any]
     notices: tuple[str, ...]
 
@@ -146,6 +154,7 @@ class ResidualStream:
         detector: str | None = None,
         testbed: str | None = None,
         step_s: float | None = None,
+        timezone: str | None = None,
         meta: Mapping[str, Any] | None = None,
         notices: Sequence[str] = (),
     ) -> None:
@@ -174,6 +183,7 @@ class ResidualStream:
             "test_breaks": test_runs,
             "segments": check_attacks(segments, n_test),
             "step_s": step_from(step_s, test_s),
+            "timezone": check_timezone(timezone or zone_in_text(test_time)),
             "meta": dict(meta or {}),
         }
         self.__dict__.update(values | texts | telemetry)
@@ -264,6 +274,7 @@ class ResidualStream:
             copy.__dict__.update(values | changes)
             copy.__dict__.update(
                 step_s=step_from(copy.step_s, self.test_time),
+                timezone=check_timezone(copy.timezone),
                 meta=dict(copy.meta or {}),
                 notices=tuple(dict.fromkeys(copy.notices)),
             )

@@ -6,8 +6,9 @@ A frame is an object with `columns` and `to_numpy`; neither pandas nor polars is
 imported.
 """
 
+import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +31,8 @@ from sightline.text import names, plural
 MANY_BREAKS = 100
 # How many names a message lists.
 MOST_NAMES = 6
+# The end of a time stamp that carries its offset from UTC.
+_OFFSET = re.compile(r":\d\d(\.\d+)?\s*([Zz]|[+-]\d\d(:?\d\d)?)$")
 
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 _Check = Callable[[object, str], _Array]
@@ -396,6 +399,20 @@ def dates_of(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
             f"`{name}` must be seconds, dates, or ISO text such as "
             f"2015-12-28T10:00:00; {error}."
         ) from error
+
+
+def zone_in_text(time: object) -> str | None:
+    """Return "UTC" if time stamps are text or dates with an offset from UTC.
+
+    The first stamp speaks for all of them.
+
+    Examples
+    --------
+    >>> zone_in_text(["2026-11-15 08:00:00+01:00"])
+    'UTC'
+    """
+    first = next(iter(time), None) if isinstance(time, Iterable) else None
+    return "UTC" if _OFFSET.search(str(first)) else None
 
 
 def check_clock(

@@ -456,7 +456,7 @@ def _quality(stream: ResidualStream, scored: ScoredStream) -> quality.Quality:
 def _stream_facts(stream: ResidualStream, test: ScoredTest) -> result.StreamFacts:
     """Return what was evaluated: names as the stream has them, and numbers of rows."""
     n_attack = int((test.labels == ATTACK).sum())
-    given = ("name", "detector", "testbed", "space", "p", "step_s")
+    given = ("name", "detector", "testbed", "space", "p", "step_s", "timezone")
     return result.StreamFacts(
         **{name: getattr(stream, name) for name in given},
         n_train=stream.train.n_rows,

@@ -64,6 +64,9 @@ class StreamFacts:
     step_s : float, optional
         Seconds per row: as given, else the median step of the test time stamps.
         Null: if neither a step nor time stamps are given.
+    timezone : str, optional
+        Zone in which times are shown, by its IANA name; time stamps are then UTC.
+        Null: on the plant's own clock, whose zone is not known.
     """
 
     name: str
@@ -77,6 +80,7 @@ class StreamFacts:
     n_ignored: int
     n_segments: int
     step_s: float | None
+    timezone: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -432,7 +432,7 @@ def _stamp(recording: Recording, row: int) -> str:
     """Return the time stamp of a row, or its number if there is no time."""
     if recording.time is None:
         return f"row {row}"
-    return stamp(float(recording.time[row]))
+    return stamp(float(recording.time[row]), recording.timezone)
 
 
 @dataclass(frozen=True, kw_only=True)

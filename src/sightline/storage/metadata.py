@@ -14,7 +14,7 @@ from sightline.data.stream import ResidualStream
 from sightline.errors import StreamError
 from sightline.files import reading
 
-_TEXTS = ("detector", "testbed", "space")
+_TEXTS = ("detector", "testbed", "space", "timezone")
 # Deeper JSON than this could be read, but not written again.
 _MOST_NESTED = 50
 
@@ -45,6 +45,7 @@ class StreamMetadata:
     testbed: str | None = None
     space: str | None = None
     step_s: float | None = None
+    timezone: str | None = None
     notices: tuple[str, ...] = ()
     meta: Mapping[str, object] = field(default_factory=dict)
 
@@ -67,8 +68,8 @@ def facts_from(values: object, name: str) -> StreamMetadata:
     Examples
     --------
     >>> facts_from({"detector": "GDN", "step_s": 1, "seed": 3}, "meta.json")
-    StreamMetadata(detector='GDN', testbed=None, space=None, step_s=1.0, notices=(),
-                   meta={'seed': 3})
+    StreamMetadata(detector='GDN', testbed=None, space=None, step_s=1.0, timezone=None,
+                   notices=(), meta={'seed': 3})
     """
     if not isinstance(values, dict):
         raise StreamError(

@@ -245,6 +245,8 @@ def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
         "step_s": recording.step_s,
         "source": recording.source,
     }
+    if recording.timezone is not None:
+        about["timezone"] = recording.timezone
     # As bytes: numpy's own text type drops zeros at the end.
     text = json.dumps(about, sort_keys=True).encode()
     return {name: array for name, array in series.items() if array is not None} | {
@@ -260,6 +262,7 @@ class _About:
     attacks: tuple[Attack, ...]
     step_s: float | None
     source: str
+    timezone: str | None = None
 
 
 def _read_recording(path: Path) -> Recording:
@@ -276,6 +279,7 @@ def _read_recording(path: Path) -> Recording:
             breaks=arrays["breaks"],
             attacks=about.attacks,
             source=about.source,
+            timezone=about.timezone,
         )
     except (FileError, KeyError, TypeError, ValueError) as error:
         raise FileError(

@@ -108,8 +108,9 @@ def read_folder(root: str | Path) -> Testbed:
             "No attacks.csv and no column 'label' in test: all of test is taken as "
             "normal."
         )
+    timezone = settings.timezone or ("UTC" if test.is_utc else None)
     recordings = [
-        _recording(readings, tags, incidents, path)
+        _recording(readings, tags, incidents, path, timezone)
         for readings, path in ((train, paths["train"]), (test, paths["test"]))
     ]
     normal, left_out = without_attacks(recordings[0])
@@ -356,7 +357,11 @@ def _minutes(text: str | None, path: Path, line: int) -> float:
 
 
 def _recording(
-    readings: Readings, tags: tuple[Tag, ...], incidents: Sequence[Incident], path: Path
+    readings: Readings,
+    tags: tuple[Tag, ...],
+    incidents: Sequence[Incident],
+    path: Path,
+    timezone: str | None,
 ) -> Recording:
     """Return readings with their labels and attacks."""
     labels, attacks = _labelled(readings, incidents)
@@ -370,6 +375,7 @@ def _recording(
             breaks=readings.breaks,
             attacks=attacks,
             source=path.name,
+            timezone=timezone,
         )
 
 
@@ -409,7 +415,8 @@ def _unmatched(
             continue
         is_inside = any(time[0] <= start <= time[-1] for time in times)
         why = "lies between two rows" if is_inside else "lies outside of train and test"
-        notices.append(f"Attack {incident.id} ({stamp(start)}) {why}.")
+        at = stamp(start, recordings[0].timezone)
+        notices.append(f"Attack {incident.id} ({at}) {why}.")
     unknown = {t: i.id for i in incidents for t in i.targets if t not in known_tags}
     if unknown:
         attacked = [f"{tag} (attack {id_})" for tag, id_ in unknown.items()]

@@ -180,7 +180,8 @@ def _check_growth(n_rows: int, n_before: int, source: Source, step_s: float) -> 
     A table of n time stamps may grow to ``_MOST_GROWTH * n + 1,000,000`` rows.
     """
     if n_rows > _MOST_GROWTH * n_before + 1_000_000:
-        first, last = map(stamp, (source.time.min(), source.time.max()))
+        ends = (source.time.min(), source.time.max())
+        first, last = (stamp(at, source.settings.timezone) for at in ends)
         raise FileError(
             f"{source.path}: rows each {step_s:g} s from {first} to {last} would be "
             f"{n_rows:,} where it has {n_before:,} time stamps: state a larger step_s "

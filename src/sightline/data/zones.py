@@ -1,0 +1,195 @@
+"""Seconds since 1970 as times of day in a plant's time zone.
+
+A zone is an IANA name such as ``"Europe/Berlin"``, ``"UTC"``, or None for the plant's
+own clock, whose zone is not known: its seconds are shown as they are. Seconds never
+change; a zone only says how they are shown.
+"""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+
+from sightline.data.arrays import Floats
+from sightline.errors import StreamError
+
+OWN_CLOCK = "plant's own clock"
+_DAY = 86_400.0
+# A longer record is searched for changes of the clock in larger steps.
+_MOST_STEPS = 40_000
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str | None) -> ZoneInfo | None:
+    """Return the rules of a zone; None for the plant's own clock and for UTC."""
+    if name is None or name == "UTC":
+        return None
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise StreamError(
+            f"`timezone` {name!r} is not known; write it like 'Europe/Berlin' or "
+            "'UTC', or leave it out for the plant's own clock."
+        ) from None
+
+
+def check_timezone(name: str | None) -> str | None:
+    """Return a time zone as it is given.
+
+    Raises
+    ------
+    StreamError
+        If there is no zone of that name.
+    """
+    _zone(name)
+    return name
+
+
+def zone_words(zone: str | None) -> str:
+    """Return what times are shown in, for a title or the end of a sentence.
+
+    Examples
+    --------
+    >>> zone_words("Europe/Berlin"), zone_words("UTC"), zone_words(None)
+    ('times in Europe/Berlin', 'times in UTC', "times on the plant's own clock")
+    """
+    return f"times on the {OWN_CLOCK}" if zone is None else f"times in {zone}"
+
+
+def stamp(at: float, zone: str | None = None) -> str:
+    """Return seconds since 1970 as a readable time stamp, to the second.
+
+    Parameters
+    ----------
+    at : float
+        Seconds since 1970, UTC or on the plant's own clock.
+    zone : str, optional
+        The zone to show them in; by default as they are.
+
+    Returns
+    -------
+    str
+        A stamp in the hour that comes twice in autumn has its offset behind it. A
+        time beyond the years 1 to 9999 is shown as seconds.
+
+    Examples
+    --------
+    >>> stamp(86401.0)
+    '1970-01-02 00:00:01'
+    >>> stamp(1_792_890_000, "Europe/Berlin"), stamp(1_792_893_600, "Europe/Berlin")
+    ('2026-10-25 02:20:00 +02:00', '2026-10-25 03:20:00')
+    """
+    moment = _moment(at, zone)
+    if moment is None:
+        return f"{at:g} s"
+    text = moment.strftime("%Y-%m-%d %H:%M:%S")
+    if moment.utcoffset() == moment.replace(fold=1 - moment.fold).utcoffset():
+        return text
+    return f"{text} {moment.isoformat()[-6:]}"
+
+
+def iso_stamp(at: float, zone: str | None = None) -> str:
+    """Return seconds since 1970 as ISO 8601, to the second.
+
+    Returns
+    -------
+    str
+        With the offset from UTC; without one on the plant's own clock. Beyond the
+        years 1 to 9999 it is empty.
+
+    Examples
+    --------
+    >>> iso_stamp(1_774_746_000, "Europe/Berlin"), iso_stamp(0, "UTC"), iso_stamp(0)
+    ('2026-03-29T03:00:00+02:00', '1970-01-01T00:00:00+00:00', '1970-01-01T00:00:00')
+    """
+    moment = _moment(at, zone)
+    if moment is None:
+        return ""
+    known = moment if zone is not None else moment.replace(tzinfo=None)
+    return known.isoformat(timespec="seconds")
+
+
+def _moment(at: float, zone: str | None) -> datetime | None:
+    """Return the date and time in a zone; None if a date cannot hold it."""
+    try:
+        return datetime.fromtimestamp(at, UTC).astimezone(_zone(zone) or UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def offset_changes(first: float, last: float, zone: str | None) -> list[list[float]]:
+    """Return when a zone's clock was changed within a stretch of time.
+
+    Parameters
+    ----------
+    first, last : float
+        Ends of the stretch in seconds since 1970.
+    zone : str, optional
+        None and ``"UTC"`` never change.
+
+    Returns
+    -------
+    list of [since, offset]
+        `first` and the offset at that time, then the first second of each further
+        offset. Offsets are seconds to add to UTC.
+
+    Examples
+    --------
+    >>> offset_changes(1_774_700_000, 1_774_800_000, "Europe/Berlin")
+    [[1774700000, 3600.0], [1774746000, 7200.0]]
+    """
+    changes: list[list[float]] = [[first, _offset(first, zone)]]
+    if _zone(zone) is None or not last > first:
+        return changes
+    step = max(_DAY, (last - first) / _MOST_STEPS)
+    edges = np.append(np.arange(first, last, step), last)
+    for low, high in pairwise(edges.tolist()):
+        now = _offset(high, zone)
+        if now == changes[-1][1]:
+            continue
+        before, after = int(low), int(np.ceil(high))
+        while after - before > 1:
+            middle = (before + after) // 2
+            if _offset(middle, zone) == now:
+                after = middle
+            else:
+                before = middle
+        changes.append([after, now])
+    return changes
+
+
+def _offset(at: float, zone: str | None) -> float:
+    """Return the seconds to add to UTC at a time; 0 where a date cannot hold it."""
+    moment = _moment(at, zone)
+    offset = moment.utcoffset() if moment is not None else None
+    return (offset or timedelta()).total_seconds()
+
+
+def local_seconds(time: Floats, zone: str | None) -> Floats:
+    """Return seconds since 1970 as a clock in the zone shows them.
+
+    Parameters
+    ----------
+    time : array of shape (n,)
+        Seconds since 1970, in any order.
+    zone : str, optional
+        None leaves them as they are.
+
+    Returns
+    -------
+    array of shape (n,)
+        ``local % 86400 // 3600`` is the hour of the day.
+
+    Examples
+    --------
+    >>> local_seconds(np.array([1_774_745_999.0, 1_774_746_000.0]), "Europe/Berlin")
+    array([1.7747496e+09, 1.7747532e+09])
+    """
+    if not len(time):
+        return time
+    changes = offset_changes(float(np.min(time)), float(np.max(time)), zone)
+    since, offsets = np.asarray(changes, np.float64).T
+    place = np.searchsorted(since, time, side="right") - 1
+    return np.asarray(time + offsets[np.maximum(place, 0)])
