@@ -24,17 +24,13 @@ from itertools import pairwise
 import numpy as np
 
 from sightline.data.arrays import ATTACK, Floats, Labels
+from sightline.data.attack_list import ListedAttack, attacks_at, labels_of
 from sightline.data.downsampling import without_attacks
 from sightline.data.recording import Recording
 from sightline.data.segments import Attack, segments_of
 from sightline.errors import FileError
 from sightline.testbeds import base, csv_reader
-from sightline.testbeds.attack_tables import (
-    ListedAttack,
-    attack_table,
-    attacks_at,
-    labels_of,
-)
+from sightline.testbeds.attack_tables import attack_table
 
 _STEP_S = 1.0
 _TIME = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")

@@ -20,22 +20,13 @@ import csv
 import re
 import tomllib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from sightline.data.arrays import IGNORED, NORMAL, Labels
+from sightline.data.attack_list import Incident, labelled, rows_within
 from sightline.data.downsampling import without_attacks
 from sightline.data.recording import Recording, Role, Tag, stamp
-from sightline.data.segments import Attack
 from sightline.errors import FileError, naming
 from sightline.files import reading
-from sightline.testbeds.attack_tables import (
-    ListedAttack,
-    Span,
-    attacks_at,
-    labels_of,
-    rows_within,
-)
 from sightline.testbeds.base import MOST_NAMES, Testbed, in_file, record_from
 from sightline.testbeds.csv_reader import sha256_of
 from sightline.testbeds.own_plant.exports import PlantSettings, Readings
@@ -54,20 +45,6 @@ _FIRST_LINE = 2
 # Alternative names for the columns of attacks.csv.
 _ALIASES = dict.fromkeys(("attack_id", "incident", "incident_id"), "id")
 _ALIASES |= {"stop": "end", "targets": "tags"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Incident(ListedAttack):
-    """One line of `attacks.csv`: a listed attack whose times may be uncertain.
-
-    Parameters
-    ----------
-    uncertainty_s : float
-        By how many seconds start and end may be wrong.
-    """
-
-    listed: Span
-    uncertainty_s: float = 0.0
 
 
 def read_folder(root: str | Path) -> Testbed:
@@ -364,7 +341,7 @@ def _recording(
     timezone: str | None,
 ) -> Recording:
     """Return readings with their labels and attacks."""
-    labels, attacks = _labelled(readings, incidents)
+    labels, attacks = labelled(readings.time, readings.labels, incidents)
     with naming(path):
         return Recording(
             values=readings.values,
@@ -377,27 +354,6 @@ def _recording(
             source=path.name,
             timezone=timezone,
         )
-
-
-def _labelled(
-    readings: Readings, incidents: Sequence[Incident]
-) -> tuple[Labels, tuple[Attack, ...]]:
-    """Return labels of shape (n_rows,) and attacks by row.
-
-    Labels come from the table's column, if it has one; else incidents mark their rows
-    as attacks, and the rows within their uncertainty before and after are ignored.
-    """
-    time = readings.time
-    attacks = attacks_at(time, ((i, i.listed) for i in incidents))
-    if readings.labels is not None:
-        return readings.labels.copy(), attacks
-    labels = labels_of(attacks, len(time))
-    for incident in incidents:
-        start, end = incident.listed
-        margin = incident.uncertainty_s
-        around = rows_within(time, (start - margin, end + margin))
-        labels[around & (labels == NORMAL)] = IGNORED
-    return labels, attacks
 
 
 def _unmatched(

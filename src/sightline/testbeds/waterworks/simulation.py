@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from sightline.data.attack_list import labels_of
 from sightline.data.recording import Recording
 from sightline.data.segments import Attack
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.testbeds.attack_tables import labels_of
 from sightline.testbeds.waterworks import plant as p
 from sightline.testbeds.waterworks.plant import Rows
 from sightline.testbeds.waterworks.scenario import (
