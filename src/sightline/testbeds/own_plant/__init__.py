@@ -10,19 +10,24 @@
 ==============================  =====================================================
 
 Columns of lists may be in any order and case, separated by commas or semicolons, and
-some have alternative names (`_ALIASES`). Nothing is written into the folder.
+some have alternative names (`data.attack_list`). Nothing is written into the folder.
 
 `tables` reads one table, its columns and its time stamps; `exports` turns wide and long
 tables into rows in even steps of time.
 """
 
-import csv
-import re
 import tomllib
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
-from sightline.data.attack_list import Incident, labelled, rows_within
+from sightline.data.attack_list import (
+    Incident,
+    labelled,
+    list_rows,
+    read_incidents,
+    rows_within,
+)
 from sightline.data.downsampling import without_attacks
 from sightline.data.recording import Recording, Role, Tag, stamp
 from sightline.errors import FileError, naming
@@ -40,11 +45,6 @@ from sightline.text import did_you_mean, names
 
 _SUFFIXES = (".parquet", ".csv")
 _IGNORE = "ignore"
-# Line of the first row of a table, below its header.
-_FIRST_LINE = 2
-# Alternative names for the columns of attacks.csv.
-_ALIASES = dict.fromkeys(("attack_id", "incident", "incident_id"), "id")
-_ALIASES |= {"stop": "end", "targets": "tags"}
 
 
 def read_folder(root: str | Path) -> Testbed:
@@ -79,7 +79,12 @@ def read_folder(root: str | Path) -> Testbed:
     tags, tag_notices = _tags(tag_rows, train.channels)
     notices.extend(tag_notices)
     attack_list = _only(folder, ["attacks.csv", "incidents.csv"])
-    incidents = _incidents(attack_list, test.is_utc, settings) if attack_list else ()
+    incidents: tuple[Incident, ...] = ()
+    if attack_list is not None:
+        read_time = partial(
+            _time, path=attack_list, is_utc=test.is_utc, settings=settings
+        )
+        incidents = read_incidents(attack_list, read_time)
     if attack_list is None and test.labels is None:
         notices.append(
             "No attacks.csv and no column 'label' in test: all of test is taken as "
@@ -164,52 +169,12 @@ def _settings(path: Path) -> PlantSettings:
     return settings
 
 
-def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
-    """Return the rows of a small CSV table by lower-case column name.
-
-    Parameters
-    ----------
-    path : Path
-        UTF-8, with one header line; separated by commas or semicolons.
-    needed : sequence of str
-        Columns without which the table is refused.
-
-    Raises
-    ------
-    FileError
-        If a line has more cells than the header, or a needed column is missing.
-    """
-    with reading(path):
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise FileError(f"{path}: is not UTF-8 text; save it as UTF-8.") from error
-    lines = text.splitlines()
-    separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
-    rows = []
-    for line, row in enumerate(csv.DictReader(lines, delimiter=separator), start=2):
-        if None in row:
-            raise FileError(
-                f"{path}: line {line} has more cells than the header has columns: "
-                "separate several tags by ';', and put text with commas in quotes."
-            )
-        cleaned = {k.strip().lower(): (v or "").strip() for k, v in row.items()}
-        rows.append({_ALIASES.get(k, k): v for k, v in cleaned.items()})
-    missing = [name for name in needed if rows and name not in rows[0]]
-    if missing:
-        raise FileError(
-            f"{path}: needs the columns {', '.join(needed)}; {names(missing)} is "
-            "missing."
-        )
-    return rows
-
-
 def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
     """Return the rows of tags.csv by tag, roles checked; empty if there is none."""
     if not path.is_file():
         return {}
     rows: dict[str, dict[str, str]] = {}
-    for row in _rows(path, ["tag"]):
+    for row in list_rows(path, ["tag"]).values():
         tag, role = row["tag"], row.get("role", "").lower()
         if tag in rows:
             raise FileError(f"{path}: names {tag!r} twice: keep one line.")
@@ -257,50 +222,20 @@ def _tags(
     return tags, notices
 
 
-def _incidents(
-    path: Path, is_utc: bool, settings: PlantSettings
-) -> tuple[Incident, ...]:
-    """Return the lines of attacks.csv or incidents.csv.
-
-    An empty id becomes the number of the row. Times must carry a zone exactly if those
-    of the tables do (`is_utc`).
-
-    Raises
-    ------
-    FileError
-        If a time or an uncertainty cannot be read, or an attack ends before it starts;
-        the message names the line.
-    """
-    incidents = []
-    rows = _rows(path, ["id", "start", "end"])
-    for line, row in enumerate(rows, start=_FIRST_LINE):
-        start, end = (
-            _time(row[name], name, path, line, is_utc, settings)
-            for name in ("start", "end")
-        )
-        if end < start:
-            raise FileError(
-                f"{path}: line {line}: attack {row['id']!r} ends before it starts; "
-                "check start and end."
-            )
-        incidents.append(
-            Incident(
-                id=row["id"] or str(line - 1),
-                listed=(start, end),
-                targets=tuple(
-                    filter(None, re.split(r"\s*[;,]\s*", row.get("tags", "").strip()))
-                ),
-                note=row.get("note", ""),
-                uncertainty_s=60 * _minutes(row.get("uncertainty_min"), path, line),
-            )
-        )
-    return tuple(incidents)
-
-
 def _time(
-    cell: str, name: str, path: Path, line: int, is_utc: bool, settings: PlantSettings
+    cell: str,
+    name: str,
+    line: int,
+    *,
+    path: Path,
+    is_utc: bool,
+    settings: PlantSettings,
 ) -> float:
-    """Return one time stamp as seconds; each may carry its own offset."""
+    """Return one time stamp of the attack list as seconds.
+
+    Each may carry its own offset; it must have one exactly if the time stamps of the
+    tables do (`is_utc`).
+    """
     import polars as pl
 
     seconds, has_zone = seconds_from(
@@ -317,20 +252,6 @@ def _time(
             f"{sides[1]} do not: state timezone in plant.toml."
         )
     return float(seconds[0])
-
-
-def _minutes(text: str | None, path: Path, line: int) -> float:
-    """Return a number of minutes, 0 if the cell is empty; refuse anything else."""
-    try:
-        minutes = float(text or 0)
-    except ValueError:
-        minutes = -1.0
-    if not minutes >= 0:
-        raise FileError(
-            f"{path}: line {line}: uncertainty_min must be 0 or more minutes; got "
-            f"{text!r}."
-        )
-    return minutes
 
 
 def _recording(
