@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.data.rounding import MOST_DECIMALS, decimals_of, rounded_like
+from sightline.data.recording import Recording, Tag
+from sightline.data.rounding import (
+    MOST_DECIMALS,
+    decimals_of,
+    rounded_like,
+    train_rounded_like,
+)
 
 
 @given(
@@ -52,3 +58,35 @@ def test_values_that_are_not_finite_do_not_count(value):
     assert decimals_of(np.array([[value], [0.5]])).tolist() == [1]
     assert decimals_of(np.full((3, 1), value)).tolist() == [0]
     assert decimals_of(np.array([[np.pi]])).tolist() == [MOST_DECIMALS + 1]
+
+
+def test_what_is_rounded_once_is_not_rounded_again():
+    generator = np.random.default_rng(1)
+    test = generator.normal(size=(50, 3)).round(2)
+    once, decimals = rounded_like(generator.normal(size=(80, 3)), test)
+    again, nothing = rounded_like(once, test)
+    assert decimals.tolist() == [2, 2, 2]
+    assert not np.signbit(once[once == 0]).any()
+    assert again is once
+    assert nothing.tolist() == [-1, -1, -1]
+
+
+def test_the_notice_names_tags_that_vary_less_than_the_last_decimal():
+    generator = np.random.default_rng(1)
+    tags = [Tag(name="wide"), Tag(name="narrow"), Tag(name="state", role="actuator")]
+    values = generator.normal(size=(400, 3)) * [3, 0.004, 0]
+    train = Recording(values=values, tags=tags, time=np.arange(400.0))
+    test = Recording(
+        values=(generator.normal(size=(99, 3)) * [3, 0.05, 0]).round(2), tags=tags
+    )
+    rounded, notices = train_rounded_like(train, test)
+    assert len(notices) == 1
+    for words in (
+        "2 of 3 tags of train were rounded to the 2 decimals",
+        "in narrow (standard deviation 0.0039)",
+        "train_decimals='raw'",
+    ):
+        assert words in notices[0]
+    assert np.array_equal(rounded.time, train.time)
+    assert np.array_equal(rounded.values, train.values.round(2) + 0.0)
+    assert train_rounded_like(rounded, test) == (rounded, ())

@@ -16,6 +16,7 @@ from testbed_files import (
 
 import sightline
 from sightline.data.segments import segments_of
+from sightline.errors import StreamError
 
 HERE = DATA / "batadal"
 PARTLY = "original_partial_labels_dataset04.csv"
@@ -115,12 +116,68 @@ def test_there_are_no_adjusted_times(tmp_path):
         opened(made_up(tmp_path), strict=False, labels="adjusted")
 
 
+# ---- decimals of train ---------------------------------------------------------------
+
+
+def more_decimals(folder):
+    """Write files of which train alone has six decimals."""
+    path = made_up(folder) / "dataset03.csv"
+    header, *rows = path.read_text().splitlines()
+    cells = [row.split(",") for row in rows]
+    longer = [[c[0], *(f"{cell}1234" for cell in c[1:-1]), c[-1]] for c in cells]
+    put(path, "\n".join([header, *map(",".join, longer)]) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_train_is_rounded_like_test_unless_it_is_asked_for_raw(tmp_path, cache):
+    more_decimals(tmp_path)
+    # Twice, because the copies hold train with all its decimals.
+    for _ in range(2):
+        raw = opened(tmp_path, strict=False, cache=cache, train_decimals="raw")
+        read = opened(tmp_path, strict=False, cache=cache)
+        asked = opened(tmp_path, strict=False, cache=cache, train_decimals="as-test")
+        assert raw.train.values[1, 2] == 1.021234
+        assert_exact(read.train.values, raw.train.values.round(2))
+        assert_exact(asked.train.values, read.train.values)
+        assert_exact(read.test.values, raw.test.values)
+        told = [text for text in read.notices if "were rounded" in text]
+        assert len(told) == 1
+        assert "43 of 43 tags of train were rounded to the" in told[0]
+        assert not any("were rounded" in text for text in raw.notices)
+
+
+def test_another_word_for_decimals_is_refused(tmp_path):
+    with refused("train_decimals", "as-test or raw", "'two'", kind=StreamError):
+        opened(made_up(tmp_path), strict=False, train_decimals="two")
+
+
+def test_other_testbeds_are_read_as_they_are_unless_asked(tmp_path):
+    rows = "\n".join(f"{k},{k}.1234567" for k in range(9))
+    put(tmp_path / "train.csv", f"time,LIT101\n{rows}\n")
+    put(tmp_path / "test.csv", "time,LIT101\n1,1.5\n2,2.25\n3,3.75\n")
+    raw = sightline.open_testbed(tmp_path, train_decimals="raw")
+    assert raw.train.values[1, 0] == 1.1234567
+    rounded = sightline.open_testbed(tmp_path, train_decimals="as-test")
+    assert rounded.train.values[1, 0] == 1.12
+
+
 # ---- the real files ----------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def full():
-    return opened(HERE)
+    return opened(HERE, train_decimals="raw")
+
+
+@needs_batadal
+def test_the_real_train_is_rounded_to_two_decimals(full):
+    read = opened(HERE)
+    assert_exact(read.train.values, full.train.values.round(2))
+    assert_exact(read.test.values, full.test.values)
+    (told,) = [text for text in read.notices if "were rounded" in text]
+    assert "28 of 43 tags" in told
+    assert "P_J280 (standard deviation 0.0064)" in told
 
 
 @needs_batadal

@@ -5,18 +5,38 @@ two different signals: in train a tag moves by less than the rounding step of te
 every rounded value of test is a surprise. Train rounded like test removes that.
 """
 
+from dataclasses import replace
+from enum import StrEnum
+
 import numpy as np
 
-from sightline.data.arrays import Floats, Ints
+from sightline.data.arrays import Ints, Residuals
+from sightline.data.recording import Recording
+from sightline.text import names
 
 # Values with more decimals than these are taken as not rounded.
 MOST_DECIMALS = 9
 # A column with fewer different values says little about its decimals: a closed valve
 # is 0 in every row, whatever the format.
 _FEWEST_VALUES = 10
+# How many tags a notice names before it counts the rest.
+_MOST_NAMES = 4
 
 
-def decimals_of(values: Floats) -> Ints:
+class TrainDecimals(StrEnum):
+    """With how many decimals train is read.
+
+    ``AS_TEST``
+        Rounded to the decimals of test, where test has fewer.
+    ``RAW``
+        As it is in the files.
+    """
+
+    AS_TEST = "as-test"
+    RAW = "raw"
+
+
+def decimals_of(values: Residuals) -> Ints:
     """Return how many decimals are needed to write the values of each column.
 
     Parameters
@@ -47,7 +67,7 @@ def decimals_of(values: Floats) -> Ints:
     return decimals
 
 
-def rounded_like(train: Floats, test: Floats) -> tuple[Floats, Ints]:
+def rounded_like(train: Residuals, test: Residuals) -> tuple[Residuals, Ints]:
     """Return train with the decimals of test, column by column.
 
     A column with fewer than ten different values in test takes the largest number of
@@ -85,4 +105,57 @@ def rounded_like(train: Floats, test: Floats) -> tuple[Floats, Ints]:
     rounded = train.copy()
     for k in np.flatnonzero(is_finer):
         rounded[:, k] = np.round(train[:, k], int(decimals[k]))
+        # Adding zero turns a negative zero into a plain one.
+        rounded[:, k] += 0.0
     return rounded, decimals
+
+
+def train_rounded_like(
+    train: Recording, test: Recording
+) -> tuple[Recording, tuple[str, ...]]:
+    """Return train with the decimals of test, and a notice about it.
+
+    Parameters
+    ----------
+    train, test : Recording
+        Of the same plant.
+
+    Returns
+    -------
+    rounded : Recording
+        `train` itself if there was nothing to round; see `rounded_like`.
+    notices : tuple of str
+        One sentence: how many tags were rounded, and in which of them train varies
+        by less than the last decimal of test. Empty if there was nothing to round.
+
+    Examples
+    --------
+    >>> from sightline.data.recording import Tag
+    >>> tags = [Tag(name="P_J280")]
+    >>> train = Recording(values=[[2.974052906], [2.983], [2.961]], tags=tags)
+    >>> test = Recording(values=[[2.97], [2.98], [2.96]], tags=tags)
+    >>> rounded, notices = train_rounded_like(train, test)
+    >>> notices[0][:60]
+    '1 of 1 tags of train was rounded to the 2 decimals of test, '
+    """
+    values, decimals = rounded_like(train.values, test.values)
+    columns = {k: d for k, d in enumerate(decimals.tolist()) if d >= 0}
+    if not columns:
+        return train, ()
+    spreads = {k: float(np.nanstd(train.values[:, k])) for k in columns}
+    narrow = [
+        f"{train.channels[k]} (standard deviation {spreads[k]:.2g})"
+        for k, digits in columns.items()
+        if spreads[k] < 10.0**-digits
+    ]
+    coarse = "; train varies by less than the last of them in "
+    coarse += names(narrow, _MOST_NAMES)
+    notice = (
+        f"{len(columns)} of {len(decimals)} tags of train "
+        f"{'was' if len(columns) == 1 else 'were'} rounded to the "
+        f"{' or '.join(map(str, sorted(set(columns.values()))))} decimals of test, so "
+        "that a detector does not take the rounding of test for deviations"
+        f"{coarse if narrow else ''}: read train as it is with "
+        f"train_decimals='{TrainDecimals.RAW}'."
+    )
+    return replace(train, values=values), (notice,)

@@ -22,6 +22,7 @@ from typing import Any
 
 from sightline.data.downsampling import preset as preset_named
 from sightline.data.downsampling import without_shared_time
+from sightline.data.rounding import TrainDecimals, train_rounded_like
 from sightline.errors import FileError, StreamError
 from sightline.progress import Progress, silent
 from sightline.testbeds.base import LabelSource, Reader, Testbed, TestbedCard, card_of
@@ -77,6 +78,7 @@ def open_testbed(
     sampling: str | None = None,
     label_rule: str | None = None,
     across_breaks: bool | None = None,
+    train_decimals: str | None = None,
     cut_leak: bool = False,
     strict: bool = True,
     cache: bool = True,
@@ -103,6 +105,9 @@ def open_testbed(
         replaces the preset's value.
     trim_s, every, sampling, label_rule, across_breaks
         See `sightline.data.downsampling.Preparation`.
+    train_decimals : {"as-test", "raw"}, optional
+        Round train to the decimals of test, where test has fewer, or read it as it is.
+        By default BATADAL is rounded and all others are read as they are.
     cut_leak : bool
         Remove the rows of train whose time stamps occur in test.
     strict : bool
@@ -137,6 +142,7 @@ def open_testbed(
     'Each row is made of 10 r'
     """
     progress = progress or silent
+    decimals = None if train_decimals is None else _decimals(train_decimals)
     if name == WATERWORKS.name and root is None:
         testbed = _simulated(simulation, progress)
     elif simulation:
@@ -155,6 +161,9 @@ def open_testbed(
         testbed = _read(
             *source, labels=labels, strict=strict, cache=cache, progress=progress
         )
+        decimals = decimals or source[0].train_decimals
+    if decimals is TrainDecimals.AS_TEST:
+        testbed = _rounded(testbed)
     preparation = preset_named(preset, testbed.name).with_options(
         trim_s=trim_s,
         every=every,
@@ -264,6 +273,22 @@ def _read(
         ),
         digests={read.part.file.place: read.part.file.sha256 for read in opened.parts},
     )
+
+
+def _decimals(wanted: str) -> TrainDecimals:
+    """Return how train is read; `StreamError` for another word."""
+    try:
+        return TrainDecimals(wanted)
+    except ValueError:
+        raise StreamError(
+            f"`train_decimals` must be {' or '.join(TrainDecimals)}; got {wanted!r}."
+        ) from None
+
+
+def _rounded(testbed: Testbed) -> Testbed:
+    """Return a testbed with train rounded to the decimals of test, and a notice."""
+    train, notices = train_rounded_like(testbed.train, testbed.test)
+    return replace(testbed, train=train, notices=(*testbed.notices, *notices))
 
 
 def _simulated(options: Mapping[str, Any], progress: Progress) -> Testbed:

@@ -15,6 +15,7 @@ import numpy as np
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Floats, Ints, Labels
 from sightline.data.recording import Recording, Role, Tag, forward_fill
+from sightline.data.rounding import TrainDecimals
 from sightline.data.segments import Attack, breaks_from_time
 from sightline.errors import FileError, StreamError
 from sightline.testbeds import csv_reader
@@ -197,6 +198,11 @@ class Reader(Protocol):
     @property
     def card(self) -> TestbedCard:
         """What the testbed is."""
+
+    @property
+    def train_decimals(self) -> TrainDecimals:
+        """With how many decimals train is read when the caller does not say."""
+        return TrainDecimals.RAW
 
     def recognise(self, file: csv_reader.SourceFile) -> Part | None:
         """Return which part a file is, by its first lines; None if it is none."""

@@ -7,6 +7,9 @@ break between them; one row an hour, time stamps ``dd/mm/yy HH``.
 - Release ``competition``: dataset04 as published, where -999 means unknown; those rows
   are ignored.
 
+Train is written with up to nine decimals, test with two. `open_testbed` rounds train to
+the decimals of test, unless it is called with ``train_decimals="raw"``.
+
 The header's names may have blanks before them. Tags: L level of a tank (m), F flow
 (l/s) and S state of a pump or valve, P pressure at a junction (m). See docs/testbeds.md
 for where the facts come from.
@@ -18,6 +21,7 @@ import numpy as np
 
 from sightline.data.arrays import IGNORED, Labels
 from sightline.data.attack_list import attacks_at, labels_of
+from sightline.data.rounding import TrainDecimals
 from sightline.data.segments import Attack
 from sightline.errors import FileError
 from sightline.testbeds import base
@@ -52,6 +56,7 @@ class Batadal(base.Reader):
     """
 
     card = base.card_of("batadal")
+    train_decimals = TrainDecimals.AS_TEST
 
     def recognise(self, file: SourceFile) -> base.Part | None:
         """Recognise the three files by first time stamp, the release by first label."""
