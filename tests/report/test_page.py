@@ -339,7 +339,7 @@ def test_scripts_and_template_hold_no_number_or_word_of_the_method():
         for path in assets.iterdir()
         if path.name.endswith((".js", ".html"))
     }
-    assert len(texts) == 10
+    assert len(texts) == 11
     words = [info.word for info in all_infos()]
     labels = [rung.label for rung in LADDER.values()]
     colours = [colour for info in all_infos() for colour in (info.light, info.dark)]

@@ -16,6 +16,8 @@ from sightline.data.arrays import Floats
 from sightline.errors import StreamError
 
 OWN_CLOCK = "plant's own clock"
+# Time stamps above this are seconds since 1970; smaller ones count from the start.
+FIRST_DATE = 1e8
 _DAY = 86_400.0
 # A longer record is searched for changes of the clock in larger steps.
 _MOST_STEPS = 40_000

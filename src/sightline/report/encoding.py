@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints
+from sightline.data.zones import FIRST_DATE, offset_changes, stamp, zone_words
 from sightline.report.entries import Entry
 
 # What only the page's scripts read. What Python or the template reads is a record.
@@ -19,8 +20,6 @@ LEVELS = 4095
 MIN_ENERGY = 1e-12
 # More knots would make the page larger and no chart finer.
 MAX_KNOTS = 2000
-# Time stamps above this are seconds since 1970; smaller ones count from the start.
-FIRST_DATE = 1e8
 _ARRAY_TYPES = {"u1": "Uint8Array", "u2": "Uint16Array", "f4": "Float32Array"}
 
 
@@ -131,6 +130,16 @@ def clocks_by_testbed(entries: Sequence[Entry]) -> dict[str, Clock]:
     }
 
 
+def zones_by_testbed(entries: Sequence[Entry]) -> dict[str, str]:
+    """Return which times each testbed shows, in words; empty if it shows no dates."""
+    clocks = clocks_by_testbed(entries)
+    zones = {e.testbed: e.evaluation.stream.timezone for e in reversed(entries)}
+    return {
+        testbed: zone_words(zones[testbed]) if clock == Clock.DATE else ""
+        for testbed, clock in clocks.items()
+    }
+
+
 def _best_clock(entry: Entry) -> Clock:
     """Return the most informative clock of one entry."""
     if entry.time is not None:
@@ -177,16 +186,26 @@ def time_axis(entry: Entry, clock: Clock | None = None) -> JsonObject:
     Returns
     -------
     mapping
-        ``kind`` (the clock), ``rows`` and ``times`` of the knots.
+        ``kind`` (the clock), ``rows`` and ``times`` of the knots; for dates also
+        ``zone`` (which times are shown, in words) and ``offsets`` (see
+        `offset_changes`).
     """
     clock = clock or _best_clock(entry)
     at = moments(entry, clock)
     if len(at) < 2:
-        times = [float(at[0]), float(at[0]) + 1]
-        return {"kind": clock, "rows": [0, 1], "times": times}
-    knots = _knots(at)
-    times = [round(float(moment), 6) for moment in at[knots]]
-    return {"kind": clock, "rows": knots.tolist(), "times": times}
+        rows, times = [0, 1], [float(at[0]), float(at[0]) + 1]
+    else:
+        knots = _knots(at)
+        rows = knots.tolist()
+        times = [round(float(moment), 6) for moment in at[knots]]
+    axis: dict[str, object] = {"kind": clock, "rows": rows, "times": times}
+    if clock == Clock.DATE:
+        zone = entry.evaluation.stream.timezone
+        axis |= {
+            "zone": zone_words(zone),
+            "offsets": offset_changes(times[0], times[-1], zone),
+        }
+    return axis
 
 
 def _knots(time: Floats) -> Ints:
@@ -217,14 +236,14 @@ def time_text(entry: Entry, row: int, clock: Clock | None = None) -> str:
     Returns
     -------
     str
-        Such as "2024-01-03 01:02:30", "day 1, 01:02:30" (days count from the first
-        row), or "row 750".
+        Such as "2024-01-03 01:02:30" in the stream's time zone, "day 1, 01:02:30"
+        (days count from the first row), or "row 750".
     """
     clock = clock or _best_clock(entry)
     if clock == Clock.ROW:
         return f"row {row:,}"
     moment = float(moments(entry, clock)[row])
     if clock == Clock.DATE:
-        return str(np.datetime64(int(moment), "s")).replace("T", " ")
+        return stamp(moment, entry.evaluation.stream.timezone)
     days, rest = divmod(round(3600 * moment), 86_400)
     return f"day {days + 1}, {rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.data.arrays import NORMAL, Ints
+from sightline.data.zones import FIRST_DATE, local_seconds, zone_words
 from sightline.evaluation import chart_data
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
-from sightline.report.encoding import FIRST_DATE
 from sightline.report.entries import OWN, P99, RULE_LABELS, Entry, rules_of
 from sightline.text import names as name_list
 from sightline.text import number, plural, share
@@ -82,6 +82,8 @@ class FalseAlarms:
         Most false alarms first.
     hours : list of int, optional
         Number that begins in each hour of the day; None without dates.
+    zone : str
+        The clock of these hours, in words.
     recovery : Recovery, optional
         None without attacks or false alarms.
     states : list
@@ -94,6 +96,7 @@ class FalseAlarms:
     sentence: str
     channels: list[Leader]
     hours: list[int] | None
+    zone: str
     recovery: Recovery | None
     states: list[tuple[str, list[PlantState]]]
 
@@ -139,6 +142,7 @@ def _of_rule(
         sentence=_sentence(leaders, alarms),
         channels=leaders[:MAX_CHANNELS],
         hours=_by_hour(entry, starts),
+        zone=zone_words(entry.evaluation.stream.timezone),
         recovery=after_attacks(entry, starts),
         states=_states(entry) if rule == P99 else [],
     )
@@ -170,7 +174,8 @@ def _by_hour(entry: Entry, starts: Ints) -> list[int] | None:
     time = entry.traces.test_time
     if time is None or len(time) == 0 or time[0] < FIRST_DATE or len(starts) == 0:
         return None
-    hours = (np.asarray(time)[starts] % 86_400 // 3600).astype(np.int64)
+    local = local_seconds(np.asarray(time)[starts], entry.evaluation.stream.timezone)
+    hours = (local % 86_400 // 3600).astype(np.int64)
     return [int(n) for n in np.bincount(hours, minlength=24)]
 
 

@@ -19,7 +19,7 @@ from sightline.judgement import calm
 from sightline.judgement.verdicts import Verdict, all_infos
 from sightline.report import curves, overview, provenance
 from sightline.report.attacks import attack_details, attack_rows, matrix
-from sightline.report.encoding import JsonObject, clocks_by_testbed
+from sightline.report.encoding import JsonObject, clocks_by_testbed, zones_by_testbed
 from sightline.report.entries import Entry, entries_of
 from sightline.report.false_alarms import false_alarms
 from sightline.report.print_figures import write_figures
@@ -31,6 +31,7 @@ STYLES = ("page.css", "tables.css", "print.css")
 SCRIPTS = (
     "packing.js",
     "theme.js",
+    "clock.js",
     "energy.js",
     "curves.js",
     "stability.js",
@@ -207,6 +208,7 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "paper_columns": overview.PAPER_COLUMNS,
         "paper": overview.paper_table(entries),
         "attacks": rows,
+        "zones": zones_by_testbed(entries),
         "stages": sorted({stage for row in rows for stage in row.stages}),
         "verdicts": all_infos(),
         "verdicts_shown": [info for info in all_infos() if info.word in words],
@@ -260,6 +262,7 @@ def render(
         "figure": lambda name: Figure(name).label,
         "correlation": correlation,
         "probability": probability,
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "percent": lambda value: f"{100 * value:.0f}%",
     }
     return environment.get_template("page.html").render(

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from sightline.data.zones import FIRST_DATE, iso_stamp
 from sightline.errors import FileError
 from sightline.evaluation.result import (
     SCHEMA,
@@ -29,6 +30,8 @@ from sightline.metrics.probe import AlarmMetrics
 from sightline.storage.metadata import parse_json
 from sightline.storage.npz import read_arrays
 
+# Columns that segments.csv has beside the keys of `SegmentResult`.
+_SEGMENT_TIMES = ("start_time", "end_time")
 # Blocks of the evaluation whose figures are columns of summary.csv.
 _SUMMARY_BLOCKS = (
     "stream",
@@ -228,7 +231,11 @@ def _write_summary(
 def _write_folder(evaluation: Evaluation, folder: Path) -> None:
     values = evaluation.to_dict()
     columns = [field.name for field in fields(SegmentResult)]
-    _write_csv(values["segments"], folder / "segments.csv", columns)
+    rows = [
+        row | _segment_times(evaluation, segment)
+        for row, segment in zip(values["segments"], evaluation.segments, strict=True)
+    ]
+    _write_csv(rows, folder / "segments.csv", [*columns, *_SEGMENT_TIMES])
     if evaluation.traces is not None:
         charts = vars(evaluation.traces).items()
         arrays = {name: array for name, array in charts if array is not None}
@@ -236,6 +243,21 @@ def _write_folder(evaluation: Evaluation, folder: Path) -> None:
     (folder / "evaluation.json").write_text(
         json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8"
     )
+
+
+def _segment_times(evaluation: Evaluation, segment: SegmentResult) -> dict[str, str]:
+    """Return the times of an attack's first and last row for ``segments.csv``.
+
+    ISO 8601 with the offset of the stream's time zone; without an offset on the
+    plant's own clock; empty if the rows have no time stamps since 1970.
+    """
+    time = None if evaluation.traces is None else evaluation.traces.test_time
+    if time is None or not len(time) or time[0] < FIRST_DATE:
+        return dict.fromkeys(_SEGMENT_TIMES, "")
+    ends = (segment.start, segment.stop - 1)
+    zone = evaluation.stream.timezone
+    texts = [iso_stamp(float(time[row]), zone) for row in ends]
+    return dict(zip(_SEGMENT_TIMES, texts, strict=True))
 
 
 def write_json(values: Mapping[str, object], path: Path, *, overwrite: bool) -> None:

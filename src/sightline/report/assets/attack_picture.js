@@ -60,16 +60,15 @@ function pictureSpec(entry, attack, picture, heat, signals, from, to, width) {
   let top = 0;
   const domains = sizes.map((size) => { const d = [1 - (top + size) / height, 1 - top / height]; top += size + gaps; return d.map((v) => Math.max(0, v)); });
   const x = (row) => timeAt(entry.clock, row);
-  const kind = entry.clock.kind;
   const chart = layout({
     height: height + 70, margin: { l: 76, r: 10, t: 24, b: 44 }, annotations: [], hovermode: "closest",
-    xaxis: axis(TIME_TITLES[kind], { type: kind === "date" ? "date" : "linear", range: [x(from), x(to - 1)], anchor: sizes.length > 1 ? `y${sizes.length}` : "y", showgrid: false, nticks: isNarrow() ? 4 : 8, tickangle: 0 }),
+    xaxis: timeAxis(entry.clock, [x(from), x(to - 1)], isNarrow() ? 4 : 8, { anchor: sizes.length > 1 ? `y${sizes.length}` : "y" }),
     shapes: [attack.start, attack.stop].map((row) => ({ type: "line", xref: "x", x0: x(row), x1: x(row), yref: "paper", y0: 0, y1: 1, line: { color: verdictColour(attack.verdict), width: 1.2, dash: "dash" } })),
   });
   const title = (text, i, more) => chart.annotations.push({ text, showarrow: false, ...more, xref: "paper", x: 0, xanchor: "left", yref: "paper", y: domains[i][1], yanchor: "bottom", font: { size: 12, color: colour("soft") } });
   const data = [{
     type: "scatter", mode: "lines", ...energyPoints(entry, [x(from), x(to - 1)], Math.floor(width - 90)),
-    line: { width: 1.2, color: colour("ink") }, hovertemplate: "energy %{y:.3g}<br>%{x}<extra></extra>",
+    line: { width: 1.2, color: colour("ink") }, hovertemplate: `energy %{y:.3g}<br>${timeField(entry.clock)}<extra></extra>`,
   }];
   chart.yaxis = logAxis("", data[0].y.filter((v) => v !== null), { domain: domains[0] });
   title("energy, and the alarm limit (tau99)", 0);

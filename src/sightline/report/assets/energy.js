@@ -26,7 +26,7 @@ function energyPoints(entry, range, nColumns) {
     x.push(timeAt(entry.clock, row));
     y.push(energyAt(entry, row));
   }
-  return { x, y };
+  return { x, y, text: timeTexts(entry.clock, x) };
 }
 
 /* Bounds of the log axis; a few rows near zero do not stretch them. */
@@ -40,7 +40,7 @@ function energyBounds(entry) {
   return [Math.min(bottom, Math.log10(Math.max(entry.train_mean, 1e-9))) - 0.1, top];
 }
 
-const TIME_TITLES = { date: "", hours: "hours from the start", row: "row" };
+const mostTicks = () => (isNarrow() ? 4 : 10);
 const columnsOf = (place) => Math.max(200, Math.floor((place.clientWidth || 900) - 70));
 
 function energyChart() {
@@ -50,14 +50,11 @@ function energyChart() {
   const gap = 0.28, total = entries.length + gap * (entries.length - 1);
   // On paper all of them stand on one page.
   const each = Math.min(entries.length > 2 ? 132 : 220, state.printing ? 860 / total : Infinity);
-  const kind = entries[0].clock.kind;
+  const clock = entries[0].clock;
   const chart = layout({
     height: Math.round(each * total + 60), dragmode: isNarrow() ? false : "zoom", hovermode: "closest",
     margin: { l: 52, r: 12, t: 22, b: 36 }, shapes: [], annotations: [],
-    xaxis: axis(TIME_TITLES[kind], {
-      type: kind === "date" ? "date" : "linear", range: range.slice(), fixedrange: false,
-      anchor: `y${entries.length > 1 ? entries.length : ""}`, showgrid: false, nticks: isNarrow() ? 4 : 10, tickangle: 0,
-    }),
+    xaxis: timeAxis(clock, range, mostTicks(), { fixedrange: false, anchor: `y${entries.length > 1 ? entries.length : ""}` }),
   });
   const data = [];
   entries.forEach((entry, i) => {
@@ -73,7 +70,7 @@ function energyChart() {
     }));
     data.push({
       ...energyPoints(entry, range, columnsOf(place)), type: "scatter", mode: "lines", yaxis: y,
-      line: { width: 1, color: colour("soft") }, hovertemplate: "energy %{y:.3g}<br>%{x}<extra></extra>", connectgaps: false,
+      line: { width: 1, color: colour("soft") }, hovertemplate: `energy %{y:.3g}<br>${timeField(entry.clock)}<extra></extra>`, connectgaps: false,
     });
     chart.shapes.push(...energyShapes(entry, y));
     data.push(attackMarks(entry, y, 10 ** (top + 0.85 * head)));
@@ -133,8 +130,12 @@ function watchEnergy(place) {
 /* Load finer data for the range in view. */
 function refine() {
   const place = byId("chart-energy");
-  const points = shownEntries().map((entry) => energyPoints(entry, energyView.range, columnsOf(place)));
-  Plotly.restyle(place, { x: points.map((p) => p.x), y: points.map((p) => p.y) }, points.map((_, i) => 2 * i));
+  const entries = shownEntries(), { clock } = entries[0];
+  const points = entries.map((entry) => energyPoints(entry, energyView.range, columnsOf(place)));
+  const finer = Object.fromEntries(["x", "y", "text"].map((key) => [key, points.map((p) => p[key])]));
+  const { tickvals, ticktext } = isZoned(clock) ? clockTicks(clock, energyView.range, mostTicks()) : {};
+  const ticks = tickvals ? { "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext } : {};
+  Plotly.update(place, finer, ticks, points.map((_, i) => 2 * i));
 }
 
 function zoomEnergy(how) {

@@ -34,7 +34,7 @@ function hoursChart() {
     data: [{ type: "bar", x: alarms.hours.map((_, h) => h), y: alarms.hours, marker: { color: colour("train") }, hovertemplate: "%{x}:00 to %{x}:59<br>%{y} false alarms<extra></extra>" }],
     layout: layout({
       height: 220, bargap: 0.25, margin: { l: 48, r: 12, t: 8, b: 44 },
-      xaxis: axis("hour of the day in which they begin", { tickvals: [0, 6, 12, 18, 23], showgrid: false }), yaxis: axis("false alarms", { rangemode: "tozero", nticks: 4 }),
+      xaxis: axis(`hour of the day in which they begin, ${alarms.zone}`, { tickvals: [0, 6, 12, 18, 23], showgrid: false }), yaxis: axis("false alarms", { rangemode: "tozero", nticks: 4 }),
     }),
   };
 }

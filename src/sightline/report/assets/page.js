@@ -106,5 +106,5 @@ function readerStays() {
 }
 
 /* For tests and for inspection. */
-window.sightline = { DATA, thinned, timeAt, rowAt, energyAt, energyView };
+window.sightline = { DATA, thinned, timeAt, rowAt, energyAt, energyView, clockTicks, clockText };
 start();
