@@ -613,7 +613,7 @@ def test_a_real_mistake_in_the_arithmetic_warns(monkeypatch):
     def wrong(train_mean, p):
         return np.log(np.array(-train_mean)) / p
 
-    monkeypatch.setattr("sightline.evaluation.pipeline.measure_compactness", wrong)
+    monkeypatch.setattr("sightline.metrics.quality.measure_compactness", wrong)
     with pytest.warns(RuntimeWarning, match="invalid value encountered in log"):
         quick(make_stream())
 

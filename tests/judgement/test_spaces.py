@@ -5,9 +5,8 @@ import pytest
 from strategies import ChunkedRows
 
 from sightline import fit_reference
-from sightline.data.row_tables import BLOCK_ROWS, ArrayRows
+from sightline.data.row_tables import BLOCK_ROWS, ArrayRows, no_tick
 from sightline.data.segments import Segment
-from sightline.energy.moments import no_tick
 from sightline.energy.reference import Reference
 from sightline.judgement.calm import CalmWindows
 from sightline.judgement.subspaces import (

@@ -263,6 +263,7 @@ def positions_of(
     return np.unique(np.concatenate([np.zeros(1, np.int64), *edges]))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def gather_telemetry(
     stream: ResidualStream, scored: ScoredTest, positions: Ints, tick: Tick = no_tick
 ) -> Exceedances | None:
@@ -272,7 +273,8 @@ def gather_telemetry(
     -------
     Exceedances or None
         One subspace for each view of each channel, and for each view of all channels
-        together. None without telemetry, or where train telemetry never varies.
+        together. None without telemetry, or where train telemetry never varies or is
+        so large that its squares overflow.
     """
     train, test = stream.telemetry_train, stream.telemetry_test
     if train is None or test is None:

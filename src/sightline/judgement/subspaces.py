@@ -214,7 +214,9 @@ def upper_quantiles(rows: Rows, family: Family, counted: Bools, tick: Tick) -> F
             limits[f] = np.inf
             continue
         upper = ordered[min(1, len(ordered) - 1)]
-        limits[f] = ordered[0] + (place - low) * (upper - ordered[0])
+        # Between two infinite energies the limit is nan: then no row is above it.
+        with np.errstate(invalid="ignore"):
+            limits[f] = ordered[0] + (place - low) * (upper - ordered[0])
     return limits
 
 
