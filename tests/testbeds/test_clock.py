@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline import FileError
-from sightline.testbeds.own_plant.tables import check_zone, seconds_from
+from sightline.tables.stamps import check_zone, seconds_from
 
 BERLIN = "Europe/Berlin"
 EIGHT = datetime(2026, 11, 15, 8, tzinfo=UTC).timestamp()
@@ -19,7 +19,7 @@ EIGHT = datetime(2026, 11, 15, 8, tzinfo=UTC).timestamp()
 
 def seconds(stamps, *, zone=None, time_format=None):
     column = stamps if isinstance(stamps, pl.Series) else pl.Series("time", stamps)
-    found, is_utc = seconds_from(
+    found, is_utc, _ = seconds_from(
         column, path=Path("test.csv"), zone=zone, time_format=time_format
     )
     return found.tolist(), is_utc
@@ -147,9 +147,25 @@ def test_numbers_are_seconds_or_milliseconds_since_1970(numbers, expected):
     assert seconds(numbers) == (expected, True)
 
 
-@pytest.mark.parametrize("a_second", [10**6, 10**9])
-def test_numbers_beyond_milliseconds_are_refused(a_second):
-    refusal([1_794_700_800 * a_second, 1_794_700_801 * a_second])
+@pytest.mark.parametrize("a_second", [10**3, 10**6, 10**9])
+def test_fractions_of_a_second_are_known_by_their_size(a_second):
+    first = int(EIGHT)
+    found, is_utc = seconds([first * a_second, (first + 1) * a_second])
+    assert found == pytest.approx([EIGHT, EIGHT + 1], abs=1e-5)
+    assert is_utc
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(639_000_000_000_000_000, id="ticks of .NET"),
+        pytest.param(134_000_000_000_000_000, id="ticks of Windows"),
+        pytest.param(45_981_333_333, id="days of WinCC"),
+        pytest.param(10**13, id="milliseconds of 2286"),
+    ],
+)
+def test_numbers_that_are_no_date_are_refused(number):
+    assert "time_format" in refusal([number, number + 1])
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])

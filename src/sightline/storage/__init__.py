@@ -4,16 +4,14 @@ A stream is an ``.npz`` file, a Parquet folder or an IPAL folder (`read_stream`)
 tables, train and test, in CSV or Parquet files (`read_tables`).
 """
 
-import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sightline.data.stream import ResidualStream
-from sightline.data.stream_input import seconds_of, table_channels, without_ignored
+from sightline.data.stream_input import table_channels, without_ignored
 from sightline.errors import FileError, naming
-from sightline.files import damage, reading
+from sightline.files import reading
 from sightline.storage.ipal import read_ipal, state_file
 from sightline.storage.metadata import is_npz, stream_name
 from sightline.storage.npz import read_npz, write_npz
@@ -22,7 +20,6 @@ from sightline.storage.parquet import (
     open_rows,
     read_column,
     read_parquet_folder,
-    read_whole,
     write_parquet_folder,
 )
 from sightline.storage.results import (
@@ -36,6 +33,9 @@ from sightline.storage.results import (
     write_json,
     write_results,
 )
+from sightline.tables.cells import has_certain_comma, label_codes, read_cells
+from sightline.tables.stamps import seconds_from
+from sightline.tables.text_tables import PARQUET, Table, read_table
 
 __all__ = [
     "Result",
@@ -52,11 +52,6 @@ __all__ = [
     "write_results",
     "write_stream",
 ]
-
-# Rows from which column types are inferred; if later rows differ, all rows are used.
-_INFER_ROWS = 10_000
-# The name that polars gives to a second column of the same name.
-_DUPLICATE = re.compile(r"^(.*)_duplicated_\d+$", re.MULTILINE)
 
 
 def read_stream(path: str | Path, *, detector: str | None = None) -> ResidualStream:
@@ -156,12 +151,14 @@ def read_tables(
     Parameters
     ----------
     train, test : path
-        The tables. Two Parquet files are read in chunks, a CSV file whole.
+        The tables, in any form that `sightline.tables` reads. Two Parquet files are
+        read in chunks, a text file whole.
     label : str, optional
-        Column of `test` with 1 attack, 0 normal, -1 ignored. If `train` has it too, no
+        Column of `test` with 1 attack, 0 normal, -1 ignored, or words such as Normal
+        and Attack. If `train` has it too, no
         row of `train` may be an attack, and ignored rows are left out.
     time : str, optional
-        Column with time stamps: seconds, dates or ISO text.
+        Column with time stamps: seconds, dates or text.
     name : str, optional
         Name of the stream. Not given: the stem of `test`.
     **known
@@ -200,7 +197,12 @@ def read_tables(
                 raise FileError(f"{path}: is empty.")
     if all(_is_parquet(path) for path in paths):
         return _from_parquet(*paths, label=label, time=time, name=name, **known)
-    frames = [_read_frame(path, label=label, time=time) for path in paths]
+    frames, notices = [], [*known.pop("notices", ())]
+    for path in paths:
+        frame, said = _read_frame(path, label=label, time=time)
+        frames.append(frame)
+        notices += said
+    known["notices"] = notices
     with naming(f"{train}, {test}"):
         return ResidualStream.from_tables(
             *frames, label=label, time=time, name=name, **known
@@ -211,20 +213,30 @@ def _from_parquet(
     train: Path, test: Path, *, label: str | None, time: str | None, **known: Any
 ) -> ResidualStream:
     """Return a stream of two Parquet files, which is read in chunks."""
+    import polars as pl
+
     with naming(f"{train}, {test}"):
         train_columns, test_columns = columns_of([train]), columns_of([test])
         channels = table_channels(train_columns, test_columns, label=label, time=time)
         train_time = read_column([train], time, train_columns)
+        labels, notices = [], [*known.get("notices", ())]
+        for path, columns in ((train, train_columns), (test, test_columns)):
+            codes, words = read_column([path], label, columns), ""
+            if codes is not None:
+                codes, words = label_codes(pl.Series(codes))
+            labels.append(codes)
+            notices += [f"{path.name}: labels were read as {words}."] if words else []
+        known["notices"] = notices
         rows, known["train_time"], known["train_breaks"] = without_ignored(
             open_rows([train], channels),
-            read_column([train], label, train_columns),
+            labels[0],
             known.get("train_time") if train_time is None else train_time,
             known.get("train_breaks"),
         )
         return ResidualStream(
             rows,
             open_rows([test], channels),
-            read_column([test], label, test_columns),
+            labels[1],
             test_time=read_column([test], time, test_columns),
             channels=channels,
             **known,
@@ -232,82 +244,63 @@ def _from_parquet(
 
 
 def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in (".parquet", ".pq")
+    return path.suffix.lower() in PARQUET
 
 
-def _read_frame(path: Path, *, label: str | None, time: str | None) -> Any:
-    """Return a table as polars frame, with text columns as numbers or seconds."""
+def _read_frame(
+    path: Path, *, label: str | None, time: str | None
+) -> tuple[Any, list[str]]:
+    """Return a table of numbers as polars frame, and notices about how it was read."""
     import polars as pl
 
-    frame = read_whole(path) if _is_parquet(path) else _read_csv(path)
-    if frame.height == 0:
-        raise FileError(f"{path}: has a header but no rows.")
+    table = read_table(path)
+    frame, notices = table.frame, list(table.notices)
+    texts = [c for c in frame.columns if frame[c].dtype == pl.String]
+    channels = [c for c in texts if c not in (label, time)]
+    decimal_comma = table.decimal_comma or any(
+        has_certain_comma(frame[column]) for column in channels
+    )
     for column in frame.columns:
-        if str(frame[column].dtype) in ("Int128", "UInt128"):
-            frame = frame.with_columns(frame[column].cast(pl.Float64))
-        if frame[column].dtype != pl.String:
-            continue
+        series = frame[column]
         if column == time:
-            frame = frame.with_columns(_seconds(frame[column], path))
-        elif column != label:
-            frame = frame.with_columns(_numbers(frame[column], path))
-    return frame
+            seconds = seconds_from(series, path=path, place_of=_place_of(table))
+            notices += [f"{path.name}: {text}." for text in seconds.notices]
+            frame = frame.with_columns(pl.Series(column, seconds.seconds))
+        elif column == label:
+            codes, words = label_codes(series)
+            if words:
+                notices.append(f"{path.name}: labels were read as {words}.")
+            frame = frame.with_columns(pl.Series(column, codes))
+        elif column in channels:
+            frame = frame.with_columns(_numbers(series, table, decimal_comma))
+        elif str(series.dtype) in ("Int128", "UInt128"):
+            frame = frame.with_columns(series.cast(pl.Float64))
+    return frame, notices
 
 
-def _read_csv(path: Path) -> Any:
-    """Return a CSV file as polars frame."""
-    import polars as pl
+def _place_of(table: Table) -> Callable[[int], str]:
+    """Return a function that names a row by its number and its line."""
 
-    if path.suffix.lower() not in (".csv", ".txt", ".gz"):
-        raise FileError(
-            f"{path}: is neither .csv nor .parquet; a table must be one of them."
-        )
-    with damage(
-        f"{path}: cannot be read as a table",
-        *(pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError),
-        advice="check that it has one header line and the same number of columns in "
-        "each row",
-    ):
-        try:
-            frame = pl.read_csv(path, infer_schema_length=_INFER_ROWS)
-        except pl.exceptions.ComputeError:
-            frame = pl.read_csv(path, infer_schema_length=None)
-    twice = _DUPLICATE.search("\n".join(frame.columns))
-    if twice is not None and twice[1] in frame.columns:
-        raise FileError(f"{path}: has two columns called {twice[1]!r}: rename one.")
-    return frame
+    def place_of(row: int) -> str:
+        line = f" ({table.place_of(row)})" if table.first_line else ""
+        return f"row {row}{line}"
+
+    return place_of
 
 
-def _seconds(column: Any, path: Path) -> Any:
-    """Return a column of ISO text as seconds; raise if a row has none."""
-    import polars as pl
-
-    missing = column.is_null().arg_max()
-    if column.has_nulls():
-        raise FileError(
-            f"{path}: column {column.name!r} must be complete; row {missing} (line "
-            f"{missing + 2}) has no time."
-        )
-    with naming(path):
-        seconds = seconds_of(np.array(column.to_list(), dtype=np.str_), column.name)
-    return pl.Series(column.name, seconds)
-
-
-def _numbers(column: Any, path: Path) -> Any:
+def _numbers(column: Any, table: Table, decimal_comma: bool) -> Any:
     """Return a column of text as numbers; raise if one is not, naming its line.
 
     polars reads whole numbers as text if one is "nan" or padded with blanks.
     """
-    import polars as pl
-
-    numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
-    is_bad = numbers.is_null() & column.is_not_null()
-    if numbers.is_not_null().any() and not is_bad.any():
-        return numbers
+    cells = read_cells(column, path=table.path, decimal_comma=decimal_comma)
+    is_bad = cells.words.is_not_null()
+    if cells.numbers.is_not_null().any() and not is_bad.any():
+        return cells.numbers.alias(column.name)
     row = int(is_bad.arg_max() or 0)
     content = "is empty" if column[row] is None else f"is {column[row]!r:.60}"
     raise FileError(
-        f"{path}: column {column.name!r} must hold numbers; row {row} (line {row + 2}) "
-        f"{content}: repair it, or, if this column is the label or the time, say so "
-        "with --label or --time."
+        f"{table.path}: column {column.name!r} must hold numbers; "
+        f"{_place_of(table)(row)} {content}: repair it, or, if this column is the "
+        "label or the time, say so with --label or --time."
     )

@@ -424,17 +424,6 @@ def read_column(
     return np.concatenate(pieces) if pieces else np.empty(0)
 
 
-def read_whole(path: Path) -> Any:
-    """Return a Parquet file as one polars frame."""
-    import polars as pl
-
-    columns_of([path])
-    opened = _opened(path)
-    _rows_of_groups(opened.metadata, path)
-    with _damaged(path):
-        return pl.from_arrow(opened.read())
-
-
 def _rows_of_groups(table: Any, path: Path) -> tuple[int, ...]:
     """Return the number of rows of each row group; raise if their sum is wrong."""
     # Reading the columns of a group would end the process if they are damaged.

@@ -32,15 +32,11 @@ from sightline.data.downsampling import without_attacks
 from sightline.data.recording import Recording, Role, Tag, stamp
 from sightline.errors import FileError, naming
 from sightline.files import reading
+from sightline.tables.stamps import check_zone, seconds_from
 from sightline.testbeds.base import MOST_NAMES, Testbed, in_file, record_from
 from sightline.testbeds.csv_reader import sha256_of
 from sightline.testbeds.own_plant.exports import PlantSettings, Readings
-from sightline.testbeds.own_plant.tables import (
-    check_zone,
-    in_order_of,
-    read_readings,
-    seconds_from,
-)
+from sightline.testbeds.own_plant.tables import in_order_of, read_readings
 from sightline.text import did_you_mean, names
 
 _SUFFIXES = (".parquet", ".csv")
@@ -238,12 +234,12 @@ def _time(
     """
     import polars as pl
 
-    seconds, has_zone = seconds_from(
+    seconds, has_zone, _ = seconds_from(
         pl.Series(name, [cell or None], pl.String),
         path=path,
         zone=settings.timezone,
         time_format=settings.time_format,
-        first_line=line,
+        place_of=lambda _: f"line {line}",
     )
     if has_zone != is_utc:
         sides = ("the tables", "the list") if is_utc else ("the list", "the tables")

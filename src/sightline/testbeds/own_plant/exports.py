@@ -17,6 +17,7 @@ from sightline.data.arrays import Bools, Floats, Ints, Labels, check_labels
 from sightline.data.recording import expanded_rows, stamp, step_from
 from sightline.data.segments import GAP_FACTOR, breaks_from_time
 from sightline.errors import FileError, naming
+from sightline.tables.cells import read_cells
 from sightline.testbeds.base import (
     HOLD_S,
     MOST_NAMES,
@@ -144,9 +145,8 @@ def _numbers(column: Any, path: Path, place: str, notices: list[str]) -> Floats:
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         numbers = column.cast(pl.Float64)
     elif column.dtype == pl.String:
-        stripped = column.str.strip_chars()
-        numbers = stripped.cast(pl.Float64, strict=False)
-        texts = stripped.filter(numbers.is_null() & (stripped != "").fill_null(False))
+        numbers, words, _ = read_cells(column, path=path)
+        texts = words.drop_nulls()
         if len(texts):
             counted = texts.value_counts(sort=True).rows()
             texts = [f"{text!r:.40} {count:,} times" for text, count in counted]

@@ -1,0 +1,453 @@
+"""Time stamps of a table as seconds since 1970.
+
+Stamps are text, numbers or date-times. Text is ISO 8601 or one of the forms in
+`_FORMS`; a date such as 03/04/2026 is read only if some row has a day above 12, which
+shows which number is the day. Numbers are seconds, milliseconds, microseconds or
+nanoseconds since 1970, days since 1900 (Excel), or digits such as 20261115083000.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sightline.data.arrays import Bools, Floats, Ints
+from sightline.errors import FileError
+
+# What `time_format` may say of numbers: seconds for each unit, and the unit's name.
+_UNITS = {
+    "s": (1.0, "seconds since 1970"),
+    "ms": (1e-3, "milliseconds since 1970"),
+    "us": (1e-6, "microseconds since 1970"),
+    "ns": (1e-9, "nanoseconds since 1970"),
+    "excel": (86_400.0, "days of Excel since 1900"),
+}
+# Day 0 of Excel's 1900 system, 1899-12-30, in days before 1970.
+_EXCEL_1970 = 25_569
+# Fractions in this range are days of Excel from 1954 to 2064, or seconds of a counter.
+_EXCEL_RANGE = (20_000, 60_000)
+# Dates of milliseconds and finer units must lie in these years: 1991 to 2100. Ticks of
+# .NET and of Windows, read as nanoseconds, would lie before.
+_FIRST_DATE, _LAST_DATE = 662_688_000.0, 4_133_894_400.0
+_COMPACT = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+_EXAMPLES = "'2026-11-15 08:00:00' or '2026-11-15T08:00:00+01:00'"
+# ISO 8601 after `_iso` brought it to one spelling. Formats with an offset first: the
+# others would ignore it.
+_ISO = (
+    "%Y-%m-%dT%H:%M:%S%.f%z",
+    "%Y-%m-%dT%H:%M%z",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M",
+    "%Y-%m-%d",
+    "%Y-%m-%dT%I:%M:%S%.f %p",
+    "%Y%m%dT%H%M%S%z",
+    "%Y%m%dT%H%M%S",
+    "%Y%m%d %H%M%S",
+)
+_USUAL = "%Y-%m-%d %H:%M:%S%.f"
+_CLOCKS = (" %H:%M:%S%.f", " %H:%M", "", " %I:%M:%S%.f %p", " %I:%M %p")
+_NAMED_MONTH = tuple(
+    date + clock for date in ("%d-%b-%Y", "%d-%b-%y") for clock in _CLOCKS
+)
+# Day, month and year as numbers, in unknown order of day and month.
+_TWO_ORDERS = re.compile(r"^\d{1,2}([./-])\d{1,2}[./-]\d{4}\b")
+_SHORT_YEAR = re.compile(r"^\d{1,2}[./-]\d{1,2}[./-]\d{2}\b(?!:)")
+
+
+class Seconds(NamedTuple):
+    """A column of time stamps, read.
+
+    Parameters
+    ----------
+    seconds : array of shape (n_rows,)
+        Since 1970, in UTC or on the plant's own clock.
+    is_utc : bool
+        Whether they are UTC.
+    notices : tuple of str
+        What was understood, where it is not obvious: half a sentence each.
+    """
+
+    seconds: Floats
+    is_utc: bool
+    notices: tuple[str, ...] = ()
+
+
+def check_zone(zone: str, path: object) -> str:
+    """Return the name of a time zone.
+
+    Raises
+    ------
+    FileError
+        If there is no zone of that name; the message names `path`.
+    """
+    import polars as pl
+
+    try:
+        # Polars takes an empty name for "no zone".
+        pl.Series([0]).cast(pl.Datetime("us", zone or "none"))
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        raise FileError(
+            f"{path}: timezone {zone!r} is not known; write it like 'Europe/Berlin' or "
+            "'UTC'."
+        ) from error
+    return zone
+
+
+def _data_row(row: int) -> str:
+    return f"data row {row + 1}"
+
+
+def seconds_from(
+    column: Any,
+    *,
+    path: object,
+    zone: str | None = None,
+    time_format: str | None = None,
+    series: Any = None,
+    place_of: Callable[[int], str] = _data_row,
+) -> Seconds:
+    """Return a column of time stamps as seconds since 1970.
+
+    Stamps with an offset, and stamps in a stated zone, become UTC. The hour that comes
+    twice in autumn is resolved by the order of the rows. Stamps without offset and
+    zone stay on the plant's own clock. All stamps of a column have one form.
+
+    Parameters
+    ----------
+    column : polars series
+        Text, numbers or date-times.
+    path : path
+        The table, for messages.
+    zone : str, optional
+        The time zone of stamps without an offset.
+    time_format : str, optional
+        The format of stamps as text; for numbers a key of `_UNITS`, such as ``"ms"``.
+        By default the form is found.
+    series : polars series, optional
+        The tag of each row, where a table holds several series: the order of rows
+        counts within each.
+    place_of : callable
+        Takes a row, counted from 0, and returns it in words, for messages.
+
+    Returns
+    -------
+    Seconds
+
+    Raises
+    ------
+    FileError
+        If a stamp is missing or cannot be read, or could be read in two ways.
+    """
+    import polars as pl
+
+    if column.null_count():
+        row = place_of(int(column.is_null().arg_max() or 0))
+        raise FileError(
+            f"{path}: column {column.name!r} must be complete; {row} has no time."
+        )
+    refuse = _Refusal(path, column, place_of)
+    is_text = column.dtype == pl.String
+    if (is_text and time_format is None) or time_format in _UNITS:
+        column = _as_numbers(column)
+    notices: tuple[str, ...] = ()
+    if column.dtype.is_numeric():
+        dates = _dates_of_numbers(column, time_format, refuse)
+        if isinstance(dates, Seconds):
+            return dates
+        column, notices = dates
+    elif column.dtype == pl.String:
+        column, notices = _parsed(column, time_format, refuse)
+    elif not column.dtype.is_temporal() or column.dtype in (pl.Time, pl.Duration):
+        raise refuse.kind(f"it holds {column.dtype}")
+    column = column.cast(pl.Datetime("us", getattr(column.dtype, "time_zone", None)))
+    if column.dtype.time_zone is not None:
+        return Seconds(_seconds(column.dt.convert_time_zone("UTC")), True, notices)
+    if zone is None:
+        return Seconds(_seconds(column), False, notices)
+    placed = _in_zone(column, zone, path, series, place_of)
+    return Seconds(_seconds(placed), True, notices)
+
+
+class _Refusal(NamedTuple):
+    """Builds the errors about one column of stamps."""
+
+    path: object
+    column: Any
+    place_of: Callable[[int], str]
+
+    def kind(self, problem: str) -> FileError:
+        return FileError(
+            f"{self.path}: column {self.column.name!r} must hold time stamps; "
+            f"{problem}: name the column of time stamps with time in the section "
+            "[columns] of plant.toml."
+        )
+
+    def at(self, wrong: Any, advice: str = "") -> FileError:
+        row = int(wrong.arg_max() or 0)
+        advice = advice or (
+            "for another form give time_format in plant.toml, such as '%d/%m/%Y "
+            "%H:%M:%S'"
+        )
+        return FileError(
+            f"{self.path}: column {self.column.name!r} must hold time stamps like "
+            f"{_EXAMPLES}; {self.place_of(row)} is {self.column[row]!r:.60}: {advice}."
+        )
+
+
+def _as_numbers(column: Any) -> Any:
+    """Return text as numbers if every cell is one, with decimal point or comma."""
+    import polars as pl
+
+    if column.dtype != pl.String or not len(column):
+        return column
+    if not re.match(r"^\s*[-+]?\d+([.,]\d+)?\s*$", column[0]):
+        return column
+    numbers = (
+        column.str.strip_chars()
+        .str.replace(",", ".", literal=True)
+        .cast(pl.Float64, strict=False)
+    )
+    return column if numbers.null_count() else numbers
+
+
+def _dates_of_numbers(
+    column: Any, time_format: str | None, refuse: _Refusal
+) -> Seconds | tuple[Any, tuple[str, ...]]:
+    """Return numbers as seconds, or as date-times of a clock with what was understood.
+
+    Seconds and finer units are UTC; days of Excel and dates in digits are on a clock.
+    """
+    import polars as pl
+
+    numbers = column.cast(pl.Float64).to_numpy()
+    wrong = ~pl.Series(numbers).is_finite()
+    if wrong.any():
+        row = int(wrong.arg_max() or 0)
+        raise FileError(
+            f"{refuse.path}: column {column.name!r} must hold time stamps; "
+            f"{refuse.place_of(row)} is {numbers[row]}."
+        )
+    if time_format is not None and time_format not in _UNITS:
+        column = column.cast(pl.Int64) if _is_whole(numbers) else column
+        texts = column.cast(pl.String)
+        return _parsed(texts, time_format, refuse._replace(column=texts))
+    if time_format is None and (compact := _compact(numbers)) is not None:
+        return compact
+    unit = time_format or _unit_of(numbers, refuse)
+    if unit != "excel":
+        return Seconds(np.asarray(numbers * _UNITS[unit][0], np.float64), True)
+    # A fraction of a day is exact to some microseconds: round to milliseconds.
+    milliseconds = np.rint((numbers - _EXCEL_1970) * 86_400_000.0)
+    dates = pl.Series(milliseconds.astype(np.int64)).cast(pl.Datetime("ms"))
+    said = f"its time was read as days of Excel, {numbers[0]:.10g} as {dates[0]}"
+    return dates, (said,)
+
+
+def _is_whole(numbers: Floats) -> bool:
+    return bool((numbers == np.rint(numbers)).all())
+
+
+def _compact(numbers: Floats) -> tuple[Any, tuple[str, ...]] | None:
+    """Return digits such as 20261115083000 as date-times; None if they are no dates."""
+    import polars as pl
+
+    if not len(numbers) or not _is_whole(numbers) or numbers.min() <= 0:
+        return None
+    form = _COMPACT.get(len(str(int(numbers[0]))))
+    if form is None:
+        return None
+    texts = pl.Series(numbers.astype(np.int64)).cast(pl.String)
+    # The format needs a clock in every case.
+    padded = texts + "0" * (14 - len(texts[0]))
+    times = padded.str.to_datetime(_COMPACT[14], time_unit="us", strict=False)
+    if times.has_nulls() or not times.dt.year().is_between(1990, 2100).all():
+        return None
+    example = f"its time was read as dates in digits, {texts[0]} as {times[0]}"
+    return times, (example,)
+
+
+def _unit_of(numbers: Floats, refuse: _Refusal) -> str:
+    """Return the unit of numbers by their size; refuse what could be two."""
+    if not len(numbers):
+        return "s"
+    low, high = float(numbers.min()), float(numbers.max())
+    advice = (
+        "state what it is with time_format = "
+        f"{', '.join(map(repr, _UNITS))} in plant.toml"
+    )
+    is_whole = _is_whole(numbers)
+    if _EXCEL_RANGE[0] <= low and high <= _EXCEL_RANGE[1] and not is_whole:
+        in_thousandths = numbers * 1000
+        if np.abs(in_thousandths - np.rint(in_thousandths)).max() > 1e-6:
+            return "excel"
+        raise FileError(
+            f"{refuse.path}: column {refuse.column.name!r} holds {low:g} to {high:g}, "
+            f"which can be days of Excel or seconds: {advice}."
+        )
+    largest = max(abs(low), abs(high))
+    unit = next(u for u, most in _LARGEST.items() if largest < most)
+    factor, what = _UNITS[unit]
+    first = -np.inf if unit == "s" else _FIRST_DATE
+    if not (first <= low * factor and high * factor <= _LAST_DATE):
+        raise FileError(
+            f"{refuse.path}: column {refuse.column.name!r} must hold times of 1991 to "
+            f"2100; as {what} {low:.15g} is none: {advice}, or give it as text."
+        )
+    return unit
+
+
+_LARGEST = {"s": 1e11, "ms": 1e14, "us": 1e17, "ns": np.inf}
+
+
+def _iso(texts: Any) -> Any:
+    """Return the spellings of ISO 8601, and forms with the year first, as one."""
+    texts = texts.str.replace(r"^(\d{4})[/.](\d{1,2})[/.](\d{1,2})\b", "${1}-${2}-${3}")
+    texts = texts.str.replace(r"^(\d{4}-\d{1,2}-\d{1,2})[ ,]+", "${1}T")
+    texts = texts.str.replace(r"(:\d\d),(\d+)", "${1}.${2}")
+    texts = texts.str.replace(r"(?i)\s*(?:Z|UTC|GMT)$", "+0000")
+    texts = texts.str.replace(r"\s*([+-]\d\d):?(\d\d)$", "${1}${2}")
+    return texts.str.replace(r"(:\d\d(?:\.\d+)?)\s*([+-]\d\d)$", "${1}${2}00")
+
+
+def _clock(texts: Any) -> Any:
+    """Return other dates with one blank before the clock and before AM or PM."""
+    texts = texts.str.replace(r"(:\d\d),(\d+)", "${1}.${2}")
+    texts = texts.str.replace(r"[ ,T]+(\d{1,2}:\d\d)", " ${1}")
+    return texts.str.replace(r"(?i)\s*([ap])\.?m\.?$", " ${1}M")
+
+
+def _parsed(
+    column: Any, time_format: str | None, refuse: _Refusal
+) -> tuple[Any, tuple[str, ...]]:
+    """Return stamps as date-times, by the one format that fits them all."""
+    import polars as pl
+
+    stripped = column.str.strip_chars(" \t\r\"'\ufeff\u00a0")
+    if time_format is not None:
+        return _fit(stripped, [time_format], refuse), ()
+    # The usual form needs no second look.
+    times = stripped[:1].str.to_datetime(_USUAL, time_unit="us", strict=False)
+    if not times.has_nulls():
+        times = stripped.str.to_datetime(_USUAL, time_unit="us", strict=False)
+        if not times.has_nulls():
+            return times, ()
+    first = stripped[0] if len(stripped) else ""
+    if _TWO_ORDERS.match(first):
+        return _day_and_month(_clock(stripped), first, refuse)
+    if _SHORT_YEAR.match(first):
+        raise refuse.at(
+            pl.Series([True]),
+            "a year of two digits can be a day: give time_format in plant.toml, such "
+            "as '%d/%m/%y %H:%M:%S'",
+        )
+    if re.match(r"^\d{1,2}[- ./][A-Za-z]{3}", first):
+        texts = _clock(stripped).str.replace(
+            r"^(\d{1,2})[- ./]([A-Za-z]{3})[a-z]*\.?[- ./](\d+)", "${1}-${2}-${3}"
+        )
+        # A four-digit year first: %y would take its first two digits.
+        return _fit(texts, _NAMED_MONTH, refuse), ()
+    texts = _iso(stripped).str.replace(r"(?i)\s*([ap])\.?m\.?$", " ${1}M")
+    return _fit(texts, _ISO, refuse), ()
+
+
+def _fit(texts: Any, formats: Sequence[str], refuse: _Refusal) -> Any:
+    """Return the stamps by the format that fits all; refuse the first that differs."""
+    best = None
+    for form in formats:
+        if (
+            len(formats) > 1
+            and texts[:1].str.to_datetime(form, strict=False).has_nulls()
+        ):
+            continue
+        times = texts.str.to_datetime(form, time_unit="us", strict=False)
+        if not times.has_nulls():
+            return times
+        if best is None or times.null_count() < best.null_count():
+            best = times
+    if best is None:
+        # No format fits the first stamp.
+        tried = [
+            texts.str.to_datetime(f, time_unit="us", strict=False) for f in formats
+        ]
+        best = min(tried, key=lambda times: times.null_count())
+    raise refuse.at(best.is_null())
+
+
+def _day_and_month(
+    texts: Any, first: str, refuse: _Refusal
+) -> tuple[Any, tuple[str, ...]]:
+    """Return dates of day, month and year; refuse them if each could be the other."""
+    import polars as pl
+
+    match = _TWO_ORDERS.match(first)
+    mark = match[1] if match else "/"
+    orders = {
+        name: [f"%{a}{mark}%{b}{mark}%Y{clock}" for clock in _CLOCKS]
+        for name, a, b in (("day", "d", "m"), ("month", "m", "d"))
+    }
+    parts = texts.str.extract_groups(r"^(\d{1,2})[./-](\d{1,2})[./-]").struct.unnest()
+    largest = [parts[name].cast(pl.Int64).max() or 0 for name in parts.columns]
+    if max(largest) <= 12 and mark != ".":
+        raise refuse.at(
+            pl.Series([True]),
+            "day and month cannot be told apart, because no number in the file is "
+            "above 12: give time_format in plant.toml, '%d"
+            f"{mark}%m{mark}%Y %H:%M:%S' or '%m{mark}%d{mark}%Y %H:%M:%S'",
+        )
+    chosen = "month" if largest[1] > 12 >= largest[0] else "day"
+    times = _fit(texts, orders[chosen], refuse)
+    return times, (
+        f"its dates were read with the {chosen} first, {first} as {times[0]}",
+    )
+
+
+def _in_zone(
+    column: Any, zone: str, path: object, series: Any, place_of: Callable[[int], str]
+) -> Any:
+    """Return stamps of a zone's clock as UTC; refuse times that the clock skipped."""
+    import polars as pl
+
+    is_second = _is_repeated_hour(column.to_physical().to_numpy(), series)
+    which = pl.Series(np.where(is_second, "latest", "earliest"))
+    placed = pl.DataFrame({"t": column, "which": which}).select(
+        pl.col("t").dt.replace_time_zone(
+            zone, ambiguous=pl.col("which"), non_existent="null"
+        )
+    )["t"]
+    if placed.null_count():
+        row = int(placed.is_null().arg_max() or 0)
+        raise FileError(
+            f"{path}: {column[row]} ({place_of(row)}) does not exist in {zone}, "
+            "because clocks were set forward over it: the stamps are in another zone, "
+            "or in none."
+        )
+    return placed.dt.convert_time_zone("UTC")
+
+
+def _is_repeated_hour(clock: Ints, series: Any) -> Bools:
+    """Return which rows lie in the repeated hour of autumn, its second pass.
+
+    After a clock goes back, these are all rows up to the time it had reached.
+    """
+    is_second = np.zeros(len(clock), np.bool_)
+    if series is None:
+        parts = [np.arange(len(clock))]
+    else:
+        codes = np.unique(np.asarray(series), return_inverse=True)[1]
+        order = np.argsort(codes, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    for rows in parts:
+        times = clock[rows]
+        steps_back = np.flatnonzero(np.diff(times) < 0) + 1
+        if len(steps_back):
+            reached = np.maximum.accumulate(times)
+            last = np.searchsorted(steps_back, np.arange(len(times)), side="right") - 1
+            peak = reached[steps_back[np.maximum(last, 0)] - 1]
+            is_second[rows] = (last >= 0) & (times <= peak)
+    return is_second
+
+
+def _seconds(column: Any) -> Floats:
+    """Return date-times as seconds since 1970."""
+    return np.asarray(column.to_physical().to_numpy() / 1e6)
