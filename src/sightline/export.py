@@ -23,6 +23,7 @@ from sightline.detectors.base import (
 from sightline.detectors.native_rules import NativeAlarms, TestUse, rule_named
 from sightline.detectors.preprocessing import Matrix, fill_missing, means_of
 from sightline.errors import StreamError
+from sightline.facts.records import Audit, carried
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.text import names
 
@@ -54,6 +55,7 @@ def export_stream(
     telemetry: bool = False,
     rule: str | None = None,
     preset: str = "export",
+    audit: Audit | None = None,
     progress: Progress = silent,
 ) -> ResidualStream:
     """Return the residual stream of a fitted detector, ready to be evaluated.
@@ -82,6 +84,9 @@ def export_stream(
     preset : {"export", "official"}
         How residuals are computed: as suits a stream to be evaluated, or exactly as
         published.
+    audit : Audit, optional
+        What `inspect_testbed` found in the recordings; the stream carries it, so that
+        results and page show it.
     progress : callable, optional
         Called with a `Step`.
 
@@ -108,6 +113,7 @@ def export_stream(
         )
     if preset != "export":
         export.meta["residuals_preset"] = preset
+    export.meta |= carried(audit)
     _add_alarms(export, detector, given, rule, labels)
     title, rows = _title(detector), learned.index[given.is_trained]
     if telemetry:

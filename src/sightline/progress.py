@@ -16,6 +16,7 @@ class StepKind(StrEnum):
     WAITING = "Waiting"
     READING = "Reading"
     SIMULATING = "Simulating"
+    AUDITING = "Auditing"
     TRAINING = "Training"
     SEARCHING = "Searching"
     RESIDUALS = "Residuals"

@@ -119,7 +119,7 @@ def test_right_files_exit_with_0(right):
     text = said(run("inspect", "swat", "--root", right), 0)
     assert "Audit: SWaT v0" in text
     assert "The data are what they should be." in text
-    assert "WRONG" not in text
+    assert "error" not in text
     assert ATTACK in text
     assert "06:30" in text
     assert (right / ".sightline-cache").is_dir()
@@ -129,15 +129,16 @@ def test_wrong_files_exit_with_1_and_say_what_is_wrong_first(right):
     path = right / ATTACK
     path.write_text(path.read_text().replace(",Attack\n", ",Normal\n"))
     text = said(run("inspect", "swat", "--root", right), 1)
-    assert "WRONG Attack 6 (2015-12-28 12:00:55) has no labelled row." in text
-    assert "not what they should be: 4 findings above" in text
-    assert text.rindex("WRONG") < text.index(" note ") < text.index(" right ")
+    wanted = "SL211 error Attack 6 (2015-12-28 12:00:55) has no labelled row."
+    assert wanted in text
+    assert "not what they should be: 4 errors above" in text
+    assert text.rindex(" error ") < text.index(" note ") < text.index(" passed ")
 
 
 def test_one_finding_is_told_in_the_singular(right, monkeypatch):
     monkeypatch.setitem(swat._EXPECTED, "Normal_v0", Expected(rows=101))
     text = said(run("inspect", "swat", "--root", right), 1)
-    assert "1 finding above" in text
+    assert "1 error above" in text
 
 
 def test_no_copy_is_kept_when_none_is_wanted(right):

@@ -78,13 +78,13 @@ def with_copied_rows():
     return values
 
 
-def texts(audit, level):
-    return [finding.text for finding in audit.findings if finding.level == level]
+def texts(audit, severity):
+    return [one.text for one in audit.findings if one.severity == severity]
 
 
 def only_wrong(audit, *words):
     """Exactly one finding is wrong, and says so."""
-    (text,) = texts(audit, "wrong")
+    (text,) = texts(audit, "error")
     assert_words(text, *words)
     assert not audit.is_right
 
@@ -104,10 +104,10 @@ def noted(audit, *words):
 
 def test_files_that_are_right_are_said_to_be_so(audited):
     audit = audited()
-    assert texts(audit, "wrong") == []
+    assert texts(audit, "error") == []
     assert audit.is_right
     assert audit.title == "SWaT v0"
-    right = " ".join(texts(audit, "right"))
+    right = " ".join(audit.passed)
     assert_words(
         right,
         "2 of 2 files",
@@ -116,7 +116,7 @@ def test_files_that_are_right_are_said_to_be_so(audited):
         "Every cell is a finite number",
     )
     first, second = audit.files
-    assert (first.place, first.part, first.rows) == (NORMAL, "Normal_v0", N_NORMAL)
+    assert (first.name, first.part, first.rows) == (NORMAL, "Normal_v0", N_NORMAL)
     assert (second.rows, second.expected, second.gaps) == (N_ATTACK, N_ATTACK, 0)
     assert (first.first, first.last) == ("2015-12-22 16:00:00", "2015-12-22 16:03:19")
 
@@ -169,7 +169,7 @@ def test_a_labelled_run_that_nobody_lists_is_wrong(audited):
 def test_a_listed_attack_that_is_not_labelled_is_wrong(audited):
     audit = audited(attacked=[], attack_rows=0, attack_runs=0)
     assert not audit.is_right
-    wrong = texts(audit, "wrong")
+    wrong = texts(audit, "error")
     assert any("Attack 6 (2015-12-28 12:00:55) has no labelled row" in t for t in wrong)
 
 
@@ -189,7 +189,7 @@ def test_time_that_goes_back_is_wrong(audited):
     times[80:90], times[90:100] = times[90:100], times[80:90]
     audit = audited(normal_times=times)
     assert not audit.is_right
-    wrong = texts(audit, "wrong")
+    wrong = texts(audit, "error")
     assert any(NORMAL in t and "time goes back 1 times" in t for t in wrong)
 
 
@@ -205,7 +205,7 @@ def test_a_stretch_of_rows_in_train_and_test_is_wrong(audited):
 def test_time_stamps_in_train_and_test_are_wrong(audited):
     begin = datetime(2015, 12, 28, 9, 59, 59)
     times = [begin, *times_from(ATTACK_BEGINS, N_NORMAL - 1)]
-    wrong = texts(audited(normal_times=times), "wrong")
+    wrong = texts(audited(normal_times=times), "error")
     assert any("199 time stamps of train occur in test" in text for text in wrong)
 
 
@@ -224,10 +224,10 @@ def test_several_defects_are_all_found(audited):
         attacked=[ATTACK_6, (270, 280)],
         normal_times=times_from(NORMAL_BEGINS, N_NORMAL, gap_at=50),
     )
-    wrong = " ".join(texts(audit, "wrong"))
+    wrong = " ".join(texts(audit, "error"))
     words = ("206 attack rows", "2 attack runs", "1 gaps", "no attack list", "share 80")
     assert_words(wrong, *words)
-    assert len(texts(audit, "wrong")) == 5
+    assert len(texts(audit, "error")) == 5
 
 
 def test_short_files_are_audited_and_not_refused(tmp_path):
@@ -295,7 +295,7 @@ def test_the_overlap_that_hai_21_03_is_known_for_is_a_note(tmp_path):
     write_hai(tmp_path, "21.03", n_rows=30, values=values, begins=begins)
     audit = sightline.inspect_testbed("hai", tmp_path, cache=False)
     assert shared(audit, "note")
-    assert not shared(audit, "wrong")
+    assert not shared(audit, "error")
     noted(audit, "80 time stamps of train occur in test")
     noted(audit, "43,201", "cut_leak=True")
 
@@ -306,9 +306,9 @@ def test_the_same_overlap_in_another_release_is_wrong(tmp_path):
     begins = {"train2": "2021-07-14 17:39:41"}
     write_hai(tmp_path, "22.04", n_rows=30, values=values, begins=begins)
     audit = sightline.inspect_testbed("hai", tmp_path, cache=False)
-    assert shared(audit, "wrong")
+    assert shared(audit, "error")
     assert not shared(audit, "note")
-    assert any("80 time stamps of train" in text for text in texts(audit, "wrong"))
+    assert any("80 time stamps of train" in text for text in texts(audit, "error"))
 
 
 def test_a_moment_at_which_one_file_ends_and_the_other_begins_is_a_note(tmp_path):
@@ -318,7 +318,7 @@ def test_a_moment_at_which_one_file_ends_and_the_other_begins_is_a_note(tmp_path
     place(tmp_path, "wadi_A1_WADI_attackdata.csv")
     audit = sightline.inspect_testbed("wadi", tmp_path, cache=False)
     noted(audit, "1 time stamps of train occur in test")
-    assert not any("time stamps" in text for text in texts(audit, "wrong"))
+    assert not any("time stamps" in text for text in texts(audit, "error"))
 
 
 # ---- the real files ----------------------------------------------------------------
@@ -330,7 +330,7 @@ def test_batadal_is_what_it_should_be(release):
     audit = sightline.inspect_testbed(
         "batadal", DATA / "batadal", release=release, cache=False
     )
-    assert texts(audit, "wrong") == []
+    assert texts(audit, "error") == []
     assert audit.is_right
 
 
@@ -343,7 +343,7 @@ def test_batadal_with_one_row_less_is_not(tmp_path):
             content = b"".join(lines[:4000] + lines[4001:])
         put(tmp_path / name, content)
     audit = sightline.inspect_testbed("batadal", tmp_path, cache=False)
-    (text,) = texts(audit, "wrong")
+    (text,) = texts(audit, "error")
     assert_words(text, "8,760 rows", "8,761")
     noted(audit, "dataset03.csv: lacks 3,600 s after")
 
@@ -365,7 +365,7 @@ def test_a_folder_of_one_s_own_is_audited_too(tmp_path):
     ]
     put(tmp_path / "test.csv", "\n".join(lines) + "\n")
     audit = sightline.inspect_testbed(tmp_path)
-    assert audit.is_right, texts(audit, "wrong")
+    assert audit.is_right, texts(audit, "error")
     assert [row.rows for row in audit.files] == [40, 40]
 
 

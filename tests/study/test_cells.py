@@ -12,6 +12,7 @@ from sightline import Recording
 from sightline.data.recording import Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError, StreamError
+from sightline.facts.audit import audit_of
 from sightline.progress import silent
 from sightline.study.cache import Cache
 from sightline.study.cell import Cell
@@ -40,6 +41,10 @@ def recording(**changed):
 def plant(**changed):
     given = {"name": "plant", "release": "r1"}
     return Testbed(**(given | {"train": recording(), "test": recording()} | changed))
+
+
+def added(cache, testbed):
+    return cache.add_testbed(testbed, audit_of(testbed))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +101,7 @@ def test_a_cell_survives_json():
 
 def test_cached_recordings_are_the_same_to_the_last_bit(tmp_path):
     whole = plant(test=recording(time=None, step_s=2.0, breaks=None))
-    kept = Cache(tmp_path).add_testbed(whole)
+    kept = added(Cache(tmp_path), whole)
     for before, after in zip(
         (whole.train, whole.test),
         Cache(tmp_path).recordings(kept.content),
@@ -111,7 +116,7 @@ def test_cached_recordings_are_the_same_to_the_last_bit(tmp_path):
             assert one is None or one.dtype == other.dtype
         # What is kept again has the same name: nothing was lost on the way.
     train, test = Cache(tmp_path).recordings(kept.content)
-    assert Cache(tmp_path).add_testbed(plant(train=train, test=test)) == kept
+    assert added(Cache(tmp_path), plant(train=train, test=test)) == kept
 
 
 @pytest.mark.parametrize(
@@ -126,8 +131,8 @@ def test_cached_recordings_are_the_same_to_the_last_bit(tmp_path):
     ],
 )
 def test_every_part_of_a_testbed_counts(tmp_path, changed):
-    one = Cache(tmp_path).add_testbed(plant()).content
-    assert Cache(tmp_path).add_testbed(plant(test=recording(**changed))).content != one
+    one = added(Cache(tmp_path), plant()).content
+    assert added(Cache(tmp_path), plant(test=recording(**changed))).content != one
 
 
 def test_a_detector_of_ones_own_counts_by_the_text_of_its_file(tmp_path, monkeypatch):
@@ -136,7 +141,7 @@ def test_a_detector_of_ones_own_counts_by_the_text_of_its_file(tmp_path, monkeyp
     module.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     plan = small_plan({"own": {"detector": "grown_at_home:Own", "factor": 2.0}})
-    known = {"one": Cache(tmp_path).add_testbed(plant())}
+    known = {"one": added(Cache(tmp_path), plant())}
     (before,) = cells_of(plan, known)
     assert before.settings == {"factor": 2.0}
     module.write_text(text + "# changed\n")
@@ -147,7 +152,7 @@ def test_a_detector_of_ones_own_counts_by_the_text_of_its_file(tmp_path, monkeyp
 @pytest.mark.parametrize("harm", ["empty", "gone", "half"])
 def test_a_damaged_testbed_is_written_again(tmp_path, harm):
     cache = Cache(tmp_path)
-    kept = cache.add_testbed(plant())
+    kept = added(cache, plant())
     place = cache.testbed(kept.content)
     if harm == "gone":
         (place / "test.npz").unlink()
@@ -158,14 +163,14 @@ def test_a_damaged_testbed_is_written_again(tmp_path, harm):
         )
     with pytest.raises(FileError, match="and run the study again"):
         cache.recordings(kept.content)
-    cache.add_testbed(plant())
+    added(cache, plant())
     train, _ = cache.recordings(kept.content)
     np.testing.assert_array_equal(train.values, plant().train.values)
 
 
 def test_several_may_keep_a_testbed_at_once(tmp_path):
     def keep(_):
-        return Cache(tmp_path).add_testbed(plant()).content
+        return added(Cache(tmp_path), plant()).content
 
     with ThreadPoolExecutor(8) as pool:
         (content,) = set(pool.map(keep, range(40)))
@@ -194,13 +199,13 @@ def test_what_cannot_work_is_refused_before_anybody_learns(
 ):
     (tmp_path / "torn_at_home.py").write_text("class Own(\n")
     monkeypatch.syspath_prepend(tmp_path)
-    known = {"one": Cache(tmp_path).add_testbed(plant())}
+    known = {"one": added(Cache(tmp_path), plant())}
     with pytest.raises(StreamError, match=words):
         cells_of(small_plan({"own": detector}), known)
 
 
 def test_two_cells_of_one_name_are_refused(tmp_path):
-    known = Cache(tmp_path).add_testbed(plant())
+    known = added(Cache(tmp_path), plant())
     plan = small_plan({"pca-x": {"detector": "pca"}, "x": {"detector": "pca"}})
     both = replace(
         plan,

@@ -641,32 +641,32 @@ def test_the_page_quotes_what_is_said_of_a_table_that_is_not_there(
 # The audit.
 
 
-def texts(audit, level):
-    return [finding.text for finding in audit.findings if finding.level == level]
+def texts(audit, severity):
+    return [one.text for one in audit.findings if one.severity == severity]
 
 
 def test_a_plant_that_is_right_is_told_so(tmp_path):
     audit = inspect_testbed(plant(tmp_path / "mine", attacks=ATTACKS))
     assert audit.is_right
     assert audit.title == "mine"
-    assert [(row.place, row.rows, row.gaps) for row in audit.files] == [
+    assert [(row.name, row.rows, row.gaps) for row in audit.files] == [
         ("train", 60, 0),
         ("test", 60, 0),
     ]
     assert audit.files[0].first == "2026-11-15 08:00:00"
-    assert texts(audit, "right") == [
+    assert audit.passed[0] == (
         "1 labelled runs (label column or attacks.csv) with 7 rows, against 1 known "
-        "attacks.",
-        "Train and test share no stretch of rows.",
-        "Every cell is a finite number.",
-    ]
+        "attacks."
+    )
+    assert "Train and test share no stretch of rows." in audit.passed
+    assert "Every cell is a finite number." in audit.passed
 
 
 def test_what_is_wrong_with_a_plant_is_told(tmp_path):
     table = with_holes(frame(100))
     audit = inspect_testbed(plant(tmp_path / "mine", train=table, test=table))
     assert not audit.is_right
-    wrong = texts(audit, "wrong")
+    wrong = texts(audit, "error") + texts(audit, "warning")
     assert len(wrong) == 4
     assert wrong[0].startswith(
         "Train and test share 100 rows, value by value: 100 from"
@@ -681,7 +681,7 @@ def test_what_is_wrong_with_a_plant_is_told(tmp_path):
 def test_an_attack_the_label_column_does_not_know_is_wrong(tmp_path):
     folder = plant(tmp_path / "mine", test=labelled(range(30, 40)), attacks=ATTACKS)
     audit = inspect_testbed(folder)
-    assert texts(audit, "wrong") == [
+    assert texts(audit, "warning") == [
         "Attack 1 (2026-11-15 09:01:00) has no labelled row.",
         "Labelled runs that are in no attack list: 2026-11-15 09:05:00 (10 rows).",
     ]

@@ -19,7 +19,8 @@ from sightline.text import plural
 
 if TYPE_CHECKING:
     from sightline.detectors.base import DetectorCard, LearnedDetector
-    from sightline.facts.audit import Audit
+    from sightline.facts.codes import Finding
+    from sightline.facts.records import Audit
     from sightline.testbeds.base import TestbedCard
     from sightline.testbeds.waterworks import Simulation
 
@@ -213,16 +214,9 @@ def _found(card: "TestbedCard", releases: Mapping[str, Sequence[str]] | None) ->
 def audit_table(audit: "Audit") -> RenderableType:
     """Return the files and the findings of an audit, and its verdict.
 
-    A number of rows that differs from the published one is printed in red. Findings
-    that are wrong come first, then notes, then checks that passed.
+    A number of rows that differs from the published one is printed in red. Errors come
+    first, then warnings, notes, and checks that passed.
     """
-    from sightline.facts.audit import Level
-
-    marks = {
-        Level.WRONG: ("WRONG", "bold red"),
-        Level.NOTE: ("note", "yellow"),
-        Level.RIGHT: ("right", "green"),
-    }
     files = Table(title=f"Audit: {audit.title}", title_justify="left", box=SIMPLE_HEAD)
     files.add_column("file", overflow="fold", ratio=1)
     for header in ("rows", "expected", "gaps"):
@@ -231,27 +225,51 @@ def audit_table(audit: "Audit") -> RenderableType:
     for row in audit.files:
         is_right = row.expected is None or row.expected == row.rows
         files.add_row(
-            Text(row.place),
+            Text(row.name),
             Text(f"{row.rows:,}", style="" if is_right else "bold red"),
             "-" if row.expected is None else f"{row.expected:,}",
             str(row.gaps),
             f"{row.first}\n{row.last}",
         )
-    findings = grid()
-    for level, (word, style) in marks.items():
-        for finding in audit.findings:
-            if finding.level is level:
-                findings.add_row(Text(word, style=style), Text(finding.text))
-    if audit.is_right:
-        verdict = Text("\nThe data are what they should be.", style="green")
-    else:
-        n_wrong = sum(finding.level is Level.WRONG for finding in audit.findings)
-        verdict = Text(
-            "\nThe data are not what they should be: "
-            f"{plural(n_wrong, 'finding')} above.",
-            style="bold red",
-        )
-    return Group(files, findings, verdict)
+    table = findings_table(audit.findings)
+    for sentence in audit.passed:
+        table.add_row(Text("passed", style="green"), Text(sentence))
+    return Group(files, table, _audit_verdict(audit))
+
+
+def findings_table(findings: "Sequence[Finding]") -> Table:
+    """Return findings with code, severity, text and remedy."""
+    from sightline.facts.codes import Severity
+
+    styles = {
+        Severity.ERROR: "bold red",
+        Severity.WARNING: "bold yellow",
+        Severity.NOTE: "yellow",
+    }
+    table = grid()
+    for one in findings:
+        text = Text(one.text)
+        if one.severity is not Severity.NOTE:
+            text.append(f" {one.effect}", style="dim")
+            text.append(f" {one.remedy}" if one.remedy else "")
+        mark = Text(f"{one.code} {one.severity}", style=styles[one.severity])
+        table.add_row(mark, text)
+    return table
+
+
+def _audit_verdict(audit: "Audit") -> Text:
+    """Return the last line of an audit: whether the data may be used."""
+    if not audit.serious:
+        return Text("\nThe data are what they should be.", style="green")
+    if not audit.is_right:
+        n_errors = len(audit.of(audit.serious[0].severity))
+        words = f"The data are not what they should be: {plural(n_errors, 'error')}"
+        return Text(f"\n{words} above.", style="bold red")
+    return Text(
+        f"\nRead {plural(len(audit.serious), 'warning')} above before you use the "
+        "data.",
+        style="bold yellow",
+    )
 
 
 def detectors_command(

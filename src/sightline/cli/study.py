@@ -20,6 +20,7 @@ from sightline.progress import Step
 from sightline.text import duration, share
 
 if TYPE_CHECKING:
+    from sightline.facts.records import Audit
     from sightline.report.overview import GlanceRow
     from sightline.study.cell import Board, Cell, CellStatus
     from sightline.study.collect import Study
@@ -258,7 +259,7 @@ def _run(plan: "StudyPlan", options: _Options) -> None:
     if options.dry_run:
         with _live_screen() as screen:
             check_folder(names_of(plan), options.out, overwrite=options.overwrite)
-            testbeds = open_testbeds(plan, None, screen.progress)
+            testbeds = open_testbeds(plan, None, screen.progress, screen.audited)
             cache = Cache(options.cache or options.out / "cache")
             table = cells_table(cells_of(plan, testbeds), cache.is_done)
         console().print(table, soft_wrap=True)
@@ -273,6 +274,7 @@ def _run(plan: "StudyPlan", options: _Options) -> None:
             overwrite=options.overwrite,
             progress=screen.progress,
             watch=screen.watch,
+            audited=screen.audited,
         )
     console().print(study_summary(study), soft_wrap=True)
     if options.debug:
@@ -328,6 +330,12 @@ class StudyScreen:
         self._line = step.text
         if step.total:
             self._line += f" {share(step.done / step.total)}"
+
+    def audited(self, label: str, audit: "Audit") -> None:
+        """Print the errors and warnings of a testbed's audit, one line each."""
+        for one in audit.serious:
+            line = f"{label}: {one.code} {one.severity}: {one.text} {one.remedy}"
+            self._console.print(Text(line.rstrip()), soft_wrap=True)
 
     def watch(self, board: "Board") -> None:
         """Show the status of all cells."""

@@ -42,6 +42,7 @@ from sightline.evaluation import result
 from sightline.evaluation.caveats import remarks
 from sightline.evaluation.chart_data import chart_data
 from sightline.evaluation.uncertainty import measure_uncertainty
+from sightline.facts.records import AUDIT_KEY, audit_in
 from sightline.judgement.judge import Diagnosis, diagnose, passes_over_test
 from sightline.judgement.verdicts import SegmentDiagnosis
 from sightline.metrics import quality, ranking
@@ -139,6 +140,8 @@ def evaluate(
             test, measures, windows, train_mean=mean, seed=seed, progress=progress
         )
     segments = _segments(rows, verdicts)
+    audit = audit_in(stream.meta)
+    meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
     return result.Evaluation(
         **vars(measures),
         **vars(uncertainty),
@@ -147,11 +150,13 @@ def evaluate(
         verdict_counts=verdicts.verdict_counts if verdicts else None,
         segments=segments,
         notices=(*stream.notices, *remarks(measures, uncertainty)),
+        findings=audit.findings if audit else (),
+        recording=audit.recording if audit else None,
         provenance=result.Provenance(
             sightline=_version.__version__,
             numpy=np.__version__,
             python=platform.python_version(),
-            meta=result.plain(stream.meta),
+            meta=result.plain(meta),
         ),
         traces=chart_data(stream, scored, test, ranks, windows, segments),
     )

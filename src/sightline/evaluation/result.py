@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints, Labels
+from sightline.facts.codes import Finding
+from sightline.facts.records import RecordingFacts
 from sightline.judgement.verdicts import DiagnosisFacts, Repair, SegmentDiagnosis
 from sightline.metrics.intervals import Floor
 from sightline.metrics.probe import AlarmMetrics
@@ -358,8 +360,13 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
         One record for each attack, in the order of their rows.
     notices : tuple of str
         Sentences that a reader of the figures must know.
+    findings : tuple of Finding
+        What the audit found in the recording, the most serious first; empty without
+        an audit.
+    recording : RecordingFacts, optional
+        The tables and tags that were read; None if the stream carries no audit.
     provenance : Provenance
-        Versions, and the stream's own ``meta``.
+        Versions, and the stream's own ``meta``, without the audit.
     schema : int
         Version of this layout.
     """
@@ -369,6 +376,8 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
     verdict_counts: dict[str, int] | None = None
     segments: tuple[SegmentResult, ...]
     notices: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+    recording: RecordingFacts | None = None
     provenance: Provenance
     schema: int = SCHEMA
 

@@ -6,7 +6,7 @@ of a code; a `Finding` adds where it was found. Terminal, ``evaluation.json`` an
 read both, so a new code is one row here and one check.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -84,4 +84,203 @@ class Finding:
     remedy: str = ""
 
 
-CODES: Mapping[str, Code] = {}
+_TABLE = (
+    # Files and time.
+    Code(
+        code="SL201",
+        title="Counts differ from the release",
+        severity=Severity.ERROR,
+        effect="Figures cannot be compared with those published for the release.",
+    ),
+    Code(
+        code="SL202",
+        title="Gaps in time",
+        severity=Severity.NOTE,
+        effect="No window of a detector crosses a gap; what happened there is unknown.",
+    ),
+    Code(
+        code="SL203",
+        title="Time goes back",
+        severity=Severity.ERROR,
+        effect="Rows stand in a wrong order: windows and delays mean nothing there.",
+    ),
+    Code(
+        code="SL204",
+        title="Unlikely dates",
+        severity=Severity.WARNING,
+        effect="Incidents with their true dates would fall on no row.",
+    ),
+    Code(
+        code="SL205",
+        title="Numbers taken as seconds",
+        severity=Severity.ERROR,
+        effect="Steps, delays and alarms a day are wrong by a constant factor.",
+    ),
+    Code(
+        code="SL206",
+        title="Train later than test",
+        severity=Severity.WARNING,
+        effect="A detector learns from a time after the incidents: drift and repairs "
+        "count in its favour or against it.",
+    ),
+    Code(
+        code="SL207",
+        title="Train and test share time stamps",
+        severity=Severity.ERROR,
+        effect="The detector has already seen what it is tested on.",
+    ),
+    Code(
+        code="SL208",
+        title="Train and test share rows",
+        severity=Severity.ERROR,
+        effect="The detector has already seen what it is tested on.",
+    ),
+    Code(
+        code="SL209",
+        title="Notice of reading",
+        severity=Severity.NOTE,
+        effect="The recording differs from its files in this respect.",
+    ),
+    # Labels and incidents.
+    Code(
+        code="SL211",
+        title="Labels and attack list differ",
+        severity=Severity.ERROR,
+        effect="Rows count as attacks that were none, or the other way round.",
+    ),
+    Code(
+        code="SL212",
+        title="Incidents that cannot be judged",
+        severity=Severity.WARNING,
+        effect="They are missing from every count of detected attacks.",
+    ),
+    Code(
+        code="SL213",
+        title="Labels shifted in time",
+        severity=Severity.WARNING,
+        effect="Detections count as false alarms, and normal rows as missed attacks.",
+    ),
+    Code(
+        code="SL214",
+        title="Incidents in train",
+        severity=Severity.WARNING,
+        effect="Without their rows train has breaks; with them a detector would learn "
+        "attacks as normal.",
+    ),
+    Code(
+        code="SL215",
+        title="Train and test may be swapped",
+        severity=Severity.ERROR,
+        effect="The detector learns from the incidents and is tested on none.",
+    ),
+    Code(
+        code="SL216",
+        title="Attacked tags that do not vary",
+        severity=Severity.NOTE,
+        effect="The attack leaves no trace in its own column, or only if constant "
+        "tags are kept.",
+    ),
+    # Tags and cells.
+    Code(
+        code="SL221",
+        title="Resolution differs between train and test",
+        severity=Severity.WARNING,
+        effect="Rounding alone makes every row of test look abnormal, or hides "
+        "what the detector has learned.",
+    ),
+    Code(
+        code="SL222",
+        title="Fault codes among the values",
+        severity=Severity.ERROR,
+        effect="One such cell changes means, spreads and limits of a whole recording, "
+        "and so the verdicts.",
+    ),
+    Code(
+        code="SL223",
+        title="Impossible extremes",
+        severity=Severity.WARNING,
+        effect="A few cells decide the spread of the tag, so that all else looks "
+        "small beside them.",
+    ),
+    Code(
+        code="SL224",
+        title="Values beyond single precision",
+        severity=Severity.ERROR,
+        effect="Detectors compute in single precision, where they are infinite.",
+    ),
+    Code(
+        code="SL225",
+        title="Cells without a finite number",
+        severity=Severity.ERROR,
+        effect="They are filled with older values, which look like a frozen sensor.",
+    ),
+    Code(
+        code="SL226",
+        title="Tags that never vary",
+        severity=Severity.NOTE,
+        effect="They carry no information; any change of them is new to a detector.",
+    ),
+    Code(
+        code="SL227",
+        title="Most tags never vary",
+        severity=Severity.WARNING,
+        effect="There is little to learn from: the plant may have stood still.",
+    ),
+    Code(
+        code="SL228",
+        title="Start-up at the beginning of train",
+        severity=Severity.WARNING,
+        effect="The start-up widens what counts as normal, so that attacks hide in it.",
+    ),
+    Code(
+        code="SL229",
+        title="Tag stands still",
+        severity=Severity.WARNING,
+        effect="A frozen reading looks like an attack to one detector and like "
+        "perfect operation to another.",
+    ),
+    Code(
+        code="SL230",
+        title="Tag cut off at a limit",
+        severity=Severity.NOTE,
+        effect="Beyond the limit nothing is measured, so no detector sees a change.",
+    ),
+)
+CODES: Mapping[str, Code] = {row.code: row for row in _TABLE}
+
+
+def finding(
+    code: str,
+    text: str,
+    *,
+    severity: Severity | None = None,
+    table: str = "",
+    tags: Sequence[str] = (),
+    cells: Sequence[str] = (),
+    remedy: str = "",
+) -> Finding:
+    """Return a finding of a code; severity and effect are the code's by default.
+
+    Examples
+    --------
+    >>> found = finding("SL203", "train.csv: time goes back 2 times.")
+    >>> found.severity, found.effect[:27]
+    (<Severity.ERROR: 'error'>, 'Rows stand in a wrong order')
+    """
+    row = CODES[code]
+    return Finding(
+        code=code,
+        severity=severity or row.severity,
+        text=text,
+        table=table,
+        tags=tuple(tags),
+        cells=tuple(cells),
+        effect=row.effect,
+        remedy=remedy,
+    )
+
+
+def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings with the most serious first, else in their order."""
+    rank = {severity: k for k, severity in enumerate(Severity)}
+    return tuple(sorted(findings, key=lambda one: rank[one.severity]))

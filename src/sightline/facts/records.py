@@ -1,12 +1,19 @@
 """Facts about a recording, the same for every detector: one record for all of them.
 
-`sightline.facts.audit` makes them once from a testbed; a stream carries them as plain
-JSON in its ``meta``; ``evaluation.json`` and the page show them.
+`sightline.facts.audit` makes an `Audit` once from a testbed; a stream carries it as
+plain JSON in its ``meta``; ``evaluation.json`` and the page show it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from sightline.facts.codes import Finding
+import msgspec
+
+from sightline.facts.codes import Finding, Severity
+
+# The key of a stream's `meta` under which its audit travels.
+AUDIT_KEY = "recording_audit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +58,8 @@ class TagSummary:
     resolution : float, optional
         Smallest step between two different values; None if it is constant.
     missing : float
-        Share of rows without a number, before anything was filled, in [0, 1].
+        Share of rows without a number, in [0, 1]; what was held while reading counts
+        as a number.
     outline : tuple of (float, float)
         Lowest and highest value of each of at most 60 stretches, for a small picture.
     """
@@ -88,7 +96,7 @@ class TagFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingFacts:
-    """What was read, and what was found in it.
+    """What was read: the tables and tags of train and test.
 
     Parameters
     ----------
@@ -101,8 +109,6 @@ class RecordingFacts:
         The tables that were read.
     tags : tuple of TagFacts
         In the order of the columns.
-    findings : tuple of Finding
-        The most serious first.
     words : dict of str to str
         For each column of words, how they were mapped to numbers, such as
         ``"OFF = 0, ON = 1"``.
@@ -114,6 +120,68 @@ class RecordingFacts:
     timezone: str = ""
     tables: tuple[TableFacts, ...] = ()
     tags: tuple[TagFacts, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    words: dict[str, str]
+    words: dict[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """What was read and what was found in it: what `sightline inspect` shows.
+
+    Parameters
+    ----------
+    recording : RecordingFacts
+        Tables and tags.
+    findings : tuple of Finding
+        The most serious first.
+    passed : tuple of str
+        One sentence for each check that found nothing.
+    """
+
+    recording: RecordingFacts
+    findings: tuple[Finding, ...] = ()
+    passed: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The testbed and its release."""
+        return self.recording.plant
+
+    @property
+    def files(self) -> tuple[TableFacts, ...]:
+        """The tables that were read."""
+        return self.recording.tables
+
+    @property
+    def is_right(self) -> bool:
+        """Whether no finding has the severity ``ERROR``."""
+        return not self.of(Severity.ERROR)
+
+    @property
+    def serious(self) -> tuple[Finding, ...]:
+        """The findings of severity ``ERROR`` and ``WARNING``."""
+        return self.of(Severity.ERROR, Severity.WARNING)
+
+    def of(self, *severities: Severity) -> tuple[Finding, ...]:
+        """Return the findings of some severities, in their order."""
+        return tuple(one for one in self.findings if one.severity in severities)
+
+
+def carried(audit: Audit | None) -> dict[str, object]:
+    """Return the entry of a stream's `meta` that `audit_in` reads; empty for None."""
+    return {} if audit is None else {AUDIT_KEY: msgspec.to_builtins(audit)}
+
+
+def audit_in(meta: Mapping[str, Any]) -> Audit | None:
+    """Return the audit that the `meta` of a stream carries; None if it has none.
+
+    Parameters
+    ----------
+    meta : mapping
+        Plain values. What is stored under `AUDIT_KEY` and is no audit, as of another
+        version, is not read.
+    """
+    try:
+        return msgspec.convert(meta.get(AUDIT_KEY), Audit)
+    except msgspec.ValidationError:
+        return None

@@ -2,7 +2,7 @@
 
 ::
 
-    testbeds/<content>/      the two recordings of a testbed as prepared
+    testbeds/<content>/      the two recordings of a testbed as prepared, their audit
     cells/<key>/             the stream of a cell, and its detector
     evaluations/<key>-<key>/ the evaluation of that stream
     work/<key>/              checkpoints of a training that is under way
@@ -31,7 +31,9 @@ from sightline.data.recording import Recording, Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
-from sightline.files import staged_folder, writing
+from sightline.facts.codes import Finding
+from sightline.facts.records import Audit
+from sightline.files import staged_file, staged_folder, writing
 from sightline.storage.npz import read_arrays
 from sightline.study.cell import Cell
 from sightline.testbeds import Testbed
@@ -41,6 +43,7 @@ _RETRY_S = 1.0
 _SERIES = ("values", "labels", "time", "breaks")
 _PARTS = ("train", "test")
 _SIZES = "sizes.json"
+_AUDIT = "audit.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +64,8 @@ class RecordedTestbed:
         Steps of the two recordings, channels, and attacks in test.
     n_bytes : int
         Size of both recordings in memory.
+    findings : tuple of Finding
+        What the audit found in the recordings.
     """
 
     name: str
@@ -73,9 +78,10 @@ class RecordedTestbed:
     n_channels: int
     n_attacks: int
     n_bytes: int
+    findings: tuple[Finding, ...] = ()
 
     @classmethod
-    def of(cls, testbed: Testbed) -> "RecordedTestbed":
+    def of(cls, testbed: Testbed, audit: Audit) -> "RecordedTestbed":
         """Return the record of an opened testbed."""
         return cls(
             name=testbed.name,
@@ -88,6 +94,7 @@ class RecordedTestbed:
             n_channels=len(testbed.train.tags),
             n_attacks=len(testbed.test.attacks),
             n_bytes=testbed.train.values.nbytes + testbed.test.values.nbytes,
+            findings=audit.findings,
         )
 
 
@@ -172,14 +179,16 @@ class Cache:
         with staged_folder(self._evaluations(cell), whole=True) as partial:
             yield partial
 
-    def add_testbed(self, testbed: Testbed) -> RecordedTestbed:
-        """Write both recordings of a testbed, unless they are already complete here."""
-        recorded = RecordedTestbed.of(testbed)
+    def add_testbed(self, testbed: Testbed, audit: Audit) -> RecordedTestbed:
+        """Write a testbed's audit, and its recordings unless they are complete here."""
+        recorded = RecordedTestbed.of(testbed, audit)
         folder = self.testbed(recorded.content)
         with self.locked(f"testbed-{recorded.content}", lambda: None):
             if not _is_complete(folder):
                 with staged_folder(folder, whole=True) as partial:
                     _write_recordings(testbed, partial)
+            with staged_file(folder / _AUDIT) as path:
+                path.write_bytes(msgspec.json.encode(audit) + b"\n")
         return recorded
 
     def recordings(self, content: str) -> tuple[Recording, Recording]:
@@ -194,6 +203,20 @@ class Cache:
             _read_recording(self.testbed(content) / f"{part}.npz") for part in _PARTS
         )
         return train, test
+
+    def audit(self, content: str) -> Audit:
+        """Return the audit of a testbed.
+
+        Raises
+        ------
+        FileError
+            If its file is missing or damaged.
+        """
+        path = self.testbed(content) / _AUDIT
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Audit)
+        except (OSError, msgspec.DecodeError) as error:
+            raise FileError(f"{path}: is damaged: run the study again.") from error
 
     def _cell(self, cell: Cell) -> Path:
         return self.folder / "cells" / cell.key

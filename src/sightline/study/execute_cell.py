@@ -116,6 +116,7 @@ def _train_and_export(
         telemetry=cell.evaluation.telemetry,
         rule=cell.rule,
         preset=cell.preset if isinstance(detector, LearnedDetector) else "export",
+        audit=cache.audit(cell.content),
         progress=progress,
     )
     _check_version(cell)

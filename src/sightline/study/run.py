@@ -7,8 +7,10 @@ import numpy as np
 
 from sightline.data.arrays import NORMAL
 from sightline.detectors.base import LearnedDetector
-from sightline.errors import SightlineError, StreamError
+from sightline.errors import FileError, SightlineError, StreamError
 from sightline.export import check_rule
+from sightline.facts.audit import audit_of, refusal
+from sightline.facts.records import Audit
 from sightline.files import brief
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.study.cache import Cache, RecordedTestbed
@@ -21,6 +23,8 @@ from sightline.testbeds import open_testbed
 
 # Called with the board whenever the status of a cell changes.
 BoardWatcher = Callable[[Board], None]
+# Called with the label and the audit of each testbed, before anything is trained.
+AuditWatcher = Callable[[str, Audit], None]
 
 
 def run_study(
@@ -33,6 +37,7 @@ def run_study(
     overwrite: bool = False,
     progress: Progress = silent,
     watch: BoardWatcher = lambda board: None,
+    audited: AuditWatcher = lambda label, audit: None,
 ) -> Study:
     """Train, export, evaluate and compare everything that a plan names.
 
@@ -62,6 +67,8 @@ def run_study(
         Called with each `Step` before and after the cells.
     watch : callable, optional
         Called with the board whenever the status of a cell changes.
+    audited : callable, optional
+        Called with label and audit of each testbed, before anything is trained.
 
     Returns
     -------
@@ -73,7 +80,8 @@ def run_study(
     StreamError
         If a detector or testbed of the plan cannot be built; nothing is trained then.
     FileError
-        If files of a testbed are missing, or `out` holds something else.
+        If files of a testbed are missing, if the audit of a plant of the user has an
+        error that ``plant.toml`` does not accept, or if `out` holds something else.
 
     Examples
     --------
@@ -87,7 +95,7 @@ def run_study(
     out = Path(out)
     cells_cache = Cache(out / "cache" if cache is None else cache)
     check_folder(names_of(plan), out, overwrite=overwrite)
-    testbeds = open_testbeds(plan, cells_cache, progress)
+    testbeds = open_testbeds(plan, cells_cache, progress, audited)
     cells = cells_of(plan, testbeds)
     board = Board(cells)
     waiting = [cell for cell in cells if not cells_cache.is_done(cell)]
@@ -110,9 +118,12 @@ def run_study(
 
 
 def open_testbeds(
-    plan: StudyPlan, cache: Cache | None, progress: Progress = silent
+    plan: StudyPlan,
+    cache: Cache | None,
+    progress: Progress = silent,
+    audited: AuditWatcher = lambda label, audit: None,
 ) -> dict[str, RecordedTestbed]:
-    """Open every testbed of a plan once.
+    """Open and audit every testbed of a plan once.
 
     Parameters
     ----------
@@ -122,6 +133,8 @@ def open_testbeds(
         Gets their recordings, for the cells; None to check the testbeds only.
     progress : callable, optional
         Called with each `Step`.
+    audited : callable, optional
+        Called with label and audit of each testbed.
 
     Returns
     -------
@@ -131,15 +144,20 @@ def open_testbeds(
     Raises
     ------
     FileError, StreamError
-        If a testbed cannot be opened, or no row of its train is normal.
+        If a testbed cannot be opened, no row of its train is normal, or it is a plant
+        of the user with an error that ``plant.toml`` does not accept.
     """
     return {
-        choice.label: _open_testbed(choice, cache, progress) for choice in plan.testbeds
+        choice.label: _open_testbed(choice, cache, progress, audited)
+        for choice in plan.testbeds
     }
 
 
 def _open_testbed(
-    choice: TestbedChoice, cache: Cache | None, progress: Progress
+    choice: TestbedChoice,
+    cache: Cache | None,
+    progress: Progress,
+    audited: AuditWatcher,
 ) -> RecordedTestbed:
     """Open one testbed; every error names its table in the plan."""
     at = f"[testbeds.{choice.label}]"
@@ -153,10 +171,15 @@ def _open_testbed(
         raise StreamError(f"{at} has an option of a wrong type ({error}).") from error
     if (np.asarray(testbed.train.labels) != NORMAL).all():
         raise StreamError(f"{at}: no row of train is normal.")
+    progress(Step(StepKind.AUDITING, detail=choice.label))
+    audit = audit_of(testbed)
+    audited(choice.label, audit)
+    if refused := refusal(testbed, audit):
+        raise FileError(f"{at}: {refused}")
     if cache is None:
-        return RecordedTestbed.of(testbed)
+        return RecordedTestbed.of(testbed, audit)
     progress(Step(StepKind.WRITING, detail=choice.label))
-    return cache.add_testbed(testbed)
+    return cache.add_testbed(testbed, audit)
 
 
 def cells_of(plan: StudyPlan, testbeds: Mapping[str, RecordedTestbed]) -> list[Cell]:

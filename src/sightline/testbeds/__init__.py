@@ -272,6 +272,7 @@ def _read(
             *assembled.departures,
         ),
         digests={read.part.file.place: read.part.file.sha256 for read in opened.parts},
+        n_shared=assembled.n_shared,
     )
 
 

@@ -93,6 +93,11 @@ class Testbed:
         errors of the files that were not corrected.
     digests : mapping
         SHA-256 of each file read, by its path below the root: the data's revision.
+    n_shared : int
+        How many rows of train the release itself repeats in test.
+    accepts : tuple of str, optional
+        Codes of audit findings that the owner of a plant accepts, so that `run` and
+        `study` do not refuse it; None for a testbed that they never refuse.
 
     Examples
     --------
@@ -108,6 +113,8 @@ class Testbed:
     test: Recording
     notices: tuple[str, ...] = ()
     digests: dict[str, str] = field(default_factory=dict)
+    n_shared: int = 0
+    accepts: tuple[str, ...] | None = None
 
     __test__ = False
 

@@ -105,6 +105,7 @@ def read_folder(root: str | Path) -> Testbed:
         test=recordings[1],
         notices=tuple(notices),
         digests={path.name: sha256_of(path) for path in used},
+        accepts=(),
     )
 
 
