@@ -147,6 +147,54 @@ def test_two_tables_are_a_stream(tmp_path, out, kinds):
     assert [row["result"] for row in rows_of(out / "summary.csv")] == ["mine", "test"]
 
 
+def test_tables_come_with_alarms_score_attacks_and_telemetry(tmp_path, out):
+    sample = full_stream()
+    clock = {"time": 2e9 + np.arange(50) * 10}
+    own = {"alarm": sample.alarms, "score": sample.score}
+    train = write_csv(tmp_path / "train.csv", columns_of(sample, "train"))
+    test = write_csv(tmp_path / "test.csv", columns_of(sample, "test") | clock | own)
+    plant = {"level": np.arange(60.0), "flow": np.arange(60.0) % 7}
+    measured = write_csv(tmp_path / "plant.csv", plant)
+    later = {name: values[:50] for name, values in plant.items()}
+    measured_later = write_csv(tmp_path / "later.csv", later | clock)
+    attacks = tmp_path / "attacks.csv"
+    attacks.write_text("id,start,end,tags\nA1,2000000100,2000000140,LIT101\n")
+    succeeded(
+        evaluate(
+            *("--train", train, "--test", test, "--label", "y", "--time", "time"),
+            *("--alarms", "alarm", "--score", "score", "--attacks", attacks),
+            *("--telemetry-train", measured, "--telemetry-test", measured_later),
+            *("--estimator", "oas", "--name", "mine"),
+            out=out,
+        )
+    )
+    result = read_evaluation(out / "mine")
+    assert result.own_rule is not None
+    assert result.own_score is not None
+    assert result.reference.estimator == "oas"
+    assert [row.id for row in result.segments] == ["A1", "unlisted-2"]
+    assert result.segments[0].targets == ("LIT101",)
+
+
+def test_a_stream_comes_with_attacks_and_an_alarm_log(tmp_path, out):
+    clock = {"test_time": 2e9 + np.arange(50) * 10}
+    write_stream(bare_stream(**clock), tmp_path / "bare.npz")
+    (tmp_path / "attacks.csv").write_text("id,start,end\ndrain,10,14\n")
+    (tmp_path / "log.csv").write_text("start,end,tag\n2000000120,2000000130,x\n")
+    score = write_csv(tmp_path / "score.csv", {"score": np.arange(50)})
+    result = succeeded(
+        evaluate(
+            *(tmp_path / "bare.npz", "--attacks", tmp_path / "attacks.csv"),
+            *("--alarm-log", tmp_path / "log.csv", "--score", score),
+            out=out,
+        )
+    )
+    evaluation = read_evaluation(out / "bare")
+    assert [row.id for row in evaluation.segments] == ["drain", "unlisted-2"]
+    assert evaluation.own_rule.hits == 1
+    assert "start and end are rows of test" in " ".join(result.stdout.split())
+
+
 def test_an_ipal_folder_is_a_stream(tmp_path, out):
     for split in ("train", "test"):
         states = states_of(bare_stream(), split)
@@ -550,6 +598,26 @@ BAD = {
         tables("a,b,y", "1,2,0", "--time", "t"),
         ["test.csv", "'t'", "time", "'y'"],
     ),
+    "alarms taken as a residual": (
+        tables("a,b,Alarm", "1,2,0"),
+        ["test.csv", "'Alarm'", "--alarms, --score or --label", "--ignore Alarm"],
+    ),
+    "alarms that are nowhere": (
+        tables("a,b", "1,2", "--alarms", "mine.csv"),
+        ["--alarms mine.csv", "neither a column", "nor a file"],
+    ),
+    "no such alarms": (
+        lambda place: [*npz()(place), "--alarms", place / "mine.csv"],
+        ["mine.csv", "no such file"],
+    ),
+    "no such attacks": (
+        lambda place: [*npz()(place), "--attacks", place / "mine.csv"],
+        ["mine.csv", "no such file"],
+    ),
+    "estimator": (
+        lambda place: [*npz()(place), "--estimator", "best"],
+        ["bad.npz", "`estimator`", "ledoit-wolf", "'best'"],
+    ),
     "ragged": (
         tables("a,b", "1,2\n1,2,3"),
         ["train.csv", "same number of columns"],
@@ -633,6 +701,13 @@ def test_a_bug_is_not_dressed_up_as_bad_input(stream, out, monkeypatch):
         ["evaluate", "s.npz", "--label", "y"],
         ["evaluate", "s.npz", "--time", "t"],
         ["evaluate", "s.npz", "--name", "n"],
+        ["evaluate", "s.npz", "--ignore", "c"],
+        ["evaluate", "s.npz", "--telemetry-train", "p", "--telemetry-test", "q"],
+        ["evaluate", "s.npz", "t.npz", "--alarms", "a.csv"],
+        ["evaluate", "s.npz", "t.npz", "--score", "a.csv"],
+        ["evaluate", "s.npz", "t.npz", "--alarm-log", "a.csv"],
+        ["evaluate", "s.npz", "--alarms", "a.csv", "--alarm-log", "a.csv"],
+        ["evaluate", "--train", "a", "--test", "b", "--telemetry-train", "a.csv"],
         ["evaluate", "s.npz", "--guard", "-1"],
         ["evaluate", "s.npz", "--guard", "many"],
         ["evaluate", "s.npz", "--step", "slow"],

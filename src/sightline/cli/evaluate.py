@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
 from sightline.cli.console import DebugOption, console, door
 from sightline.errors import FileError, naming
 from sightline.progress import progress_bar
+from sightline.text import names
 
 if TYPE_CHECKING:
     from sightline.data.stream import ResidualStream
@@ -30,6 +31,42 @@ _Label = Annotated[
     str | None, Option(help="Column of the test table: 1 attack, 0 normal, -1 ignore.")
 ]
 _Time = Annotated[str | None, Option(help="Column of the tables with time stamps.")]
+_Alarms = Annotated[
+    str | None,
+    Option(
+        metavar="COLUMN|FILE",
+        help="Your own alarms (0, 1): a column of the test table, or a file with one "
+        "value for each row, or with time stamps and values.",
+    ),
+]
+_Score = Annotated[
+    str | None,
+    Option(metavar="COLUMN|FILE", help="Your own score, in the same way."),
+]
+_AlarmLog = Annotated[
+    Path | None,
+    Option(help="Your own alarms as a list: start, end, tag, text."),
+]
+_Attacks = Annotated[
+    Path | None,
+    Option(
+        help="List of attacks: id, start, end, tags, note; in times, or in rows of "
+        "test counted from 0."
+    ),
+]
+_TelemetryTrain = Annotated[
+    Path | None,
+    Option(help="Table of the plant's measurements in train; matched by --time."),
+]
+_TelemetryTest = Annotated[Path | None, Option(help="The same for test.")]
+_Ignore = Annotated[
+    list[str] | None,
+    Option(metavar="COLUMN", help="Column to leave out; may be repeated."),
+]
+_Estimator = Annotated[
+    str,
+    Option(help="Covariance of the reference; others are for sensitivity analysis."),
+]
 _Name = Annotated[str | None, Option(help="Name of the stream of two tables.")]
 _Step = Annotated[
     float | None, Option(help="Seconds per row, if the input does not contain it.")
@@ -78,8 +115,16 @@ def evaluate_command(
     test: _Test = None,
     label: _Label = None,
     time: _Time = None,
+    alarms: _Alarms = None,
+    score: _Score = None,
+    alarm_log: _AlarmLog = None,
+    attacks: _Attacks = None,
+    telemetry_train: _TelemetryTrain = None,
+    telemetry_test: _TelemetryTest = None,
+    ignore: _Ignore = None,
     name: _Name = None,
     step: _Step = None,
+    estimator: _Estimator = "ledoit-wolf",
     detector: _Detector = None,
     cluster: _Cluster = None,
     guard: _Guard = 0,
@@ -99,51 +144,118 @@ def evaluate_command(
     \b
     Examples:
       sightline evaluate gdn.npz geco.npz --out result
+      sightline evaluate gdn.npz --attacks attacks.csv --alarm-log alarms.csv
       sightline evaluate --train train.csv --test test.csv --label attack
+      sightline evaluate --train a.csv --test b.csv --alarms alarm --score score
     """
     from sightline.evaluation.pipeline import evaluate
-    from sightline.storage import check_out, folder_name, read_tables, write_results
 
-    if (train is None) != (test is None) or bool(streams) == (train is not None):
-        raise BadParameter(
-            "give either streams, or one table with --train and one with --test."
-        )
-    if streams and not (label is time is name is None):
-        raise BadParameter("--label, --time and --name go with --train, --test.")
+    own = {"alarms": alarms, "score": score, "alarm_log": alarm_log}
+    tables = {
+        **{"label": label, "time": time, "ignore": ignore or None, "name": name},
+        **{"telemetry_train": telemetry_train, "telemetry_test": telemetry_test},
+    }
+    _check_usage(streams, train, test, own, tables)
     with door(debug=debug):
         if train is not None and test is not None:
-            read = partial(read_tables, train, test, label=label, time=time, name=name)
-            sources = {name or test.stem: _Source(f"{train}, {test}", read)}
+            known = {k: v for k, v in tables.items() if v is not None}
+            sources = _table_source(train, test, own | {"attacks": attacks} | known)
         else:
-            sources = _sources(streams or [], detector)
-        folders = [folder_name(stream_name, guard) for stream_name in sources]
-        neighbours = check_out(out, folders, overwrite=overwrite)
+            files = {k: v if v is None else Path(v) for k, v in own.items()}
+            sources = _sources(streams or [], detector, files | {"attacks": attacks})
         measure = partial(
             evaluate,
             guard=guard,
+            estimator=estimator,
             nonfinite="drop" if drop_nonfinite else "error",
             intervals=not no_intervals,
             diagnosis=not no_diagnosis,
         )
-        evaluations = [
-            _evaluated(stream_name, source, step, cluster, measure)
-            for stream_name, source in sources.items()
-        ]
-        write_results(evaluations, out, overwrite=overwrite, neighbours=neighbours)
-        _print_results(evaluations, out, folders)
-        if not no_report:
-            from sightline.cli.evaluate import add_report
+        with_step = {} if step is None else {"step_s": step}
+        _evaluate_all(
+            sources,
+            partial(_evaluated, known=with_step, cluster=cluster, measure=measure),
+            out,
+            guard=guard,
+            overwrite=overwrite,
+            report=not no_report,
+        )
 
-            add_report(out, evaluations, neighbours)
+
+def _check_usage(
+    streams: Sequence[Path] | None,
+    train: Path | None,
+    test: Path | None,
+    own: Mapping[str, object],
+    tables: Mapping[str, object],
+) -> None:
+    """Refuse options that do not go together, in one sentence."""
+    if (train is None) != (test is None) or bool(streams) == (train is not None):
+        raise BadParameter(
+            "give either streams, or one table with --train and one with --test."
+        )
+    given = [_option(name) for name, value in tables.items() if value is not None]
+    if streams and given:
+        verb = "go" if given[1:] else "goes"
+        raise BadParameter(f"{names(given)} {verb} with --train, --test.")
+    mine = [_option(name) for name, value in own.items() if value is not None]
+    if mine and len(streams or []) > 1:
+        raise BadParameter(
+            f"{names(mine)} can only belong to one stream: evaluate them one by one."
+        )
+    if own["alarms"] is not None and own["alarm_log"] is not None:
+        raise BadParameter("give the alarms with --alarms or with --alarm-log.")
+    if (tables["telemetry_train"] is None) != (tables["telemetry_test"] is None):
+        raise BadParameter("--telemetry-train and --telemetry-test go together.")
 
 
-def _sources(streams: Sequence[Path], detector: str | None) -> dict[str, _Source]:
-    """Return how to read each stream, by the name its results will have.
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _evaluate_all(
+    sources: Mapping[str, _Source],
+    evaluated: "Callable[[str, _Source], Evaluation]",
+    out: Path,
+    *,
+    guard: int,
+    overwrite: bool,
+    report: bool,
+) -> None:
+    """Evaluate all streams, then write and print all results, or none."""
+    from sightline.storage import check_out, folder_name, write_results
+
+    folders = [folder_name(stream_name, guard) for stream_name in sources]
+    neighbours = check_out(out, folders, overwrite=overwrite)
+    evaluations = [evaluated(*source) for source in sources.items()]
+    write_results(evaluations, out, overwrite=overwrite, neighbours=neighbours)
+    _print_results(evaluations, out, folders)
+    if report:
+        add_report(out, evaluations, neighbours)
+
+
+def _table_source(
+    train: Path, test: Path, known: Mapping[str, Any]
+) -> dict[str, _Source]:
+    """Return how to read two tables, by the name that their results will have."""
+    from sightline.storage import read_tables
+
+    read = partial(read_tables, train, test, **known)
+    return {known.get("name") or test.stem: _Source(f"{train}, {test}", read)}
+
+
+def _sources(
+    streams: Sequence[Path], detector: str | None, files: "Mapping[str, Path | None]"
+) -> dict[str, _Source]:
+    """Return how to read each stream with its files, by the name of its results.
 
     Nothing is read yet: a name that occurs twice, or an output folder that must not be
     replaced, is refused before any work is done.
     """
-    from sightline.storage import read_stream, stream_name
+    from sightline.storage import join_files, read_stream, stream_name
+
+    def read(path: Path) -> "ResidualStream":
+        return join_files(read_stream(path, detector=detector), **files)
 
     sources: dict[str, _Source] = {}
     for path in streams:
@@ -153,16 +265,15 @@ def _sources(streams: Sequence[Path], detector: str | None) -> dict[str, _Source
                 f"{path}: another stream is called {name!r} too, and one would "
                 "overwrite the other: rename one of them."
             )
-        sources[name] = _Source(
-            str(path), partial(read_stream, path, detector=detector)
-        )
+        sources[name] = _Source(str(path), partial(read, path))
     return sources
 
 
 def _evaluated(
     name: str,
     source: _Source,
-    step_s: float | None,
+    *,
+    known: Mapping[str, float],
     cluster: str | None,
     measure: "Callable[..., Evaluation]",
 ) -> "Evaluation":
@@ -170,8 +281,8 @@ def _evaluated(
     with progress_bar(name) as advance:
         stream = source.read()
         with naming(source.place):
-            if step_s is not None:
-                stream = stream.replace(step_s=step_s)
+            if known:
+                stream = stream.replace(**known)
             if cluster is None:
                 return measure(stream, progress=advance)
             from sightline.cluster import on_cluster

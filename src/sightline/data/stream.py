@@ -33,10 +33,10 @@ from sightline.data.stream_input import (
     columns_of,
     input_notices,
     matrix_of,
-    table_channels,
     without_ignored,
     zone_in_text,
 )
+from sightline.data.table_columns import TableColumns
 from sightline.data.zones import check_timezone
 from sightline.text import plural
 
@@ -201,6 +201,9 @@ class ResidualStream:
         *,
         label: str | None = None,
         time: str | None = None,
+        alarms: str | npt.ArrayLike | None = None,
+        score: str | npt.ArrayLike | None = None,
+        ignore: Sequence[str] = (),
         **known: Any,
     ) -> "ResidualStream":
         """Return a stream made from two pandas or polars frames, one column a channel.
@@ -214,14 +217,19 @@ class ResidualStream:
             too, no row of `train` may be an attack, and ignored rows are left out.
         time : str, optional
             Column of `test` with time stamps; `train` may lack it.
+        alarms, score : str or array, optional
+            Column of `test`, or the values, with the detector's own alarms and score.
+        ignore : sequence of str
+            Columns to leave out.
         **known
             Any further argument of `ResidualStream`.
 
         Raises
         ------
         StreamError
-            If a named column is missing, the channels differ, or a column does not
-            hold numbers.
+            If a named column is missing, the channels differ, a column does not
+            hold numbers, or one is called like alarms, a score, labels or time and
+            no argument names it.
 
         Examples
         --------
@@ -232,9 +240,11 @@ class ResidualStream:
         ResidualStream 'stream': 1 channel, 3 train rows, 2 test rows, 1 attack
         """
         train_columns = columns_of(train, "train")
-        channels = table_channels(
-            train_columns, columns_of(test, "test"), label=label, time=time
-        )
+        own = {"alarms": alarms, "score": score}
+        named = {name: v for name, v in own.items() if isinstance(v, str)}
+        columns = TableColumns(label=label, time=time, ignore=tuple(ignore), **named)
+        channels = columns.channels(train_columns, columns_of(test, "test"))
+        own |= {name: column_of(test, column) for name, column in named.items()}
         if time is not None and time in train_columns:
             known["train_time"] = column_of(train, time)
         rows, known["train_time"], known["train_breaks"] = without_ignored(
@@ -249,7 +259,7 @@ class ResidualStream:
             None if label is None else column_of(test, label),
             channels=channels,
             test_time=None if time is None else column_of(test, time),
-            **known,
+            **(own | known),
         )
 
     def replace(self, **changes: Any) -> "ResidualStream":

@@ -85,38 +85,6 @@ def matrix_of(frame: Any, channels: Sequence[str], name: str) -> Residuals:
     return arrays.check_residuals(values, name)
 
 
-def table_channels(
-    train: Sequence[str],
-    test: Sequence[str],
-    *,
-    label: str | None,
-    time: str | None,
-) -> list[str]:
-    """Return the channels of two tables with these columns, in the order of train.
-
-    Parameters
-    ----------
-    train, test : sequence of str
-        The columns of the two tables.
-    label, time : str, optional
-        The columns of `test` that are no channels.
-
-    Raises
-    ------
-    StreamError
-        If `test` lacks one of these two, or the other columns differ.
-    """
-    for column, option in ((label, "label"), (time, "time")):
-        if column is not None and column not in test:
-            raise StreamError(
-                f"`test` has no column {column!r} to take the {option} from; it "
-                f"has {names(test, MOST_NAMES, quoted=True)}."
-            )
-    channels = [column for column in train if column not in (label, time)]
-    check_same_channels(channels, [c for c in test if c not in (label, time)])
-    return channels
-
-
 # Channels and rows
 
 

@@ -4,14 +4,24 @@ A stream is an ``.npz`` file, a Parquet folder or an IPAL folder (`read_stream`)
 tables, train and test, in CSV or Parquet files (`read_tables`).
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from sightline.data.stream import ResidualStream
-from sightline.data.stream_input import table_channels, without_ignored
+from sightline.data.stream_input import without_ignored
+from sightline.data.table_columns import TableColumns
 from sightline.errors import FileError, naming
 from sightline.files import reading
+from sightline.storage.companions import (
+    columns_and_files,
+    join_files,
+    join_telemetry,
+)
+from sightline.storage.frames import check_table_file, is_parquet, read_numbers
 from sightline.storage.ipal import read_ipal, state_file
 from sightline.storage.metadata import is_npz, stream_name
 from sightline.storage.npz import read_npz, write_npz
@@ -33,15 +43,15 @@ from sightline.storage.results import (
     write_json,
     write_results,
 )
-from sightline.tables.cells import has_certain_comma, label_codes, read_cells
-from sightline.tables.stamps import seconds_from
-from sightline.tables.text_tables import PARQUET, Table, read_table
+from sightline.tables.cells import label_codes
+from sightline.tables.text_tables import Table, read_table
 
 __all__ = [
     "Result",
     "check_out",
     "folder_name",
     "gather_results",
+    "join_files",
     "read_evaluation",
     "read_results",
     "read_stream",
@@ -143,6 +153,13 @@ def read_tables(
     *,
     label: str | None = None,
     time: str | None = None,
+    alarms: str | Path | npt.ArrayLike | None = None,
+    score: str | Path | npt.ArrayLike | None = None,
+    alarm_log: str | Path | None = None,
+    attacks: str | Path | None = None,
+    telemetry_train: object = None,
+    telemetry_test: object = None,
+    ignore: Sequence[str] = (),
     name: str | None = None,
     **known: Any,
 ) -> ResidualStream:
@@ -159,6 +176,20 @@ def read_tables(
         row of `train` may be an attack, and ignored rows are left out.
     time : str, optional
         Column with time stamps: seconds, dates or text.
+    alarms, score : str, path or array, optional
+        The detector's own alarms and score: a column of `test`, else a table with one
+        value for each test row, or with a column of time stamps and the values.
+    alarm_log : path, optional
+        The detector's alarms as a list instead: start, end, tag, text.
+    attacks : path, optional
+        List of attacks: id, start, end, tags, note; in times, or in rows of `test`
+        counted from 0, both ends included. It names the labelled attacks, and marks
+        them if there is no `label`.
+    telemetry_train, telemetry_test : path or array, optional
+        The plant's measurements, as tables: matched by time if they have the column
+        `time`, else row by row.
+    ignore : sequence of str
+        Columns of the tables to leave out.
     name : str, optional
         Name of the stream. Not given: the stem of `test`.
     **known
@@ -188,119 +219,69 @@ def read_tables(
     ResidualStream 'mine': 1 channel, 3 train rows, 2 test rows, 1 attack
     """
     paths = Path(train), Path(test)
-    name = name or paths[1].stem
     for path in paths:
-        with reading(path):
-            if not path.is_file():
-                raise FileError(f"{path}: there is no such file.")
-            if path.stat().st_size == 0:
-                raise FileError(f"{path}: is empty.")
-    if all(_is_parquet(path) for path in paths):
-        return _from_parquet(*paths, label=label, time=time, name=name, **known)
-    frames, notices = [], [*known.pop("notices", ())]
-    for path in paths:
-        frame, said = _read_frame(path, label=label, time=time)
-        frames.append(frame)
-        notices += said
-    known["notices"] = notices
+        check_table_file(path)
+    columns = TableColumns(label=label, time=time, ignore=tuple(ignore))
+    are_parquet = all(is_parquet(path) for path in paths)
+    tables = [] if are_parquet else [read_table(path) for path in paths]
+    has = columns_of([paths[1]]) if are_parquet else tables[1].frame.columns
+    own = {"alarms": alarms, "score": score}
+    named, files = columns_and_files(own, has, paths[1])
+    columns = replace(columns, alarms=named.get("alarms"), score=named.get("score"))
+    known |= {"name": name or paths[1].stem}
+    known |= {k: v for k, v in own.items() if k not in (*named, *files)}
     with naming(f"{train}, {test}"):
-        return ResidualStream.from_tables(
-            *frames, label=label, time=time, name=name, **known
-        )
+        if are_parquet:
+            stream = _from_parquet(*paths, columns, **known)
+        else:
+            stream = _from_text(tables, columns, **known)
+    stream = join_files(stream, attacks=attacks, alarm_log=alarm_log, **files)
+    return join_telemetry(stream, telemetry_train, telemetry_test, columns)
+
+
+def _from_text(
+    tables: Sequence[Table], columns: TableColumns, **known: Any
+) -> ResidualStream:
+    """Return a stream of train and test, of which one at least is text."""
+    numbers = [read_numbers(table, columns) for table in tables]
+    said = [notice for table in numbers for notice in table.notices]
+    known["notices"] = [*known.get("notices", ()), *said]
+    known.setdefault("timezone", numbers[1].zone)
+    frames = [table.frame for table in numbers]
+    return ResidualStream.from_tables(*frames, **asdict(columns) | known)
 
 
 def _from_parquet(
-    train: Path, test: Path, *, label: str | None, time: str | None, **known: Any
+    train: Path, test: Path, columns: TableColumns, **known: Any
 ) -> ResidualStream:
     """Return a stream of two Parquet files, which is read in chunks."""
     import polars as pl
 
-    with naming(f"{train}, {test}"):
-        train_columns, test_columns = columns_of([train]), columns_of([test])
-        channels = table_channels(train_columns, test_columns, label=label, time=time)
-        train_time = read_column([train], time, train_columns)
-        labels, notices = [], [*known.get("notices", ())]
-        for path, columns in ((train, train_columns), (test, test_columns)):
-            codes, words = read_column([path], label, columns), ""
-            if codes is not None:
-                codes, words = label_codes(pl.Series(codes))
-            labels.append(codes)
-            notices += [f"{path.name}: labels were read as {words}."] if words else []
-        known["notices"] = notices
-        rows, known["train_time"], known["train_breaks"] = without_ignored(
-            open_rows([train], channels),
-            labels[0],
-            known.get("train_time") if train_time is None else train_time,
-            known.get("train_breaks"),
-        )
-        return ResidualStream(
-            rows,
-            open_rows([test], channels),
-            labels[1],
-            test_time=read_column([test], time, test_columns),
-            channels=channels,
-            **known,
-        )
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in PARQUET
-
-
-def _read_frame(
-    path: Path, *, label: str | None, time: str | None
-) -> tuple[Any, list[str]]:
-    """Return a table of numbers as polars frame, and notices about how it was read."""
-    import polars as pl
-
-    table = read_table(path)
-    frame, notices = table.frame, list(table.notices)
-    texts = [c for c in frame.columns if frame[c].dtype == pl.String]
-    channels = [c for c in texts if c not in (label, time)]
-    decimal_comma = table.decimal_comma or any(
-        has_certain_comma(frame[column]) for column in channels
+    train_columns, test_columns = columns_of([train]), columns_of([test])
+    channels = columns.channels(train_columns, test_columns)
+    train_time = read_column([train], columns.time, train_columns)
+    labels, notices = [], [*known.get("notices", ())]
+    for path, listed in ((train, train_columns), (test, test_columns)):
+        codes, words = read_column([path], columns.label, listed), ""
+        if codes is not None:
+            codes, words = label_codes(pl.Series(codes))
+        labels.append(codes)
+        notices += [f"{path.name}: labels were read as {words}."] if words else []
+    known["notices"] = notices
+    rows, known["train_time"], known["train_breaks"] = without_ignored(
+        open_rows([train], channels),
+        labels[0],
+        known.get("train_time") if train_time is None else train_time,
+        known.get("train_breaks"),
     )
-    for column in frame.columns:
-        series = frame[column]
-        if column == time:
-            seconds = seconds_from(series, path=path, place_of=_place_of(table))
-            notices += [f"{path.name}: {text}." for text in seconds.notices]
-            frame = frame.with_columns(pl.Series(column, seconds.seconds))
-        elif column == label:
-            codes, words = label_codes(series)
-            if words:
-                notices.append(f"{path.name}: labels were read as {words}.")
-            frame = frame.with_columns(pl.Series(column, codes))
-        elif column in channels:
-            frame = frame.with_columns(_numbers(series, table, decimal_comma))
-        elif str(series.dtype) in ("Int128", "UInt128"):
-            frame = frame.with_columns(series.cast(pl.Float64))
-    return frame, notices
-
-
-def _place_of(table: Table) -> Callable[[int], str]:
-    """Return a function that names a row by its number and its line."""
-
-    def place_of(row: int) -> str:
-        line = f" ({table.place_of(row)})" if table.first_line else ""
-        return f"row {row}{line}"
-
-    return place_of
-
-
-def _numbers(column: Any, table: Table, decimal_comma: bool) -> Any:
-    """Return a column of text as numbers; raise if one is not, naming its line.
-
-    polars reads whole numbers as text if one is "nan" or padded with blanks.
-    """
-    cells = read_cells(column, path=table.path, decimal_comma=decimal_comma)
-    is_bad = cells.words.is_not_null()
-    if cells.numbers.is_not_null().any() and not is_bad.any():
-        return cells.numbers.alias(column.name)
-    row = int(is_bad.arg_max() or 0)
-    content = "is empty" if column[row] is None else f"is {column[row]!r:.60}"
-    raise FileError(
-        f"{table.path}: column {column.name!r} must hold numbers; "
-        f"{_place_of(table)(row)} {content}: repair it, or, if this column is the "
-        "label or the time, say so with --label or --time."
+    for name, column in (("alarms", columns.alarms), ("score", columns.score)):
+        if column is not None:
+            known[name] = read_column([test], column, test_columns)
+    return ResidualStream(
+        rows,
+        open_rows([test], channels),
+        labels[1],
+        test_time=read_column([test], columns.time, test_columns),
+        channels=channels,
+        **known,
     )

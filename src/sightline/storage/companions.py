@@ -1,0 +1,481 @@
+"""Files that come with a stream: alarms, score, attacks, an alarm log, telemetry.
+
+What a file holds is matched to the rows of the stream by time if it has time stamps,
+else row by row; what cannot be matched is refused, and nothing is filled in.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import Floats, Ints, check_alarms
+from sightline.data.attack_list import (
+    Incident,
+    labelled,
+    list_rows,
+    read_incidents,
+    rows_within,
+)
+from sightline.data.row_tables import ArrayRows, KeptRows, Rows
+from sightline.data.segments import GAP_FACTOR
+from sightline.data.stream import NO_LABELS, ResidualStream
+from sightline.data.stream_input import (
+    MOST_NAMES,
+    matrix_of,
+    seconds_of,
+    zone_in_text,
+)
+from sightline.data.table_columns import TableColumns, is_called, is_time_name
+from sightline.data.zones import stamp
+from sightline.errors import FileError, StreamError, naming
+from sightline.files import reading
+from sightline.storage.frames import check_table_file, is_parquet, read_numbers
+from sightline.storage.parquet import columns_of, open_rows, read_column
+from sightline.tables.stamps import seconds_from
+from sightline.tables.text_tables import read_table
+from sightline.text import names, plural
+
+# Time stamps that differ by less are the same: floats do not hold all times exactly.
+_SAME_S = 1e-3
+# Names of the columns of an alarm log, the preferred one first.
+_STARTS = ("start", "begin", "from", "raised", "active", "time", "timestamp")
+_ENDS = ("end", "to", "cleared", "returned", "inactive")
+
+
+def columns_and_files(
+    given: Mapping[str, object], columns: Sequence[str], test: Path
+) -> tuple[dict[str, str], dict[str, Path]]:
+    """Return which options name a column of the test table, and which a file.
+
+    Parameters
+    ----------
+    given : mapping
+        By option (``"alarms"``, ``"score"``): a column, a path, or values, which are in
+        neither answer. A column wins over a file of the same name.
+    columns : sequence of str
+        The columns of the test table.
+    test : Path
+        The test table, for messages.
+
+    Raises
+    ------
+    FileError
+        If a text is neither.
+    """
+    named: dict[str, str] = {}
+    files: dict[str, Path] = {}
+    for option, value in given.items():
+        if isinstance(value, str) and value in columns:
+            named[option] = value
+        elif isinstance(value, str | Path):
+            files[option] = Path(value)
+            if not files[option].is_file():
+                raise FileError(
+                    f"--{option} {value}: is neither a column of {test} (it has "
+                    f"{names(columns, MOST_NAMES, quoted=True)}) nor a file."
+                )
+    return named, files
+
+
+def join_files(
+    stream: ResidualStream,
+    *,
+    alarms: str | Path | None = None,
+    score: str | Path | None = None,
+    alarm_log: str | Path | None = None,
+    attacks: str | Path | None = None,
+) -> ResidualStream:
+    """Return a stream with the alarms, score and attacks of some files.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The stream.
+    alarms, score : path, optional
+        Tables with one value for each test row, or with time stamps and values.
+    alarm_log : path, optional
+        List of alarms: start, end, tag, text. A row is in alarm from the row in which
+        an alarm starts to the one in which it ends; an alarm without end counts in the
+        row in which it starts.
+    attacks : path, optional
+        List of attacks in times or rows, as the argument of `read_tables`.
+
+    Raises
+    ------
+    FileError
+        If a file cannot be read, or does not fit to the rows of the stream.
+    """
+    if alarms is not None and alarm_log is not None:
+        raise StreamError("Give the alarms either with --alarms or with --alarm-log.")
+    if alarms is not None:
+        path = Path(alarms)
+        with naming(path):
+            codes = check_alarms(_series(path, "alarms", stream))
+        stream = stream.replace(alarms=codes)
+    if score is not None:
+        stream = stream.replace(score=_series(Path(score), "score", stream))
+    if alarm_log is not None:
+        stream = _with_alarm_log(stream, Path(alarm_log))
+    return stream if attacks is None else _with_attacks(stream, Path(attacks))
+
+
+def _series(path: Path, kind: str, stream: ResidualStream) -> npt.NDArray[Any]:
+    """Return the values of a file, one for each test row."""
+    check_table_file(path)
+    bare, n_rows = _bare_numbers(path), stream.test.n_rows
+    if bare is not None and bare.ndim == 1 and 0 <= len(bare) - n_rows <= 1:
+        return bare[len(bare) - n_rows :]
+    table = read_table(path)
+    listed = table.frame.columns
+    clocks = [column for column in listed if is_time_name(column)]
+    values = [column for column in listed if column not in clocks]
+    if len(values) > 1:
+        values = [column for column in values if is_called(column, kind)]
+    if len(values) != 1 or len(clocks) > 1:
+        raise FileError(
+            f"{path}: must have one column of values, called {kind!r} if there are "
+            "others, and may have one of time stamps; it has "
+            f"{names(listed, MOST_NAMES, quoted=True)}."
+        )
+    table = replace(table, frame=table.frame.select([*clocks, *values]))
+    columns = TableColumns(time=clocks[0] if clocks else None)
+    frame = read_numbers(table, columns).frame
+    series = frame[values[0]].to_numpy()
+    if not clocks:
+        if len(series) != n_rows:
+            raise FileError(
+                f"{path}: must have one value for each of the "
+                f"{plural(n_rows, 'test row')}; it has {len(series):,}: "
+                "add a column of time stamps if it has other rows."
+            )
+        return np.asarray(series)
+    if stream.test_time is None:
+        raise FileError(
+            f"{path}: has time stamps and the stream has none: name the time column of "
+            "the tables with --time, or leave the time stamps out."
+        )
+    clock = seconds_of(frame[clocks[0]].to_numpy(), clocks[0])
+    return np.asarray(series[_rows_at(stream.test_time, clock, path, stream)])
+
+
+def _bare_numbers(path: Path) -> Floats | None:
+    """Return the numbers of a text file without header; None if it is none.
+
+    pandas calls the column of a series without a name "0", which is read here as well.
+    """
+    if is_parquet(path):
+        return None
+    try:
+        with reading(path):
+            return np.loadtxt(path, ndmin=1, dtype=np.float64)
+    except (ValueError, UnicodeDecodeError):
+        return None
+
+
+def _rows_at(wanted: Floats, clock: Floats, path: Path, stream: ResidualStream) -> Ints:
+    """Return the row of a file for each time stamp; refuse one that has none.
+
+    Of several rows with one time stamp the last counts.
+    """
+    order = np.argsort(clock, kind="stable")
+    place = np.searchsorted(clock[order], wanted + _SAME_S, side="right") - 1
+    is_missing = (place < 0) | (wanted - clock[order[place]] > _SAME_S)
+    if is_missing.any():
+        first = stamp(float(wanted[is_missing.argmax()]), stream.timezone)
+        raise FileError(
+            f"{path}: has no row for {int(is_missing.sum()):,} of "
+            f"{plural(len(wanted), 'row')} of the stream, the first at {first}: check "
+            "that both have the same clock and step."
+        )
+    return np.asarray(order[place])
+
+
+class _Times:
+    """Reads the times of a list: dates, seconds, or rows of the stream.
+
+    Parameters
+    ----------
+    path : Path
+        The list, for messages.
+    stream : ResidualStream
+        The stream whose clock they are on.
+    """
+
+    def __init__(self, path: Path, stream: ResidualStream) -> None:
+        self.path, self.stream = path, stream
+        self.are_numbers: bool | None = None
+
+    def __call__(self, cell: str, name: str, line: int) -> float:
+        """Return one cell as seconds, or as the number that it is."""
+        where = f"{self.path}: line {line}"
+        try:
+            value, is_number = float(cell), True
+        except ValueError:
+            value, is_number = self._seconds(cell, name, line), False
+        if not np.isfinite(value):
+            raise FileError(f"{where}: {name} must be a time; it is {cell!r}.")
+        if self.are_numbers is not None and self.are_numbers != is_number:
+            raise FileError(
+                f"{where}: has a number where other lines have dates, or the other way "
+                "round: write all of them as dates, or all as rows."
+            )
+        self.are_numbers = is_number
+        if is_number:
+            return value
+        has_zone = zone_in_text([cell]) is not None
+        if has_zone != (self.stream.timezone is not None):
+            sides = ("the list", "the stream")
+            first, second = sides if has_zone else sides[::-1]
+            raise FileError(
+                f"{where}: time stamps of {first} carry an offset from UTC, those of "
+                f"{second} do not: write both in the same way."
+            )
+        return value
+
+    def _seconds(self, cell: str, name: str, line: int) -> float:
+        """Return a date as seconds since 1970."""
+        import polars as pl
+
+        column = pl.Series(name, [cell or None], pl.String)
+        read = seconds_from(column, path=self.path, place_of=lambda _: f"line {line}")
+        return float(read.seconds[0])
+
+    def are_rows(self, spans: Sequence[tuple[float, float]]) -> bool:
+        """Return whether the spans are rows of the stream.
+
+        Numbers are rows if the stream has no time, or they lie within its rows and not
+        within its time.
+
+        Raises
+        ------
+        FileError
+            If dates are given and the stream has no time stamps.
+        """
+        time, n_rows = self.stream.test_time, self.stream.test.n_rows
+        if not self.are_numbers:
+            if time is None:
+                raise FileError(
+                    f"{self.path}: lists times and the stream has no time stamps: name "
+                    "the time column of the tables with --time, or list rows."
+                )
+            return False
+        if time is None:
+            return True
+        is_timed = any(start <= time[-1] and end >= time[0] for start, end in spans)
+        return not is_timed and all(0 <= s <= e < n_rows for s, e in spans)
+
+
+def _with_attacks(stream: ResidualStream, path: Path) -> ResidualStream:
+    """Return a stream with the attacks of a list, and its labels if it has none."""
+    times = _Times(path, stream)
+    check_table_file(path)
+    incidents = read_incidents(path, times)
+    if not incidents:
+        raise FileError(f"{path}: lists no attack; leave --attacks out.")
+    notices = []
+    clock = stream.test_time
+    if times.are_rows([incident.listed for incident in incidents]) or clock is None:
+        clock = np.arange(stream.test.n_rows, dtype=np.float64)
+        incidents = tuple(_in_rows(i, stream.step_s, path) for i in incidents)
+        notices.append(
+            f"{path.name}: start and end are rows of test, counted from 0, both "
+            "included."
+        )
+    absent = [i.id for i in incidents if not rows_within(clock, i.listed).any()]
+    if len(absent) == len(incidents):
+        span = f"rows 0 to {len(clock) - 1:,}"
+        if stream.test_time is not None:
+            first, last = (
+                stamp(float(t), stream.timezone) for t in stream.test_time[[0, -1]]
+            )
+            span = f"from {first} to {last}"
+        raise FileError(
+            f"{path}: none of its {plural(len(incidents), 'attack')} has a test row "
+            f"({span}): check that both have the same clock."
+        )
+    if absent:
+        notices.append(
+            f"{path.name}: attacks without a test row: {names(absent, MOST_NAMES)}."
+        )
+    given = None if NO_LABELS in stream.notices else stream.labels
+    labels, attacks = labelled(clock, given, incidents)
+    with naming(path):
+        joined = stream.replace(labels=labels, segments=attacks)
+    return joined.replace(notices=(*joined.notices, *notices))
+
+
+def _in_rows(incident: Incident, step_s: float | None, path: Path) -> Incident:
+    """Return an incident whose times are rows, with its uncertainty in rows."""
+    if incident.uncertainty_s and step_s is None:
+        raise FileError(
+            f"{path}: attack {incident.id!r} has an uncertainty in minutes, and the "
+            "step of the stream is unknown: give it with --step."
+        )
+    return replace(incident, uncertainty_s=incident.uncertainty_s / (step_s or 1.0))
+
+
+def _with_alarm_log(stream: ResidualStream, path: Path) -> ResidualStream:
+    """Return a stream whose alarms are those of a list, by time."""
+    time = stream.test_time
+    if time is None:
+        raise FileError(
+            f"{path}: an alarm log is matched by time and the stream has no time "
+            "stamps: name the time column of the tables with --time."
+        )
+    check_table_file(path)
+    rows = list_rows(path, [])
+    if not rows:
+        raise FileError(f"{path}: lists no alarm; leave --alarm-log out.")
+    has = list(next(iter(rows.values())))
+    begin = next((name for name in _STARTS if name in has), None)
+    end = next((name for name in _ENDS if name in has), None)
+    if begin is None:
+        raise FileError(
+            f"{path}: needs a column 'start' (and 'end') with the times of the alarms; "
+            f"it has {names(has, MOST_NAMES, quoted=True)}."
+        )
+    read_time = _Times(path, stream)
+    alarms = np.zeros(len(time), np.int8)
+    n_outside = n_open = 0
+    for line, row in rows.items():
+        first_s = last_s = read_time(row[begin], begin, line)
+        if end is not None and row[end]:
+            last_s = read_time(row[end], end, line)
+        else:
+            n_open += 1
+        if last_s < first_s:
+            raise FileError(f"{path}: line {line}: the alarm ends before it starts.")
+        first, stop = _covered(time, first_s, last_s, stream.step_s)
+        alarms[first:stop] = 1
+        n_outside += first >= stop
+    if n_outside == len(rows):
+        raise FileError(
+            f"{path}: none of its {plural(len(rows), 'alarm')} lies within test, from "
+            f"{stamp(time[0], stream.timezone)} to {stamp(time[-1], stream.timezone)}: "
+            "check that both have the same clock."
+        )
+    notices = [
+        f"{path.name}: {plural(len(rows), 'alarm')}, {n_outside:,} of them outside of "
+        f"test; {int(alarms.sum()):,} of {plural(len(alarms), 'test row')} are in "
+        "alarm."
+    ]
+    if n_open:
+        notices.append(
+            f"{path.name}: {plural(n_open, 'alarm')} without an end: counted in the "
+            "row of the start alone."
+        )
+    joined = stream.replace(alarms=alarms)
+    return joined.replace(notices=(*joined.notices, *notices))
+
+
+def _covered(
+    time: Floats, start: float, end: float, step_s: float | None
+) -> tuple[int, int]:
+    """Return the rows [first, stop) during which an alarm stood.
+
+    A row lasts until the next one; after the last row before a gap, for one step.
+    """
+    first = int(np.searchsorted(time, start + _SAME_S, side="right")) - 1
+    if first < 0 or (step_s is not None and start - time[first] >= GAP_FACTOR * step_s):
+        first += 1
+    return first, int(np.searchsorted(time, end + _SAME_S, side="right"))
+
+
+def join_telemetry(
+    stream: ResidualStream, train: object, test: object, columns: TableColumns
+) -> ResidualStream:
+    """Return a stream with the plant's measurements.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The stream.
+    train, test : path or array, optional
+        The measurements: tables with the column of time stamps that the residuals
+        have, from which the rows of the residuals are taken; or tables and arrays with
+        the same number of rows.
+    columns : TableColumns
+        The columns of the tables that are no measurements.
+
+    Raises
+    ------
+    FileError, StreamError
+        If a table cannot be read, or lacks rows of the residuals.
+    """
+    if train is None and test is None:
+        return stream
+    known: dict[str, object] = {"telemetry_train": train, "telemetry_test": test}
+    channels: Sequence[str] | None = None
+    for name, time, n_rows in (
+        ("telemetry_train", stream.train_time, stream.train.n_rows),
+        ("telemetry_test", stream.test_time, stream.test.n_rows),
+    ):
+        path = known[name]
+        if not isinstance(path, str | Path):
+            continue
+        path = Path(path)
+        rows, tags, clock = _measurements(path, columns, channels)
+        channels = channels or tags
+        if clock is not None and time is not None:
+            rows = _taken(rows, _rows_at(time, clock, path, stream), path)
+        elif rows.n_rows != n_rows:
+            raise FileError(
+                f"{path}: must have the {plural(n_rows, 'row')} of its residuals; it "
+                f"has {rows.n_rows:,}: name a column of time stamps that both have "
+                "with --time, to match them by time."
+            )
+        known[name] = rows
+    return stream.replace(telemetry_channels=channels, **known)
+
+
+def _measurements(
+    path: Path, columns: TableColumns, channels: Sequence[str] | None
+) -> tuple[Rows, Sequence[str], Floats | None]:
+    """Return the rows of a table of measurements, its tags, and its time if it has it.
+
+    The tags of a second table are put into the order of the first, `channels`.
+    """
+    check_table_file(path)
+    frame = None
+    if not is_parquet(path):
+        frame = read_numbers(read_table(path), columns).frame
+    has = columns_of([path]) if frame is None else frame.columns
+    with naming(path):
+        tags = columns.residuals(has, "telemetry")
+    if channels is not None and sorted(tags) != sorted(channels):
+        differing = sorted(set(tags) ^ set(channels))
+        raise FileError(
+            f"{path}: must have the tags of the telemetry of train; only one of the "
+            f"two has {names(differing, MOST_NAMES, quoted=True)}."
+        )
+    tags = list(channels or tags)
+    clock: Floats | None = None
+    if columns.time in has and columns.time is not None:
+        with naming(path):
+            clock = seconds_of(
+                read_column([path], columns.time, has)
+                if frame is None
+                else frame[columns.time].to_numpy(),
+                columns.time,
+            )
+    if frame is None:
+        return open_rows([path], tags), tags, clock
+    with naming(path):
+        return ArrayRows(matrix_of(frame, tags, "telemetry")), tags, clock
+
+
+def _taken(rows: Rows, numbers: Ints, path: Path) -> Rows:
+    """Return the numbered rows of a table, which must come in order."""
+    if isinstance(rows, ArrayRows):
+        return ArrayRows(rows.values[numbers])
+    if len(numbers) == rows.n_rows and (numbers == np.arange(rows.n_rows)).all():
+        return rows
+    if (np.diff(numbers) <= 0).any():
+        raise FileError(f"{path}: its rows must be in the order of time: sort them.")
+    keep = np.zeros(rows.n_rows, np.bool_)
+    keep[numbers] = True
+    return KeptRows(rows, keep)

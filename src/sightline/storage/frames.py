@@ -1,0 +1,117 @@
+"""One table, in any form that `sightline.tables` reads, as a frame of numbers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sightline.data.stream_input import zone_in_text
+from sightline.data.table_columns import TableColumns
+from sightline.errors import FileError
+from sightline.files import reading
+from sightline.tables.cells import has_certain_comma, label_codes, read_cells
+from sightline.tables.stamps import seconds_from
+from sightline.tables.text_tables import PARQUET, Table
+
+
+class NumberTable(NamedTuple):
+    """A table of which every column that is used holds numbers.
+
+    Parameters
+    ----------
+    frame : polars frame
+        The table; time stamps are seconds, labels 1, 0 and -1.
+    zone : str, optional
+        "UTC" if its time stamps are text with offsets.
+    notices : tuple of str
+        How it was read, where that is not obvious.
+    """
+
+    frame: Any
+    zone: str | None = None
+    notices: tuple[str, ...] = ()
+
+
+def check_table_file(path: Path) -> None:
+    """Raise `FileError` if a table is missing or empty."""
+    with reading(path):
+        if not path.is_file():
+            raise FileError(f"{path}: there is no such file.")
+        if path.stat().st_size == 0:
+            raise FileError(f"{path}: is empty.")
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a file is a Parquet table, by its name."""
+    return path.suffix.lower() in PARQUET
+
+
+def read_numbers(table: Table, columns: TableColumns) -> NumberTable:
+    """Return a table with text as numbers, words of labels as codes, time as seconds.
+
+    Parameters
+    ----------
+    table : Table
+        The table as it was read.
+    columns : TableColumns
+        The columns of labels and time; columns to ignore stay as they are.
+
+    Raises
+    ------
+    FileError
+        If a cell is no number; the message names its line.
+    """
+    import polars as pl
+
+    path, frame, notices = table.path, table.frame, list(table.notices)
+    zone = None
+    texts = [c for c in frame.columns if frame[c].dtype == pl.String]
+    no_numbers = (columns.label, columns.time, *columns.ignore)
+    channels = [c for c in texts if c not in no_numbers]
+    decimal_comma = table.decimal_comma or any(
+        has_certain_comma(frame[column]) for column in channels
+    )
+    for column in frame.columns:
+        series = frame[column]
+        if column == columns.time:
+            seconds = seconds_from(series, path=path, place_of=_place_of(table))
+            notices += [f"{path.name}: {text}." for text in seconds.notices]
+            zone = zone_in_text(series)
+            frame = frame.with_columns(pl.Series(column, seconds.seconds))
+        elif column == columns.label:
+            codes, words = label_codes(series)
+            if words:
+                notices.append(f"{path.name}: labels were read as {words}.")
+            frame = frame.with_columns(pl.Series(column, codes))
+        elif column in channels:
+            frame = frame.with_columns(_numbers(series, table, decimal_comma))
+        elif str(series.dtype) in ("Int128", "UInt128"):
+            frame = frame.with_columns(series.cast(pl.Float64))
+    return NumberTable(frame, zone, tuple(notices))
+
+
+def _place_of(table: Table) -> Callable[[int], str]:
+    """Return a function that names a row by its number and its line."""
+
+    def place_of(row: int) -> str:
+        line = f" ({table.place_of(row)})" if table.first_line else ""
+        return f"row {row}{line}"
+
+    return place_of
+
+
+def _numbers(column: Any, table: Table, decimal_comma: bool) -> Any:
+    """Return a column of text as numbers; raise if one is not, naming its line.
+
+    polars reads whole numbers as text if one is "nan" or padded with blanks.
+    """
+    cells = read_cells(column, path=table.path, decimal_comma=decimal_comma)
+    is_bad = cells.words.is_not_null()
+    if cells.numbers.is_not_null().any() and not is_bad.any():
+        return cells.numbers.alias(column.name)
+    row = int(is_bad.arg_max() or 0)
+    content = "is empty" if column[row] is None else f"is {column[row]!r:.60}"
+    raise FileError(
+        f"{table.path}: column {column.name!r} must hold numbers; "
+        f"{_place_of(table)(row)} {content}: repair it, or, if this column is the "
+        "label or the time, say so with --label or --time."
+    )
