@@ -289,7 +289,7 @@ def test_the_command_writes_a_page_and_figures_and_keeps_earlier_ones(folder, tm
     done = CliRunner().invoke(app, redacted)
     assert done.exit_code == 0
     assert "page-figures" in done.output
-    assert (wanted.parent / "page-figures" / "works-roc.svg").is_file()
+    assert (wanted.parent / "page-figures" / "plant-01-roc.svg").is_file()
     assert not (wanted.parent / "figures").exists()
     assert "LIT101" not in without_plotly(wanted.read_text(encoding="utf-8"))
 
@@ -339,7 +339,7 @@ def test_scripts_and_template_hold_no_number_or_word_of_the_method():
         for path in assets.iterdir()
         if path.name.endswith((".js", ".html"))
     }
-    assert len(texts) == 11
+    assert len(texts) == 13
     words = [info.word for info in all_infos()]
     labels = [rung.label for rung in LADDER.values()]
     colours = [colour for info in all_infos() for colour in (info.light, info.dark)]

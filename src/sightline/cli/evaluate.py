@@ -319,8 +319,16 @@ def report_command(
         bool,
         Option(
             "--redact",
-            help="Use pseudonyms for tags, stages and attacks; no notes or telemetry.",
+            help="Use pseudonyms for plant, tags, stages, files and attacks; leave out "
+            "dates, notes and telemetry.",
         ),
+    ] = False,
+    keep_times: Annotated[
+        bool, Option("--keep-times", help="With --redact: keep dates and times.")
+    ] = False,
+    keep_plant: Annotated[
+        bool,
+        Option("--keep-plant", help="With --redact: keep names of plants and files."),
     ] = False,
     title: Annotated[str | None, Option(help="Title at the top of the page.")] = None,
     no_figures: Annotated[
@@ -332,17 +340,24 @@ def report_command(
     debug: DebugOption = False,
 ) -> None:
     """Write one stand-alone page that shows what each detector can see."""
-    from sightline.report import figures_folder, write_report
+    from sightline.report import figures_folder, what_remains, write_report
 
+    if (keep_times or keep_plant) and not redact:
+        raise BadParameter("--keep-times and --keep-plant need --redact.")
+    keep = {"keep_times": keep_times, "keep_plant": keep_plant}
     with door(debug=debug):
         path = folders[0] / "report.html" if out is None else out
         if path.is_file() and not overwrite:
             raise FileError(
                 f"{path}: exists already: choose another --out, or pass --overwrite."
             )
-        write_report(folders, path, redact=redact, title=title, figures=not no_figures)
+        write_report(
+            folders, path, redact=redact, title=title, figures=not no_figures, **keep
+        )
         screen = console()
         screen.print(f"Written: {path}", soft_wrap=True)
+        if redact:
+            screen.print(f"{what_remains(**keep)} Look at it first.", soft_wrap=True)
         if not no_figures:
             screen.print(f"Figures: {figures_folder(path)}/", soft_wrap=True)
 

@@ -1,5 +1,6 @@
 """The report: one page that shows what each detector can see, from results alone."""
 
 from sightline.report.page import figures_folder, write_report
+from sightline.report.redaction import what_remains
 
-__all__ = ["figures_folder", "write_report"]
+__all__ = ["figures_folder", "what_remains", "write_report"]

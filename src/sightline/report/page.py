@@ -17,13 +17,13 @@ from sightline.evaluation.result import plain
 from sightline.files import staged_file
 from sightline.judgement import calm
 from sightline.judgement.verdicts import Verdict, all_infos
-from sightline.report import curves, overview, provenance
+from sightline.report import curves, overview, provenance, your_data
 from sightline.report.attacks import attack_details, attack_rows, matrix
 from sightline.report.encoding import JsonObject, clocks_by_testbed, zones_by_testbed
 from sightline.report.entries import Entry, entries_of
 from sightline.report.false_alarms import false_alarms
 from sightline.report.print_figures import write_figures
-from sightline.report.redaction import redacted
+from sightline.report.redaction import redacted, what_remains
 from sightline.storage import Result, read_results
 from sightline.text import correlation, on_testbed, probability
 
@@ -38,6 +38,7 @@ SCRIPTS = (
     "attack_picture.js",
     "attack_table.js",
     "false_alarms.js",
+    "your_data.js",
     "page.js",
 )
 
@@ -47,6 +48,8 @@ def write_report(
     path: str | Path,
     *,
     redact: bool = False,
+    keep_times: bool = False,
+    keep_plant: bool = False,
     title: str | None = None,
     figures: bool = False,
 ) -> Path:
@@ -61,9 +64,13 @@ def write_report(
     path : path
         The page to write, such as ``report.html``. It needs no network.
     redact : bool
-        Whether to replace names of tags and stages, and ids of attacks that are more
-        than numbers, by pseudonyms and to leave out notes and telemetry, so that the
-        page may leave the plant.
+        Whether to use pseudonyms for the plant, its tags, stages and files, and for
+        ids of attacks that are more than numbers, to count time from the start of the
+        test record, and to leave out notes, foreign texts and telemetry, so that the
+        page may leave the plant. `sightline.report.what_remains` says what stays.
+    keep_times, keep_plant : bool
+        Of a redacted page: whether dates and times, and names of plants, streams and
+        files stay.
     title : str, optional
         Title at the top of the page.
     figures : bool
@@ -97,9 +104,14 @@ def write_report(
     loaded = _read(results)
     if not loaded:
         raise FileError("There is no result to report on: evaluate a stream first.")
-    entries = entries_of(redacted(loaded) if redact else loaded)
+    remains = ""
+    if redact:
+        keep = {"keep_times": keep_times, "keep_plant": keep_plant}
+        loaded, names = redacted(loaded, **keep)
+        title, remains = title and names.text(title), what_remains(**keep)
+    entries = entries_of(loaded)
     path = Path(path)
-    page = render(entries, redact=redact, title=title)
+    page = render(entries, remains=remains, title=title)
     with staged_file(path) as partial:
         # A name may hold code points that are no characters.
         partial.write_text(page, encoding="utf-8", errors="backslashreplace")
@@ -205,6 +217,10 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "entries": entries,
         "headlines": {t: overview.headline(group) for t, group in groups.items()},
         "glance": overview.glance(entries),
+        "your_data": {t: your_data.your_data(g) for t, g in groups.items()},
+        "max_notices": your_data.MAX_NOTICES,
+        "picture_width": your_data.WIDTH,
+        "picture_height": your_data.HEIGHT,
         "paper_columns": overview.PAPER_COLUMNS,
         "paper": overview.paper_table(entries),
         "attacks": rows,
@@ -228,7 +244,7 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
 
 
 def render(
-    entries: Sequence[Entry], *, redact: bool = False, title: str | None = None
+    entries: Sequence[Entry], *, remains: str = "", title: str | None = None
 ) -> str:
     """Return the page as HTML.
 
@@ -236,8 +252,9 @@ def render(
     ----------
     entries : sequence of Entry
         In the order of the page.
-    redact : bool
-        Whether the page says that names are pseudonyms, and leaves out settings.
+    remains : str
+        What a redacted page still shows; empty for a page with nothing hidden. Settings
+        of detectors are left out of a redacted page.
     title : str, optional
         Title of the page; by default it names the testbeds.
 
@@ -267,12 +284,12 @@ def render(
     }
     return environment.get_template("page.html").render(
         title=title or _title(entries),
-        redact=redact,
+        remains=remains,
         styles="\n".join(_asset(name) for name in STYLES),
         scripts="\n".join(_asset(name) for name in SCRIPTS),
         plotly=get_plotlyjs(),
         data=for_script(page_data(entries)),
-        **page_tables(entries, redact=redact),
+        **page_tables(entries, redact=bool(remains)),
     )
 
 

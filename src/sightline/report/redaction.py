@@ -1,7 +1,8 @@
-"""A report that may leave the plant: pseudonyms for names, and no telemetry.
+"""A report that may leave the plant: pseudonyms for names, no times, no telemetry.
 
-Names of tags and stages are replaced everywhere, also inside sentences and longer
-words. Names of detectors, testbeds and streams, time stamps and numbers stay.
+Names of the plant, its tags, stages and files are replaced everywhere, also inside
+sentences and longer words. Times become times since the start of the test record.
+Texts that a user or a file brought are left out. `what_remains` says what stays.
 """
 
 import re
@@ -12,8 +13,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sightline.evaluation.result import ChartData, Evaluation, SegmentResult
+from sightline.evaluation.caveats import remarks
+from sightline.evaluation.result import (
+    ChartData,
+    Evaluation,
+    SegmentResult,
+    StreamFacts,
+)
+from sightline.facts.codes import Finding
+from sightline.facts.records import RecordingFacts, TableFacts, TagFacts, TagSummary
 from sightline.storage import Result
+from sightline.text import plural
 
 T = TypeVar("T")
 # Chart data that the plant measured, or that describe it.
@@ -27,38 +37,86 @@ _TELEMETRY = (
 )
 # Names of channels that Sightline numbers itself if none are given.
 _NUMBER = re.compile(r"\d{1,4}")
-# An attack's id that says nothing about the plant.
-_PLAIN_ID = re.compile(r"[A-Za-z]?\d+")
+# An attack's id that says nothing about the plant; more digits may be a date.
+_PLAIN_ID = re.compile(r"[A-Za-z]?\d{1,4}")
+# Names of tables that say nothing about the plant.
+_PLAIN_TABLES = ("", "train", "test", "train.csv", "test.csv")
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|(?-i:May)|june?|july?|"
+    r"aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
+)
+# Dates and times of day however they are written, and seconds since 1970.
+_TIMES = (
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}",
+    r"\d{1,2}[-/.]\d{1,2}[-/.](?:19|20)?\d\d",
+    r"(?:19|20)\d{6}(?:T?\d{4,6})?Z?",
+    rf"\d{{1,2}}\.?[ -]{_MONTH}(?:[ -]\d{{2,4}})?",
+    rf"{_MONTH} \d{{1,2}}(?:,? \d{{4}})?",
+    r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[ap]m)?(?: ?(?:Z|[+-]\d\d:?\d\d))?",
+    r"1\d{9}(?:\d{3})?(?:\.\d+)?",
+)
+_TIME = re.compile(rf"(?i)(?<![\d.])(?:{'|'.join(_TIMES)})(?![\d])")
+HIDDEN_TIME = "(time)"
+_SEVERAL = re.compile(rf"{re.escape(HIDDEN_TIME)}(?:[T ,]*{re.escape(HIDDEN_TIME)})+")
+# What a text quotes may come from a file.
+_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"")
 
 
 class Pseudonyms:
-    """The name of each tag, stage and attack outside the plant.
+    """The name of each tag, stage, attack, plant and file outside the plant.
 
     Parameters
     ----------
     tags, stages : sequence of str
         Become ``CH-001`` and ``STAGE-01``, numbered in this order.
     attacks : sequence of str
-        Ids. A number, or a letter and a number, stays; others become ``A-01``.
+        Ids. A number of up to four digits, or a letter and such a number, stays;
+        others become ``A-01``.
+    plants, streams, files : sequence of str
+        Become ``PLANT-01``, ``STREAM-01`` and ``FILE-01``. Blanks, underscores and
+        hyphens in the name of a plant may be exchanged or left out.
+    aliases : mapping of str to str
+        Further names of plants, and the name whose pseudonym they share.
+    hide_times : bool
+        Whether dates and times of day in texts become `HIDDEN_TIME`.
 
     Examples
     --------
     >>> Pseudonyms(["LIT101"], ["raw water"]).text("lit101_max of Raw water")
     'CH-001_max of STAGE-01'
+    >>> Pseudonyms([], [], plants=["My works"], hide_times=True).text(
+    ...     "my_works since 2026-03-29 03:00:00 +02:00"
+    ... )
+    'PLANT-01 since (time)'
     """
 
     def __init__(
-        self, tags: Sequence[str], stages: Sequence[str], attacks: Sequence[str] = ()
+        self,
+        tags: Sequence[str],
+        stages: Sequence[str],
+        attacks: Sequence[str] = (),
+        *,
+        plants: Sequence[str] = (),
+        streams: Sequence[str] = (),
+        files: Sequence[str] = (),
+        aliases: Mapping[str, str] | None = None,
+        hide_times: bool = False,
     ) -> None:
         self.names: dict[str, str] = {}
+        self.hide_times = hide_times
         revealing = [name for name in attacks if not _PLAIN_ID.fullmatch(name)]
         for group, pattern in (
             (tags, "CH-{:03d}"),
             (stages, "STAGE-{:02d}"),
             (revealing, "A-{:02d}"),
+            (plants, "PLANT-{:02d}"),
+            (streams, "STREAM-{:02d}"),
+            (files, "FILE-{:02d}"),
         ):
             new = [name for name in group if name not in self.names]
             self.names |= {name: pattern.format(k) for k, name in enumerate(new, 1)}
+        aliases = aliases or {}
+        self.names = {a: self.names[n] for a, n in aliases.items()} | self.names
         # Texts may also quote a name as Python prints it.
         hidden = [name for name in self.names if name and not _NUMBER.fullmatch(name)]
         self._spellings = {repr(name)[1:-1]: self.names[name] for name in hidden}
@@ -67,7 +125,10 @@ class Pseudonyms:
         # so that no name is taken for a part of another.
         ordered = sorted(self._spellings, key=len, reverse=True)
         self._groups = [self._spellings[name] for name in ordered]
-        joined = "|".join(f"({_pattern(name)})" for name in ordered)
+        joined = "|".join(
+            f"({_pattern(name, is_plant=name in {*plants, *aliases})})"
+            for name in ordered
+        )
         self._pattern = re.compile(joined) if joined else None
 
     def name(self, name: str) -> str:
@@ -79,13 +140,15 @@ class Pseudonyms:
         return self.text(name) if _PLAIN_ID.fullmatch(name) else self.name(name)
 
     def text(self, text: str) -> str:
-        """Return a sentence with every name in it replaced.
+        """Return a sentence with every name, and if asked for every time, replaced.
 
         Case does not matter, except for names of one or two letters.
         """
-        if self._pattern is None:
-            return text
-        return self._pattern.sub(self._replacement, text)
+        if self._pattern is not None:
+            text = self._pattern.sub(self._replacement, text)
+        if self.hide_times:
+            text = _SEVERAL.sub(HIDDEN_TIME, _TIME.sub(HIDDEN_TIME, text))
+        return text
 
     def _replacement(self, match: re.Match[str]) -> str:
         # Tags may differ in case only: the exact spelling has priority.
@@ -111,7 +174,7 @@ class Pseudonyms:
         return result  # type: ignore[no-any-return]
 
 
-def _pattern(name: str) -> str:
+def _pattern(name: str, *, is_plant: bool) -> str:
     """Return the regular expression that recognises a name in a text."""
     if not re.search(r"[^\W\d_]", name):
         # Without a letter it may be a part of many numbers and dates.
@@ -119,35 +182,117 @@ def _pattern(name: str) -> str:
     if len(name) <= 2:
         # One or two letters are a part of nearly every word.
         return rf"(?<!\w){re.escape(name)}(?!\w)"
+    spelled = re.escape(name)
+    if is_plant:
+        words = [re.escape(word) for word in re.split(r"[\s_-]+", name) if word]
+        spelled = r"[\s_-]*".join(words) or spelled
     # It may be spelled in another case, and be a part of a longer word: lit101_max.
-    return rf"(?i:{re.escape(name)})"
+    return rf"(?i:{spelled})"
 
 
-def redacted(results: Sequence[Result]) -> list[Result]:
+def redacted(
+    results: Sequence[Result], *, keep_times: bool = False, keep_plant: bool = False
+) -> tuple[list[Result], Pseudonyms]:
     """Return results with pseudonyms, without notes, settings and telemetry.
 
     Parameters
     ----------
     results : sequence of Result
         All results of one report.
+    keep_times : bool
+        Whether dates, times of day and the time zone stay. Else times count from the
+        first row of each test record.
+    keep_plant : bool
+        Whether names of testbeds, streams and files stay.
 
     Returns
     -------
-    list of Result
-        The same tag, stage or attack has the same pseudonym in all of them.
+    results : list of Result
+        The same tag, stage, attack or plant has the same pseudonym in all of them.
+    names : Pseudonyms
+        For further texts of the page.
     """
-    tags: dict[str, None] = {}
-    stages: dict[str, None] = {}
-    attacks: dict[str, None] = {}
-    for result in results:
-        tags |= dict.fromkeys(_tags(result))
-        stages |= dict.fromkeys(result.evaluation.provenance.stages.values())
-        attacks |= dict.fromkeys(one.id for one in result.evaluation.segments)
-    names = Pseudonyms(sorted(tags), sorted(stages), list(attacks))
-    return [
-        Result(result.folder, _evaluation(result.evaluation, result.traces, names))
+    groups: dict[str, dict[str, None]] = {
+        key: {} for key in ("tags", "stages", "attacks", "plants", "streams", "files")
+    }
+    for result in sorted(results, key=lambda result: result.name):
+        for key, found in _names(result, keep_plant=keep_plant).items():
+            groups[key] |= dict.fromkeys(found)
+    aliases = {
+        facts.plant: result.evaluation.stream.testbed or facts.plant
         for result in results
+        if not keep_plant and (facts := result.evaluation.recording) is not None
+    }
+    names = Pseudonyms(
+        sorted(groups["tags"]),
+        sorted(groups["stages"]),
+        list(groups["attacks"]),
+        plants=list(groups["plants"]),
+        streams=list(groups["streams"]),
+        files=list(groups["files"]),
+        aliases=aliases,
+        hide_times=not keep_times,
+    )
+    return [
+        Result(
+            result.folder if keep_plant else None,
+            _evaluation(result.evaluation, result.traces, names),
+        )
+        for result in results
+    ], names
+
+
+def what_remains(*, keep_times: bool = False, keep_plant: bool = False) -> str:
+    """Return what a redacted page still shows, in one sentence.
+
+    Examples
+    --------
+    >>> what_remains(keep_times=True)[-58:]
+    'versions of software, and dates and times with their zone.'
+    """
+    kept = [
+        "names of detectors",
+        "numbers of rows, channels and attacks",
+        "durations, and times since the start of the test record",
+        "the energy of every row, with the part of each channel",
+        "all figures and verdicts",
+        "roles of tags and their share of missing values",
+        "findings about the data without names and quoted values",
+        "seeds",
+        "versions of software",
     ]
+    if keep_plant:
+        kept.append("names of plants, streams and files")
+    if keep_times:
+        kept.append("dates and times with their zone")
+    return f"Remains: {', '.join(kept[:-1])}, and {kept[-1]}."
+
+
+def _names(result: Result, *, keep_plant: bool) -> dict[str, list[str]]:
+    """Return what a result calls its tags, stages, attacks, plant, stream and files."""
+    evaluation = result.evaluation
+    facts = evaluation.recording
+    tags, stages = _tags(result), [*evaluation.provenance.stages.values()]
+    plant = evaluation.stream.testbed or (facts.plant if facts else "")
+    files: list[str] = []
+    if facts is not None:
+        tags += [*(tag.name for tag in facts.tags), *facts.words]
+        stages += [tag.stage for tag in facts.tags if tag.stage]
+        files = [table.name for table in facts.tables]
+    files += [found.table for found in evaluation.findings]
+    named = {
+        "tags": [*tags, *(tag for found in evaluation.findings for tag in found.tags)],
+        "stages": stages,
+        "attacks": [segment.id for segment in evaluation.segments],
+    }
+    if keep_plant:
+        return named
+    stems = [name.rpartition("/")[2].partition(".")[0] for name in files]
+    return named | {
+        "plants": [plant] if plant else [],
+        "streams": [evaluation.stream.name],
+        "files": [name for name in (*files, *stems) if name not in _PLAIN_TABLES],
+    }
 
 
 def _tags(result: Result) -> list[str]:
@@ -180,14 +325,111 @@ def _evaluation(
         public["groups"] = groups
     if isinstance(seed := evaluation.provenance.meta.get("seed"), int):
         public["seed"] = seed
+    facts = evaluation.recording
     return replace(
         evaluation,
+        stream=_stream(evaluation.stream, names),
+        quality=names.nested(evaluation.quality),
         segments=tuple(_segment(segment, names) for segment in evaluation.segments),
-        notices=names.nested(tuple(evaluation.notices or ())),
+        notices=_notices(evaluation, names),
         diagnosis=names.nested(evaluation.diagnosis),
         repairs=names.nested(evaluation.repairs),
+        findings=tuple(_finding(found, names) for found in evaluation.findings),
+        recording=None if facts is None else _recording(facts, names),
         provenance=replace(evaluation.provenance, meta=public),
         traces=_traces(traces, names),
+    )
+
+
+def _stream(stream: StreamFacts, names: Pseudonyms) -> StreamFacts:
+    """Return what was evaluated, under pseudonyms."""
+    return replace(
+        names.nested(stream),
+        name=names.name(stream.name),
+        testbed=None if stream.testbed is None else names.name(stream.testbed),
+        timezone=None if names.hide_times else stream.timezone,
+    )
+
+
+def _notices(evaluation: Evaluation, names: Pseudonyms) -> tuple[str, ...]:
+    """Return the notices that Sightline words itself, and how many were left out.
+
+    The others came with the stream: from a user, a file or a detector.
+    """
+    own = set(remarks(evaluation, evaluation))
+    notices = tuple(evaluation.notices or ())
+    kept = [names.text(text) for text in notices if text in own]
+    if n_lost := len(notices) - len(kept):
+        kept.append(f"{_left_out(n_lost, 'notice')} about the stream.")
+    return tuple(kept)
+
+
+def _left_out(count: int, word: str) -> str:
+    """Return the beginning of a sentence about texts that are not shown."""
+    return f"Left out of this redacted page: {plural(count, word)}"
+
+
+def _finding(found: Finding, names: Pseudonyms) -> Finding:
+    """Return a finding without names, times, quoted values and places."""
+
+    def hidden(text: str) -> str:
+        return names.text(_QUOTED.sub("(text)", text))
+
+    return replace(
+        found,
+        text=hidden(found.text),
+        effect=hidden(found.effect),
+        remedy=hidden(found.remedy),
+        table=names.text(found.table),
+        tags=tuple(names.name(tag) for tag in found.tags),
+        cells=(),
+    )
+
+
+def _recording(facts: RecordingFacts, names: Pseudonyms) -> RecordingFacts:
+    """Return the facts about a recording without names, times and measured values."""
+    lost = facts.notices
+    return replace(
+        facts,
+        plant=names.name(facts.plant),
+        timezone="" if names.hide_times else facts.timezone,
+        tables=tuple(_table(table, names) for table in facts.tables),
+        tags=tuple(_tag(tag, names) for tag in facts.tags),
+        words={names.name(column): "words mapped to numbers" for column in facts.words},
+        notices=(f"{_left_out(len(lost), 'notice')} of reading.",) if lost else (),
+    )
+
+
+def _table(table: TableFacts, names: Pseudonyms) -> TableFacts:
+    """Return a table under its pseudonym; without times if they are hidden."""
+    return replace(
+        table,
+        name=names.name(table.name),
+        part=names.text(table.part),
+        first="" if names.hide_times else table.first,
+        last="" if names.hide_times else table.last,
+    )
+
+
+def _tag(tag: TagFacts, names: Pseudonyms) -> TagFacts:
+    """Return a tag with its role alone: no unit and no measured value."""
+
+    def counted(side: TagSummary) -> TagSummary:
+        return TagSummary(
+            lowest=None,
+            highest=None,
+            spread=None,
+            resolution=None,
+            missing=side.missing,
+        )
+
+    return replace(
+        tag,
+        name=names.name(tag.name),
+        stage=names.name(tag.stage) if tag.stage else None,
+        unit=None,
+        train=counted(tag.train),
+        test=counted(tag.test),
     )
 
 
@@ -206,9 +448,11 @@ def _segment(segment: SegmentResult, names: Pseudonyms) -> SegmentResult:
 
 
 def _traces(traces: ChartData, names: Pseudonyms) -> ChartData:
-    """Return chart data with pseudonyms, without telemetry."""
+    """Return chart data with pseudonyms, without telemetry and times of day."""
     changes: dict[str, Any] = dict.fromkeys(_TELEMETRY)
     for key in ("channel_names", "telemetry_names"):
         if (tags := getattr(traces, key)) is not None:
             changes[key] = np.array([names.name(str(tag)) for tag in tags], np.str_)
+    if names.hide_times and traces.test_time is not None and len(traces.test_time):
+        changes["test_time"] = traces.test_time - traces.test_time[0]
     return replace(traces, **changes)

@@ -42,16 +42,24 @@ const sortKeys = {
   coverage: (row) => Number(row.dataset.coverage), alarm: (row) => (row.dataset.alarm === "" ? Infinity : Number(row.dataset.alarm)),
 };
 
-function sortAttacks(button) {
-  const header = button.closest("th"), key = sortKeys[button.dataset.sort];
+/* Mark the header that a table is sorted by; returns whether values rise. */
+function markSorted(table, header) {
   const rising = header.getAttribute("aria-sort") !== "ascending";
-  for (const other of attackTable.tHead.querySelectorAll("th[aria-sort]")) other.setAttribute("aria-sort", "none");
+  for (const other of table.tHead.querySelectorAll("th[aria-sort]")) other.setAttribute("aria-sort", "none");
   header.setAttribute("aria-sort", rising ? "ascending" : "descending");
-  const compare = (a, b) => {
+  return rising;
+}
+
+function sortOrder(key, rising) {
+  return (a, b) => {
     const [x, y] = [key(a), key(b)];
     const order = typeof x === "number" ? (x === y ? 0 : x < y ? -1 : 1) : collator.compare(x, y);
     return rising ? order : -order;
   };
+}
+
+function sortAttacks(button) {
+  const compare = sortOrder(sortKeys[button.dataset.sort], markSorted(attackTable, button.closest("th")));
   for (const row of attackRows.slice().sort(compare)) {
     attackTable.tBodies[0].append(row);
     if (openPictures.has(row.id)) attackTable.tBodies[0].append(openPictures.get(row.id).row);

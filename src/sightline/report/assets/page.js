@@ -48,6 +48,7 @@ window.addEventListener("hashchange", () => followLink());
 function printing(isPrinting) {
   printsAll = isPrinting;
   showAttacks();
+  showAllTags();
   if (typeof Plotly === "undefined") return;
   const root = document.documentElement;
   if (isPrinting) {
@@ -79,6 +80,7 @@ async function start() {
   chooseTestbed(0);
   paintAgreement();
   showAttacks();
+  showAllTags();
   performance.mark("open");
   await startCharts();
   await Promise.all(DATA.entries.map(async (entry) => {
