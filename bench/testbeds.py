@@ -22,7 +22,7 @@ from sightline import open_testbed
 from sightline.data.recording import seconds
 from sightline.testbeds import swat, wadi
 from sightline.testbeds.attack_tables import attack_table
-from sightline.testbeds.open_release import CACHE_FOLDER
+from sightline.testbeds.copies import CACHE_FOLDER
 
 GOAL_RATIO, GOAL_GIB, TURNS = 1.5, 4.0, 5
 SWAT_ATTACK = "SWaT_Dataset_Attack_v0.csv"

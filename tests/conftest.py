@@ -6,8 +6,19 @@ fifty times as many where files are damaged, and others each time everywhere.
 
 import os
 
+import pytest
 from hypothesis import settings
+
+from sightline.testbeds import copies
 
 settings.register_profile("steady", derandomize=True)
 settings.register_profile("roaming", derandomize=False)
 settings.load_profile("roaming" if "SIGHTLINE_FUZZ" in os.environ else "steady")
+
+
+@pytest.fixture(autouse=True)
+def _index_of_copies(tmp_path_factory, monkeypatch):
+    """Keep the user's index of copies, and where copies lie, out of the tests."""
+    folder = tmp_path_factory.mktemp("index") / "copies"
+    monkeypatch.setattr(copies, "index_folder", lambda: folder)
+    monkeypatch.delenv(copies.VARIABLE, raising=False)

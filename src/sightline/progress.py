@@ -11,7 +11,10 @@ from enum import StrEnum
 
 
 class StepKind(StrEnum):
-    """The kinds of long work; the value is the word that people read."""
+    """The kinds of long work; the value is the word that people read.
+
+    ``NOTICE`` is no work: its detail is a sentence that stays on the screen.
+    """
 
     WAITING = "Waiting"
     READING = "Reading"
@@ -26,6 +29,7 @@ class StepKind(StrEnum):
     DRAWING_INTERVALS = "Drawing intervals"
     COMPARING = "Comparing"
     WRITING = "Writing"
+    NOTICE = "Notice:"
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def progress_bar(called: str) -> Iterator[Progress]:
     """Show a bar with the kind of work, its progress, and the time left.
 
     Pass the yielded callback as ``progress`` to `fit`, `residuals`, `export_stream`
-    or `evaluate`. Nothing is shown if standard error is no terminal.
+    or `evaluate`. If standard error is no terminal, notices alone are shown.
 
     Parameters
     ----------
@@ -106,6 +110,9 @@ def progress_bar(called: str) -> Iterator[Progress]:
         task = bar.add_task("Starting", total=None, stream=called)
 
         def advance(step: Step) -> None:
+            if step.kind is StepKind.NOTICE:
+                screen.print(step.detail, soft_wrap=True)
+                return
             bar.update(
                 task, description=step.text, completed=step.done, total=step.total
             )

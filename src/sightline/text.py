@@ -93,6 +93,21 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 86_400:.1f} days"
 
 
+def size(n_bytes: int) -> str:
+    """Return a number of bytes in kB, MB or GB, with about two significant figures.
+
+    Examples
+    --------
+    >>> size(0), size(1_530), size(46_800_000), size(1_500_000_000)
+    ('0 kB', '1.5 kB', '47 MB', '1.5 GB')
+    """
+    value, unit = n_bytes / 1e3, "kB"
+    for larger in ("MB", "GB"):
+        if value >= 1000:
+            value, unit = value / 1e3, larger
+    return f"{value:.1f} {unit}" if 0 < value < 10 else f"{value:,.0f} {unit}"
+
+
 def row_span(rows: float | None, step_s: float | None) -> str:
     """Return a number of rows as a duration, or as a count if the step is unknown.
 

@@ -17,6 +17,7 @@ from testbed_files import (
 import sightline
 from sightline.data.segments import segments_of
 from sightline.errors import StreamError
+from sightline.progress import StepKind
 
 HERE = DATA / "batadal"
 PARTLY = "original_partial_labels_dataset04.csv"
@@ -136,7 +137,14 @@ def test_train_is_rounded_like_test_unless_it_is_asked_for_raw(tmp_path, cache):
     for _ in range(2):
         raw = opened(tmp_path, strict=False, cache=cache, train_decimals="raw")
         read = opened(tmp_path, strict=False, cache=cache)
-        asked = opened(tmp_path, strict=False, cache=cache, train_decimals="as-test")
+        steps = []
+        asked = opened(
+            tmp_path,
+            strict=False,
+            cache=cache,
+            train_decimals="as-test",
+            progress=steps.append,
+        )
         assert raw.train.values[1, 2] == 1.021234
         assert_exact(read.train.values, raw.train.values.round(2))
         assert_exact(asked.train.values, read.train.values)
@@ -144,6 +152,7 @@ def test_train_is_rounded_like_test_unless_it_is_asked_for_raw(tmp_path, cache):
         told = [text for text in read.notices if "were rounded" in text]
         assert len(told) == 1
         assert "43 of 43 tags of train were rounded to the" in told[0]
+        assert [s.detail for s in steps if s.kind is StepKind.NOTICE] == told
         assert not any("were rounded" in text for text in raw.notices)
 
 

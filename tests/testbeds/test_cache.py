@@ -2,11 +2,13 @@
 
 import gzip
 import os
+import shutil
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from filelock import FileLock
 from testbed_files import (
     ATTACK_V0,
     NORMAL_V0,
@@ -14,11 +16,15 @@ from testbed_files import (
     fixture,
     place,
     put,
+    refused,
     write_hai,
 )
 
 import sightline
-from sightline.testbeds import csv_reader, open_release
+from sightline.progress import StepKind
+from sightline.testbeds import copies as copies_module
+from sightline.testbeds import csv_reader
+from sightline.testbeds.copies import clear_copies, list_copies
 
 FOLDER = ".sightline-cache"
 
@@ -90,7 +96,7 @@ def parses(monkeypatch):
 
 
 def copies(root):
-    return sorted(path.name for path in (root / FOLDER).iterdir())
+    return sorted(path.name for path in (root / FOLDER).glob("*.parquet"))
 
 
 @pytest.mark.parametrize("name", TESTBEDS)
@@ -159,7 +165,7 @@ def test_copies_of_an_older_reader_are_not_trusted(tmp_path, parses, monkeypatch
     write_swat(tmp_path)
     opened("swat", tmp_path)
     parses.clear()
-    monkeypatch.setattr(open_release, "READER_VERSION", 999)
+    monkeypatch.setattr(copies_module, "READER_VERSION", 999)
     opened("swat", tmp_path)
     assert len(parses) == 2
     assert all(".999." in name for name in copies(tmp_path))
@@ -240,9 +246,13 @@ def test_a_full_disk_is_no_error_and_leaves_nothing(tmp_path, monkeypatch):
 
     write_swat(tmp_path)
     without = opened("swat", tmp_path, cache=False)
-    monkeypatch.setattr(open_release, "_write_copy", full)
-    assert_same(opened("swat", tmp_path), without)
+    monkeypatch.setattr(copies_module, "_write_copy", full)
+    read = opened("swat", tmp_path)
+    assert_same(read, without)
     assert copies(tmp_path) == []
+    assert not list((tmp_path / FOLDER).glob(".*.partial"))
+    for words in (str(tmp_path / FOLDER), "No space left on device", "SIGHTLINE_CACHE"):
+        assert words in read.copies
 
 
 def test_a_file_that_cannot_be_read_leaves_no_copy(tmp_path):
@@ -273,7 +283,7 @@ def test_label_sources_share_a_copy(tmp_path, parses):
 
 
 def test_many_rows_survive_the_copy(tmp_path, parses, monkeypatch):
-    monkeypatch.setattr(open_release, "_GROUP_ROWS", 7)
+    monkeypatch.setattr(copies_module, "_GROUP_ROWS", 7)
     write_hai(tmp_path, "21.03", n_rows=50, attacked={"test2": [(3, 40)]})
     first = opened("hai", tmp_path)
     parses.clear()
@@ -290,3 +300,177 @@ def test_packed_and_plain_twins_do_not_share_a_copy(tmp_path):
     packed = opened("hai", tmp_path)
     assert_same_recording(first.train, packed.train)
     assert "train1.csv.gz" in packed.digests
+
+
+# ---- what is said, and where copies lie ----------------------------------------------
+
+
+def test_copies_are_announced_once_with_place_and_size(tmp_path):
+    write_swat(tmp_path)
+    steps = []
+    first = opened("swat", tmp_path, progress=steps.append)
+    assert [s.detail for s in steps if s.kind is StepKind.NOTICE] == [first.copies]
+    n_bytes = sum(path.stat().st_size for path in (tmp_path / FOLDER).glob("*.parquet"))
+    assert first.copies.startswith(
+        f"Parquet copies of 2 files ({n_bytes / 1e3:.1f} kB) were written to "
+        f"{tmp_path / FOLDER}, "
+    )
+    steps.clear()
+    assert opened("swat", tmp_path, progress=steps.append).copies == ""
+    assert StepKind.NOTICE not in [step.kind for step in steps]
+    # What is said about copies is nothing about the data.
+    assert not any(FOLDER in text for text in first.notices)
+
+
+def test_git_ignores_copies_also_those_of_an_earlier_version(tmp_path):
+    write_swat(tmp_path)
+    opened("swat", tmp_path)
+    ignore = tmp_path / FOLDER / ".gitignore"
+    assert ignore.read_text() == "*\n"
+    ignore.unlink()
+    opened("swat", tmp_path)
+    assert ignore.read_text() == "*\n"
+
+
+def test_copies_may_lie_elsewhere_in_a_folder_for_each_root(
+    tmp_path, parses, monkeypatch
+):
+    one, other, elsewhere = (tmp_path / name for name in ("one", "other", "elsewhere"))
+    write_swat(one)
+    write_swat(other)
+    monkeypatch.setenv("SIGHTLINE_CACHE", str(elsewhere))
+    without = opened("swat", one, cache=False)
+    assert_same(opened("swat", one), without)
+    opened("swat", other)
+    assert not (one / FOLDER).exists()
+    assert len(list(elsewhere.iterdir())) == 2
+    parses.clear()
+    # The root's absolute path decides, not how it was given.
+    monkeypatch.chdir(one)
+    assert_same_recording(opened("swat", ".").train, without.train)
+    assert parses == []
+    assert {place.root for place in list_copies()} == {one, other}
+    assert [place.root for place in list_copies([one])] == [one]
+    assert len(list_copies([elsewhere])) == 2
+
+
+@pytest.mark.parametrize("word", ["off", "OFF"])
+def test_copies_are_turned_off_by_the_environment(tmp_path, monkeypatch, word):
+    write_swat(tmp_path)
+    monkeypatch.setenv("SIGHTLINE_CACHE", word)
+    monkeypatch.chdir(tmp_path)
+    assert opened("swat", tmp_path).copies == ""
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_place_that_is_no_folder_is_no_error_and_is_said(tmp_path, monkeypatch):
+    write_swat(tmp_path)
+    file = put(tmp_path / "file", "no folder")
+    monkeypatch.setenv("SIGHTLINE_CACHE", str(file))
+    read = opened("swat", tmp_path)
+    assert_same(read, opened("swat", tmp_path, cache=False))
+    assert str(file) in read.copies
+    assert "SIGHTLINE_CACHE" in read.copies
+    assert file.read_text() == "no folder"
+
+
+def test_while_another_process_writes_nothing_is_written(tmp_path):
+    write_swat(tmp_path)
+    (tmp_path / FOLDER).mkdir()
+    with FileLock(tmp_path / FOLDER / ".lock"):
+        assert opened("swat", tmp_path).copies == ""
+    assert copies(tmp_path) == []
+    assert "2 files" in opened("swat", tmp_path).copies
+
+
+# ---- listing and clearing ------------------------------------------------------------
+
+
+def test_the_index_knows_copies_and_when_they_were_used(tmp_path):
+    write_swat(tmp_path / "a")
+    assert list_copies() == []
+    opened("swat", tmp_path / "a")
+    (place,) = list_copies()
+    assert (place.folder, place.root) == (tmp_path / "a" / FOLDER, tmp_path / "a")
+    assert place.n_files == 2
+    assert place.n_bytes == sum(
+        (place.folder / name).stat().st_size for name in copies(tmp_path / "a")
+    )
+    (entry,) = copies_module.index_folder().glob("*.json")
+    for path in (entry, *place.folder.iterdir()):
+        os.utime(path, (1e9, 1e9))
+    assert list_copies()[0].last_used == 1e9
+    opened("swat", tmp_path / "a")
+    assert list_copies()[0].last_used > 1e9
+
+
+def test_without_an_index_copies_are_found_by_the_root(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        copies_module, "index_folder", lambda: put(tmp_path / "file", "") / "index"
+    )
+    write_swat(tmp_path / "a")
+    opened("swat", tmp_path / "a")
+    assert list_copies() == []
+    for path in (tmp_path / "a", tmp_path / "a" / FOLDER):
+        assert [place.n_files for place in list_copies([path])] == [2]
+
+
+def test_entries_of_lost_folders_and_damaged_entries_do_no_harm(tmp_path):
+    write_swat(tmp_path / "a")
+    opened("swat", tmp_path / "a")
+    put(copies_module.index_folder() / "damaged.json", "[1")
+    put(copies_module.index_folder() / "other.json", "[1]")
+    assert len(list_copies()) == 1
+    shutil.rmtree(tmp_path / "a" / FOLDER)
+    assert list_copies() == []
+    names = {path.name for path in copies_module.index_folder().glob("*.json")}
+    assert names == {"damaged.json", "other.json"}
+
+
+def test_clearing_removes_copies_and_the_empty_folder(tmp_path, parses):
+    write_swat(tmp_path)
+    first = opened("swat", tmp_path)
+    before = {path.name for path in tmp_path.iterdir()} - {FOLDER}
+    (listed,) = list_copies()
+    put(tmp_path / FOLDER / f".x.csv.{'0' * 20}.1.parquet.partial", "half")
+    (cleared,) = clear_copies([tmp_path])
+    assert (cleared.n_files, cleared.others) == (2, ())
+    assert cleared.n_bytes == listed.n_bytes + len("half")
+    assert {path.name for path in tmp_path.iterdir()} == before
+    assert list_copies() == []
+    assert list(clear_copies()) == []
+    assert_same(opened("swat", tmp_path), first)
+
+
+FOREIGN = (
+    "notes.txt",
+    "mine.parquet",
+    "SWaT.csv.0123.1.parquet",
+    f"x.csv.{'g' * 20}.1.parquet",
+    f"x.csv.{'0' * 20}.1.parquet.bak",
+    "deep/x.csv",
+)
+
+
+@pytest.mark.parametrize("ignore", ["*\n", "mine\n"])
+def test_clearing_leaves_what_is_no_copy(tmp_path, ignore):
+    write_swat(tmp_path)
+    opened("swat", tmp_path)
+    for name in FOREIGN:
+        put(tmp_path / FOLDER / name, name)
+    put(tmp_path / FOLDER / ".gitignore", ignore)
+    (cleared,) = clear_copies([tmp_path])
+    assert cleared.n_files == 2
+    expected = {name.partition("/")[0] for name in FOREIGN}
+    assert set(cleared.others) - {".gitignore"} == expected
+    for name in FOREIGN:
+        assert (tmp_path / FOLDER / name).read_text() == name
+    assert (tmp_path / FOLDER / ".gitignore").read_text() == ignore
+
+
+def test_a_path_without_copies_is_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with refused(str(path), "no Parquet copies"):
+            list_copies([path])
+        with refused(str(path)):
+            list(clear_copies([path]))

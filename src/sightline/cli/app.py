@@ -11,6 +11,7 @@ from typer import Exit, Option, Typer, echo
 
 from sightline._version import __version__
 from sightline.cli import catalogue
+from sightline.cli.caches import cache_command
 from sightline.cli.evaluate import compare_command, evaluate_command, report_command
 from sightline.cli.study import demo_command, run_command, study_command
 
@@ -30,6 +31,7 @@ app.command("testbeds")(catalogue.list_testbeds_command)
 app.command("inspect")(catalogue.inspect_command)
 app.command("simulate")(catalogue.simulate_command)
 app.command("detectors")(catalogue.detectors_command)
+app.command("cache")(cache_command)
 app.command("run")(run_command)
 app.command("study")(study_command)
 

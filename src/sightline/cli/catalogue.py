@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument, Exit, Option
 
-from sightline.cli.console import DebugOption, console, door, grid
+from sightline.cli.console import DebugOption, NoCacheOption, console, door, grid
 from sightline.errors import FileError
 from sightline.progress import progress_bar
 from sightline.text import plural
@@ -76,9 +76,7 @@ def inspect_command(
     release: Annotated[
         str | None, Option(help="Which release, if there are several.")
     ] = None,
-    no_cache: Annotated[
-        bool, Option("--no-cache", help="Keep no Parquet copy next to the files.")
-    ] = False,
+    no_cache: NoCacheOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Audit a testbed's files before you trust a number computed from them.

@@ -15,6 +15,10 @@ from typer import Exit, Option
 from sightline.errors import SightlineError
 
 DebugOption = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
+NoCacheOption = Annotated[
+    bool,
+    Option("--no-cache", help="Neither read nor write Parquet copies of the files."),
+]
 
 
 def console(*, stderr: bool = False) -> Console:

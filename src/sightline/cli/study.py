@@ -1,9 +1,9 @@
 """The commands that run detectors on testbeds: `run`, `study` and `demo`."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +14,15 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument, BadParameter, Exit, Option
 
-from sightline.cli.console import DebugOption, console, door, titled_table
+from sightline.cli.console import (
+    DebugOption,
+    NoCacheOption,
+    console,
+    door,
+    titled_table,
+)
 from sightline.errors import StreamError
-from sightline.progress import Step
+from sightline.progress import Step, StepKind
 from sightline.text import duration, share
 
 if TYPE_CHECKING:
@@ -72,6 +78,8 @@ class _Options:
         Address of a Dask scheduler, instead of processes on this machine.
     overwrite, dry_run, debug : bool
         Replace another study; only list the cells; show tracebacks.
+    no_cache : bool
+        Neither read nor write Parquet copies of the testbeds' files.
     """
 
     out: Path
@@ -81,6 +89,7 @@ class _Options:
     overwrite: bool = False
     dry_run: bool = False
     debug: bool = False
+    no_cache: bool = False
 
 
 def run_command(
@@ -107,12 +116,17 @@ def run_command(
     preset: Annotated[
         str, Option(help="export (best for a stream), or official.")
     ] = "export",
+    train_decimals: Annotated[
+        str | None,
+        Option(help="as-test rounds train to the decimals of test; raw does not."),
+    ] = None,
     out: _Out = Path("study"),
     cache: _Cache = None,
     workers: _Workers = None,
     cluster: _Cluster = None,
     overwrite: _Overwrite = False,
     dry_run: _DryRun = False,
+    no_cache: NoCacheOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Train detectors on one testbed, and show what each of them can see.
@@ -131,17 +145,28 @@ def run_command(
             "name one testbed or folder: sightline run FOLDER, or --testbed NAME."
         )
     with door(debug=debug):
-        plan = _plan(plant or testbed or "", detectors, seeds, preset, root)
+        decimals = {"train_decimals": train_decimals} if train_decimals else {}
+        plan = _plan(plant or testbed or "", detectors, seeds, preset, root, decimals)
         if detectors is None:
             console(stderr=True).print(_WHY_THESE, soft_wrap=True)
-        options = _Options(out, cache, workers, cluster, overwrite, dry_run, debug)
+        options = _Options(
+            out, cache, workers, cluster, overwrite, dry_run, debug, no_cache
+        )
         _run(plan, options)
 
 
 def _plan(
-    testbed: str, detectors: str | None, seeds: str, preset: str, root: Path | None
+    testbed: str,
+    detectors: str | None,
+    seeds: str,
+    preset: str,
+    root: Path | None,
+    how: Mapping[str, str],
 ) -> "StudyPlan":
-    """Return the plan of a run on one testbed; a plant's own name is its title."""
+    """Return the plan of a run on one testbed; a plant's own name is its title.
+
+    `how` are further options with which the testbed is opened.
+    """
     from sightline.study.plan import plan_of
 
     folder = Path(testbed).expanduser()
@@ -164,7 +189,7 @@ def _plan(
                 int(seed) if seed.isdecimal() else seed
                 for seed in _listed(seeds, "--seeds")
             ],
-            "testbeds": {label: {"testbed": testbed}},
+            "testbeds": {label: {"testbed": testbed, **how}},
             "detectors": tables,
         },
         place="the command line",
@@ -186,6 +211,7 @@ def study_command(
     cluster: _Cluster = None,
     overwrite: _Overwrite = False,
     dry_run: _DryRun = False,
+    no_cache: NoCacheOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Run a study from a plan: detectors x testbeds x seeds, resumable.
@@ -207,7 +233,9 @@ def study_command(
             if not equals:
                 raise BadParameter(f"--root takes TESTBED=PATH; got {option!r}.")
             roots[label] = path
-        options = _Options(out, cache, workers, cluster, overwrite, dry_run, debug)
+        options = _Options(
+            out, cache, workers, cluster, overwrite, dry_run, debug, no_cache
+        )
         _run(read_plan(file, roots=roots), options)
 
 
@@ -256,12 +284,15 @@ def _run(plan: "StudyPlan", options: _Options) -> None:
     from sightline.study.collect import check_folder
     from sightline.study.run import cells_of, names_of, open_testbeds, run_study
 
+    if options.no_cache:
+        testbeds = tuple(replace(choice, cache=False) for choice in plan.testbeds)
+        plan = replace(plan, testbeds=testbeds)
     if options.dry_run:
         with _live_screen() as screen:
             check_folder(names_of(plan), options.out, overwrite=options.overwrite)
-            testbeds = open_testbeds(plan, None, screen.progress, screen.audited)
+            opened = open_testbeds(plan, None, screen.progress, screen.audited)
             cache = Cache(options.cache or options.out / "cache")
-            table = cells_table(cells_of(plan, testbeds), cache.is_done)
+            table = cells_table(cells_of(plan, opened), cache.is_done)
         console().print(table, soft_wrap=True)
         return
     with _live_screen() as screen:
@@ -326,7 +357,10 @@ class StudyScreen:
         self._logged: set[str] = set()
 
     def progress(self, step: Step) -> None:
-        """Show a step of the work before and after the cells."""
+        """Show a step of the work before and after the cells; a notice stays."""
+        if step.kind is StepKind.NOTICE:
+            self._console.print(Text(step.detail), soft_wrap=True)
+            return
         self._line = step.text
         if step.total:
             self._line += f" {share(step.done / step.total)}"

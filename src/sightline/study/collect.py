@@ -253,8 +253,10 @@ def _manifest(
     failed: Mapping[str, Outcome],
 ) -> dict[str, object]:
     """Return plan, testbeds and cells with their outcomes; no times, no paths."""
-    # Where files lie on one machine says nothing on another.
-    choices = [asdict(replace(testbed, root=None)) for testbed in plan.testbeds]
+    # Where files and copies lie on one machine says nothing on another.
+    choices = [
+        asdict(replace(testbed, root=None, cache=True)) for testbed in plan.testbeds
+    ]
     return {
         "title": plan.title,
         "sightline": __version__,

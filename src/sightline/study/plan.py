@@ -44,6 +44,8 @@ class TestbedChoice:
         A name of `list_testbeds`, or a folder with a plant of the user.
     root : Path, optional
         Folder with its files.
+    cache : bool
+        Whether to keep Parquet copies of its files.
     options : mapping
         Further arguments of `open_testbed`.
     """
@@ -51,6 +53,7 @@ class TestbedChoice:
     label: str
     testbed: str
     root: Path | None = None
+    cache: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
 
     # Its name begins as those of test classes do; pytest must not collect it.
@@ -308,17 +311,20 @@ def _testbed(
 
         options |= set(inspect.signature(simulate).parameters) - {"progress"}
     refuse_unknown_keys(table, ["testbed", *sorted(options)], place)
+    with naming(place):
+        cache = checked_value("cache", table.get("cache", True), bool)
     is_known = testbed.partition("-")[0].lower() in [*READERS, WATERWORKS.name]
     return TestbedChoice(
         label=label,
         testbed=testbed if is_known else str(folder / testbed),
         root=None if table.get("root") is None else folder / str(table["root"]),
+        cache=cache,
         options={
             key: str(folder / value)
             if key == "scenario" and isinstance(value, str)
             else value
             for key, value in table.items()
-            if key not in ("testbed", "root")
+            if key not in ("testbed", "root", "cache")
         },
     )
 

@@ -163,7 +163,11 @@ def _open_testbed(
     at = f"[testbeds.{choice.label}]"
     try:
         testbed = open_testbed(
-            choice.testbed, choice.root, progress=progress, **choice.options
+            choice.testbed,
+            choice.root,
+            cache=choice.cache,
+            progress=progress,
+            **choice.options,
         )
     except SightlineError as error:
         raise type(error)(f"{at}: {error}") from error

@@ -1,15 +1,14 @@
 """Plants to learn from: SWaT, WADI, HAI, BATADAL, SKAB, a simulated one, your own.
 
-==============================  ====================================================
-`base`                          what a testbed is made of, what a reader must offer
+==============================  =============================================`base`                          what a testbed is made of, what a reader must offer
 `csv_reader`, `open_release`    from a folder to parsed files of one release
+`copies`                        Parquet copies of parsed files, and where they are
 `attack_tables`                 the attack lists that ship with the package
 `swat`, `wadi`, `hai`,          one reader for each published testbed
 `batadal`, `skab`
 `own_plant`                     a folder with exports of your historian
 `waterworks`                    the simulated plant
-==============================  ====================================================
-
+==============================  =============================================
 To add a testbed: write a module with a `Reader`, list it in `READERS`, and put its card
 into ``cards.toml``, its tags into ``tags.csv`` and its attack list into
 ``attack_lists/``.
@@ -24,7 +23,7 @@ from sightline.data.downsampling import preset as preset_named
 from sightline.data.downsampling import without_shared_time
 from sightline.data.rounding import TrainDecimals, train_rounded_like
 from sightline.errors import FileError, StreamError
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, Step, StepKind, silent
 from sightline.testbeds.base import LabelSource, Reader, Testbed, TestbedCard, card_of
 from sightline.testbeds.batadal import Batadal
 from sightline.testbeds.hai import Hai
@@ -114,7 +113,9 @@ def open_testbed(
         Refuse files whose counts are not those of the release; if False, report the
         differences in `Testbed.notices`.
     cache : bool
-        Keep a Parquet copy of each file below `root`, which is read faster next time.
+        Keep a Parquet copy of each file, which is read faster next time, below `root`
+        or the folder that the environment variable ``SIGHTLINE_CACHE`` names (``off``:
+        none). `Testbed.copies` says what was written.
     progress : callable, optional
         Takes a `Step` for each file, or for each stretch of a simulation.
     **simulation
@@ -163,7 +164,7 @@ def open_testbed(
         )
         decimals = decimals or source[0].train_decimals
     if decimals is TrainDecimals.AS_TEST:
-        testbed = _rounded(testbed)
+        testbed = _rounded(testbed, progress)
     preparation = preset_named(preset, testbed.name).with_options(
         trim_s=trim_s,
         every=every,
@@ -273,6 +274,7 @@ def _read(
         ),
         digests={read.part.file.place: read.part.file.sha256 for read in opened.parts},
         n_shared=assembled.n_shared,
+        copies=opened.copies,
     )
 
 
@@ -286,9 +288,12 @@ def _decimals(wanted: str) -> TrainDecimals:
         ) from None
 
 
-def _rounded(testbed: Testbed) -> Testbed:
+def _rounded(testbed: Testbed, progress: Progress) -> Testbed:
     """Return a testbed with train rounded to the decimals of test, and a notice."""
     train, notices = train_rounded_like(testbed.train, testbed.test)
+    for notice in notices:
+        # It changes every figure: say it on the terminal too.
+        progress(Step(StepKind.NOTICE, detail=notice))
     return replace(testbed, train=train, notices=(*testbed.notices, *notices))
 
 

@@ -98,6 +98,10 @@ class Testbed:
     accepts : tuple of str, optional
         Codes of audit findings that the owner of a plant accepts, so that `run` and
         `study` do not refuse it; None for a testbed that they never refuse.
+    copies : str
+        A sentence about Parquet copies that were written on this machine while the
+        files were read, with place and size; empty if none was. It says nothing about
+        the data.
 
     Examples
     --------
@@ -115,6 +119,7 @@ class Testbed:
     digests: dict[str, str] = field(default_factory=dict)
     n_shared: int = 0
     accepts: tuple[str, ...] | None = None
+    copies: str = ""
 
     __test__ = False
 

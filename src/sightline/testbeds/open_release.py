@@ -1,32 +1,18 @@
-"""From a folder to parsed files: recognise, choose the release, read, check counts.
+"""From a folder to parsed files: recognise, choose the release, read, check counts."""
 
-Each parsed file is kept as a Parquet copy in a hidden folder below the testbed's root,
-so that deleting the data deletes the copies too. A copy is named after the SHA-256 of
-its source: a file that changed has no copy and is parsed again.
-"""
-
-import json
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from sightline.data.arrays import ATTACK
 from sightline.data.segments import run_bounds
 from sightline.errors import FileError, SightlineError
-from sightline.files import staged_file
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.testbeds.base import MOST_NAMES, ParsedPart, Part, Reader
-from sightline.testbeds.csv_reader import ParsedFile, SourceFile, find_files
+from sightline.testbeds.copies import Copies
+from sightline.testbeds.csv_reader import SourceFile, find_files
 from sightline.text import did_you_mean, names
-
-CACHE_FOLDER = ".sightline-cache"
-# Raise it whenever a reader makes other numbers of the same bytes.
-READER_VERSION = 1
-_GROUP_ROWS = 65_536
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,12 +29,15 @@ class Opened:
         What was chosen or left out on the way.
     departures : tuple of str
         How the files differ from the counts the release is known to have.
+    copies : str
+        A sentence about the Parquet copies that were written; empty if none was.
     """
 
     release: str
     parts: tuple[ParsedPart, ...]
     notices: tuple[str, ...]
     departures: tuple[str, ...]
+    copies: str = ""
 
 
 def open_parts(
@@ -72,7 +61,7 @@ def open_parts(
     use_cache : bool
         Read from Parquet copies, and write them where there are none.
     progress : callable
-        Takes a `Step` for each part.
+        Takes a `Step` for each part, and one about copies that were written.
 
     Raises
     ------
@@ -84,28 +73,30 @@ def open_parts(
     recognised = _recognised(reader, files)
     release, notices = _chosen(reader, folder, files, recognised, release)
     needed = reader.needed(release)
+    copies = Copies(folder, use_cache=use_cache)
     parts = []
     for done, name in enumerate(needed):
         progress(Step(StepKind.READING, done, len(needed), name))
-        part, *copies = [
+        part, *twins = [
             p for p in recognised if p.name == name and release in p.releases
         ]
-        if copies:
-            others = [copy.file.place for copy in copies]
+        if twins:
+            others = [twin.file.place for twin in twins]
             notices.append(
                 f"{name} was read from {part.file.place}; also found, and not read: "
                 f"{names(others, MOST_NAMES)}."
             )
-        parsed = parsed_once(
-            part.file, folder, partial(reader.parse, part), use_cache=use_cache
-        )
+        parsed = copies.parsed(part.file, partial(reader.parse, part))
         notices.extend(parsed.notices)
         parts.append(ParsedPart(part=part, parsed=parsed))
+    if announcement := copies.finish():
+        progress(Step(StepKind.NOTICE, detail=announcement))
     return Opened(
         release=release,
         parts=tuple(parts),
         notices=tuple(notices),
         departures=tuple(text for part in parts for text in _departures(part)),
+        copies=announcement,
     )
 
 
@@ -267,123 +258,3 @@ def _departures(read: ParsedPart) -> list[str]:
         if known is not None and count != known
     )
     return texts
-
-
-def parsed_once(
-    file: SourceFile, root: Path, parse: Callable[[], ParsedFile], *, use_cache: bool
-) -> ParsedFile:
-    """Return the content of a file: from its Parquet copy, else parsed and copied.
-
-    Parameters
-    ----------
-    file : SourceFile
-        The file.
-    root : Path
-        The folder in which `CACHE_FOLDER` lies.
-    parse : callable
-        Called without arguments if there is no intact copy.
-    use_cache : bool
-        If False, parse and neither read nor write a copy.
-
-    Returns
-    -------
-    ParsedFile
-        The same arrays, bit for bit, whether parsed or read from the copy. Copies of
-        older contents of the file are deleted; a copy that cannot be written is
-        skipped.
-    """
-    if not use_cache:
-        return parse()
-    # File systems limit the length of a name.
-    stem = file.place.replace("/", "__")[-100:]
-    folder = root / CACHE_FOLDER
-    digest = file.sha256
-    copy = folder / f"{stem}.{digest[:20]}.{READER_VERSION}.parquet"
-    copied = _read_copy(copy) if copy.is_file() else None
-    if copied is not None:
-        return copied
-    parsed = parse()
-    try:
-        for older in folder.glob("*.parquet"):
-            if re.fullmatch(
-                rf"{re.escape(stem)}\.[0-9a-f]{{20}}\.\d+\.parquet", older.name
-            ):
-                older.unlink()
-        with staged_file(copy) as partial:
-            _write_copy(parsed, partial)
-    except (FileError, OSError):
-        # A read-only folder or a full disk costs time, but no data.
-        pass
-    return parsed
-
-
-def _write_copy(parsed: ParsedFile, path: Path) -> None:
-    """Write a Parquet copy in which the bytes of a row are one cell of the table.
-
-    Channels and notices are stored in the file's metadata; pages carry checksums.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    about = {"channels": parsed.channels, "notices": parsed.notices}
-    row = pa.binary(8 * max(len(parsed.channels), 1))
-    fields = [pa.field("row", row), pa.field("time", pa.float64())]
-    if parsed.labels is not None:
-        fields.append(pa.field("label", pa.int8()))
-    schema = pa.schema(fields, metadata={"sightline": json.dumps(about)})
-    values = parsed.values if parsed.channels else np.zeros((len(parsed.time), 1))
-    with pq.ParquetWriter(
-        path,
-        schema,
-        compression="none",
-        use_dictionary=False,
-        write_statistics=False,
-        write_page_checksum=True,
-    ) as writer:
-        for start in range(0, len(values), _GROUP_ROWS):
-            rows = slice(start, start + _GROUP_ROWS)
-            block = np.ascontiguousarray(values[rows])
-            arrays = [
-                pa.FixedSizeBinaryArray.from_buffers(
-                    row, len(block), [None, pa.py_buffer(block)]
-                ),
-                pa.array(parsed.time[rows]),
-            ]
-            if parsed.labels is not None:
-                arrays.append(pa.array(parsed.labels[rows]))
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
-
-
-def _read_copy(path: Path) -> ParsedFile | None:
-    """Return the content of a Parquet copy; None if the copy is damaged."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            about = json.loads(file.schema_arrow.metadata[b"sightline"])
-            channels, notices = tuple(about["channels"]), tuple(about["notices"])
-            n_rows, width = file.metadata.num_rows, max(len(channels), 1)
-            values, time = np.empty((n_rows, width)), np.empty(n_rows)
-            has_labels = "label" in file.schema_arrow.names
-            labels = np.empty(n_rows, np.int8) if has_labels else None
-            start = 0
-            for batch in file.iter_batches(_GROUP_ROWS):
-                rows = slice(start, start + batch.num_rows)
-                cells = batch.column("row")
-                values[rows] = np.frombuffer(cells.buffers()[1], np.float64).reshape(
-                    -1, width
-                )[cells.offset : cells.offset + len(cells)]
-                time[rows] = batch.column("time").to_numpy()
-                if labels is not None:
-                    labels[rows] = batch.column("label").to_numpy()
-                start = rows.stop
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
-        return None
-    return ParsedFile(
-        channels=channels,
-        values=values if channels else values[:, :0],
-        time=time,
-        labels=labels,
-        notices=notices,
-    )
