@@ -1,6 +1,7 @@
 """Plants to learn from: SWaT, WADI, HAI, BATADAL, SKAB, a simulated one, your own.
 
-==============================  =============================================`base`                          what a testbed is made of, what a reader must offer
+==============================  ====================================================
+`base`                          what a testbed is made of, what a reader must offer
 `csv_reader`, `open_release`    from a folder to parsed files of one release
 `copies`                        Parquet copies of parsed files, and where they are
 `attack_tables`                 the attack lists that ship with the package
@@ -8,7 +9,8 @@
 `batadal`, `skab`
 `own_plant`                     a folder with exports of your historian
 `waterworks`                    the simulated plant
-==============================  =============================================
+==============================  ====================================================
+
 To add a testbed: write a module with a `Reader`, list it in `READERS`, and put its card
 into ``cards.toml``, its tags into ``tags.csv`` and its attack list into
 ``attack_lists/``.
