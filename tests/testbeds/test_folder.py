@@ -610,7 +610,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "own-plant.md"
 SPRING = "time,LIT101\n2026-03-29 01:30:00,1\n2026-03-29 02:30:00,2\n"
 QUOTED = {
     "no column of time": {"test": "when,LIT101\n0,1\n1,2\n"},
-    "words": {"test": "time,MODE\n0,auto\n1,manual\n"},
+    "words": {"test": "time,MODE\n" + "".join(f"{k},word {k}\n" for k in range(13))},
     "tags": {"test": frame().with_columns(LIT102=pl.lit(1.0))},
     "zone in one": {"train": frame(form="%Y-%m-%dT%H:%M:%SZ")},
     "skipped": {"test": SPRING, "plant": "timezone = 'Europe/Berlin'\n"},
@@ -619,7 +619,7 @@ QUOTED = {
     "swapped": {
         "attacks": "id,start,end\nA1,2026-11-15 09:02:00,2026-11-15 09:01:00\n"
     },
-    "labels": {"test": "time,LIT101,label\n0,1,Normal\n1,2,Attack\n"},
+    "labels": {"test": "time,LIT101,label\n0,1,Normal\n1,2,Attack 7\n"},
 }
 
 

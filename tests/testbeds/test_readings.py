@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sightline import FileError, StreamError
 from sightline.testbeds.own_plant import read_folder
-from sightline.testbeds.own_plant.exports import PlantSettings
-from sightline.testbeds.own_plant.tables import in_order_of, read_readings
+from sightline.testbeds.own_plant.exports import in_order_of, read_readings
+from sightline.testbeds.own_plant.settings import PlantSettings
 
 NAN = np.nan
 
@@ -121,8 +121,8 @@ def test_text_among_the_numbers_is_missing_and_told(tmp_path):
     found = read(tmp_path, wide(*rows), hold_s=1.0)
     np.testing.assert_array_equal(found.values, [[1, 10], [1, 20], [NAN, 20], [4, 40]])
     assert found.notices == (
-        "test.csv: A holds text, taken as missing: 'Bad Input' 2 times.",
-        "test.csv: B holds text, taken as missing: 'No Data' 1 times.",
+        "test.csv: text in 3 cells was taken as missing: A ('Bad Input' 2 times) "
+        "and B ('No Data' 1 times).",
         "test.csv: 2 missing cells were held at the last value for up to 1 s: "
         "A (1) and B (1).",
         "test.csv: 1 cells have no number, because the last value was more "
@@ -305,6 +305,9 @@ def test_a_slow_tag_is_held_and_counted(tmp_path):
     found = read(tmp_path, long(*rows), step_s=10.0, hold_s=20.0)
     assert found.values[:, 1].tolist() == [7, 7, 7, 8, 8, 8]
     assert found.notices == (
+        "test.csv: the usual step of B (30 s) is longer than hold_s; if the historian "
+        "writes only changes, state a longer one in the section [hold_s] of "
+        "plant.toml, such as actuator = 'forever'.",
         "test.csv: 4 cells without a new reading were held at the last value "
         "for up to 20 s: B (4).",
     )
@@ -354,7 +357,7 @@ def test_text_in_the_column_of_values_is_missing_and_told(tmp_path):
     found = read(tmp_path, long("A,0,1", "A,1,Bad Input", "A,2,3"))
     assert found.values.ravel().tolist() == [1, 1, 3]
     assert found.notices[0] == (
-        "test.csv: value holds text, taken as missing: 'Bad Input' 1 times."
+        "test.csv: text in 1 cell was taken as missing: value ('Bad Input' 1 times)."
     )
 
 
@@ -589,7 +592,7 @@ def test_the_limit_is_one_of_seconds_where_steps_are_uneven(tmp_path):
             ["cannot be read as a table", "the same number of columns in each row"],
         ),
         (
-            wide("0,1,x", "1,2,y"),
+            wide(*(f"{k},1,word {k}" for k in range(13))),
             ["column 'B' holds no number at all", "take it out of the table"],
         ),
         (wide("0,1,", "1,2,"), ["column 'B' holds no number at all"]),
@@ -602,7 +605,7 @@ def test_the_limit_is_one_of_seconds_where_steps_are_uneven(tmp_path):
         (wide("0,1,2", ",1,2"), ["'time' must be complete; line 3 has no time"]),
         (wide("0,1,2", "1,2,3", header="time,A, A"), ["'A'"]),
         (wide("0,1,2", "1,2,3", header="time,A,A"), ["'A'"]),
-        (long("A,0,1", ",1,2", "A,2,3"), ["'tag'", "row 2"]),
+        (long("A,0,1", ",1,2", "A,2,3"), ["'tag'", "line 3"]),
     ],
     ids=[
         "nothing",
@@ -630,7 +633,7 @@ def test_what_is_no_table_is_refused(tmp_path, table, sentences):
 @pytest.mark.parametrize(
     ("last", "sentence"),
     [
-        ("Attack", "`label` must be 0, 1, -1"),
+        ("Attack 7", "`label` must be 0, 1, -1"),
         ("2", "row 1 is 2"),
         ("", "row 1 is"),
         ("99999999999999999999", "`label` must be 0, 1, -1"),
@@ -664,7 +667,7 @@ def test_time_that_is_no_number_is_refused(tmp_path, value, is_long):
 
 def test_a_reading_without_a_tag_is_refused_whatever_the_zone(tmp_path):
     rows = ("A,2026-11-15 08:00:00,1", ",2026-11-15 08:00:01,2")
-    assert "row 2" in refusal(tmp_path, long(*rows), timezone="Europe/Berlin")
+    assert "line 3" in refusal(tmp_path, long(*rows), timezone="Europe/Berlin")
 
 
 def test_both_tables_must_have_the_same_tags(tmp_path):

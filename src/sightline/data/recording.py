@@ -217,8 +217,10 @@ def forward_fill(
     breaks: Ints,
     *,
     is_missing: Bools | None = None,
-    most_rows: float = np.inf,
+    most_rows: float | Floats = np.inf,
     clock: Floats | None = None,
+    is_bad: Bools | None = None,
+    most_after_bad: float = np.inf,
 ) -> tuple[Values, Ints]:
     """Replace missing cells by the last value of their channel in the same run.
 
@@ -233,10 +235,14 @@ def forward_fill(
         First row of each continuous run, beginning with 0.
     is_missing : array of shape (n_rows, n_channels), optional
         Which cells to fill; by default those that are nan.
-    most_rows : float
+    most_rows : float or array of shape (n_channels,)
         The largest age of a value that is carried on, in rows.
     clock : array of shape (n_rows,), optional
         The time of each row in units of a row, where rows are not evenly spaced.
+    is_bad : array of shape (n_rows, n_channels), optional
+        Missing cells that say the value is no longer known.
+    most_after_bad : float
+        The largest age of a value, in rows, once such a cell has followed it.
 
     Returns
     -------
@@ -261,12 +267,17 @@ def forward_fill(
     rows = np.arange(len(values))
     clock = rows.astype(np.float64) if clock is None else clock
     run_start = breaks[np.searchsorted(breaks, rows, side="right") - 1]
+    limits = np.broadcast_to(most_rows, len(counts))
     for k in columns:
         last = np.maximum.accumulate(np.where(is_missing[:, k], -1, rows))
+        most: float | Floats = float(limits[k])
+        if is_bad is not None:
+            bad = np.maximum.accumulate(np.where(is_bad[:, k], rows, -1))
+            most = np.where(bad > last, min(most, most_after_bad), most)
         is_filled = (
             is_missing[:, k]
             & (last >= run_start)
-            & (clock - clock[last] <= most_rows + 1e-6)
+            & (clock - clock[last] <= most + 1e-6)
         )
         filled[is_filled, k] = values[last[is_filled], k]
         counts[k] = is_filled.sum()

@@ -151,6 +151,7 @@ def audit_of(testbed: Testbed) -> Audit:
             timezone=test.timezone or "",
             tables=(_table("train", train), _table("test", test)),
             tags=tag_facts(train, test),
+            words=testbed.words,
             notices=testbed.notices,
         ),
         findings=by_severity([*gaps, *found, *_notices(testbed.notices)]),

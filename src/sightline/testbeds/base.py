@@ -13,7 +13,15 @@ from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 import msgspec
 import numpy as np
 
-from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Floats, Ints, Labels
+from sightline.data.arrays import (
+    ATTACK,
+    IGNORED,
+    NORMAL,
+    Bools,
+    Floats,
+    Ints,
+    Labels,
+)
 from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.rounding import TrainDecimals
 from sightline.data.segments import Attack, breaks_from_time
@@ -102,6 +110,8 @@ class Testbed:
         A sentence about Parquet copies that were written on this machine while the
         files were read, with place and size; empty if none was. It says nothing about
         the data.
+    words : mapping
+        For each tag of words how they were read, such as ``"CLOSED = 0, OPEN = 1"``.
 
     Examples
     --------
@@ -120,6 +130,7 @@ class Testbed:
     n_shared: int = 0
     accepts: tuple[str, ...] | None = None
     copies: str = ""
+    words: dict[str, str] = field(default_factory=dict)
 
     __test__ = False
 
@@ -431,7 +442,8 @@ def hold(
     step_s: float,
     place: str,
     time: Floats | None = None,
-    hold_s: float = HOLD_S,
+    hold_s: float | Floats = HOLD_S,
+    is_bad: Bools | None = None,
 ) -> tuple[Floats, list[str]]:
     """Fill missing cells with the last value, and return sentences about it.
 
@@ -447,8 +459,11 @@ def hold(
         Seconds between rows.
     time : array of shape (n_rows,), optional
         Seconds of each row, where rows are not evenly spaced.
-    hold_s : float
+    hold_s : float or array of shape (n_channels,)
         The largest age of a value that is carried on.
+    is_bad : array of shape (n_rows, n_channels), optional
+        Missing cells that say the value is no longer known; after one of them a value
+        is carried on until it is `HOLD_S` old, whatever `hold_s` says.
 
     Returns
     -------
@@ -459,28 +474,59 @@ def hold(
     """
     clock = None if time is None else time / step_s
     filled, counts = forward_fill(
-        values, breaks, most_rows=hold_s / step_s, clock=clock
+        values,
+        breaks,
+        most_rows=hold_s / step_s,
+        clock=clock,
+        is_bad=is_bad,
+        most_after_bad=HOLD_S / step_s,
     )
     notices = []
     if counts.any():
         notices.append(
             f"{place}: {int(counts.sum()):,} missing cells were held at the last value "
-            f"for up to {hold_s:g} s: {counts_by_channel(counts, channels)}."
+            f"for up to {hold_words(hold_s)}: {counts_by_channel(counts, channels)}."
         )
     return filled, notices + still_missing(filled, channels, place, hold_s)
 
 
+def hold_words(hold_s: float | Floats) -> str:
+    """Return how long values are held, in words."""
+    shortest, longest = float(np.min(hold_s)), float(np.max(hold_s))
+    if shortest < longest:
+        return "the hold_s of their tag"
+    return f"{longest:g} s" if np.isfinite(longest) else "any length of time"
+
+
 def still_missing(
-    values: Floats, channels: Sequence[str], place: str, hold_s: float
+    values: Floats, channels: Sequence[str], place: str, hold_s: float | Floats
 ) -> list[str]:
-    """Return a sentence about the cells that are nan; nothing if there are none."""
-    counts = np.isnan(values).sum(axis=0)
-    if not counts.any():
+    """Return sentences about the cells that are nan; nothing if there are none.
+
+    Cells before the first value of their channel, and cells after a value that is too
+    old, have a sentence each.
+    """
+    is_missing = np.isnan(values)
+    if not is_missing.any():
         return []
-    return [
-        f"{place}: {int(counts.sum()):,} cells have no number, because the last value "
-        f"was more than {hold_s:g} s old: {counts_by_channel(counts, channels)}."
-    ]
+    # Where a channel has no value at all, every row is before the first.
+    first = np.where(is_missing.all(axis=0), len(values), is_missing.argmin(axis=0))
+    early = np.where(is_missing[0], first, 0)
+    late = is_missing.sum(axis=0) - early
+    notices = []
+    if early.any():
+        notices.append(
+            f"{place}: {int(early.sum()):,} cells have no number, because they lie "
+            "before the first value of their tag: "
+            f"{counts_by_channel(early, channels)}."
+        )
+    if late.any():
+        notices.append(
+            f"{place}: {int(late.sum()):,} cells have no number, because the last "
+            f"value was more than {hold_words(hold_s)} old: "
+            f"{counts_by_channel(late, channels)}."
+        )
+    return notices
 
 
 def counts_by_channel(counts: Ints, channels: Sequence[str]) -> str:

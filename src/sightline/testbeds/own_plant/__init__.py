@@ -16,10 +16,12 @@ some have alternative names (`data.attack_list`). Nothing is written into the fo
 tables into rows in even steps of time.
 """
 
-import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from sightline.data.attack_list import (
     Incident,
@@ -30,14 +32,18 @@ from sightline.data.attack_list import (
 )
 from sightline.data.downsampling import without_attacks
 from sightline.data.recording import Recording, Role, Tag, stamp
+from sightline.data.rounding import rounded_like
+from sightline.data.segments import breaks_from_time
 from sightline.errors import FileError, naming
 from sightline.files import reading
-from sightline.tables.stamps import check_zone, seconds_from
-from sightline.testbeds.base import MOST_NAMES, Testbed, in_file, record_from
+from sightline.tables.stamps import seconds_from
+from sightline.testbeds.base import MOST_NAMES, Testbed
 from sightline.testbeds.csv_reader import sha256_of
-from sightline.testbeds.own_plant.exports import PlantSettings, Readings
-from sightline.testbeds.own_plant.tables import in_order_of, read_readings
-from sightline.text import did_you_mean, names
+from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
+from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
+from sightline.testbeds.own_plant.states import states_of
+from sightline.testbeds.own_plant.tables import open_source
+from sightline.text import did_you_mean, names, plural
 
 _SUFFIXES = (".parquet", ".csv")
 _IGNORE = "ignore"
@@ -64,15 +70,22 @@ def read_folder(root: str | Path) -> Testbed:
     """
     folder = Path(root).expanduser()
     paths = {name: _table_path(folder, name) for name in ("train", "test")}
-    settings = _settings(folder / "plant.toml")
+    settings = read_settings(folder / "plant.toml")
     tag_rows = _tag_rows(folder / "tags.csv")
     ignored = [name for name, row in tag_rows.items() if row["role"] == _IGNORE]
-    train, test = (
-        read_readings(path, settings, ignored=ignored) for path in paths.values()
-    )
-    test = in_order_of(train.channels, test, folder)
-    notices = [*train.notices, *test.notices, *_agreement(train, test, folder)]
-    tags, tag_notices = _tags(tag_rows, train.channels)
+    roles = {name: row["role"] for name, row in tag_rows.items()}
+    sources = [
+        open_source(path, settings, ignored=ignored, roles=roles)
+        for path in paths.values()
+    ]
+    states = states_of(sources)
+    train = readings_of(sources.pop(0), states)
+    test = in_order_of(train.channels, readings_of(sources.pop(), states), folder)
+    settings.check_holds(train.channels, folder / "plant.toml")
+    train, prepared = _prepared(train, test, settings)
+    notices = [*train.notices, *test.notices, *states.notices()]
+    notices += [*prepared, *_agreement(train, test, folder)]
+    tags, tag_notices = _tags(tag_rows, train.channels, {**test.units, **train.units})
     notices.extend(tag_notices)
     attack_list = _only(folder, ["attacks.csv", "incidents.csv"])
     incidents: tuple[Incident, ...] = ()
@@ -105,8 +118,52 @@ def read_folder(root: str | Path) -> Testbed:
         test=recordings[1],
         notices=tuple(notices),
         digests={path.name: sha256_of(path) for path in used},
-        accepts=(),
+        words={
+            tag: text for tag, text in states.texts.items() if tag in train.channels
+        },
+        accepts=settings.accept,
     )
+
+
+def _prepared(
+    train: Readings, test: Readings, settings: PlantSettings
+) -> tuple[Readings, list[str]]:
+    """Return train without its start and rounded like test, as plant.toml asks."""
+    notices = []
+    if settings.trim_start_s:
+        keep = train.time >= train.time[0] + settings.trim_start_s
+        if not keep.any():
+            raise FileError(
+                f"trim_start_s = {settings.trim_start_s:g} in plant.toml leaves no row "
+                "of train: state fewer seconds."
+            )
+        n_cut = int((~keep).sum())
+        notices.append(
+            f"The first {plural(n_cut, 'row')} of train: left out, as trim_start_s in "
+            "plant.toml asks."
+        )
+        time = train.time[keep]
+        train = replace(
+            train,
+            values=train.values[keep],
+            time=time,
+            breaks=breaks_from_time(time, train.step_s),
+            labels=None if train.labels is None else train.labels[keep],
+        )
+    if settings.train_decimals == "as-test":
+        values, decimals = rounded_like(train.values, test.values)
+        said = [
+            f"{name} ({decimals[k]})"
+            for k, name in enumerate(train.channels)
+            if decimals[k] >= 0
+        ]
+        if said:
+            train = replace(train, values=np.asarray(values, np.float64))
+            notices.append(
+                "Train was rounded to the decimals of test, as train_decimals in "
+                f"plant.toml asks: {names(said, MOST_NAMES)}."
+            )
+    return train, notices
 
 
 def _agreement(train: Readings, test: Readings, folder: Path) -> list[str]:
@@ -150,22 +207,6 @@ def _table_path(folder: Path, name: str) -> Path:
     return path
 
 
-def _settings(path: Path) -> PlantSettings:
-    """Return what plant.toml says; the defaults if there is none."""
-    if not path.is_file():
-        return PlantSettings()
-    with reading(path):
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise FileError(f"{path}: is not valid TOML ({error}).") from error
-    with in_file(path):
-        settings = record_from(values, PlantSettings)
-    if settings.timezone is not None:
-        check_zone(settings.timezone, path)
-    return settings
-
-
 def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
     """Return the rows of tags.csv by tag, roles checked; empty if there is none."""
     if not path.is_file():
@@ -185,7 +226,9 @@ def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
 
 
 def _tags(
-    tag_rows: dict[str, dict[str, str]], channels: Sequence[str]
+    tag_rows: dict[str, dict[str, str]],
+    channels: Sequence[str],
+    units: Mapping[str, str],
 ) -> tuple[tuple[Tag, ...], list[str]]:
     """Return one tag for each channel, and notices about tags.csv.
 
@@ -212,7 +255,7 @@ def _tags(
             name=name,
             role=Role(row.get("role") or Role.SENSOR),
             stage=row.get("stage") or None,
-            unit=row.get("unit") or None,
+            unit=row.get("unit") or units.get(name) or None,
         )
         for name, row in zip(channels, rows, strict=True)
     )

@@ -5,92 +5,44 @@ are filled. A long export has one row for each reading; readings are put on an e
 of time.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from msgspec import Meta
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels, check_labels
-from sightline.data.recording import expanded_rows, stamp, step_from
+from sightline.data.recording import expanded_rows, step_from
 from sightline.data.segments import GAP_FACTOR, breaks_from_time
+from sightline.data.zones import stamp
 from sightline.errors import FileError, naming
-from sightline.tables.cells import read_cells
+from sightline.tables.cells import Cells, label_codes
+from sightline.tables.headers import plain
 from sightline.testbeds.base import (
     HOLD_S,
     MOST_NAMES,
     counts_by_channel,
     hold,
+    hold_words,
     still_missing,
 )
-from sightline.text import names
+from sightline.testbeds.own_plant.settings import PlantSettings
+from sightline.testbeds.own_plant.states import States, states_of
+from sightline.testbeds.own_plant.tables import Source, open_source
+from sightline.text import duration, names, plural
 
 LABEL = "label"
 # The largest number of rows of a grid for each row of its table.
 _MOST_GROWTH = 1000
 _NOTHING_LEFT = "tags.csv leaves no tag of it, because all have the role ignore."
-_GOOD = ("good", "ok", "valid", "true")
-# OPC: the two highest of eight bits mean good.
+_GOOD = ("good", "ok", "valid", "true", "raw", "good, non-specific")
+# OPC: the two highest of eight bits mean good. OPC UA: those of 32 bits mean bad.
 _OPC_GOOD = 192
-_Seconds = Annotated[float, Meta(gt=0, le=1e12, description="positive seconds")]
-_Text = Annotated[str, Meta(description="text")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlantSettings:
-    """What `plant.toml` may say.
-
-    Parameters
-    ----------
-    timezone : str, optional
-        Zone of time stamps without an offset; else the plant's own clock.
-    time_format : str, optional
-        Format of time stamps; ISO 8601 by default.
-    step_s : float, optional
-        Seconds between rows; by default the usual step of the table.
-    hold_s : float
-        How long a value stays valid when no other follows.
-    """
-
-    timezone: _Text | None = None
-    time_format: _Text | None = None
-    step_s: _Seconds | None = None
-    hold_s: _Seconds = HOLD_S
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Source:
-    """A table as it was read.
-
-    Parameters
-    ----------
-    table : polars frame
-        All its columns.
-    columns : dict
-        Names of the columns by lower-case name.
-    time, is_utc
-        Seconds of each row, and whether they are UTC.
-    path, place
-        The file, and its name for notices.
-    settings : PlantSettings
-        What `plant.toml` says.
-    ignored : frozenset of str
-        Tags to leave out.
-    time_name : str
-        The column of time stamps.
-    """
-
-    table: Any
-    columns: dict[str, str]
-    time: Floats
-    is_utc: bool
-    path: Path
-    place: str
-    settings: PlantSettings
-    ignored: frozenset[str]
-    time_name: str
+_UA_NOT_GOOD = 0x4000_0000
+# Steps that a plant would choose, in seconds.
+_NICE_STEPS = np.array([1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,6 +63,8 @@ class Readings:
         Whether `time` is UTC, or on the plant's own clock.
     notices : tuple of str
         What was filled, dropped or taken as missing.
+    units : mapping of str to str
+        Units that stand in the table, by tag.
     """
 
     channels: tuple[str, ...]
@@ -121,47 +75,149 @@ class Readings:
     labels: Labels | None
     is_utc: bool
     notices: tuple[str, ...]
+    units: Mapping[str, str] = field(default_factory=dict)
 
 
-def _numbers(column: Any, path: Path, place: str, notices: list[str]) -> Floats:
-    """Return a column as numbers; text becomes nan, with a notice.
+def read_readings(
+    path: Path, settings: PlantSettings, *, ignored: Collection[str] = ()
+) -> Readings:
+    """Read one table by itself; see `open_source` and `readings_of`."""
+    source = open_source(path, settings, ignored=ignored)
+    return readings_of(source, states_of([source]))
+
+
+def readings_of(source: Source, states: States) -> Readings:
+    """Return a table in even steps of time.
 
     Parameters
     ----------
-    column : polars series
-        Numbers, booleans (1 and 0) or text.
-    path, place
-        The file, and its name for notices.
-    notices : list of str
-        Gets a sentence with the most frequent texts and their counts.
+    source : Source
+        The table; it is used up.
+    states : States
+        How words are read.
 
     Raises
     ------
     FileError
-        If the column holds no number at all.
+        If no tag is left, a tag holds no number, or no reading is good.
+    StreamError
+        If the column of labels holds anything but 0, 1 and -1.
     """
-    import polars as pl
+    if source.columns.tag is None:
+        return read_wide(source, states)
+    return read_long(source, states)
 
-    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
-        numbers = column.cast(pl.Float64)
-    elif column.dtype == pl.String:
-        numbers, words, _ = read_cells(column, path=path)
-        texts = words.drop_nulls()
-        if len(texts):
-            counted = texts.value_counts(sort=True).rows()
-            texts = [f"{text!r:.40} {count:,} times" for text, count in counted]
-            notices.append(
-                f"{place}: {column.name} holds text, taken as missing: "
-                f"{names(texts, MOST_NAMES)}."
+
+def in_order_of(channels: Sequence[str], readings: Readings, root: Path) -> Readings:
+    """Return test with its columns in the order of train.
+
+    Raises
+    ------
+    FileError
+        If one table has tags that the other has not.
+    """
+    for one, other, where in (
+        (channels, readings.channels, "train but not in test"),
+        (readings.channels, channels, "test but not in train"),
+    ):
+        only = [name for name in one if name not in other]
+        if only:
+            raise FileError(
+                f"{root}: {names(only, MOST_NAMES)} is in {where}: both tables must "
+                "have the same tags."
             )
-    else:
-        numbers = pl.Series(column.name, [None] * len(column), pl.Float64)
-    if numbers.null_count() == len(numbers):
-        raise FileError(
-            f"{path}: column {column.name!r} holds no number at all: take it out of "
-            "the table, or give it the role ignore in tags.csv."
-        )
-    return np.asarray(numbers.fill_null(float("nan")).to_numpy(), np.float64)
+    order = [readings.channels.index(name) for name in channels]
+    if order == list(range(len(order))):
+        return readings
+    return replace(
+        readings, channels=tuple(channels), values=readings.values[:, order].copy()
+    )
+
+
+class _Missing:
+    """Counts the cells that were taken as missing, for one sentence of each kind."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.texts: dict[str, Counter[str]] = {}
+        self.codes: dict[str, int] = {}
+
+    def numbers(
+        self, column: Any, states: Mapping[str, int] | None, *, name: str
+    ) -> Floats:
+        """Return a column as numbers, nan where it holds none.
+
+        Parameters
+        ----------
+        column : Cells or polars series
+            Numbers, or text that was read.
+        states : mapping, optional
+            The number of each word, if it is a column of words.
+        name : str
+            The tag.
+        """
+        import polars as pl
+
+        if isinstance(column, Cells):
+            series, words = column.numbers, column.words
+            if states is not None:
+                mapped = words.str.to_lowercase().replace_strict(
+                    states, default=None, return_dtype=pl.Float64
+                )
+                series, words = series.fill_null(mapped), words.filter(mapped.is_null())
+            self.count_texts(name, words)
+        elif column.dtype.is_numeric():
+            series = column.cast(pl.Float64)
+        else:
+            series = pl.Series(name, [None] * len(column), pl.Float64)
+        return self.without_codes(series.fill_null(float("nan")).to_numpy(), name)
+
+    def count_texts(self, name: str, words: Any) -> None:
+        """Count the words of a tag that are taken as missing."""
+        words = words.drop_nulls()
+        if len(words):
+            self.texts[name] = Counter(dict(words.value_counts().rows()))
+
+    def without_codes(self, values: Floats, name: str) -> Floats:
+        """Return values with nan for the numbers that mean "no value"."""
+        codes = self.source.settings.missing_values
+        is_code = np.isin(values, codes) if codes else np.zeros(1, np.bool_)
+        if not is_code.any():
+            return np.asarray(values, np.float64)
+        self.codes[name] = int(is_code.sum())
+        return np.where(is_code, np.nan, values)
+
+    def notices(self) -> list[str]:
+        """Return a sentence about text, and one about codes."""
+        notices = []
+        if self.texts:
+            said = [
+                f"{tag} ({names(_times(counted), MOST_NAMES)})"
+                for tag, counted in self.texts.items()
+            ]
+            total = sum(counted.total() for counted in self.texts.values())
+            notices.append(
+                f"{self.source.place}: text in {plural(total, 'cell')} was taken as "
+                f"missing: {names(said, MOST_NAMES)}."
+            )
+        if self.codes:
+            said = [f"{tag} ({n:,})" for tag, n in self.codes.items()]
+            notices.append(
+                f"{self.source.place}: {plural(sum(self.codes.values()), 'cell')} with "
+                f"one of missing_values, taken as missing: {names(said, MOST_NAMES)}."
+            )
+        return notices
+
+
+def _times(counted: Counter[str]) -> list[str]:
+    return [f"{text!r:.40} {n:,} times" for text, n in counted.most_common()]
+
+
+def _no_number(path: Path, column: str) -> FileError:
+    return FileError(
+        f"{path}: column {column!r} holds no number at all: take it out of the table, "
+        "or give it the role ignore in tags.csv."
+    )
 
 
 def _usual_step(time: Floats, path: Path) -> float:
@@ -189,41 +245,34 @@ def _check_growth(n_rows: int, n_before: int, source: Source, step_s: float) -> 
         )
 
 
-def read_wide(source: Source) -> Readings:
+def read_wide(source: Source, states: States) -> Readings:
     """Return a wide table as readings: each column is a tag.
 
     Rows are sorted by time, short gaps are filled with rows, and missing cells are held
-    at the last value for up to `PlantSettings.hold_s`.
+    at the last value for as long as `PlantSettings` says.
 
     Raises
     ------
     FileError
         If no tag is left, or a column holds no number.
     StreamError
-        If the column "label" holds anything but 0, 1 and -1.
+        If the column of labels holds anything but 0, 1 and -1.
     """
-    table, time, place = source.table, source.time, source.place
-    label_name = source.columns.get(LABEL)
-    no_tags = {source.time_name, label_name, *source.ignored}
-    channels = [column for column in table.columns if column not in no_tags]
+    time, place, channels = source.time, source.place, source.columns.tags
     if not channels:
         empty = "has no column besides time to take as a tag."
         raise FileError(f"{source.path}: {_NOTHING_LEFT if source.ignored else empty}")
-    notices: list[str] = []
-    values = np.empty((table.height, len(channels)))
-    for k, channel in enumerate(channels):
-        values[:, k] = _numbers(table[channel], source.path, place, notices)
-    labels = None
-    if label_name is not None:
-        with naming(source.path):
-            column = table[label_name]
-            is_wide = str(column.dtype) in ("Int128", "UInt128")
-            codes = (column.cast(float) if is_wide else column).to_numpy()
-            labels = check_labels(codes, label_name)
+    holds = source.holds_of(channels)
+    notices = source.notices
+    labels = _labels(source)
+    values, is_bad = _wide_values(
+        source, states, needs_bad=bool((holds > HOLD_S).any())
+    )
     order = _in_order(time, place, notices)
     if order is not None:
         time, values = time[order], values[order]
         labels = None if labels is None else labels[order]
+        is_bad = None if is_bad is None else is_bad[order]
     hold_s = source.settings.hold_s
     step_s = source.settings.step_s or _usual_step(time, source.path)
     lost = _lost_rows(time, step_s, hold_s)
@@ -235,7 +284,9 @@ def read_wide(source: Source) -> Readings:
             "were filled with the last values."
         )
         row, since = expanded_rows(lost)
-        values = np.where((since > 0)[:, None], np.nan, values[row])
+        is_bad = None if is_bad is None else is_bad[row]
+        values = values[row]
+        values[since > 0] = np.nan
         labels = None if labels is None else labels[row]
         time = time[row] + since * step_s
     breaks = breaks_from_time(time, step_s)
@@ -246,9 +297,9 @@ def read_wide(source: Source) -> Readings:
         step_s=step_s,
         place=place,
         time=time,
-        hold_s=hold_s,
+        hold_s=holds,
+        is_bad=is_bad,
     )
-    notices.extend(held)
     return Readings(
         channels=tuple(channels),
         values=values,
@@ -257,8 +308,64 @@ def read_wide(source: Source) -> Readings:
         step_s=step_s,
         labels=labels,
         is_utc=source.is_utc,
-        notices=tuple(notices),
+        notices=(*notices, *held),
+        units=source.table.units,
     )
+
+
+def _wide_values(
+    source: Source, states: States, *, needs_bad: bool
+) -> tuple[Floats, Bools | None]:
+    """Return the values of a wide table, and which cells say that there is none.
+
+    Each column leaves the frame as it is read, so that a table of numbers is in memory
+    hardly more than once.
+    """
+    frame, columns = source.table.frame, source.columns
+    missing = _Missing(source)
+    values = np.empty((frame.height, len(columns.tags)))
+    shape = values.shape
+    is_bad = np.zeros(shape, np.bool_) if needs_bad and source.cells else None
+    n_poor = 0
+    for k, tag in enumerate(columns.tags):
+        column = frame.drop_in_place(tag)
+        if is_bad is not None:
+            is_bad[:, k] = source.bad_cells(tag)
+        cells = source.cells.pop(tag, column)
+        values[:, k] = missing.numbers(cells, states.numbers.get(tag), name=tag)
+        if tag in columns.qualities:
+            is_poor, _ = _bad_quality(frame[columns.qualities[tag]])
+            values[is_poor, k] = np.nan
+            n_poor += int(is_poor.sum())
+            if is_bad is not None:
+                is_bad[:, k] |= is_poor
+        if np.isnan(values[:, k]).all():
+            raise _no_number(source.path, tag)
+    source.notices += missing.notices()
+    if n_poor:
+        source.notices.append(
+            f"{source.place}: {n_poor:,} cells are of bad quality by the column of "
+            "quality of their tag and taken as missing."
+        )
+    return values, is_bad
+
+
+def _labels(source: Source) -> Labels | None:
+    """Return the labels of a wide table; None if it has none."""
+    name = source.columns.label
+    if name is None:
+        return None
+    codes, words = label_codes(source.table.frame[name])
+    if words:
+        source.notices.append(f"{source.place}: labels were read as {words}.")
+    with naming(source.path):
+        labels = check_labels(codes, name)
+    if {*np.unique(labels).tolist()} == {-1, 1}:
+        raise FileError(
+            f"{source.path}: column {name!r} holds 1 and -1 and no 0: write 1 for "
+            "attack, 0 for normal and -1 for rows to ignore."
+        )
+    return labels
 
 
 def _in_order(time: Floats, place: str, notices: list[str]) -> Ints | None:
@@ -296,39 +403,27 @@ def _lost_rows(time: Floats, step_s: float, hold_s: float) -> Ints:
     return np.where(is_short, np.rint(steps / step_s).astype(np.int64) - 1, 0)
 
 
-def read_long(source: Source, tag_name: str) -> Readings:
+def read_long(source: Source, states: States) -> Readings:
     """Return a long table as readings: each step has the last reading at or before it.
 
-    Readings of bad quality are dropped. A reading stays valid for up to
-    `PlantSettings.hold_s`; rows in which no tag has a value are left out.
-
-    Parameters
-    ----------
-    source : Source
-        The table.
-    tag_name : str
-        Its column of tags.
+    Readings of bad quality are dropped. A reading stays valid for as long as
+    `PlantSettings` says; once a bad reading followed it, until it is `HOLD_S` old. Rows
+    in which no tag has a value are left out.
 
     Raises
     ------
     FileError
         If no tag or no good reading is left, or a tag is called "label".
     """
-    table, columns, time = source.table, source.columns, source.time
-    place = source.place
-    notices = _unused_columns(source, tag_name)
-    values = _numbers(table[columns["value"]], source.path, place, notices)
-    if "quality" in columns:
-        is_bad = _bad_quality(table[columns["quality"]], place, notices)
-        values = np.where(is_bad, np.nan, values)
-    channels, parts = _by_tag(table[tag_name], time, ~np.isnan(values), source)
-    step_s, hold_s = source.settings.step_s, source.settings.hold_s
+    time, place, notices = source.time, source.place, source.notices
+    values = _long_values(source, states)
+    tags = source.table.frame[source.columns.tag]
+    channels, parts = _by_tag(tags, time, source)
+    holds = source.holds_of(channels)
+    step_s = source.settings.step_s
     if step_s is None:
-        step_s = _usual_step(np.unique(time), source.path)
-        notices.append(
-            f"{source.place}: got one row every {step_s:g} s, the usual step between "
-            "its readings; state another with step_s in plant.toml."
-        )
+        step_s = _proposed_step(time, parts, source)
+    notices += _slow_tags(time, channels, parts, holds, place)
     # The last step is at or after the last reading, so that no reading is lost.
     n_steps = int(np.ceil((time.max() - time.min()) / step_s - 1e-6)) + 1
     _check_growth(n_steps, len(np.unique(time)), source, step_s)
@@ -337,9 +432,9 @@ def read_long(source: Source, tag_name: str) -> Readings:
     counts = np.zeros((len(channels), 2), np.int64)
     for k, rows in enumerate(parts):
         placed[:, k], *counts[k] = _on_grid(
-            time[rows], values[rows], grid, step_s=step_s, hold_s=hold_s
+            time[rows], values[rows], grid, step_s=step_s, hold_s=float(holds[k])
         )
-    notices += _grid_notices(counts, channels, place, hold_s)
+    notices += _grid_notices(counts, channels, place, holds)
     readings = _without_empty(
         Readings(
             channels=tuple(channels),
@@ -350,30 +445,103 @@ def read_long(source: Source, tag_name: str) -> Readings:
             labels=None,
             is_utc=source.is_utc,
             notices=tuple(notices),
+            units=source.table.units,
         ),
         place,
     )
-    missing = still_missing(readings.values, channels, place, hold_s)
+    missing = still_missing(readings.values, channels, place, holds)
     return replace(readings, notices=(*readings.notices, *missing))
 
 
-def _unused_columns(source: Source, tag_name: str) -> list[str]:
-    """Return a notice about the columns of a long table that are not read."""
-    used = {tag_name, source.time_name}
-    used |= {source.columns.get(name, "") for name in ("value", "quality")}
-    others = [column for column in source.table.columns if column not in used]
-    if not others:
+def _long_values(source: Source, states: States) -> Floats:
+    """Return the value of each reading; nan if it has none or is of bad quality."""
+    import polars as pl
+
+    frame, columns = source.table.frame, source.columns
+    name, missing = columns.values[0], _Missing(source)
+    column = source.cells.get(name, frame[name])
+    if isinstance(column, Cells) and states.numbers:
+        tags = frame[columns.tag]
+        known = pl.DataFrame(
+            [
+                (tag, word, float(number))
+                for tag, numbers in states.numbers.items()
+                for word, number in numbers.items()
+            ],
+            schema={"t": pl.String, "w": pl.String, "n": pl.Float64},
+            orient="row",
+        )
+        spoken = pl.DataFrame({"t": tags, "w": column.words.str.to_lowercase()})
+        mapped = spoken.join(known, on=["t", "w"], how="left", maintain_order="left")[
+            "n"
+        ]
+        column = Cells(
+            column.numbers.fill_null(mapped),
+            pl.select(pl.when(mapped.is_null()).then(column.words)).to_series(),
+        )
+    values = missing.numbers(column, None, name=name)
+    if np.isnan(values).all():
+        raise _no_number(source.path, name)
+    source.notices += missing.notices()
+    if columns.quality is None:
+        return values
+    quality = frame[columns.quality]
+    is_bad, good = _bad_quality(quality)
+    if is_bad.any():
+        source.notices.append(
+            f"{source.place}: {int(is_bad.sum()):,} of {len(is_bad):,} readings are of "
+            f"bad quality ({good}) and taken as missing."
+        )
+    return np.where(is_bad, np.nan, values)
+
+
+def _proposed_step(time: Floats, parts: Sequence[Ints], source: Source) -> float:
+    """Return the usual step of the fastest tag, and announce it.
+
+    A step within 5% of one that a plant would choose, such as 10 s, becomes that one.
+    """
+    usual = _steps_of(time, parts)
+    if not np.isfinite(usual).any():
+        step_s = _usual_step(np.unique(time), source.path)
+    else:
+        step_s = float(np.nanmin(usual))
+    near = _NICE_STEPS[np.abs(_NICE_STEPS / step_s - 1) < 0.05]
+    step_s = float(near[0]) if len(near) else step_s
+    source.notices.append(
+        f"{source.place}: got one row every {step_s:g} s, the usual step between "
+        "its readings; state another with step_s in plant.toml."
+    )
+    return step_s
+
+
+def _steps_of(time: Floats, parts: Sequence[Ints]) -> Floats:
+    """Return the usual step of each tag; nan for one with fewer than two readings."""
+    steps = [step_from(None, time[rows]) for rows in parts]
+    return np.array([np.nan if step is None else step for step in steps])
+
+
+def _slow_tags(
+    time: Floats,
+    channels: Sequence[str],
+    parts: Sequence[Ints],
+    holds: Floats,
+    place: str,
+) -> list[str]:
+    """Return a notice about tags that report less often than their value is held."""
+    usual = _steps_of(time, parts)
+    slow = np.flatnonzero(usual > holds).tolist()
+    if not slow:
         return []
+    said = [f"{channels[k]} ({duration(usual[k])})" for k in slow]
     return [
-        f"{source.place}: {names(others, MOST_NAMES)} is not part of a reading and was "
-        "not read."
+        f"{place}: the usual step of {names(said, MOST_NAMES)} is longer than hold_s; "
+        "if the historian writes only changes, state a longer one in the section "
+        "[hold_s] of plant.toml, such as actuator = 'forever'."
     ]
 
 
-def _by_tag(
-    tags: Any, time: Floats, is_read: Bools, source: Source
-) -> tuple[list[str], list[Ints]]:
-    """Return the tags, and for each the rows of its good readings in order of time."""
+def _by_tag(tags: Any, time: Floats, source: Source) -> tuple[list[str], list[Ints]]:
+    """Return the tags, and for each the rows of its readings in order of time."""
     all_tags = sorted(set(tags))
     if LABEL in (tag.lower() for tag in all_tags):
         raise FileError(
@@ -382,7 +550,6 @@ def _by_tag(
         )
     codes = tags.rank("dense").to_numpy() - 1
     order = np.lexsort((np.arange(len(time)), time, codes))
-    order = order[is_read[order]]
     bounds = np.searchsorted(codes[order], np.arange(len(all_tags) + 1))
     chosen = [k for k, tag in enumerate(all_tags) if tag not in source.ignored]
     if not chosen:
@@ -401,7 +568,7 @@ def _on_grid(
     Parameters
     ----------
     time, values : array of shape (n_readings,)
-        Good readings of the tag in order of time.
+        Readings of the tag in order of time; nan for a bad one.
     grid : array of shape (n_steps,)
         The times of the rows.
     step_s, hold_s : float
@@ -410,28 +577,38 @@ def _on_grid(
     Returns
     -------
     placed : array of shape (n_steps,)
-        The last reading at or before each step; nan if it is too old, or there is none.
+        The last good reading at or before each step; nan if it is too old, or there is
+        none. After a bad reading, one that is older than `HOLD_S` is too old.
     n_held : int
         Steps whose reading is older than one step.
     n_unused : int
         Readings with a later one in the same step.
     """
     placed = np.full(len(grid), np.nan)
-    if not len(time):
+    is_bad = np.isnan(values)
+    if is_bad.all():
         return placed, 0, 0
+    bad_time = time[is_bad]
+    time, values = time[~is_bad], values[~is_bad]
     # A tolerance of 1 us, because floats cannot hold all times exactly.
     last = np.searchsorted(time, grid + 1e-6, side="right") - 1
     age = np.where(last >= 0, grid - time[last], np.inf)
+    longest = np.full(len(grid), hold_s)
+    if len(bad_time):
+        bad = np.searchsorted(bad_time, grid + 1e-6, side="right") - 1
+        is_ended = (bad >= 0) & (last >= 0) & (bad_time[bad] >= time[last])
+        longest[is_ended] = min(hold_s, HOLD_S)
     # A reading since the last step is new; an older one is held.
     is_new = age < step_s - 1e-6
-    is_valid = is_new | (age <= hold_s + 1e-6)
+    is_valid = is_new | (age <= longest + 1e-6)
+    is_valid &= last >= 0
     placed[is_valid] = values[last[is_valid]]
     n_unused = len(time) - len(np.unique(last[is_new]))
     return placed, int((is_valid & ~is_new).sum()), n_unused
 
 
 def _grid_notices(
-    counts: Ints, channels: Sequence[str], place: str, hold_s: float
+    counts: Ints, channels: Sequence[str], place: str, hold_s: Floats
 ) -> list[str]:
     """Return notices about held cells and unused readings, by channel."""
     held, unused = counts.T
@@ -439,7 +616,7 @@ def _grid_notices(
     if held.any():
         notices.append(
             f"{place}: {int(held.sum()):,} cells without a new reading were held at "
-            f"the last value for up to {hold_s:g} s: "
+            f"the last value for up to {hold_words(hold_s)}: "
             f"{counts_by_channel(held, channels)}."
         )
     if unused.any():
@@ -471,11 +648,13 @@ def _without_empty(readings: Readings, place: str) -> Readings:
     )
 
 
-def _bad_quality(column: Any, place: str, notices: list[str]) -> Any:
-    """Return which readings are bad, by OPC code, by 1 and 0, or by word.
+def _bad_quality(column: Any) -> tuple[Bools, str]:
+    """Return which readings are bad, and in words which are good.
 
-    A column of nothing but 0 and 1 is a flag; other numbers are OPC codes, good from
-    192 on; words are good if they are in `_GOOD`. An empty cell is bad.
+    A column of nothing but 0 and 1 is a flag, 1 for good. Other numbers are OPC codes,
+    good from 192 on; codes of 32 bits, with 0 among them, are those of OPC UA, good if
+    the two highest bits are 0. Words are good if they are in `_GOOD`. An empty cell is
+    bad.
     """
     import polars as pl
 
@@ -484,16 +663,13 @@ def _bad_quality(column: Any, place: str, notices: list[str]) -> Any:
     codes = texts.cast(pl.Float64, strict=False)
     if codes.null_count() == texts.null_count() < len(texts):
         is_flag = bool(codes.drop_nulls().is_in([0.0, 1.0]).all())
+        is_status = plain(column.name) == "statuscode"
         # A reading without quality counts as bad.
-        numbers = codes.fill_null(0.0).to_numpy()
-        is_bad = numbers < (1 if is_flag else _OPC_GOOD)
+        numbers = codes.fill_null(np.inf).to_numpy()
+        if is_status or bool((codes >= _UA_NOT_GOOD).any()):
+            return numbers >= _UA_NOT_GOOD, "0 is good (OPC UA)"
+        numbers = np.where(np.isinf(numbers), -1, numbers)
         good = "1 is good" if is_flag else f"{_OPC_GOOD} and more is good (OPC)"
-    else:
-        is_bad = ~texts.is_in(list(_GOOD)).fill_null(False).to_numpy()
-        good = "'Good' is good"
-    if is_bad.any():
-        notices.append(
-            f"{place}: {int(is_bad.sum()):,} of {len(is_bad):,} readings are of bad "
-            f"quality ({good}) and taken as missing."
-        )
-    return is_bad
+        return numbers < (1 if is_flag else _OPC_GOOD), good
+    is_good = texts.is_in(list(_GOOD)).fill_null(False)
+    return ~is_good.to_numpy(), "'Good' is good"

@@ -1,122 +1,398 @@
-"""Read one table of your own plant: its columns and its time stamps.
+"""Open one table of your own plant: its columns, its time stamps and its text.
 
-A table is CSV or Parquet. It has a column of time stamps (`_TIME`); with a column of
-tags (`_TAG`) and one called "value" it is long, else wide. Time stamps are text,
-seconds or milliseconds since 1970, or date-times with or without a zone.
+A table has a column of time stamps. With a column of tags and one of values it is long,
+else wide. `sightline.tables.headers` holds the names of these columns; `[columns]` in
+`plant.toml` overrides them.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from sightline.data.arrays import Bools, Floats
 from sightline.errors import FileError
+from sightline.tables.cells import Cells, has_certain_comma, is_missing, read_cells
+from sightline.tables.headers import NO_TAGS, columns_called, plain
 from sightline.tables.stamps import seconds_from
-from sightline.tables.text_tables import read_table
+from sightline.tables.text_tables import Table, read_table
 from sightline.testbeds.base import MOST_NAMES
-from sightline.testbeds.own_plant.exports import (
-    PlantSettings,
-    Readings,
-    Source,
-    read_long,
-    read_wide,
-)
-from sightline.text import names
+from sightline.testbeds.own_plant.settings import ColumnNames, PlantSettings
+from sightline.text import names, plural
 
-_TIME = ("time", "timestamp", "datetime", "date_time", "date")
-_TAG = ("tag", "tagname", "tag_name", "point")
+# Counters of rows that exports add; they are left out if they count.
+_COUNTERS = frozenset("id index idx row rowid rownumber no nr number sample".split())
+_QUALITY_OF = re.compile(r"^(.+?)[\s._:-]*(?:quality|qual)$", re.IGNORECASE)
+_LIKE_LABELS = re.compile(r"attack|anomal", re.IGNORECASE)
+# Tags that WinCC writes when its runtime starts and stops.
+_NO_TAG = "$RT_"
 
 
-def read_readings(
-    path: Path, settings: PlantSettings, *, ignored: Collection[str] = ()
-) -> Readings:
-    """Read a table with one column for each tag (wide), or one row for each reading.
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which column of a table is what.
+
+    Parameters
+    ----------
+    time : str
+        Column of time stamps.
+    tag : str, optional
+        Column of tags, if the table is long.
+    values : tuple of str
+        Columns of values of a long table; a reading is in one of them.
+    quality, label : str, optional
+        Quality of a reading (long), labels (wide).
+    qualities : mapping of str to str
+        In a wide table, the column of quality of each tag that has one.
+    tags : tuple of str
+        The columns that are tags, if the table is wide.
+    """
+
+    time: str
+    tag: str | None = None
+    values: tuple[str, ...] = ()
+    quality: str | None = None
+    label: str | None = None
+    qualities: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(kw_only=True, eq=False)
+class Source:
+    """A table as it was opened; reading its columns takes them out of the frame.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+    columns : Columns
+        Which column is what.
+    time, is_utc
+        Seconds of each row, and whether they are UTC.
+    settings : PlantSettings
+        What `plant.toml` says.
+    roles : mapping of str to str
+        The role of each tag that tags.csv lists.
+    ignored : frozenset of str
+        Tags to leave out.
+    cells : dict of str to Cells
+        The columns that hold text, by name.
+    notices : list of str
+        What was left out or chosen.
+    """
+
+    table: Table
+    columns: Columns
+    time: Floats
+    is_utc: bool
+    settings: PlantSettings
+    roles: Mapping[str, str]
+    ignored: frozenset[str]
+    cells: dict[str, Cells]
+    notices: list[str]
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.table.path
+
+    @property
+    def place(self) -> str:
+        """The name of the file, for notices."""
+        return self.table.path.name
+
+    def holds_of(self, tags: Sequence[str]) -> Floats:
+        """Return for each tag how many seconds its value stays valid."""
+        return self.settings.holds_of(tags, self.roles)
+
+    def bad_cells(self, tag: str) -> Bools:
+        """Return in which rows a column of text says that there is no value."""
+        if tag not in self.cells:
+            return np.zeros(len(self.time), np.bool_)
+        return np.asarray(is_missing(self.cells[tag].words).to_numpy(), np.bool_)
+
+
+def open_source(
+    path: Path,
+    settings: PlantSettings,
+    *,
+    ignored: Collection[str] = (),
+    roles: Mapping[str, str] | None = None,
+) -> Source:
+    """Open a table with one column for each tag (wide), or one row for each reading.
 
     Parameters
     ----------
     path : Path
-        CSV or Parquet. A long table has the columns tag, time, value and quality.
+        A table that `read_table` reads.
     settings : PlantSettings
         What `plant.toml` says.
     ignored : collection of str
         Tags to leave out, whatever their columns hold.
+    roles : mapping of str to str, optional
+        The role of each tag.
 
     Raises
     ------
     FileError
-        If the table cannot be read, or has no time, no tags or no numbers.
+        If the table cannot be read, or has no time or no tags.
     """
-    read = read_table(path, least_columns=2)
-    table = read.frame
-    columns = {column.lower(): column for column in table.columns}
-    time_name = next((columns[name] for name in _TIME if name in columns), None)
-    if time_name is None:
-        raise FileError(
-            f"{path}: has no column of time stamps; call it 'time'. It has "
-            f"{names(table.columns, 6)}."
-        )
-    tag_name = next((columns[name] for name in _TAG if name in columns), None)
-    if "value" not in columns:
-        tag_name = None
-    if tag_name is not None:
-        table = _with_tags(table, tag_name, path)
-    time, is_utc, _ = seconds_from(
-        table[time_name],
+    table = read_table(path, least_columns=2)
+    notices = list(table.notices)
+    columns = _columns(table, settings.columns, frozenset(ignored), notices)
+    if columns.tag is not None:
+        table = _long_table(table, columns, notices)
+    stamps, seconds_zone = _stamps(table, columns, settings)
+    seconds = seconds_from(
+        stamps,
         path=path,
-        zone=settings.timezone,
+        zone=seconds_zone,
         time_format=settings.time_format,
-        series=None if tag_name is None else table[tag_name].rank("dense"),
-        place_of=read.place_of,
+        series=None if columns.tag is None else table.frame[columns.tag].rank("dense"),
+        place_of=table.place_of,
     )
+    notices += [f"{path.name}: {text}." for text in seconds.notices]
     source = Source(
         table=table,
         columns=columns,
-        time=time,
-        is_utc=is_utc,
-        path=path,
-        place=path.name,
+        time=seconds.seconds,
+        is_utc=seconds.is_utc,
         settings=settings,
+        roles=roles or {},
         ignored=frozenset(ignored),
-        time_name=time_name,
+        cells={},
+        notices=notices,
     )
-    return read_wide(source) if tag_name is None else read_long(source, tag_name)
+    source.cells.update(_cells(source))
+    return source
 
 
-def _with_tags(table: Any, tag_name: str, path: Path) -> Any:
-    """Return a long table with its tags as text without surrounding blanks."""
+def _columns(
+    table: Table, stated: ColumnNames, ignored: frozenset[str], notices: list[str]
+) -> Columns:
+    """Return which column is what, by `[columns]` or by name."""
+    path, place = table.path, table.path.name
+    every = table.frame.columns
+    for role in ("time", "tag", "value", "quality", "label"):
+        name = getattr(stated, role)
+        if name is not None and name not in every:
+            raise FileError(
+                f"{path}: has no column {name!r}, which [columns] of plant.toml names "
+                f"as {role}; it has {names(every, 6)}."
+            )
+    unknown = [name for name in stated.ignore if name not in every]
+    if unknown:
+        notices.append(f"{place}: has no column {names(unknown)} to ignore.")
+    free = [column for column in every if column not in stated.ignore]
+    times = [stated.time] if stated.time else columns_called("time", free)
+    if not times:
+        raise FileError(
+            f"{path}: has no column of time stamps; call it 'time'. It has "
+            f"{names(every, 6)}."
+        )
+    tags = [stated.tag] if stated.tag else columns_called("tag", free)
+    values = [stated.value] if stated.value else columns_called("value", free)
+    if stated.tag and not values:
+        raise FileError(
+            f"{path}: has a column of tags, {stated.tag!r}, but none of values: name "
+            "it with value in the section [columns] of plant.toml."
+        )
+    if tags and values:
+        quality = stated.quality or next(iter(columns_called("quality", free)), None)
+        return Columns(
+            time=times[0], tag=tags[0], values=tuple(values), quality=quality
+        )
+    return _wide_columns(table, stated, times, free, ignored, notices)
+
+
+def _wide_columns(
+    table: Table,
+    stated: ColumnNames,
+    times: Sequence[str],
+    free: Sequence[str],
+    ignored: frozenset[str],
+    notices: list[str],
+) -> Columns:
+    """Return which column of a wide table is what; what is no tag is announced."""
+    path, place = table.path, table.path.name
+    labels = [stated.label] if stated.label else columns_called("label", free)
+    label = labels[0] if labels else None
+    qualities = {
+        match[1]: column
+        for column in free
+        if (match := _QUALITY_OF.match(column)) and match[1] in free
+    }
+    if times[1:] and not _is_clock(table, times):
+        notices.append(
+            f"{place}: time was read from {times[0]}, not from {names(times[1:])}; "
+            "state another with time in [columns] of plant.toml."
+        )
+    tags, left_out = [], []
+    other_times = columns_called("time", free) if not stated.time else []
+    for column in free:
+        if column in (*other_times, times[0], label, *qualities.values()):
+            continue
+        if column in ignored:
+            continue
+        if plain(column) in NO_TAGS - _COUNTERS or _counts(table.frame[column], column):
+            left_out.append(column)
+        elif _LIKE_LABELS.search(column):
+            raise FileError(
+                f"{path}: column {column!r} looks like labels, which a detector must "
+                "not learn: name it with label or ignore in the section [columns] of "
+                "plant.toml."
+            )
+        else:
+            tags.append(column)
+    if left_out:
+        notices.append(
+            f"{place}: {names(left_out, MOST_NAMES)} holds no reading and was left out."
+        )
+    if label is not None and plain(label) != "label" and not stated.label:
+        notices.append(f"{place}: column {label!r} was read as the labels.")
+    return Columns(
+        time=times[0],
+        label=label,
+        qualities={tag: q for tag, q in qualities.items() if tag in tags},
+        tags=tuple(tags),
+    )
+
+
+def _counts(column: Any, name: str) -> bool:
+    """Return whether a column counts the rows, as its name says."""
+    if plain(name) not in _COUNTERS or not column.dtype.is_numeric():
+        return False
+    steps = column.diff().drop_nulls()
+    return len(steps) > 0 and bool((steps == 1).all())
+
+
+def _is_clock(table: Table, times: Sequence[str]) -> bool:
+    """Return whether a date and a time of day stand in two columns."""
+    return {plain(name) for name in times[:2]} == {"date", "time"} and bool(
+        re.match(r"^\s*\d{1,2}:\d\d", str(_column(table, times, "time")[0]))
+    )
+
+
+def _column(table: Table, times: Sequence[str], name: str) -> Any:
+    return table.frame[next(column for column in times if plain(column) == name)]
+
+
+def _stamps(
+    table: Table, columns: Columns, settings: PlantSettings
+) -> tuple[Any, str | None]:
+    """Return the column of time stamps, and the zone that it is in if it has none."""
     import polars as pl
 
-    tags = table[tag_name].cast(pl.String).str.strip_chars()
+    zone = settings.timezone
+    if settings.columns.time is None:
+        times = columns_called("time", table.frame.columns)
+        if _is_clock(table, times):
+            date, clock = (
+                _column(table, times, name).cast(pl.String).str.strip_chars()
+                for name in ("date", "time")
+            )
+            return (date + " " + clock).alias(columns.time), zone
+    if "utc" in plain(columns.time):
+        zone = "UTC"
+    return table.frame[columns.time], zone
+
+
+def _long_table(table: Table, columns: Columns, notices: list[str]) -> Table:
+    """Return a long table with tags as text and one column of values."""
+    import polars as pl
+
+    frame, path, tag = table.frame, table.path, str(columns.tag)
+    tags = frame[tag].cast(pl.String).str.strip_chars()
     is_empty = tags.is_null() | (tags == "")
     if is_empty.any():
         raise FileError(
-            f"{path}: data row {int(is_empty.arg_max() or 0) + 1} names no tag; every "
-            f"reading needs one in column {tag_name!r}."
+            f"{path}: {table.place_of(int(is_empty.arg_max() or 0))} names no tag; "
+            f"every reading needs one in column {tag!r}."
         )
-    return table.with_columns(tags)
+    used = {columns.time, tag, columns.quality, *columns.values}
+    others = [column for column in frame.columns if column not in used]
+    tags = _with_measurement(frame, tags, others, path)
+    is_runtime = tags.str.starts_with(_NO_TAG)
+    values = frame[columns.values[0]]
+    for column in columns.values[1:]:
+        if frame[column].dtype != values.dtype:
+            values = values.cast(pl.String)
+        values = values.fill_null(frame[column].cast(values.dtype))
+    frame = frame.with_columns(tags.alias(tag), values.alias(columns.values[0]))
+    rows = np.arange(frame.height) if table.rows is None else table.rows
+    if is_runtime.any():
+        notices.append(
+            f"{path.name}: {plural(int(is_runtime.sum()), 'row')} of the historian's "
+            f"own tag {tags.filter(is_runtime)[0]}: left out."
+        )
+        frame, rows = frame.filter(~is_runtime), rows[~is_runtime.to_numpy()]
+    unread = [column for column in others if plain(column) not in NO_TAGS]
+    if unread:
+        notices.append(
+            f"{path.name}: {names(unread, MOST_NAMES)} is not part of a reading and "
+            "was not read."
+        )
+    keep = [c for c in frame.columns if c in used and c not in columns.values[1:]]
+    return Table(**{**table.__dict__, "frame": frame.select(keep), "rows": rows})
 
 
-def in_order_of(channels: Sequence[str], readings: Readings, root: Path) -> Readings:
-    """Return test with its columns in the order of train.
+def _with_measurement(frame: Any, tags: Any, others: Sequence[str], path: Path) -> Any:
+    """Return the tags of InfluxDB with their measurement, where there are several.
 
     Raises
     ------
     FileError
-        If one table has tags that the other has not.
+        If a further column, such as a host, tells series of one tag apart.
     """
-    for one, other, where in (
-        (channels, readings.channels, "train but not in test"),
-        (readings.channels, channels, "test but not in train"),
-    ):
-        only = [name for name in one if name not in other]
-        if only:
-            raise FileError(
-                f"{root}: {names(only, MOST_NAMES)} is in {where}: both tables must "
-                "have the same tags."
-            )
-    order = [readings.channels.index(name) for name in channels]
-    if order == list(range(len(order))):
-        return readings
-    return replace(
-        readings, channels=tuple(channels), values=readings.values[:, order].copy()
+    import polars as pl
+
+    if "_measurement" not in others:
+        return tags
+    measurement = frame["_measurement"].cast(pl.String)
+    if measurement.n_unique() > 1:
+        tags = measurement + "." + tags
+    for column in others:
+        if not column.startswith("_") and frame[column].dtype == pl.String:
+            kinds = pl.DataFrame({"t": tags, "k": frame[column]}).unique()
+            twice = kinds.filter(kinds["t"].is_duplicated())["t"]
+            if plain(column) not in NO_TAGS and len(twice):
+                raise FileError(
+                    f"{path}: tag {twice[0]!r} has several series, which differ in "
+                    f"column {column!r}: export one file for each, or put {column} "
+                    "into the tag."
+                )
+    return tags
+
+
+def _cells(source: Source) -> dict[str, Cells]:
+    """Return the text columns of a source, read."""
+    import polars as pl
+
+    frame, columns = source.table.frame, source.columns
+    wanted = columns.tags if columns.tag is None else columns.values[:1]
+    texts = {name: frame[name] for name in wanted if frame[name].dtype == pl.String}
+    decimal_comma = source.table.decimal_comma or any(
+        map(has_certain_comma, texts.values())
     )
+    cells = {
+        name: read_cells(text, path=source.path, decimal_comma=decimal_comma)
+        for name, text in texts.items()
+    }
+    with_unit = {name: cell.unit for name, cell in cells.items() if cell.unit}
+    if with_unit:
+        said = [f"{name} ({unit})" for name, unit in with_unit.items()]
+        source.notices.append(
+            f"{source.place}: a unit behind each number was left out: "
+            f"{names(said, MOST_NAMES)}."
+        )
+        source.table.units.update(with_unit)
+    for name in wanted:
+        if frame[name].dtype == pl.Boolean:
+            words = frame[name].cast(pl.String)
+            cells[name] = Cells(
+                pl.repeat(None, len(words), dtype=pl.Float64, eager=True), words
+            )
+    return cells

@@ -1,0 +1,136 @@
+"""Tags of words as numbers: the same map for train and test, announced once."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sightline.errors import FileError
+from sightline.tables.cells import is_missing, word_numbers, words_in_text
+from sightline.testbeds.base import MOST_NAMES
+from sightline.testbeds.own_plant.tables import Source
+from sightline.text import names
+
+
+@dataclass(frozen=True)
+class States:
+    """How words are read.
+
+    Parameters
+    ----------
+    numbers : mapping
+        For each tag of words, the number of each word in lower case.
+    texts : mapping of str to str
+        The same in words, such as ``"CLOSED = 0, OPEN = 1"``.
+    """
+
+    numbers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def notices(self) -> list[str]:
+        """Return one sentence about all tags of words; nothing if there are none."""
+        by_text: dict[str, list[str]] = defaultdict(list)
+        for tag, text in self.texts.items():
+            by_text[text].append(tag)
+        said = [
+            f"{text} in {names(tags, MOST_NAMES)}" for text, tags in by_text.items()
+        ]
+        return [f"Words were read as numbers: {'; '.join(said)}."] if said else []
+
+
+@dataclass
+class _Content:
+    """What one tag holds in one table."""
+
+    place: str
+    n_numbers: int
+    words: Counter[str]
+
+
+def states_of(sources: Sequence[Source]) -> States:
+    """Return how the words of some tables are read, all tables together.
+
+    A tag is one of words if it holds no number and at most twelve different words in
+    all tables; words that say "no value" do not count.
+
+    Raises
+    ------
+    FileError
+        If a tag holds words in one table and numbers in another.
+    """
+    contents: dict[str, list[_Content]] = defaultdict(list)
+    for source in sources:
+        for tag, content in _contents(source).items():
+            contents[tag].append(content)
+    numbers: dict[str, Mapping[str, int]] = {}
+    texts: dict[str, str] = {}
+    for tag, parts in contents.items():
+        words: Counter[str] = sum((part.words for part in parts), Counter())
+        n_numbers = sum(part.n_numbers for part in parts)
+        mapped = word_numbers(words)
+        if mapped is None:
+            continue
+        if not n_numbers:
+            numbers[tag] = mapped
+            texts[tag] = words_in_text(mapped, words)
+            continue
+        only_words = [p for p in parts if p.words and not p.n_numbers]
+        if only_words:
+            others = [p.place for p in parts if p.n_numbers]
+            raise FileError(
+                f"{sources[0].path.parent}: tag {tag!r} holds words such as "
+                f"{next(iter(only_words[0].words))!r} in {only_words[0].place} and "
+                f"numbers in {others[0]}: export both in one form, or give it the role "
+                "ignore in tags.csv."
+            )
+    return States(numbers, texts)
+
+
+def _contents(source: Source) -> dict[str, _Content]:
+    """Return how many numbers and which words each tag of text holds."""
+    import polars as pl
+
+    frame, columns = source.table.frame, source.columns
+    if columns.tag is None:
+        return {
+            tag: _Content(
+                source.place,
+                _n_numbers(source, tag),
+                _counted(source.cells[tag].words) if tag in source.cells else Counter(),
+            )
+            for tag in columns.tags
+        }
+    value = columns.values[0]
+    if value not in source.cells:
+        return {}
+    cells, tags = source.cells[value], frame[columns.tag]
+    n_numbers = dict(
+        pl.DataFrame({"t": tags, "n": cells.numbers.is_not_null().cast(pl.Int64)})
+        .group_by("t")
+        .agg(pl.col("n").sum())
+        .rows()
+    )
+    words: dict[str, Counter[str]] = defaultdict(Counter)
+    stated = pl.DataFrame({"t": tags, "w": cells.words}).filter(
+        cells.words.is_not_null() & ~is_missing(cells.words)
+    )
+    for tag, word, count in stated.group_by(["t", "w"]).len().rows():
+        words[tag][word] = count
+    return {
+        tag: _Content(source.place, n, words[tag])
+        for tag, n in n_numbers.items()
+        if tag not in source.ignored
+    }
+
+
+def _n_numbers(source: Source, tag: str) -> int:
+    column: Any = source.table.frame[tag]
+    if tag in source.cells:
+        column = source.cells[tag].numbers
+    return int(len(column) - column.null_count())
+
+
+def _counted(words: Any) -> Counter[str]:
+    """Return the words of a column that are states, with their counts."""
+    stated = words.filter(words.is_not_null() & ~is_missing(words))
+    return Counter(dict(stated.value_counts().rows()))
