@@ -13,10 +13,9 @@ import numpy as np
 from sightline.data.recording import Recording
 from sightline.data.segments import breaks_from_time
 from sightline.data.zones import stamp
-from sightline.facts.checks import check_recordings, gaps_in, time_at
+from sightline.facts.checks import Recordings, check_recordings, gaps_in, time_at
 from sightline.facts.codes import Finding, Severity, by_severity, finding
 from sightline.facts.records import Audit, RecordingFacts, TableFacts
-from sightline.facts.tag_facts import tag_facts
 from sightline.progress import Progress, silent
 from sightline.testbeds import reader_of
 from sightline.testbeds.base import MOST_NAMES, ParsedPart, Reader, Testbed
@@ -102,15 +101,21 @@ def audit_testbed(
         f"The rows of {counted} of {plural(len(opened.parts), 'file')} and all labels "
         "were counted: the numbers are those of the release."
     )
-    found, right = check_recordings(
-        assembled.train, assembled.test, release=source, n_shared=assembled.n_shared
+    tags, found, right = check_recordings(
+        Recordings(
+            train=assembled.train,
+            test=assembled.test,
+            release=source,
+            n_shared=assembled.n_shared,
+            is_published=True,
+        )
     )
     notices = (*opened.notices, *assembled.notices)
     return Audit(
         recording=RecordingFacts(
             plant=f"{reader.card.title} {opened.release}",
             tables=tuple(_file(read) for read in opened.parts),
-            tags=tag_facts(assembled.train, assembled.test),
+            tags=tags,
             notices=notices,
         ),
         findings=by_severity([*of_files, *found, *_notices(notices)]),
@@ -139,7 +144,15 @@ def audit_of(testbed: Testbed) -> Audit:
     ('waterworks-seed1', True, 51)
     """
     train, test = testbed.train, testbed.test
-    found, right = check_recordings(train, test, n_shared=testbed.n_shared)
+    tags, found, right = check_recordings(
+        Recordings(
+            train=train,
+            test=test,
+            n_shared=testbed.n_shared,
+            incidents=testbed.incidents,
+            is_published=testbed.accepts is None,
+        )
+    )
     gaps = [
         one
         for name, recording in (("train", train), ("test", test))
@@ -150,7 +163,7 @@ def audit_of(testbed: Testbed) -> Audit:
             plant=testbed.revision,
             timezone=test.timezone or "",
             tables=(_table("train", train), _table("test", test)),
-            tags=tag_facts(train, test),
+            tags=tags,
             words=testbed.words,
             notices=testbed.notices,
         ),
@@ -248,9 +261,10 @@ def _gaps_of_parts(parts: Sequence[ParsedPart]) -> Iterator[Finding]:
 def _gaps_of_table(name: str, recording: Recording) -> list[Finding]:
     """Name the gaps of a recording."""
     time, breaks = recording.time, recording.breaks
-    if time is None or breaks is None or len(breaks) < 2:
+    if time is None or breaks is None:
         return []
-    return [_lacking(name, gaps_in(time, breaks, recording.timezone))]
+    gaps = gaps_in(time, breaks, recording.timezone)
+    return [_lacking(name, gaps)] if gaps else []
 
 
 def _lacking(place: str, gaps: Sequence[str]) -> Finding:

@@ -1,24 +1,36 @@
 """Checks of two recordings, train and test: each returns findings with codes.
 
-A check is a function of `Recordings` that returns an empty list where nothing is wrong.
-`CHECKS` lists all of them, each with the sentence that says that it passed.
+A check is a function of `Recordings` that returns an empty list where nothing is wrong;
+`CHECKS` lists all of them, `PASSED` what is said where nothing is wrong.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
+from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints
+from sightline.data.attack_list import ListedAttack, Span, rows_within
 from sightline.data.recording import Recording, step_from
-from sightline.data.segments import segments_of
+from sightline.data.segments import GAP_FACTOR, segments_of
 from sightline.data.zones import stamp
 from sightline.facts.codes import Finding, Severity, finding
 from sightline.facts.leaks import shared_stretches
-from sightline.text import names
+from sightline.facts.records import TagFacts, TagSummary
+from sightline.facts.tag_checks import check_tags
+from sightline.facts.tag_facts import columns_of, thinned
+from sightline.text import duration, names
 
 # How many names and places a sentence lists before it counts the rest.
 _MOST_NAMES, _MOST_TAGS = 4, 8
+# Stamps from 0 to the first are counted from the first row; the others are dates.
+_LATEST_COUNT, _YEAR_1990, _YEAR_2100 = 3.2e7, 631_152_000.0, 4_102_444_800.0
+# From which number on stamps are no seconds since 1970, and what they are.
+_UNITS = {1e17: "nanoseconds", 1e14: "microseconds", 1e11: "milliseconds"}
+# A larger share of constant tags is no plant in operation.
+_MOST_CONSTANT = 0.5
+# Longest shift of the labels that is tried, and what a shift must show.
+_LAG_S, _LAG_ROWS, _LAG_ATTACKS, _LAG_SIGMA, _LAG_TIMES = 26 * 3600.0, 5, 6, 8.0, 3.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,12 +46,22 @@ class Recordings:
         release; None for any other plant.
     n_shared : int
         How many rows of train the release itself repeats in test.
+    incidents : sequence of ListedAttack
+        All incidents that a plant of the user lists.
+    is_published : bool
+        Whether the recordings are what their owners say they should be: a published
+        or simulated testbed.
+    tags : sequence of TagFacts
+        What each tag holds.
     """
 
     train: Recording
     test: Recording
     release: str | None = None
     n_shared: int = 0
+    incidents: Sequence[ListedAttack] = ()
+    is_published: bool = False
+    tags: Sequence[TagFacts] = ()
 
     @property
     def tables(self) -> tuple[tuple[str, Recording], tuple[str, Recording]]:
@@ -51,26 +73,35 @@ Check = Callable[[Recordings], list[Finding]]
 
 
 def check_recordings(
-    train: Recording, test: Recording, *, release: str | None = None, n_shared: int = 0
-) -> tuple[list[Finding], list[str]]:
-    """Return the findings of all checks, and a sentence for each that found nothing.
+    given: Recordings,
+) -> tuple[tuple[TagFacts, ...], list[Finding], list[str]]:
+    """Return what each tag holds, all findings, and the checks that found nothing.
 
     Parameters
     ----------
-    train, test, release, n_shared
-        As for `Recordings`.
+    given : Recordings
+        Without `tags`, which are filled here.
+
+    Returns
+    -------
+    tags : tuple of TagFacts
+        In the order of the columns.
+    findings : list of Finding
+        In the order of the checks.
+    passed : list of str
+        One sentence for each check without an error or warning.
     """
-    given = Recordings(train=train, test=test, release=release, n_shared=n_shared)
-    findings: list[Finding] = []
-    passed = []
-    for check, sentence in CHECKS.items():
-        found = check(given)
-        findings += found
-        if sentence and not any(one.severity is not Severity.NOTE for one in found):
-            passed.append(sentence)
-    if text := labels_summary(given):
+    tags, findings = check_tags(given.train, given.test)
+    given = replace(given, tags=tags)
+    for check in CHECKS:
+        findings += check(given)
+    serious = {one.code for one in findings if one.severity is not Severity.NOTE}
+    passed = [
+        text for codes, text in PASSED.items() if serious.isdisjoint(codes.split())
+    ]
+    if "SL211" not in serious and (text := labels_summary(given)):
         passed.insert(0, text)
-    return findings, passed
+    return tags, findings, passed
 
 
 def time_at(recording: Recording, row: int) -> str:
@@ -81,16 +112,139 @@ def time_at(recording: Recording, row: int) -> str:
 
 
 def gaps_in(time: Floats, breaks: Ints, timezone: str | None = None) -> list[str]:
-    """Return the length and the start of each gap."""
+    """Return the length and the start of each gap; a new file alone is none."""
     step_s = step_from(None, time) or 0.0
     return [
         f"{time[row] - time[row - 1] - step_s:,.0f} s after "
         f"{stamp(float(time[row - 1]), timezone)}"
         for row in breaks[1:].tolist()
+        if not 0 <= time[row] - time[row - 1] <= GAP_FACTOR * step_s
+    ]
+
+
+# Time
+
+
+def check_dates(given: Recordings) -> list[Finding]:
+    """Look for numbers that were taken as seconds, and for unlikely dates."""
+    findings = []
+    for name, table in given.tables:
+        if table.time is None or not table.n_steps:
+            continue
+        first, last = float(table.time[0]), float(table.time[-1])
+        if unit := _mistaken_unit(first, last, table.step_s):
+            findings.append(
+                finding(
+                    "SL205",
+                    f"{name}: time stamps from {first:.12g} to {last:.12g} look like "
+                    f"{unit} and were taken as seconds since 1970.",
+                    table=name,
+                    remedy="State time_format in plant.toml, or export time as text "
+                    "such as 2026-11-15 08:00:00.",
+                )
+            )
+        elif not (_YEAR_1990 <= first and last < _YEAR_2100):
+            is_count = 0 <= first < _LATEST_COUNT and last < _YEAR_1990
+            at = f"{time_at(table, 0)} to {time_at(table, table.n_steps - 1)}"
+            findings.append(
+                finding(
+                    "SL204",
+                    f"{name}: its time runs from {at}"
+                    + (", as if counted from its first row." if is_count else "."),
+                    severity=Severity.NOTE if is_count else None,
+                    table=name,
+                    remedy="State time_format in plant.toml if these dates are wrong.",
+                )
+            )
+    return findings
+
+
+def _mistaken_unit(first: float, last: float, step_s: float | None) -> str:
+    """Return what numbers that were taken as seconds probably are; else an empty text.
+
+    Days of a spreadsheet lie between 20,000 and 80,000, in steps of whole seconds that
+    divide an hour.
+    """
+    for least, unit in _UNITS.items():
+        if first >= least:
+            return unit
+    seconds = 86_400 * (step_s or 0.0)
+    is_whole = seconds > 0.5 and abs(seconds - round(seconds)) <= 0.01 * seconds
+    divides = is_whole and 3600 % round(seconds) == 0
+    is_serial = 20_000 <= first <= last <= 80_000 and divides
+    return "days of a spreadsheet" if is_serial else ""
+
+
+def check_order(given: Recordings) -> list[Finding]:
+    """Find a train that was recorded after test."""
+    train, test = given.train.time, given.test.time
+    if train is None or test is None or not (len(train) and len(test)):
+        return []
+    if train.min() <= test.max():
+        return []
+    return [
+        finding(
+            "SL206",
+            f"Train begins {time_at(given.train, 0)}, after the end of test.",
+            severity=Severity.NOTE if given.is_published else None,
+            remedy="Learn from a time before the incidents if there is one.",
+        )
     ]
 
 
 # Labels and incidents
+
+
+def check_incidents(given: Recordings) -> list[Finding]:
+    """Find incidents that lie in train, in a gap, or outside of both tables."""
+    spans = {one.id: one.listed for one in given.incidents if one.listed is not None}
+    train, test = given.train, given.test
+    if not spans or train.time is None or test.time is None:
+        return []
+    lost, in_train, n_outside = {}, [], 0
+    for id_, span in spans.items():
+        if rows_within(test.time, span).any():
+            continue
+        if _overlaps(train.time, span):
+            in_train.append(id_)
+            continue
+        lost[id_] = f"{id_} ({stamp(span[0], test.timezone)})"
+        n_outside += not _overlaps(test.time, span)
+    findings = []
+    if lost:
+        where = {
+            "in a gap": len(lost) - n_outside,
+            "outside of train and test": n_outside,
+        }
+        said = [
+            f"{count} of {len(spans)} lie {k}" for k, count in where.items() if count
+        ]
+        findings.append(
+            finding(
+                "SL212",
+                f"Incidents that cannot be judged: {names(said)}: "
+                f"{names(list(lost.values()), _MOST_NAMES)}.",
+                table="test",
+                cells=list(lost.values())[:_MOST_TAGS],
+                remedy="Check timezone in plant.toml and the times of the list, or "
+                "export the missing time.",
+            )
+        )
+    if not in_train:
+        return findings
+    listed = names(in_train, _MOST_TAGS)
+    if len(in_train) == len(spans):
+        text = f"All {len(spans)} incidents lie in train and none in test: {listed}."
+        remedy = "Swap the two tables, or check the times of the list."
+        return [*findings, finding("SL215", text, table="train", remedy=remedy)]
+    text = f"{len(in_train)} of {len(spans)} incidents lie in train: {listed}."
+    remedy = "Check the times of the list; begin test before the first incident."
+    return [*findings, finding("SL214", text, table="train", remedy=remedy)]
+
+
+def _overlaps(time: Floats, span: Span) -> bool:
+    """Return whether a span has a part between the first and the last row."""
+    return bool(len(time) and span[0] <= time.max() and span[1] >= time.min())
 
 
 def labels_summary(given: Recordings) -> str:
@@ -162,6 +316,86 @@ def check_labels(given: Recordings) -> list[Finding]:
     return findings
 
 
+def check_label_lag(given: Recordings) -> list[Finding]:
+    """Find labels that fit the telemetry far better if they are shifted in time.
+
+    Telemetry is unusual by how far its tags lie outside their range in train. The
+    labels are moved along it by up to `_LAG_S` each way. A shift is reported only if
+    it fits more than `_LAG_TIMES` times as well as no shift, stands out from all other
+    shifts by `_LAG_SIGMA` of their spread, is no mere delay (at least half an attack
+    long), and moves at least three quarters of at least `_LAG_ATTACKS` attacks to a
+    more unusual place.
+    """
+    test, step_s = given.test, given.test.step_s
+    is_attack = np.asarray(test.labels == ATTACK)
+    runs = segments_of(is_attack)
+    most = min(test.n_steps // 4, int(_LAG_S / step_s) if step_s else test.n_steps)
+    if len(runs) < _LAG_ATTACKS or most < _LAG_ROWS:
+        return []
+    unusual = _unusualness(given)
+    fit = _fit_by_lag(is_attack, unusual, most)
+    middle = float(np.median(fit))
+    sigma = 1.4826 * float(np.median(np.abs(fit - middle)))
+    lag, gain = int(np.argmax(fit)) - most, float(fit.max()) - middle
+    length = float(np.median([run.length for run in runs]))
+    if (
+        abs(lag) < max(_LAG_ROWS, length / 2)
+        or gain <= _LAG_SIGMA * sigma
+        or gain <= _LAG_TIMES * max(float(fit[most]) - middle, 0.0)
+    ):
+        return []
+    so_far = np.append(0.0, np.cumsum(unusual))
+    rows = np.array([(run.start, run.stop) for run in runs]).T
+    moved_rows = np.clip(rows + lag, 0, test.n_steps)
+    before, after = (so_far[b] - so_far[a] for a, b in (rows, moved_rows))
+    n_better = int((after > before).sum())
+    if n_better < 0.75 * len(runs) or after.max() > 0.5 * after.sum():
+        return []
+    shift = f"{abs(lag):,} rows"
+    shift += f" ({duration(abs(lag) * step_s)})" if step_s else ""
+    return [
+        finding(
+            "SL213",
+            f"The labels fit the telemetry far better {shift} "
+            f"{'later' if lag > 0 else 'earlier'}: {n_better} of {len(runs)} attacks "
+            "would then lie where tags leave their range of train.",
+            table="test",
+            remedy="Check timezone in plant.toml and the clock of the incidents.",
+        )
+    ]
+
+
+def _unusualness(given: Recordings) -> Floats:
+    """Return how far the tags of each test row lie outside their range in train.
+
+    The mean over tags of the excess in widths of the range, at most 1 each; the range
+    is that from the 0.5% to the 99.5% quantile.
+    """
+    total = np.zeros(given.test.n_steps)
+    for learned, tested in zip(
+        columns_of(given.train), columns_of(given.test), strict=True
+    ):
+        ordered = thinned(learned)
+        if not len(ordered):
+            continue
+        low, high = np.quantile(ordered, [0.005, 0.995])
+        if low == high:
+            continue
+        excess = np.maximum(low - tested, tested - high) / (high - low)
+        total += np.clip(np.nan_to_num(excess), 0, 1)
+    return total / max(len(given.tags), 1)
+
+
+def _fit_by_lag(is_attack: Bools, unusual: Floats, most: int) -> Floats:
+    """Return the mean of `unusual` over labels moved by each lag from -most to most."""
+    from scipy.signal import correlate
+
+    centred = unusual - unusual.mean()
+    padded = np.concatenate([np.zeros(most), centred, np.zeros(most)])
+    sums = correlate(padded, is_attack.astype(np.float64), "valid", "fft")
+    return np.asarray(sums / is_attack.sum())
+
+
 # What train and test share
 
 
@@ -217,8 +451,24 @@ def check_shared_times(given: Recordings) -> list[Finding]:
 def check_constant(given: Recordings) -> list[Finding]:
     """Name constant tags, and attacks that dropping constant tags would hide."""
     findings = []
-    constant = {name: _constant_tags(table) for name, table in given.tables}
+    constant = {
+        "train": [tag.name for tag in given.tags if _is_constant(tag.train)],
+        "test": [tag.name for tag in given.tags if _is_constant(tag.test)],
+    }
     for name, tags in constant.items():
+        if len(tags) > _MOST_CONSTANT * len(given.tags):
+            is_all = len(tags) == len(given.tags)
+            findings.append(
+                finding(
+                    "SL227",
+                    f"{'All' if is_all else f'{len(tags)} of'} {len(given.tags)} tags "
+                    f"never vary in {name}.",
+                    severity=Severity.ERROR if is_all else None,
+                    table=name,
+                    remedy="Check that the export holds readings and not one row "
+                    "repeated.",
+                )
+            )
         if tags:
             findings.append(
                 finding(
@@ -249,30 +499,25 @@ def check_constant(given: Recordings) -> list[Finding]:
     return findings
 
 
-def _constant_tags(recording: Recording) -> list[str]:
-    """Return the tags that have one value in all rows, nan included."""
-    values = recording.values
-    if not len(values):
-        return []
-    first = values[0]
-    is_same = (values == first) | (np.isnan(values) & np.isnan(first))
-    return [recording.tags[k].name for k in np.flatnonzero(is_same.all(axis=0))]
+def _is_constant(tag: TagSummary) -> bool:
+    """Return whether a tag has one value in all rows, or none at all."""
+    return tag.missing == 1 or (tag.missing == 0 and tag.lowest == tag.highest)
 
 
 def check_finite(given: Recordings) -> list[Finding]:
     """Count cells that are nan or infinite, by tag."""
     findings = []
-    for name, recording in given.tables:
-        bad = (~np.isfinite(recording.values)).sum(axis=0)
-        counts = {recording.tags[k].name: int(bad[k]) for k in np.flatnonzero(bad)}
+    for name, table in given.tables:
+        missing = {tag.name: getattr(tag, name).missing for tag in given.tags}
+        counts = {k: round(v * table.n_steps) for k, v in missing.items() if v}
         if counts:
             listed = [f"{tag} ({count:,})" for tag, count in counts.items()]
             findings.append(
                 finding(
                     "SL225",
-                    f"{name}: {int(bad.sum()):,} cells are not finite numbers: "
+                    f"{name}: {sum(counts.values()):,} cells are not finite numbers: "
                     f"{names(listed, _MOST_NAMES)}.",
-                    severity=Severity.WARNING if given.release is None else None,
+                    severity=None if given.is_published else Severity.WARNING,
                     table=name,
                     tags=sorted(counts, key=lambda tag: -counts[tag]),
                     remedy="Give a tag with few readings role ignore in tags.csv, or "
@@ -282,10 +527,27 @@ def check_finite(given: Recordings) -> list[Finding]:
     return findings
 
 
-CHECKS: dict[Check, str] = {
-    check_labels: "",
-    check_shared_rows: "Train and test share no stretch of rows.",
-    check_shared_times: "Train and test share no time stamp.",
-    check_constant: "",
-    check_finite: "Every cell is a finite number.",
+CHECKS: tuple[Check, ...] = (
+    check_dates,
+    check_order,
+    check_incidents,
+    check_labels,
+    check_label_lag,
+    check_shared_rows,
+    check_shared_times,
+    check_constant,
+    check_finite,
+)
+# What is said if no error or warning has one of the codes.
+PASSED = {
+    "SL204 SL205 SL206": "Dates are plausible, and train is not later than test.",
+    "SL212 SL214 SL215": "Every listed incident lies in test.",
+    "SL213": "No shift of the labels fits the telemetry far better.",
+    "SL208": "Train and test share no stretch of rows.",
+    "SL207": "Train and test share no time stamp.",
+    "SL221": "Train and test have the same resolution where it matters.",
+    "SL222 SL223 SL224": "No tag holds fault codes or impossible extremes.",
+    "SL225": "Every cell is a finite number.",
+    "SL227 SL229": "No tag stands still for unusually long.",
+    "SL228": "Train begins as it goes on.",
 }

@@ -1,4 +1,4 @@
-"""What each tag holds: range, spread, resolution, missing cells, an outline."""
+"""What one column holds: range, spread, resolution, missing cells, an outline."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats
 from sightline.data.recording import Recording
-from sightline.facts.records import TagFacts, TagSummary
+from sightline.facts.records import TagSummary
 
 # Columns that are copied at a time: a column of a wide table is slow to read alone.
 _COLUMNS_AT_ONCE = 16
@@ -98,21 +98,4 @@ def _outline(
         (round(a, digits), round(b, digits))
         for a, b in zip(low.tolist(), high.tolist(), strict=True)
         if a <= b
-    )
-
-
-def tag_facts(train: Recording, test: Recording) -> tuple[TagFacts, ...]:
-    """Return what train and test hold of each tag, in the order of the columns."""
-    return tuple(
-        TagFacts(
-            name=tag.name,
-            role=str(tag.role),
-            stage=tag.stage,
-            unit=tag.unit,
-            train=summary_of(in_train),
-            test=summary_of(in_test),
-        )
-        for tag, in_train, in_test in zip(
-            train.tags, columns_of(train), columns_of(test), strict=True
-        )
     )

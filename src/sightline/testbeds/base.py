@@ -22,6 +22,7 @@ from sightline.data.arrays import (
     Ints,
     Labels,
 )
+from sightline.data.attack_list import ListedAttack
 from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.rounding import TrainDecimals
 from sightline.data.segments import Attack, breaks_from_time
@@ -101,6 +102,9 @@ class Testbed:
         errors of the files that were not corrected.
     digests : mapping
         SHA-256 of each file read, by its path below the root: the data's revision.
+    incidents : tuple of ListedAttack
+        All incidents that a plant of the user lists, also those in train, in a gap, or
+        outside of both tables.
     n_shared : int
         How many rows of train the release itself repeats in test.
     accepts : tuple of str, optional
@@ -127,6 +131,7 @@ class Testbed:
     test: Recording
     notices: tuple[str, ...] = ()
     digests: dict[str, str] = field(default_factory=dict)
+    incidents: tuple[ListedAttack, ...] = ()
     n_shared: int = 0
     accepts: tuple[str, ...] | None = None
     copies: str = ""

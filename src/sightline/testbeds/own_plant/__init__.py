@@ -122,6 +122,7 @@ def read_folder(root: str | Path) -> Testbed:
             tag: text for tag, text in states.texts.items() if tag in train.channels
         },
         accepts=settings.accept,
+        incidents=incidents,
     )
 
 

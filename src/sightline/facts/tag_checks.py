@@ -1,0 +1,586 @@
+"""Checks of one tag at a time, over the columns of train and test.
+
+`check_tags` reads every column once. Each check is a function of `TagColumns` that
+returns a `Hit` or None; the hits of all tags with one code become one finding.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import ATTACK, Bools, Floats, Ints
+from sightline.data.recording import Recording, Tag
+from sightline.data.segments import run_bounds
+from sightline.data.zones import stamp
+from sightline.facts.codes import Finding, Severity, finding
+from sightline.facts.records import TagFacts
+from sightline.facts.tag_facts import columns_of, smallest_step, summary_of, thinned
+from sightline.text import duration, names, plural
+
+# Values that historians, loggers and converters write where nothing was measured.
+_MAGNITUDES = np.array(
+    (
+        *(999.0, 9999.0, 99999.0, 999999.0, 9999999.0, 999.9, 9999.9, 999.99, 9999.99),
+        *(1e30, 1e31, 1e35, 1e37, 1e38, 9.96921e36, 9.9e37, 3.4028234663852886e38),
+        *(32767.0, 32766.0, 32768.0, 65535.0, 65534.0, 2147483647.0, 2147483648.0),
+        *(4294967295.0, 1.7976931348623157e308),
+    )
+)
+FAULT_CODES = np.concatenate([_MAGNITUDES, -_MAGNITUDES])
+_LARGEST_SINGLE = float(np.finfo(np.float32).max)
+# The same as single precision stores them.
+_STORED_CODES = np.concatenate(
+    [FAULT_CODES, np.float32(FAULT_CODES[np.abs(FAULT_CODES) <= _LARGEST_SINGLE])]
+)
+# A value is far outside if it lies this many widths beyond the usual range, which
+# is that from the 1% to the 99% quantile.
+_CODE_WIDTHS, _EXTREME_WIDTHS = 2.0, 20.0
+# More cells than this share are no fault codes but how the tag is.
+_MOST_CODES = 0.2
+# Impossible extremes are this short, and this few.
+_EXTREME_ROWS, _EXTREME_SHARE, _FEW = 3, 1e-4, 5
+# A grid needs this many of its points in use, and this share of different values on it;
+# a grid that is not one of decimals needs more points.
+_DECIMAL_POINTS, _GRID_POINTS, _ON_GRID = 3, 6, 0.98
+# Share of the finer table off the coarser grid that makes a difference of resolution.
+_OFF_GRID = 0.5
+# A tag stands still if it does so for this many rows, and this many times as long as
+# ever in train; it must else change in this share of rows.
+STILL_ROWS, _STILL_TIMES, _MOVING = 60, 10, 0.2
+# Share of rows at the exact limit of a tag that is cut off, and its different values.
+_CUT_SHARE, _CUT_VALUES, _CUT_RUNS = 0.01, 50, 3
+# Start-up: within this share of train, this many widths beyond the range of the rest.
+_START_SHARE, _START_WIDTHS, _START_ROWS = 0.25, 0.5, 10
+# How many tags and cells a sentence lists before it counts the rest.
+_MOST_TAGS, _MOST_CELLS = 6, 4
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Column:
+    """One tag in one table.
+
+    Parameters
+    ----------
+    table : str
+        ``"train"`` or ``"test"``.
+    values : array of shape (n_rows,)
+        float32 or float64, nan where a cell is missing.
+    recording : Recording
+        The table, for times, breaks and labels.
+    """
+
+    table: str
+    values: npt.NDArray[np.floating]
+    recording: Recording
+
+    @cached_property
+    def ordered(self) -> Floats:
+        """Some of the finite values, sorted."""
+        return thinned(self.values)
+
+    @cached_property
+    def different(self) -> Floats:
+        """The different ones among `ordered`."""
+        return np.unique(self.ordered)
+
+    @cached_property
+    def change_bounds(self) -> tuple[Ints, Ints]:
+        """First row, and row past the end, of each run of equal finite values."""
+        values = self.values
+        begins = np.empty(len(values), np.bool_)
+        np.not_equal(values[1:], values[:-1], out=begins[1:])
+        if len(values):
+            begins[self.recording.breaks] = True
+        starts = np.flatnonzero(begins)
+        return starts, np.append(starts[1:], len(values))
+
+    def cells(self, rows: Ints) -> list[str]:
+        """Return the first of some rows with their times."""
+        return [self._cell(row) for row in rows[:_MOST_CELLS].tolist()]
+
+    def _cell(self, row: int) -> str:
+        time = self.recording.time
+        at = f"{self.table} row {row:,}"
+        if time is None:
+            return at
+        return f"{at} ({stamp(float(time[row]), self.recording.timezone)})"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TagColumns:
+    """One tag in both tables.
+
+    Parameters
+    ----------
+    tag : Tag
+        The tag.
+    train, test : Column
+        Its values.
+    is_attack : array of shape (n_test,)
+        Which rows of test are attacks.
+    """
+
+    tag: Tag
+    train: Column
+    test: Column
+    is_attack: Bools
+
+    @property
+    def columns(self) -> tuple[Column, Column]:
+        """Both columns."""
+        return self.train, self.test
+
+    @cached_property
+    def usual(self) -> tuple[float, float] | None:
+        """Lowest and highest usual value of both tables, fault codes left out."""
+        values = np.concatenate([self.train.ordered, self.test.ordered])
+        values = values[~np.isin(values, _STORED_CODES)]
+        if not len(values):
+            return None
+        low, high = np.quantile(values, [0.01, 0.99])
+        return float(low), float(high)
+
+    @cached_property
+    def rounding(self) -> "Hit | None":
+        """What `check_resolution` found."""
+        return check_resolution(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """What a check found in one tag.
+
+    Parameters
+    ----------
+    tag : str
+        Its name.
+    text : str
+        The tag and what is wrong with it, a phrase.
+    cells : sequence of str
+        Where.
+    weight : float
+        Hits with more weight are listed first.
+    severity : Severity, optional
+        If it is not that of the code.
+    details : tuple of float
+        What the remedy needs: the codes, or rows and seconds to leave out.
+    """
+
+    tag: str
+    text: str
+    cells: Sequence[str] = ()
+    weight: float = 0.0
+    severity: Severity | None = None
+    details: tuple[float, ...] = ()
+
+
+def grid_step(column: Column) -> float | None:
+    """Return the step of the grid on which the values lie; None if there is none.
+
+    Tries decimals from whole numbers to 1e-6, and the smallest step that occurs.
+    """
+    different = column.different
+    if len(different) < _DECIMAL_POINTS:
+        return None
+    smallest = smallest_step(different, column.values.dtype)
+    if smallest is None:
+        return None
+    candidates = {smallest: _GRID_POINTS}
+    candidates |= {10.0**-d: _DECIMAL_POINTS for d in range(7)}
+    least = 100 * float(np.finfo(column.values.dtype).eps) * np.abs(different).max()
+    for step in sorted((c for c in candidates if c >= least), reverse=True):
+        points = np.round((different - different[0]) / step)
+        is_on_grid = _off_grid(different, different[0], step).mean() <= 1 - _ON_GRID
+        if is_on_grid and len(np.unique(points)) >= candidates[step]:
+            return step
+    return None
+
+
+def _off_grid(values: Floats, anchor: float, step: float) -> Bools:
+    """Return which values do not lie on a grid, within a tenth of its step."""
+    steps = (values - anchor) / step
+    return np.asarray(np.abs(steps - np.round(steps)) > 0.1)
+
+
+def check_resolution(tag: TagColumns) -> Hit | None:
+    """Find a tag that is rounded in one table and not, or less, in the other.
+
+    It is a warning if the coarser step is more than half the spread of train, or of
+    its changes from row to row: then rounding is as large as what a detector learns.
+    """
+    for coarse, fine in ((tag.test, tag.train), (tag.train, tag.test)):
+        step = grid_step(coarse)
+        # An operator's few set points say nothing about the decimals of an export.
+        if step is None or len(fine.different) < 3 * _GRID_POINTS:
+            continue
+        if _off_grid(fine.different, coarse.different[0], step).mean() < _OFF_GRID:
+            continue
+        finite = tag.train.values[np.isfinite(tag.train.values)].astype(np.float64)
+        spread, change = float(finite.std()), float(np.diff(finite).std())
+        is_large = step > 0.5 * min(spread, change)
+        return Hit(
+            tag=tag.tag.name,
+            text=f"{tag.tag.name} ({coarse.table} in steps of {step:g}, spread of "
+            f"train {spread:.2g})",
+            weight=step / spread if spread else 0.0,
+            severity=None if is_large else Severity.NOTE,
+        )
+    return None
+
+
+def check_codes(tag: TagColumns) -> Hit | None:
+    """Find fault codes: known values far outside the usual range, not approached.
+
+    A code is a value of `FAULT_CODES` that lies more than two widths of the usual range
+    outside of it, and that is reached from within the range by one jump.
+    """
+    codes: dict[float, int] = {}
+    cells: list[str] = []
+    for column in tag.columns:
+        outside = _far_outside(column.values, tag.usual, _CODE_WIDTHS)
+        if outside is None:
+            continue
+        rows = np.flatnonzero(outside)
+        values = column.values[rows].astype(np.float64)
+        is_code = np.isin(values, _STORED_CODES)
+        rows, values = rows[is_code], values[is_code]
+        if not 0 < len(rows) <= _MOST_CODES * len(column.values):
+            continue
+        is_far = np.zeros(len(column.values), np.bool_)
+        is_far[rows] = True
+        keep = np.isin(rows, _jumped(column.values, is_far, tag.usual))
+        for code in values[keep].tolist():
+            codes[float(f"{code:.7g}")] = codes.get(float(f"{code:.7g}"), 0) + 1
+        cells += column.cells(rows[keep])
+    if not codes:
+        return None
+    said = [f"{code:g} in {plural(count, 'cell')}" for code, count in codes.items()]
+    return Hit(
+        tag=tag.tag.name,
+        text=f"{tag.tag.name} holds {names(said)}: {names(cells, _MOST_CELLS)}",
+        cells=cells,
+        weight=float(sum(codes.values())),
+        details=tuple(codes),
+    )
+
+
+def _far_outside(
+    values: npt.NDArray[np.floating], usual: tuple[float, float] | None, widths: float
+) -> Bools | None:
+    """Return which values lie far outside the usual range; None if none does."""
+    if usual is None:
+        return None
+    low, high = usual
+    margin = widths * (high - low) or max(10 * abs(low), 1.0)
+    outside = (values < low - margin) | (values > high + margin)
+    return outside if outside.any() else None
+
+
+def _jumped(
+    values: npt.NDArray[np.floating],
+    is_far: Bools,
+    usual: tuple[float, float] | None,
+    most_rows: float = np.inf,
+) -> Ints:
+    """Return the far rows whose run begins and ends with a jump from the usual range.
+
+    A run at an end of the table needs the other jump only; a missing neighbour counts
+    as usual.
+    """
+    low, high = usual or (0.0, 0.0)
+    width = high - low or max(abs(low), 1.0)
+    starts, stops = run_bounds(is_far)
+    is_usual = ~((values < low - width) | (values > high + width))
+    before = (starts == 0) | is_usual[np.maximum(starts - 1, 0)]
+    after = (stops == len(values)) | is_usual[np.minimum(stops, len(values) - 1)]
+    keep = before & after & (stops - starts <= most_rows)
+    rows = [np.arange(a, b) for a, b in zip(starts[keep], stops[keep], strict=True)]
+    return np.concatenate([np.empty(0, np.int64), *rows])
+
+
+def check_extremes(tag: TagColumns) -> Hit | None:
+    """Find a few short jumps to values that the tag is nowhere near otherwise.
+
+    They lie more than `_EXTREME_WIDTHS` widths of the usual range outside of it, last
+    at most three rows, are no known fault codes, and are not part of an attack. A tag
+    that hardly ever moves has no usual range, so nothing is said of it.
+    """
+    if tag.usual is None or tag.usual[0] == tag.usual[1]:
+        return None
+    cells: list[str] = []
+    n_cells, farthest = 0, 0.0
+    for column in tag.columns:
+        is_far = _far_outside(column.values, tag.usual, _EXTREME_WIDTHS)
+        if is_far is None:
+            continue
+        is_far &= ~np.isin(column.values, _STORED_CODES)
+        if column is tag.test:
+            is_far &= ~tag.is_attack
+        rows = _jumped(column.values, is_far, tag.usual, _EXTREME_ROWS)
+        if not 0 < len(rows) <= max(_FEW, _EXTREME_SHARE * len(column.values)):
+            continue
+        n_cells += len(rows)
+        farthest = max(column.values[rows].tolist(), key=abs)
+        cells += column.cells(rows)
+    if not cells:
+        return None
+    low, high = tag.usual
+    return Hit(
+        tag=tag.tag.name,
+        text=f"{tag.tag.name} ({plural(n_cells, 'cell')} such as {farthest:.4g}, usual "
+        f"range {low:.4g} to {high:.4g}): {names(cells, _MOST_CELLS)}",
+        cells=cells,
+        weight=abs(farthest) / (high - low),
+    )
+
+
+def check_single_precision(tag: TagColumns) -> Hit | None:
+    """Find finite values that single precision cannot hold."""
+    cells: list[str] = []
+    for column in tag.columns:
+        if column.values.dtype == np.float32:
+            continue
+        is_large = np.isfinite(column.values) & (
+            np.abs(column.values) > _LARGEST_SINGLE
+        )
+        if is_large.any():
+            cells += column.cells(np.flatnonzero(is_large))
+    if not cells:
+        return None
+    return Hit(
+        tag=tag.tag.name,
+        text=f"{tag.tag.name}: {names(cells, _MOST_CELLS)}",
+        cells=cells,
+    )
+
+
+def check_still(tag: TagColumns) -> Hit | None:
+    """Find a tag that normally moves and stands still far longer than ever in train.
+
+    In test, stretches with an attack in them do not count; in train, the longest
+    stretch is compared with the second longest.
+    """
+    starts, stops = tag.train.change_bounds
+    lengths = np.sort(stops - starts)
+    is_moving = len(lengths) >= max(_MOVING * len(tag.train.values), 2)
+    # Rounded values stand still between two steps.
+    if not is_moving or tag.rounding is not None:
+        return None
+    found: list[tuple[Column, int, int]] = []
+    if lengths[-1] > _STILL_TIMES * lengths[-2] and lengths[-1] >= STILL_ROWS:
+        at = int(np.argmax(stops - starts))
+        found.append((tag.train, int(starts[at]), int(lengths[-1])))
+    longest = int(lengths[-2] if found else lengths[-1])
+    starts, stops = tag.test.change_bounds
+    attacked = np.append(0, np.cumsum(tag.is_attack))
+    is_free = attacked[stops] == attacked[starts]
+    still = np.where(is_free, stops - starts, 0)
+    if len(still) and still.max() >= max(STILL_ROWS, _STILL_TIMES * longest):
+        at = int(np.argmax(still))
+        found.append((tag.test, int(starts[at]), int(still[at])))
+    found = [one for one in found if np.isfinite(one[0].values[one[1]])]
+    if not found:
+        return None
+    cells = [one[0].cells(np.array([one[1]]))[0] for one in found]
+    said = [
+        f"{_span(rows, column)} from {cell}"
+        for (column, _, rows), cell in zip(found, cells, strict=True)
+    ]
+    return Hit(
+        tag=tag.tag.name,
+        text=f"{tag.tag.name} ({names(said)}; else at most {longest:,} rows)",
+        cells=cells,
+        weight=float(max(rows for *_, rows in found)),
+    )
+
+
+def _span(rows: int, column: Column) -> str:
+    """Return a number of rows, with their duration if the step is known."""
+    step_s = column.recording.step_s
+    return f"{rows:,} rows" + (f", {duration(rows * step_s)}" if step_s else "")
+
+
+def check_cut(tag: TagColumns) -> Hit | None:
+    """Find a tag that rests at its exact highest or lowest value, as if cut off.
+
+    Zero does not count: a flow is zero while its pump stands.
+    """
+    said = []
+    for column in tag.columns:
+        ordered = column.ordered
+        if len(column.different) < _CUT_VALUES:
+            continue
+        for limit, inner in ((ordered[-1], -1), (ordered[0], 1)):
+            share = float(np.mean(ordered == limit))
+            beside = column.different[inner - 1 if inner < 0 else inner]
+            near = abs(beside - limit) <= 0.01 * (ordered[-1] - ordered[0])
+            if limit == 0 or share < _CUT_SHARE or not near:
+                continue
+            is_limit = column.values == limit
+            beyond = column.values > limit if inner < 0 else column.values < limit
+            if not beyond.any() and len(run_bounds(is_limit)[0]) >= _CUT_RUNS:
+                said.append(f"{share:.0%} of {column.table} at {limit:.6g}")
+    if not said:
+        return None
+    return Hit(tag=tag.tag.name, text=f"{tag.tag.name} ({names(said)})")
+
+
+def check_start(tag: TagColumns) -> Hit | None:
+    """Find a tag that begins train far outside the range of the rest of train.
+
+    The rest is what comes after the first quarter. Its usual range is that from the 1%
+    to the 99% quantile; the first rows must lie more than half its width outside.
+    """
+    values = tag.train.values
+    n_first = int(_START_SHARE * len(values))
+    rest = thinned(values[n_first:])
+    if n_first < 4 * _START_ROWS or len(np.unique(rest)) < _CUT_VALUES:
+        return None
+    low, high = (float(q) for q in np.quantile(rest, [0.01, 0.99]))
+    first = float(np.median(values[:_START_ROWS]))
+    margin = _START_WIDTHS * (high - low)
+    if not (first < low - margin or first > high + margin):
+        return None
+    is_usual = (values[:n_first] >= low) & (values[:n_first] <= high)
+    starts, stops = run_bounds(is_usual)
+    settled = starts[stops - starts >= _START_ROWS]
+    if not len(settled) or settled[0] < _START_ROWS:
+        return None
+    rows = int(settled[0])
+    step_s = tag.train.recording.step_s or 0.0
+    spreads = [float(np.nanstd(part, dtype=np.float64)) for part in (values, rest)]
+    return Hit(
+        tag=tag.tag.name,
+        text=f"{tag.tag.name} (begins at {first:.4g}, later {low:.4g} to {high:.4g}; "
+        f"spread {spreads[0]:.3g}, without the start {spreads[1]:.3g})",
+        cells=tag.train.cells(np.array([0])),
+        weight=float(rows),
+        details=(rows, rows * step_s),
+    )
+
+
+TagCheck = Callable[[TagColumns], Hit | None]
+TAG_CHECKS: dict[str, TagCheck] = {
+    "SL221": lambda tag: tag.rounding,
+    "SL222": check_codes,
+    "SL223": check_extremes,
+    "SL224": check_single_precision,
+    "SL228": check_start,
+    "SL229": check_still,
+    "SL230": check_cut,
+}
+
+
+def check_tags(
+    train: Recording, test: Recording
+) -> tuple[tuple[TagFacts, ...], list[Finding]]:
+    """Return what each tag holds, and the findings of all checks of single tags.
+
+    Parameters
+    ----------
+    train, test : Recording
+        The same tags in the same order.
+    """
+    facts = []
+    hits: dict[str, list[Hit]] = {code: [] for code in TAG_CHECKS}
+    is_attack = np.asarray(test.labels == ATTACK)
+    for tag, first, second in zip(
+        train.tags, columns_of(train), columns_of(test), strict=True
+    ):
+        columns = TagColumns(
+            tag=tag,
+            train=Column(table="train", values=first, recording=train),
+            test=Column(table="test", values=second, recording=test),
+            is_attack=is_attack,
+        )
+        facts.append(
+            TagFacts(
+                name=tag.name,
+                role=str(tag.role),
+                stage=tag.stage,
+                unit=tag.unit,
+                train=summary_of(first),
+                test=summary_of(second),
+            )
+        )
+        for code, check in TAG_CHECKS.items():
+            hit = check(columns)
+            if hit is not None:
+                hits[code].append(hit)
+    findings = [
+        _joined(code, group, len(facts))
+        for code, found in hits.items()
+        for group in _by_severity(found)
+    ]
+    return tuple(facts), [one for one in findings if one is not None]
+
+
+def _by_severity(hits: Iterable[Hit]) -> list[list[Hit]]:
+    """Return hits grouped by severity, the heaviest first in each group."""
+    groups: dict[Severity | None, list[Hit]] = {}
+    for hit in sorted(hits, key=lambda one: -one.weight):
+        groups.setdefault(hit.severity, []).append(hit)
+    return list(groups.values())
+
+
+_LEADS = {
+    "SL221": "{} coarser values in one table than in the other",
+    "SL222": "{} fault codes among the values",
+    "SL223": "{} extremes that nothing leads up to",
+    "SL224": "{} values beyond 3.4e38",
+    "SL228": "{} a start-up at the beginning of train",
+    "SL229": "{} a stretch without any change, far longer than usual",
+    "SL230": "{} many rows at an exact limit",
+}
+
+
+def _joined(code: str, hits: Sequence[Hit], n_tags: int) -> Finding | None:
+    """Return one finding for all hits of a code; None if too few tags say so."""
+    # One tag that drifts is no start-up of the plant.
+    if code == "SL228" and len(hits) < min(2, n_tags):
+        return None
+    tags = [hit.tag for hit in hits]
+    has = f"{plural(len(hits), 'tag')} {'has' if len(hits) == 1 else 'have'}"
+    listed = names([hit.text for hit in hits], _MOST_TAGS)
+    return finding(
+        code,
+        f"{_LEADS[code].format(has)}: {listed}.",
+        severity=hits[0].severity,
+        table="train" if code == "SL228" else "",
+        tags=tags,
+        cells=[cell for hit in hits for cell in hit.cells],
+        remedy=_remedy(code, hits),
+    )
+
+
+def _remedy(code: str, hits: Sequence[Hit]) -> str:
+    """Return what to write into plant.toml or tags.csv."""
+    ignore = "give such a tag role ignore in tags.csv"
+    match code:
+        case "SL221":
+            return (
+                'Write train_decimals = "as-test" into plant.toml (for BATADAL an '
+                "option of the testbed), or export both tables alike."
+            )
+        case "SL222":
+            codes = sorted({code for hit in hits for code in hit.details})
+            listed = ", ".join(f"{code:g}" for code in codes)
+            return f"Write missing_values = [{listed}] into plant.toml."
+        case "SL228":
+            seconds = max(hit.details[1] for hit in hits)
+            if not seconds:
+                rows = max(hit.details[0] for hit in hits)
+                return f"Leave out the first {rows:,.0f} rows of train."
+            unit = 3600 if seconds > 3600 else 60
+            trim = int(np.ceil(seconds / unit) * unit)
+            return (
+                f"Write trim_start_s = {trim} into plant.toml, or open the testbed "
+                f"with trim_s={trim}: this leaves out {duration(trim)}."
+            )
+        case "SL223" | "SL224":
+            return f"Correct these cells in the export, or {ignore}."
+        case _:
+            return f"Check the sensor; {ignore} if it was out of service."
