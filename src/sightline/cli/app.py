@@ -13,6 +13,7 @@ from sightline._version import __version__
 from sightline.cli import catalogue
 from sightline.cli.caches import cache_command
 from sightline.cli.evaluate import compare_command, evaluate_command, report_command
+from sightline.cli.start import start_command
 from sightline.cli.study import demo_command, run_command, study_command
 
 app = Typer(
@@ -28,6 +29,7 @@ app.command("evaluate")(evaluate_command)
 app.command("report")(report_command)
 app.command("compare")(compare_command)
 app.command("testbeds")(catalogue.list_testbeds_command)
+app.command("start")(start_command)
 app.command("inspect")(catalogue.inspect_command)
 app.command("simulate")(catalogue.simulate_command)
 app.command("detectors")(catalogue.detectors_command)

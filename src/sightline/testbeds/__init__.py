@@ -211,6 +211,11 @@ def reader_of(
             f"{text} has no files of its own: run `sightline simulate {text} --out "
             "DIR` and name DIR instead."
         )
+    if reader is None and Path(text).is_file():
+        raise FileError(
+            f"{text}: is a file, and a plant is a folder: `sightline start {text}` "
+            "makes one of it."
+        )
     if reader is None:
         raise FileError(
             f"There is no testbed and no folder called {text!r}; "

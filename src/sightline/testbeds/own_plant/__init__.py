@@ -13,7 +13,8 @@ Columns of lists may be in any order and case, separated by commas or semicolons
 some have alternative names (`data.attack_list`). Nothing is written into the folder.
 
 `tables` reads one table, its columns and its time stamps; `exports` turns wide and long
-tables into rows in even steps of time.
+tables into rows in even steps of time. `look` and `proposal` make such a folder of raw
+exports (`sightline start`).
 """
 
 from collections.abc import Collection, Mapping, Sequence

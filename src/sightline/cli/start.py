@@ -1,0 +1,165 @@
+"""The command `start`: from exports of a historian to a plant's folder."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from typer import Argument, Option
+
+from sightline.cli.console import DebugOption, console, door, grid
+from sightline.errors import FileError, SightlineError
+from sightline.progress import Step, StepKind, progress_bar
+from sightline.text import names
+
+if TYPE_CHECKING:
+    from sightline.facts.records import Audit
+    from sightline.testbeds.own_plant.proposal import Proposal
+
+# Tables that are larger are announced before they are written.
+_LARGE_BYTES = 100_000_000
+
+
+def start_command(
+    exports: Annotated[
+        list[Path],
+        Argument(metavar="EXPORT...", help="Exports: CSV, Parquet or Excel."),
+    ],
+    out: Annotated[
+        Path | None, Option(help="Folder to write; by default named after the export.")
+    ] = None,
+    incidents: Annotated[
+        Path | None,
+        Option(help="List of incidents: id, start, end, tags, note."),
+    ] = None,
+    timezone: Annotated[
+        str | None,
+        Option(help="Zone of time stamps without an offset, such as Europe/Berlin."),
+    ] = None,
+    time_format: Annotated[
+        str | None, Option(help="Form of time stamps, such as '%d/%m/%Y %H:%M:%S'.")
+    ] = None,
+    step: Annotated[
+        float | None, Option(min=0.001, help="Seconds between rows.")
+    ] = None,
+    debug: DebugOption = False,
+) -> None:
+    """Look at exports of a historian, and make a plant's folder of them.
+
+    One export is split into train and test by time; of two the earlier is train. The
+    folder has the tables, plant.toml with every setting explained, tags.csv and
+    incidents.csv. Nothing that exists is overwritten.
+
+    \b
+    Examples:
+      sightline start export.csv
+      sightline start january.csv february.csv --out plant --timezone Europe/Berlin
+    """
+    from sightline.files import staged_folder
+    from sightline.testbeds.own_plant.look import look_at
+    from sightline.testbeds.own_plant.proposal import propose, write_plant
+
+    with door(debug=debug):
+        folder = Path(exports[0].name.split(".")[0] or "plant") if out is None else out
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise FileError(
+                f"{folder}: exists already and is kept: choose another --out."
+            )
+        with progress_bar("Reading") as advance, _stated_here():
+            seen = []
+            for k, path in enumerate(exports):
+                advance(Step(StepKind.READING, k, len(exports), path.name))
+                seen.append(look_at(path, timezone=timezone, time_format=time_format))
+            proposal = propose(
+                seen,
+                timezone=timezone,
+                time_format=time_format,
+                incidents=incidents,
+                step_s=step,
+            )
+        screen = console()
+        screen.print(_understood(proposal))
+        n_bytes = sum(t.estimated_size() for t in (proposal.train, proposal.test))
+        if n_bytes > _LARGE_BYTES:
+            screen.print(f"The tables hold {n_bytes / 1e6:,.0f} MB; writing them now.")
+        with staged_folder(folder) as partial:
+            write_plant(proposal, partial)
+            audit = _audit(partial, folder)
+            write_plant(proposal, partial, remedies=_remedies(audit))
+        screen.print(_result(proposal, audit, folder))
+
+
+@contextmanager
+def _stated_here() -> Iterator[None]:
+    """Name the options of this command where a message names plant.toml."""
+    try:
+        yield
+    except FileError as error:
+        text = str(error)
+        for key, option in (
+            ("time_format", "--time-format"),
+            ("timezone", "--timezone"),
+        ):
+            text = text.replace(f"{key} in plant.toml", option)
+        raise FileError(text) from error
+
+
+def _audit(partial: Path, folder: Path) -> "Audit":
+    """Return the audit of the folder as written, or the error that reading it gives."""
+    from sightline.facts.audit import audit_of
+    from sightline.testbeds.own_plant import read_folder
+
+    try:
+        return audit_of(read_folder(partial))
+    except SightlineError as error:
+        raise FileError(str(error).replace(str(partial), str(folder))) from error
+
+
+def _remedies(audit: "Audit") -> list[str]:
+    """Return the findings with what to do, for plant.toml; in one line each."""
+    return [
+        " ".join(f"{one.code} ({one.severity}): {one.text} {one.remedy}".split())
+        for one in audit.serious
+    ]
+
+
+def _understood(proposal: "Proposal") -> RenderableType:
+    """Return what was understood of the exports."""
+    table = grid(dim=True, min_width=6)
+    for subject, text in proposal.understood.items():
+        table.add_row(subject, Text(text))
+    return Group(Text(f"Read {names(proposal.sources)}", style="bold"), table)
+
+
+def _result(proposal: "Proposal", audit: "Audit", folder: Path) -> RenderableType:
+    """Return what to check, what the audit found, what was written and what is next."""
+    parts: list[RenderableType] = []
+    notes = [*proposal.notices, *audit.recording.notices]
+    for title, sentences in (
+        ("What was done while reading", notes),
+        ("What the audit found", _remedies(audit)),
+        ("What to check", proposal.checks),
+    ):
+        if sentences:
+            parts += [Text(f"\n{title}", style="bold"), *_bullets(sentences)]
+    files = ("plant.toml", "tags.csv", "incidents.csv", "train.parquet", "test.parquet")
+    parts.append(
+        Text(
+            f"\nWritten to {folder}/: {', '.join(files)}.\n"
+            f"Next: sightline inspect {folder}\n"
+            f"Then: sightline run {folder}"
+        )
+    )
+    return Group(*parts)
+
+
+def _bullets(sentences: Sequence[str]) -> list[RenderableType]:
+    table = Table.grid(padding=(0, 1))
+    table.add_column()
+    table.add_column(overflow="fold")
+    for sentence in dict.fromkeys(sentences):
+        table.add_row("-", Text(sentence))
+    return [table]

@@ -1,0 +1,443 @@
+"""Look at exports of a historian: what they hold, before a plant's folder is made.
+
+An export is brought to one form: its time as dates, numbers as numbers, and columns
+with the names that a plant's folder uses. Nothing is filled in.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightline.data.arrays import ATTACK, Bools, Floats
+from sightline.data.recording import Role
+from sightline.errors import FileError
+from sightline.files import damage
+from sightline.tables.cells import (
+    has_certain_comma,
+    is_missing,
+    label_codes,
+    read_cells,
+    word_numbers,
+    words_in_text,
+)
+from sightline.tables.headers import NAMES, NO_TAGS, columns_called, plain
+from sightline.tables.stamps import seconds_from
+from sightline.tables.text_tables import Table, read_table
+from sightline.text import names
+
+_EXCEL = (".xlsx", ".xlsm", ".xls")
+# A tag with at most this many different values, all whole numbers, is an actuator.
+_MOST_STATES = 4
+_SETPOINT = re.compile(r"(^|[._\- ])(SP|SETPOINT|SOLL)\d*$|SETPOINT", re.IGNORECASE)
+_ACTUATOR = re.compile(
+    r"^(P|MV|XV|FV|LV|PV|TV|CV|HV|UV|SV|LCV|FCV|PCV|TCV|PUMP|VALVE)[-_ ]?\d",
+    re.IGNORECASE,
+)
+# LIT101: the first of three or four digits is the stage.
+_NUMBERED = re.compile(r"^[A-Za-z]{1,6}[-_]?(\d)\d{2,3}[A-Za-z]?\b")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagSeen:
+    """One tag of an export.
+
+    Parameters
+    ----------
+    name : str
+        The tag.
+    unit : str
+        Its unit where the export states it; else empty.
+    n_readings, n_values : int
+        Readings with a value, and different ones among them (counted up to 50).
+    first_s, last_s : float
+        Time of its first and last reading.
+    step_s, longest_s : float
+        Usual and longest time between two readings while other tags were read; 0 if
+        every row has one.
+    words : str
+        How its words will be read as numbers, such as ``"CLOSED = 0, OPEN = 1"``.
+    are_states : bool
+        Whether all its values are few whole numbers, or words.
+    """
+
+    name: str
+    unit: str = ""
+    n_readings: int = 0
+    n_values: int = 0
+    first_s: float = 0.0
+    last_s: float = 0.0
+    step_s: float = 0.0
+    longest_s: float = 0.0
+    words: str = ""
+    are_states: bool = False
+
+    @property
+    def role(self) -> Role:
+        """The role that its name and values suggest."""
+        if _SETPOINT.search(self.name):
+            return Role.SETPOINT
+        if self.words or (self.are_states and self.n_values > 1):
+            return Role.ACTUATOR
+        is_still = self.n_values <= 1
+        return Role.ACTUATOR if is_still and _ACTUATOR.match(self.name) else Role.SENSOR
+
+    @property
+    def stage(self) -> str:
+        """The first of three or four digits of its name; empty if there are none."""
+        match = _NUMBERED.match(self.name)
+        return match[1] if match else ""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Export:
+    """An export as it was understood.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    is_long : bool
+        Whether it has one row for each reading, instead of one column for each tag.
+    frame : polars frame
+        Columns ``time`` and one for each tag, or tag, time, value and quality.
+    seconds : array of shape (n_rows,)
+        Time of each row, as `is_utc` says.
+    is_utc : bool
+        Whether they are UTC, or on the plant's own clock.
+    tags : tuple of TagSeen
+        Its tags.
+    attack_s : float, optional
+        Time of the first row that a column of labels marks as an attack.
+    time_words : str
+        The column of time stamps and an example.
+    notices : tuple of str
+        What was chosen or left out while reading, a sentence each.
+    """
+
+    path: Path
+    is_long: bool
+    frame: Any
+    seconds: Floats
+    is_utc: bool
+    tags: tuple[TagSeen, ...]
+    attack_s: float | None = None
+    time_words: str = ""
+    notices: tuple[str, ...] = ()
+
+
+def look_at(
+    path: Path, *, timezone: str | None = None, time_format: str | None = None
+) -> Export:
+    """Read an export and say what it holds.
+
+    Parameters
+    ----------
+    path : Path
+        A table of `sightline.tables`, or an Excel file.
+    timezone, time_format : str, optional
+        Zone of stamps without offset, and form of the stamps, where it cannot be found.
+
+    Raises
+    ------
+    FileError
+        If it is no table, or has no column of time stamps or no tag.
+    """
+    table = _read(path)
+    frame = table.frame
+    columns = {
+        role: next(iter(columns_called(role, frame.columns)), None) for role in NAMES
+    }
+    time = columns["time"]
+    if time is None:
+        raise FileError(
+            f"{path}: has no column of time stamps; call it 'time'. It has "
+            f"{names(frame.columns, 6)}."
+        )
+    is_long = columns["tag"] is not None and columns["value"] is not None
+    read = seconds_from(
+        frame[time],
+        path=path,
+        zone=timezone,
+        time_format=time_format,
+        series=frame[columns["tag"]].cast(str).rank("dense") if is_long else None,
+        place_of=table.place_of,
+    )
+    example = frame[time][0]
+    shaped = _long(table, columns) if is_long else _wide(table, columns)
+    return Export(
+        path=path,
+        is_long=is_long,
+        frame=shaped.frame.with_columns(_dates(read.seconds, read.is_utc)),
+        seconds=read.seconds,
+        is_utc=read.is_utc,
+        tags=_tags_seen(shaped, read.seconds, is_long=is_long),
+        attack_s=_first_attack(shaped.frame, read.seconds),
+        time_words=f"column {time!r}, such as {str(example)!r}",
+        notices=(*table.notices, *shaped.notices, *(f"{n}." for n in read.notices)),
+    )
+
+
+def _read(path: Path) -> Table:
+    """Return the table of a file; of an Excel file its first sheet."""
+    if path.suffix.lower() not in _EXCEL:
+        return read_table(path, least_columns=2)
+    import polars as pl
+
+    try:
+        import fastexcel  # noqa: F401
+    except ImportError as error:
+        raise FileError(
+            f"{path}: Excel files need fastexcel: pip install 'sightline[excel]', or "
+            "save it as CSV."
+        ) from error
+    with damage(
+        f"{path}: cannot be read as an Excel table",
+        Exception,
+        advice="save it as CSV",
+    ):
+        return Table(frame=pl.read_excel(path), path=path)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Shaped:
+    """A table with standard columns; `values` by tag are numbers or text."""
+
+    frame: Any
+    units: Mapping[str, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+def _wide(table: Table, columns: Mapping[str, str | None]) -> _Shaped:
+    """Return a table with one column for each tag, and a label if it has one."""
+    import polars as pl
+
+    frame, notices = table.frame, []
+    label = columns["label"]
+    others = [c for c in frame.columns if c not in (columns["time"], label)]
+    left_out = [c for c in others if plain(c) in NO_TAGS]
+    empty = [c for c in others if frame[c].null_count() == frame.height]
+    tags = [c for c in others if c not in (*left_out, *empty)]
+    if not tags:
+        raise FileError(f"{table.path}: has no column besides time to take as a tag.")
+    for gone, why in ((left_out, "holds no reading"), (empty, "is empty")):
+        if gone:
+            notices.append(f"{names(gone, 6, quoted=True)} {why} and is left out.")
+    is_comma = table.decimal_comma or any(
+        has_certain_comma(frame[c]) for c in tags if frame[c].dtype == pl.String
+    )
+    read = {
+        c: _cells(frame[c], table.path, decimal_comma=is_comma).alias(c) for c in tags
+    }
+    if label is not None:
+        codes, words = label_codes(frame[label])
+        read["label"] = pl.Series("label", codes)
+        mapped = f" ({words})" if words else ""
+        notices.append(f"Column {label!r} is taken as labels{mapped}.")
+    return _Shaped(frame=pl.DataFrame(read), units=table.units, notices=tuple(notices))
+
+
+def _long(table: Table, columns: Mapping[str, str | None]) -> _Shaped:
+    """Return a table with the columns tag, value and, if it has it, quality."""
+    import polars as pl
+
+    frame = table.frame
+    value = frame[columns["value"]]
+    texts = frame[columns["tag"]].cast(pl.String).str.strip_chars()
+    if (texts.fill_null("") == "").any():
+        raise FileError(f"{table.path}: a reading names no tag in {columns['tag']!r}.")
+    read = {
+        "tag": texts,
+        "value": _cells(value, table.path, decimal_comma=table.decimal_comma),
+    }
+    if columns["quality"] is not None:
+        read["quality"] = frame[columns["quality"]]
+    used = [columns[role] for role in ("time", "tag", "value", "quality")]
+    others = [c for c in frame.columns if c not in used]
+    notices = (
+        [f"{names(others, 6, quoted=True)} is no part of a reading and is left out."]
+        if others
+        else []
+    )
+    units = _units_by_tag(frame, texts)
+    return _Shaped(frame=pl.DataFrame(read), units=units, notices=tuple(notices))
+
+
+def _units_by_tag(frame: Any, tags: Any) -> dict[str, str]:
+    """Return the unit of each tag of a long table that has a column of units."""
+    import polars as pl
+
+    units = ("unit", "units", "uom", "engunits")
+    column = next((c for c in frame.columns if plain(c) in units), "")
+    if not column:
+        return {}
+    pairs = pl.DataFrame({"tag": tags, "unit": frame[column].cast(pl.String)})
+    pairs = pairs.drop_nulls().unique().filter(pl.len().over("tag") == 1)
+    return dict(pairs.iter_rows())
+
+
+def _cells(column: Any, path: Path, *, decimal_comma: bool) -> Any:
+    """Return a column as numbers; as text with decimal points if it has words."""
+    import polars as pl
+
+    if column.dtype == pl.Boolean or column.dtype.is_numeric():
+        return column.cast(pl.Float64)
+    cells = read_cells(column.cast(pl.String), path=path, decimal_comma=decimal_comma)
+    if cells.words.null_count() == len(cells.words):
+        return cells.numbers
+    return cells.numbers.cast(pl.String).fill_null(cells.words)
+
+
+def _dates(seconds: Floats, is_utc: bool) -> Any:
+    """Return seconds since 1970 as a column of dates, with the zone UTC if they are."""
+    import polars as pl
+
+    micros = pl.Series("time", np.rint(seconds * 1e6).astype(np.int64))
+    return micros.cast(pl.Datetime("us", "UTC" if is_utc else None))
+
+
+def _first_attack(frame: Any, seconds: Floats) -> float | None:
+    """Return the time of the first row labelled as an attack."""
+    if "label" not in frame.columns:
+        return None
+    is_attack = np.asarray(frame["label"].to_numpy() == ATTACK)
+    return float(seconds[is_attack].min()) if is_attack.any() else None
+
+
+def _tags_seen(
+    shaped: _Shaped, seconds: Floats, *, is_long: bool
+) -> tuple[TagSeen, ...]:
+    """Return every tag of an export, in the order of the columns or of the alphabet."""
+    frame = shaped.frame
+    # The place of each row among all time stamps: between neighbours nothing was read.
+    stamps, place = np.unique(seconds, return_inverse=True)
+    seen = []
+    if is_long:
+        rows = frame.select("tag", "value").with_row_index("row")
+        for (name,), part in sorted(rows.partition_by("tag", as_dict=True).items()):
+            chosen = part["row"].to_numpy()
+            seen.append((str(name), part["value"], place[chosen]))
+    else:
+        tags = [c for c in frame.columns if c != "label"]
+        seen = [(name, frame[name], place) for name in tags]
+    return tuple(
+        _tag_seen(name, values, at, stamps, shaped.units.get(name, ""))
+        for name, values, at in seen
+    )
+
+
+def _tag_seen(name: str, values: Any, place: Any, stamps: Floats, unit: str) -> TagSeen:
+    """Return what the readings of one tag show; `place` is each row's time stamp."""
+    numbers, words = _numbers_and_words(values)
+    is_read = _is_read(numbers, words)
+    at = np.unique(place[is_read])
+    found = numbers.drop_nulls().unique().head(50).to_numpy()
+    different = sorted(words.filter(~is_missing(words)).drop_nulls().unique().to_list())
+    mapped = None if len(found) else word_numbers(different)
+    intervals, is_apart = np.diff(stamps[at]), np.diff(at) > 1
+    end_s = float(stamps[-1] - stamps[at[-1]]) if len(at) else 0.0
+    apart = intervals[is_apart]
+    return TagSeen(
+        name=name,
+        unit=unit,
+        n_readings=int(is_read.sum()),
+        n_values=len(found) or len(different),
+        first_s=float(stamps[at[0]]) if len(at) else np.inf,
+        last_s=float(stamps[at[-1]]) if len(at) else -np.inf,
+        step_s=float(np.median(intervals)) if len(intervals) else 0.0,
+        longest_s=max(float(apart.max()) if len(apart) else 0.0, end_s),
+        words=words_in_text(mapped, different) if mapped else "",
+        are_states=bool(mapped)
+        or (0 < len(found) <= _MOST_STATES and bool((found == np.rint(found)).all())),
+    )
+
+
+def _numbers_and_words(values: Any) -> tuple[Any, Any]:
+    """Return the numbers of a column, and the texts that are none."""
+    import polars as pl
+
+    if values.dtype != pl.String:
+        return values.fill_nan(None), pl.Series([None] * len(values), dtype=pl.String)
+    numbers = values.cast(pl.Float64, strict=False).fill_nan(None)
+    is_word = numbers.is_null()
+    return numbers, pl.select(pl.when(is_word).then(values)).to_series()
+
+
+def _is_read(numbers: Any, words: Any) -> Bools:
+    """Return which rows hold a reading: a number, or a word that is a state."""
+    is_word = (words.is_not_null() & ~is_missing(words)).fill_null(False)
+    if len(numbers.drop_nulls()):
+        # Among numbers, words are missing values.
+        return np.asarray(numbers.is_not_null().to_numpy())
+    return np.asarray(is_word.to_numpy())
+
+
+def joined(exports: Sequence[Export]) -> Export:
+    """Return several exports as one, in the order of their time.
+
+    Raises
+    ------
+    FileError
+        If one is wide and another long, one has a zone and another not, or wide ones
+        have different tags.
+    """
+    import polars as pl
+
+    exports = sorted(exports, key=lambda export: float(export.seconds.min()))
+    first = exports[0]
+    for other in exports[1:]:
+        if other.is_long != first.is_long:
+            shapes = [("wide", "long")[e.is_long] for e in (first, other)]
+            raise FileError(
+                f"{first.path} is {shapes[0]} and {other.path} is {shapes[1]}: export "
+                "both in one form."
+            )
+        if other.is_utc != first.is_utc:
+            raise FileError(
+                f"{first.path}, {other.path}: time stamps of one carry a zone and "
+                "those of the other do not: state it with --timezone."
+            )
+        differing = sorted({t.name for t in first.tags} ^ {t.name for t in other.tags})
+        if differing and not first.is_long:
+            raise FileError(
+                f"{first.path}, {other.path}: must have the same tags; only one of the "
+                f"two has {names(differing, 6, quoted=True)}: join them into one table "
+                "first."
+            )
+    if len(exports) == 1:
+        return first
+    frame = pl.concat([e.frame for e in exports], how="diagonal_relaxed")
+    seconds = np.concatenate([e.seconds for e in exports])
+    units = {tag.name: tag.unit for export in exports for tag in export.tags}
+    shaped = _Shaped(frame=frame.drop("time"), units=units)
+    return Export(
+        path=first.path,
+        is_long=first.is_long,
+        frame=frame,
+        seconds=seconds,
+        is_utc=first.is_utc,
+        tags=_tags_seen(shaped, seconds, is_long=first.is_long),
+        attack_s=min(
+            (e.attack_s for e in exports if e.attack_s is not None), default=None
+        ),
+        time_words=first.time_words,
+        notices=tuple(notice for export in exports for notice in export.notices),
+    )
+
+
+def sentences(seen: Sequence[TagSeen]) -> dict[str, str]:
+    """Return the tags of an export in words: roles, words, units."""
+    by_role: dict[str, list[str]] = {}
+    for tag in seen:
+        by_role.setdefault(tag.role, []).append(tag.name)
+    return {
+        "tags": "; ".join(
+            f"{len(tags):,} {role}{'s' if len(tags) > 1 else ''} ({names(tags, 5)})"
+            for role, tags in by_role.items()
+        ),
+        "words": "; ".join(f"{t.name}: {t.words}" for t in seen if t.words),
+        "units": names([f"{t.name} {t.unit}" for t in seen if t.unit], 6),
+    }

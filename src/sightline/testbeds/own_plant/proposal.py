@@ -1,0 +1,507 @@
+"""Propose a plant's folder for exports that were looked at, and write it.
+
+What is proposed is the most cautious reading that `inspect` and `run` accept: train and
+test, tags with roles, step and holding time. Each choice is explained in `plant.toml`.
+"""
+
+import csv
+import re
+import shutil
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightline.data.arrays import Bools
+from sightline.data.attack_list import read_incidents
+from sightline.data.recording import step_from
+from sightline.data.segments import breaks_from_time
+from sightline.data.zones import iso_stamp, stamp, zone_words
+from sightline.errors import FileError
+from sightline.tables.stamps import seconds_from
+from sightline.testbeds.base import HOLD_S
+from sightline.testbeds.own_plant.look import Export, TagSeen, joined, sentences
+from sightline.text import duration, names, plural
+
+# Train is this share of the time, unless an incident comes earlier.
+TRAIN_SHARE = 0.6
+# An incident before this share leaves too little to learn from.
+_LEAST_TRAIN = 0.2
+# Time between the end of train and the first incident, at most this share.
+_MARGIN_SHARE, _MARGIN_S = 0.02, 3600.0
+# A tag that begins later than this share of the time is left out.
+_LATEST_START = 0.1
+# A measured value of a wide export that is missing for longer is not held.
+_LONGEST_HOLD_S = 3600.0
+_STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600)
+_TRAIN_NAME = re.compile(r"train|normal", re.IGNORECASE)
+_TEST_NAME = re.compile(r"test|attack|incident", re.IGNORECASE)
+_HEADER = "id,start,end,tags,note,uncertainty_min"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Proposal:
+    """What a plant's folder would hold.
+
+    Parameters
+    ----------
+    sources : tuple of str
+        Names of the exports.
+    train, test : polars frame
+        The two tables.
+    tags : tuple of TagSeen
+        All tags.
+    left_out : dict of str to str
+        Tags that get the role ignore, with the reason.
+    step_s, hold_s : float, optional
+        Settings that differ from the defaults.
+    usual_step_s : float
+        The usual step between time stamps.
+    timezone : str, optional
+        The zone that was stated.
+    is_utc : bool
+        Whether time stamps are UTC, or on the plant's own clock.
+    understood : dict of str to str
+        What was understood, by subject.
+    notices, checks : tuple of str
+        What was chosen or left out, and what to check, a sentence each.
+    incidents : Path, optional
+        The list of incidents that was given.
+    example_s : float
+        A time within test, for the example of an incident.
+    """
+
+    sources: tuple[str, ...]
+    train: Any
+    test: Any
+    tags: tuple[TagSeen, ...]
+    left_out: dict[str, str]
+    step_s: float | None
+    hold_s: float | None
+    usual_step_s: float
+    timezone: str | None
+    is_utc: bool
+    understood: dict[str, str]
+    notices: tuple[str, ...]
+    checks: tuple[str, ...]
+    incidents: Path | None
+    example_s: float
+
+
+def propose(
+    exports: Sequence[Export],
+    *,
+    timezone: str | None = None,
+    time_format: str | None = None,
+    incidents: Path | None = None,
+    step_s: float | None = None,
+) -> Proposal:
+    """Return the folder to write for some exports.
+
+    Parameters
+    ----------
+    exports : sequence of Export
+        One export is split by time; of two the earlier is train, or the one whose name
+        says so; more are joined and split.
+    timezone, time_format : str, optional
+        Zone and form of time stamps, as stated.
+    incidents : Path, optional
+        List of incidents; train ends before the first.
+    step_s : float, optional
+        Seconds between rows, as stated.
+
+    Raises
+    ------
+    FileError
+        If the exports do not go together, or are too short.
+    """
+    whole = joined(exports)
+    first_s = whole.attack_s
+    if incidents is not None:
+        read_time = partial(
+            _time, path=incidents, timezone=timezone, time_format=time_format
+        )
+        listed = read_incidents(incidents, read_time)
+        first_s = min((i.listed[0] for i in listed), default=None)
+    left_out, begin_s = _left_out(whole)
+    is_train, why = _split(exports, whole, first_s, begin_s)
+    if is_train.all() or not is_train.any():
+        raise FileError(
+            f"{whole.path}: is too short to be divided into train and test; give two "
+            "exports."
+        )
+    kept = [tag for tag in whole.tags if tag.name not in left_out]
+    step, usual = _step(whole, kept, step_s)
+    train, test = _parts(whole, is_train, begin_s)
+    return Proposal(
+        sources=tuple(export.path.name for export in exports),
+        train=train,
+        test=test,
+        tags=whole.tags,
+        left_out=left_out,
+        step_s=step,
+        hold_s=_hold(kept, usual),
+        usual_step_s=usual,
+        timezone=timezone,
+        is_utc=whole.is_utc,
+        understood=_understood(whole, timezone, usual, why),
+        notices=whole.notices,
+        checks=_checks(
+            whole, timezone, left_out, begin_s, has_list=first_s is not None
+        ),
+        incidents=incidents,
+        example_s=float(whole.seconds[~is_train].min()),
+    )
+
+
+def _time(
+    cell: str,
+    name: str,
+    line: int,
+    *,
+    path: Path,
+    timezone: str | None,
+    time_format: str | None,
+) -> float:
+    """Return one time of the list of incidents as seconds."""
+    import polars as pl
+
+    read = seconds_from(
+        pl.Series(name, [cell or None], pl.String),
+        path=path,
+        zone=timezone,
+        time_format=time_format,
+        place_of=lambda _: f"line {line}",
+    )
+    return float(read.seconds[0])
+
+
+def _left_out(whole: Export) -> tuple[dict[str, str], float]:
+    """Return tags to leave out with the reason, and when all others have a reading."""
+    first, last = float(whole.seconds.min()), float(whole.seconds.max())
+    latest = first + _LATEST_START * (last - first)
+    reasons: dict[str, str] = {}
+    for tag in whole.tags:
+        if not tag.n_readings:
+            reasons[tag.name] = "it has no reading"
+        elif tag.first_s > latest:
+            late = duration(tag.first_s - first)
+            reasons[tag.name] = f"its first reading is {late} late"
+        elif (
+            not whole.is_long and not tag.are_states and tag.longest_s > _LONGEST_HOLD_S
+        ):
+            reasons[tag.name] = f"it has no value for up to {duration(tag.longest_s)}"
+    begins = [tag.first_s for tag in whole.tags if tag.name not in reasons]
+    if not begins:
+        raise FileError(f"{whole.path}: no tag has readings from the beginning on.")
+    return reasons, max(begins)
+
+
+def _split(
+    exports: Sequence[Export], whole: Export, attack_s: float | None, begin_s: float
+) -> tuple[Bools, str]:
+    """Return which rows are train, and why, in words."""
+    seconds = whole.seconds
+    if len(exports) == 2:
+        return _by_file(exports, whole)
+    first, last = begin_s, float(seconds.max())
+    cut = first + TRAIN_SHARE * (last - first)
+    why = f"the first {TRAIN_SHARE:.0%} of time"
+    if attack_s is not None and attack_s < cut:
+        margin = min(_MARGIN_S, _MARGIN_SHARE * (last - first))
+        if attack_s - margin >= first + _LEAST_TRAIN * (last - first):
+            cut, why = attack_s - margin, "the time before the first incident"
+        else:
+            why += "; incidents in it are left out of train"
+    return np.asarray(seconds < cut), f"train is {why}, test is the rest"
+
+
+def _by_file(exports: Sequence[Export], whole: Export) -> tuple[Bools, str]:
+    """Return which rows belong to the export that is train."""
+    early, late = sorted(exports, key=lambda export: float(export.seconds.min()))
+    n_early = len(early.seconds)
+    is_early = np.arange(len(whole.seconds)) < n_early
+    for train, test, rows in ((early, late, is_early), (late, early, ~is_early)):
+        if _TRAIN_NAME.search(train.path.stem) and _TEST_NAME.search(test.path.stem):
+            return (
+                rows,
+                f"train is {train.path.name}, test is {test.path.name}, by name",
+            )
+    if early.seconds.max() >= late.seconds.min():
+        raise FileError(
+            f"{early.path} and {late.path} overlap in time: give one export, or two of "
+            "which one follows the other, or name them train and test."
+        )
+    return (
+        is_early,
+        f"train is {early.path.name}, the earlier, test is {late.path.name}",
+    )
+
+
+def _step(
+    whole: Export, kept: Sequence[TagSeen], stated: float | None
+) -> tuple[float | None, float]:
+    """Return the step to write, or None for the default, and the usual step."""
+    usual = step_from(None, np.unique(whole.seconds))
+    if usual is None:
+        raise FileError(f"{whole.path}: needs two different time stamps.")
+    if stated is not None:
+        return stated, stated
+    if not whole.is_long:
+        return None, usual
+    steps = [tag.step_s for tag in kept if tag.step_s > 0 and tag.n_readings >= 10]
+    fastest = min(steps, default=usual)
+    if fastest != round(fastest):
+        fastest = float(max([s for s in _STEPS if s <= fastest], default=fastest))
+    return fastest, fastest
+
+
+def _hold(kept: Sequence[TagSeen], step_s: float) -> float | None:
+    """Return for how long values must be held so that no cell stays empty."""
+    longest = max((tag.longest_s for tag in kept), default=0.0)
+    if longest + step_s <= HOLD_S:
+        return None
+    return float(np.ceil(longest / step_s + 1) * step_s)
+
+
+def _parts(whole: Export, is_train: Bools, begin_s: float) -> tuple[Any, Any]:
+    """Return the rows of train and of test.
+
+    Both begin with the last value of every tag, so that a tag that changes rarely is
+    known from the first row on.
+    """
+    parts = []
+    known = None
+    order = np.argsort(whole.seconds, kind="stable")
+    for rows in (is_train, ~is_train):
+        chosen = order[rows[order] & (whole.seconds[order] >= begin_s)]
+        before = order[rows[order] & (whole.seconds[order] < begin_s)]
+        frame = whole.frame[chosen]
+        if len(before):
+            known = _last_known(whole.frame[before], whole.is_long)
+        if known is not None and frame.height:
+            frame = _begun(frame, known, whole.is_long)
+        parts.append(frame)
+        if frame.height:
+            known = _last_known(frame, whole.is_long)
+    return parts[0], parts[1]
+
+
+def _last_known(frame: Any, is_long: bool) -> Any:
+    """Return the last reading of each tag of a part, in one row or one for each tag."""
+    import polars as pl
+
+    if is_long:
+        return frame.unique("tag", keep="last", maintain_order=True)
+    tags = pl.exclude("time", "label")
+    return frame.select(tags.drop_nulls().last())
+
+
+def _begun(frame: Any, known: Any, is_long: bool) -> Any:
+    """Return a part whose first moment has a value of every tag that has one."""
+    import polars as pl
+
+    first = frame["time"].min()
+    if is_long:
+        present = frame.filter(pl.col("time") == first)["tag"]
+        missing = known.filter(~pl.col("tag").is_in(present.implode()))
+        return pl.concat([missing.with_columns(pl.lit(first).alias("time")), frame])
+    filled = frame[:1].with_columns(
+        pl.col(c).fill_null(known[c][0])
+        for c in known.columns
+        if known[c][0] is not None
+    )
+    return pl.concat([filled, frame[1:]])
+
+
+def _understood(
+    whole: Export, timezone: str | None, step_s: float, why: str
+) -> dict[str, str]:
+    """Return what was understood of the exports, by subject."""
+    zone = (timezone or "UTC") if whole.is_utc else None
+    first, last = (
+        stamp(float(t), zone) for t in (whole.seconds.min(), whole.seconds.max())
+    )
+    form = "wide: one column for each tag"
+    if whole.is_long:
+        form = "long: one row for each reading"
+    steps = sorted(t.step_s for t in whole.tags if t.step_s > 0)
+    step = duration(step_s)
+    if whole.is_long and steps and steps[-1] > 1.5 * steps[0]:
+        step += (
+            f"; tags are written every {duration(steps[0])} to {duration(steps[-1])}, "
+            "so this is an export of changes"
+        )
+    n_gaps = len(breaks_from_time(np.unique(whole.seconds), step_s)) - 1
+    about = sentences(whole.tags)
+    return {
+        "form": f"{form}; {len(whole.seconds):,} rows, "
+        f"{plural(len(whole.tags), 'tag')}",
+        "time": f"{whole.time_words}; {first} to {last}, {zone_words(zone)}",
+        "step": step if whole.is_long else f"{step}; {plural(n_gaps, 'gap')}",
+        **{name: text for name, text in about.items() if text},
+        "split": why,
+    }
+
+
+def _checks(
+    whole: Export,
+    timezone: str | None,
+    left_out: dict[str, str],
+    begin_s: float,
+    *,
+    has_list: bool,
+) -> tuple[str, ...]:
+    """Return what a person who knows the plant should check."""
+    checks = []
+    if not whole.is_utc:
+        checks.append(
+            "Time stamps carry no zone: state it with --timezone or in plant.toml if "
+            "clocks changed within the export."
+        )
+    if left_out:
+        reasons = [f"{tag} ({why})" for tag, why in left_out.items()]
+        checks.append(f"Left out by the role ignore in tags.csv: {names(reasons, 6)}.")
+    lost = begin_s - float(whole.seconds.min())
+    if lost > 0:
+        checks.append(
+            f"The first {duration(lost)} were left out, because not every tag has a "
+            "value there yet."
+        )
+    if not has_list:
+        checks.append(
+            "Write what happened into incidents.csv; until then all of test counts as "
+            "normal, and incidents in train would be learned as normal."
+        )
+    checks.append("Check the roles, stages and units in tags.csv: they are guessed.")
+    return tuple(checks)
+
+
+def write_plant(
+    proposal: Proposal, folder: Path, *, remedies: Sequence[str] = ()
+) -> None:
+    """Write the files of a plant's folder, which must exist.
+
+    Parameters
+    ----------
+    proposal : Proposal
+        What to write.
+    folder : Path
+        Where to write it.
+    remedies : sequence of str
+        Comments for `plant.toml` about findings of the audit.
+    """
+    for name in ("train", "test"):
+        path = folder / f"{name}.parquet"
+        if not path.exists():
+            getattr(proposal, name).write_parquet(path)
+    with open(folder / "tags.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["tag", "role", "stage", "unit"])
+        stages = {tag.stage for tag in proposal.tags if tag.stage}
+        for tag in proposal.tags:
+            role = "ignore" if tag.name in proposal.left_out else str(tag.role)
+            stage = tag.stage if len(stages) > 1 else ""
+            writer.writerow([tag.name, role, stage, tag.unit])
+    if proposal.incidents is not None:
+        shutil.copyfile(proposal.incidents, folder / "incidents.csv")
+    else:
+        zone = (proposal.timezone or "UTC") if proposal.is_utc else None
+        start, end = (
+            iso_stamp(proposal.example_s + s, zone).replace("T", " ") for s in (0, 600)
+        )
+        example = f"# A1,{start},{end},{proposal.tags[0].name},what happened,5"
+        text = f"{_HEADER}\n# One line for each incident, such as:\n{example}\n"
+        (folder / "incidents.csv").write_text(text, encoding="utf-8")
+    (folder / "plant.toml").write_text(_toml(proposal, remedies), encoding="utf-8")
+
+
+def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
+    """Return the text of plant.toml: each setting with what was understood."""
+    understood = proposal.understood
+    lines = [
+        *_comment(
+            f"What `sightline start` understood of {names(proposal.sources)}. Change "
+            "what is wrong, then run `sightline inspect` on this folder. Every line is "
+            "optional; a line that begins with # is not read."
+        ),
+        "",
+        *_comment(f"Form: {understood['form']}."),
+        *_comment(f"Split: {understood['split']}."),
+        "",
+        *_comment(
+            f"Time stamps: {understood['time']}. The tables here hold them as dates, "
+            "so no time_format is needed."
+        ),
+        *_zone_lines(proposal),
+        "",
+        *_comment(f"Seconds between rows. Understood: {understood['step']}."),
+        _setting("step_s", proposal.step_s, proposal.usual_step_s),
+        "",
+        *_comment("Seconds for which a value stays valid when no other follows."),
+        *_hold_lines(proposal),
+        "",
+        *_comment("Numbers that mean 'no value':"),
+        "# missing_values = [-9999, 32767]",
+        *_comment("Seconds to leave out at the start of train, such as a start-up:"),
+        "# trim_start_s = 3600",
+        *_comment("Round train to the decimals of test, if that has fewer:"),
+        '# train_decimals = "as-test"',
+        *_comment("Findings of `sightline inspect` that you know and accept:"),
+        '# accept = ["SL228"]',
+    ]
+    if remedies:
+        lines += ["", *_comment("What the audit found, and what to do:")]
+        lines += [line for remedy in remedies for line in _comment(f"- {remedy}")]
+    return "\n".join(lines) + "\n"
+
+
+def _comment(text: str) -> list[str]:
+    """Return a sentence as lines of comment."""
+    return textwrap.wrap(
+        text, 86, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
+    )
+
+
+def _zone_lines(proposal: Proposal) -> list[str]:
+    """Return the lines of plant.toml about the time zone."""
+    if proposal.timezone is not None:
+        return [
+            *_comment("Stamps without offset were read in this zone, which is shown:"),
+            f'timezone = "{proposal.timezone}"',
+        ]
+    if proposal.is_utc:
+        why = (
+            "They are UTC. The zone in which times are shown, and in which times of "
+            "incidents.csv without an offset are read:"
+        )
+    else:
+        why = (
+            "They carry no offset from UTC and are on the plant's own clock. State the "
+            "zone if clocks changed within the export:"
+        )
+    return [*_comment(why), '# timezone = "Europe/Berlin"']
+
+
+def _setting(name: str, value: float | None, default: float) -> str:
+    """Return one line of plant.toml; a comment if the default is meant."""
+    stated = default if value is None else value
+    text = f"{name} = {int(stated) if stated == int(stated) else stated}"
+    return f"# {text}" if value is None else text
+
+
+def _hold_lines(proposal: Proposal) -> list[str]:
+    """Return the lines of plant.toml about holding values."""
+    kept = [tag for tag in proposal.tags if tag.name not in proposal.left_out]
+    longest = max(kept, key=lambda tag: tag.longest_s)
+    why = ""
+    if proposal.hold_s is not None:
+        why = (
+            f"The longest time without a reading is {duration(longest.longest_s)}, of "
+            f"{longest.name}; a shorter hold_s leaves cells empty."
+        )
+    return [*_comment(why), _setting("hold_s", proposal.hold_s, HOLD_S)]
