@@ -195,7 +195,15 @@ def test_another_form_may_have_an_offset_or_a_zone():
 
 
 def test_a_stated_form_is_the_only_one():
-    refusal(["2026-11-15 08:00:00"], time_format="%d/%m/%Y %H:%M:%S")
+    refusal(["15.11.2026 08:00:00"], time_format="%d/%m/%Y %H:%M:%S")
+
+
+def test_iso_8601_is_read_where_another_form_is_stated():
+    form = "%d/%m/%Y %H:%M:%S"
+    assert seconds(["2026-11-15 08:00:00"], time_format=form) == ([EIGHT], False)
+    assert seconds(["15/11/2026 08:00:00"], time_format=form) == ([EIGHT], False)
+    mixed = ["2026-11-15 08:00:00", "15/11/2026 08:00:00"]
+    assert "data row 1 is '2026" in refusal(mixed, time_format=form)
 
 
 def test_an_empty_cell_is_refused():

@@ -16,8 +16,6 @@ from sightline.data.arrays import Floats, Ints, check_alarms
 from sightline.data.attack_list import (
     Incident,
     labelled,
-    list_rows,
-    read_incidents,
     rows_within,
 )
 from sightline.data.row_tables import ArrayRows, KeptRows, Rows
@@ -35,6 +33,7 @@ from sightline.errors import FileError, StreamError, naming
 from sightline.files import reading
 from sightline.storage.frames import check_table_file, is_parquet, read_numbers
 from sightline.storage.parquet import columns_of, open_rows, read_column
+from sightline.tables.lists import list_rows, read_incidents
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import read_table
 from sightline.text import names, plural
@@ -273,10 +272,10 @@ def _with_attacks(stream: ResidualStream, path: Path) -> ResidualStream:
     """Return a stream with the attacks of a list, and its labels if it has none."""
     times = _Times(path, stream)
     check_table_file(path)
-    incidents = read_incidents(path, times)
+    incidents, read = read_incidents(path, times)
     if not incidents:
         raise FileError(f"{path}: lists no attack; leave --attacks out.")
-    notices = []
+    notices = [*read]
     clock = stream.test_time
     if times.are_rows([incident.listed for incident in incidents]) or clock is None:
         clock = np.arange(stream.test.n_rows, dtype=np.float64)

@@ -52,6 +52,7 @@ _NAMED_MONTH = tuple(
 )
 # Day, month and year as numbers, in unknown order of day and month.
 _TWO_ORDERS = re.compile(r"^\d{1,2}([./-])\d{1,2}[./-]\d{4}\b")
+_PARTS = re.compile(r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4})\b")
 _SHORT_YEAR = re.compile(r"^\d{1,2}[./-]\d{1,2}[./-]\d{2}\b(?!:)")
 
 
@@ -324,7 +325,7 @@ def _parsed(
     import polars as pl
 
     stripped = column.str.strip_chars(" \t\r\"'\ufeff\u00a0")
-    if time_format is not None:
+    if time_format is not None and not _is_other_form(stripped, time_format):
         return _fit(stripped, [time_format], refuse), ()
     # The usual form needs no second look.
     times = stripped[:1].str.to_datetime(_USUAL, time_unit="us", strict=False)
@@ -349,6 +350,20 @@ def _parsed(
         return _fit(texts, _NAMED_MONTH, refuse), ()
     texts = _iso(stripped).str.replace(r"(?i)\s*([ap])\.?m\.?$", " ${1}M")
     return _fit(texts, _ISO, refuse), ()
+
+
+def _is_other_form(texts: Any, time_format: str) -> bool:
+    """Return whether no stamp has the stated format and the year stands first.
+
+    The format is stated for a table whose dates are ambiguous; another table of the
+    plant may have ISO 8601, which is not.
+    """
+    if not re.search(r"%d.*%Y|%d.*%y|%D|%x", time_format) or not len(texts):
+        return False
+    if not re.match(r"^\d{4}[-/.]\d{1,2}[-/.]\d{1,2}", texts[0]):
+        return False
+    times = texts.str.to_datetime(time_format, time_unit="us", strict=False)
+    return bool(times.null_count() == len(texts))
 
 
 def _fit(texts: Any, formats: Sequence[str], refuse: _Refusal) -> Any:
@@ -400,6 +415,37 @@ def _day_and_month(
     return times, (
         f"its dates were read with the {chosen} first, {first} as {times[0]}",
     )
+
+
+def iso_dates(cells: Sequence[str]) -> list[str]:
+    """Return texts with dates of day, month and year as ISO 8601, where it is certain.
+
+    All texts together show which number is the day: one above 12 decides for all. Texts
+    of another form, and all texts if nothing decides, are returned as they are.
+
+    Examples
+    --------
+    >>> iso_dates(["05/11/2026 08:00", "15/11/2026", "2026-11-16"])
+    ['2026-11-05 08:00', '2026-11-15', '2026-11-16']
+    >>> iso_dates(["05/11/2026"])
+    ['05/11/2026']
+    """
+    matches = [_PARTS.match(cell) for cell in cells]
+    found = [match for match in matches if match]
+    firsts = [int(match[1]) for match in found]
+    seconds = [int(match[3]) for match in found]
+    has_dots = any(match[2] == "." for match in found)
+    is_day_first = max(firsts, default=0) > 12 or has_dots
+    is_month_first = max(seconds, default=0) > 12
+    if is_day_first == is_month_first:
+        return list(cells)
+    day, month = (1, 3) if is_day_first else (3, 1)
+    return [
+        f"{match[4]}-{int(match[month]):02d}-{int(match[day]):02d}{cell[match.end() :]}"
+        if match
+        else cell
+        for cell, match in zip(cells, matches, strict=True)
+    ]
 
 
 def _in_zone(

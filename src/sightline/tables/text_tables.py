@@ -213,6 +213,19 @@ def _head(path: Path) -> bytes:
         return file.read(_HEAD_BYTES)
 
 
+def decoded(path: Path) -> str:
+    """Return a short text file of any encoding that `read_table` knows.
+
+    Raises
+    ------
+    FileError
+        If it is no text.
+    """
+    text, _ = _text_of(path)
+    data = path.read_bytes() if text is None else text
+    return data.decode("utf-8-sig", errors="replace")
+
+
 def _text_of(path: Path) -> tuple[bytes | None, str]:
     """Return a file as UTF-8 bytes, and its encoding; None if it is that already."""
     head = _head(path)

@@ -27,8 +27,6 @@ import numpy as np
 from sightline.data.attack_list import (
     Incident,
     labelled,
-    list_rows,
-    read_incidents,
     rows_within,
 )
 from sightline.data.downsampling import without_attacks
@@ -37,7 +35,9 @@ from sightline.data.rounding import rounded_like
 from sightline.data.segments import breaks_from_time
 from sightline.errors import FileError, naming
 from sightline.files import reading
+from sightline.tables.lists import EXCEL, list_rows, read_incidents
 from sightline.tables.stamps import seconds_from
+from sightline.tables.text_tables import PARQUET, TEXT
 from sightline.testbeds.base import MOST_NAMES, Testbed
 from sightline.testbeds.csv_reader import sha256_of
 from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
@@ -46,7 +46,7 @@ from sightline.testbeds.own_plant.states import states_of
 from sightline.testbeds.own_plant.tables import open_source
 from sightline.text import did_you_mean, names, plural
 
-_SUFFIXES = (".parquet", ".csv")
+LISTS = (".csv", ".txt", ".tsv", *EXCEL)
 _IGNORE = "ignore"
 
 
@@ -88,13 +88,17 @@ def read_folder(root: str | Path) -> Testbed:
     notices += [*prepared, *_agreement(train, test, folder)]
     tags, tag_notices = _tags(tag_rows, train.channels, {**test.units, **train.units})
     notices.extend(tag_notices)
-    attack_list = _only(folder, ["attacks.csv", "incidents.csv"])
+    attack_list = _only(folder, "attacks", "incidents", endings=LISTS)
     incidents: tuple[Incident, ...] = ()
     if attack_list is not None:
         read_time = partial(
             _time, path=attack_list, is_utc=test.is_utc, settings=settings
         )
-        incidents = read_incidents(attack_list, read_time)
+        listed = read_incidents(
+            attack_list, read_time, has_format=settings.time_format is not None
+        )
+        incidents = _closed(listed.incidents, (train.time[-1], test.time[-1]))
+        notices.extend(listed.notices)
     if attack_list is None and test.labels is None:
         notices.append(
             "No attacks.csv and no column 'label' in test: all of test is taken as "
@@ -183,10 +187,18 @@ def _agreement(train: Readings, test: Readings, folder: Path) -> list[str]:
     ]
 
 
-def _only(folder: Path, choices: Sequence[str]) -> Path | None:
-    """Return the one of several files that exists; refuse two."""
+def _only(folder: Path, *stems: str, endings: tuple[str, ...]) -> Path | None:
+    """Return the one file with one of some names and endings; refuse two.
+
+    Upper and lower case do not matter.
+    """
+    wanted = {stem + ending for stem in stems for ending in endings}
     with reading(folder):
-        paths = [folder / name for name in choices if (folder / name).is_file()]
+        paths = sorted(
+            path
+            for path in folder.iterdir()
+            if path.name.lower() in wanted and path.is_file()
+        )
     if len(paths) > 1:
         raise FileError(
             f"{folder}: has both {paths[0].name} and {paths[1].name}, and only one of "
@@ -195,12 +207,28 @@ def _only(folder: Path, choices: Sequence[str]) -> Path | None:
     return paths[0] if paths else None
 
 
+def _closed(
+    incidents: Sequence[Incident], lasts: Sequence[float]
+) -> tuple[Incident, ...]:
+    """Return incidents of which an open one ends with the table that it starts in."""
+    return tuple(
+        replace(
+            incident,
+            listed=(start, min((t for t in lasts if t >= start), default=start)),
+        )
+        if np.isinf(incident.listed[1])
+        else incident
+        for incident in incidents
+        for start in incident.listed[:1]
+    )
+
+
 def _table_path(folder: Path, name: str) -> Path:
     """Return the path of train or test, as CSV or Parquet."""
     with reading(folder):
         if not folder.is_dir():
             raise FileError(f"{folder}: there is no such folder.")
-    path = _only(folder, [f"{name}{suffix}" for suffix in _SUFFIXES])
+    path = _only(folder, name, endings=(*PARQUET, *TEXT))
     if path is None:
         raise FileError(
             f"{folder}: has neither {name}.csv nor {name}.parquet; a plant's folder "
