@@ -139,6 +139,27 @@ def rows_at(index, **known):
 # ---- by hand -----------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("channels", "expected"),
+    [
+        (NAMES, ()),
+        (NAMES[:3], (f"1 of 4 tags has no residual of its own: {NAMES[3]}.",)),
+        (
+            NAMES[2:],
+            (f"2 of 4 tags have no residual of their own: {NAMES[0]} and {NAMES[1]}.",),
+        ),
+        (("latent 1", "latent 2"), ()),
+    ],
+)
+def test_tags_without_a_residual_are_named(channels, expected):
+    made = [
+        Residuals(values=np.ones((5, len(channels))), index=np.arange(5), channels=c)
+        for c in (channels, channels)
+    ]
+    stream = export_stream(Given(made), recording(5), recording(5, seed=1))
+    assert stream.notices == expected
+
+
 def test_a_forecaster_row_by_row():
     train = recording(6, breaks=[0, 3], time=[0, 10, 20, 100, 110, 120])
     test = recording(

@@ -28,6 +28,8 @@ from sightline.progress import Progress, Step, StepKind, silent
 from sightline.text import names
 
 NO_RULE = "none"
+# How many tags a notice names before it counts the rest.
+_MOST_TAGS = 20
 _T = TypeVar("_T")
 
 
@@ -202,6 +204,15 @@ def _described(
     if lost := [attack.id for attack in attacks if attack.start >= attack.stop]:
         export.notices.append(
             f"test: no residual belongs to a step of {names(lost, 6, quoted=True)}."
+        )
+    absent = [tag for tag in test.channels if tag not in tested.channels]
+    # Channels of a latent space are no tags: then it makes no sense to name tags.
+    if 0 < len(absent) < len(test.channels):
+        verb = "has" if len(absent) == 1 else "have"
+        export.notices.append(
+            f"{len(absent)} of {len(test.channels)} tags {verb} no residual of "
+            f"{'its' if len(absent) == 1 else 'their'} own: "
+            f"{names(absent, _MOST_TAGS)}."
         )
     return export
 

@@ -235,6 +235,30 @@ def test_pairs_that_fail_for_one_reason_share_a_notice(tmp_path):
     assert "fewer than half" in notice
 
 
+@pytest.mark.parametrize(
+    ("channels", "expected"),
+    [
+        (("abc", "abc", "cab"), None),
+        (("abc", "abd", "wyz"), "4 channels: one lacks d; two lacks c."),
+        (("abc", "wyz"), None),
+        ((None, None), None),
+    ],
+)
+def test_channels_that_not_all_detectors_have_are_named(tmp_path, channels, expected):
+    streams = [
+        make(1, detector=name).replace(channels=tuple(c) if c else None)
+        for name, c in zip(("one", "two", "three"), channels, strict=False)
+    ]
+    write_results([evaluate(s, intervals=False) for s in streams], tmp_path)
+    notices = compare(read_results([tmp_path]), n_replicates=2).notices
+    if expected is None:
+        assert notices == ()
+    else:
+        (notice,) = notices
+        assert notice.startswith("x: the detectors do not have residuals of the same")
+        assert notice.endswith(expected)
+
+
 def test_a_comparison_is_json(results):
     text = json.dumps(compare(results, n_replicates=20).to_dict(), allow_nan=False)
     assert set(json.loads(text)) == {

@@ -17,12 +17,15 @@ from sightline.metrics.intervals import N_REPLICATES
 from sightline.metrics.ranking import FEWEST_RANKED, RankCorrelation, rank_correlation
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.storage import Result
+from sightline.text import names
 
 # Figures by which detectors are ranked on each testbed.
 RANKED_FIGURES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.F1)
 # Figures whose ranking of detectors is compared between testbeds.
 TRANSFER_FIGURES = (Figure.ROC_AUC, Figure.MEDIAN_D_FULL, Figure.P_FULL)
 SEEN_BY_ALL = "seen by all"
+# How many channels a notice names before it counts the rest.
+_MOST = 4
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,7 @@ def compare(
         pairing = Pairing(runs.results, n_replicates=n_replicates, seed=seed, tick=tick)
         for first, second in combinations(runs.detectors, 2):
             differences += pairing.differences(first, second)
-        notices += pairing.notices(runs.testbed)
+        notices += [*pairing.notices(runs.testbed), *_different_channels(runs)]
     seeded = seeded_figures(studied)
     return Comparison(
         figures=tuple(seeded),
@@ -223,6 +226,39 @@ def compare(
         verdicts=tuple(row for runs in studied for row in _side_by_side(runs)),
         notices=tuple(notices),
     )
+
+
+def _different_channels(runs: TestbedRuns) -> list[str]:
+    """Return a sentence on detectors without residuals of channels that others have.
+
+    Detectors whose channels have no names, or none in common with another, such as
+    those of a latent space, are passed over.
+    """
+    channels = {
+        detector.label: dict.fromkeys(traces.channel_names.tolist())
+        for detector in runs.detectors
+        if (traces := detector.evaluation.traces) is not None
+        and traces.channel_names is not None
+        # What a stream without names of channels is given.
+        and traces.channel_names[0] != "channel_0"
+    }
+    shared = {
+        label: own
+        for label, own in channels.items()
+        if any(own.keys() & o.keys() for name, o in channels.items() if name != label)
+    }
+    every = dict.fromkeys(name for own in shared.values() for name in own)
+    lacking = [
+        f"{label} lacks {names([name for name in every if name not in own], _MOST)}"
+        for label, own in shared.items()
+        if len(own) < len(every)
+    ]
+    if not lacking:
+        return []
+    return [
+        f"{runs.testbed}: the detectors do not have residuals of the same "
+        f"{len(every)} channels: {'; '.join(lacking)}."
+    ]
 
 
 def seeded_figures(studied: Sequence[TestbedRuns]) -> list[SeededFigure]:

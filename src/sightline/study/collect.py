@@ -57,7 +57,7 @@ class Study:
     findings : tuple of Finding
         Which of the paper's findings hold in this study.
     notices : tuple of str
-        Which tables and figures were skipped, and why.
+        What could not be compared, which tables and figures were skipped, and why.
     at_a_glance : tuple of GlanceRow
         For each detector on each testbed what each alarm rule detected, and what to
         check first; of the first seed, as in the report.
@@ -163,7 +163,7 @@ def gather_study(
         study,
         comparison=compared,
         findings=written.findings,
-        notices=written.notices,
+        notices=(*compared.notices, *written.notices),
         at_a_glance=tuple(glance(entries_of(results))),
     )
 
