@@ -2,11 +2,14 @@
 
 import os
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pytest
-from report.plant import write_crowded_plant, write_plant
+from report.plant import evaluations, write_crowded_plant
+from report.recordings import findings, recording_facts
 
-from sightline import write_report
+from sightline import write_report, write_results
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
 ARGUMENTS = [
@@ -20,11 +23,37 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 PATIENCE_MS = 60_000
+# Clocks in Berlin go back at this second of 2026.
+AUTUMN = 1_792_890_000
 
 
 @pytest.fixture(scope="session")
 def report(tmp_path_factory):
-    folder = write_plant(tmp_path_factory.mktemp("browser") / "results")
+    """Return a page of two testbeds; the first carries facts about its recording."""
+    folder = tmp_path_factory.mktemp("browser") / "results"
+    facts = {"recording": recording_facts(), "findings": findings()}
+    write_results(
+        [
+            replace(evaluation, **facts if evaluation.stream.testbed == "works" else {})
+            for evaluation in evaluations()
+        ],
+        folder,
+    )
+    return write_report(folder, folder / "report.html")
+
+
+@pytest.fixture(scope="session")
+def autumn(tmp_path_factory):
+    """Return a page whose record goes through the end of summer time in Berlin."""
+    base = evaluations()[0]
+    time = AUTUMN - 20_000 + 10.0 * np.arange(len(base.traces.test_energy))
+    changed = replace(
+        base,
+        stream=replace(base.stream, timezone="Europe/Berlin"),
+        traces=replace(base.traces, test_time=time),
+    )
+    folder = tmp_path_factory.mktemp("autumn") / "results"
+    write_results([changed], folder)
     return write_report(folder, folder / "report.html")
 
 

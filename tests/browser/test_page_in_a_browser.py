@@ -1,12 +1,16 @@
 """The page as a reader has it: in a real browser, from disk, without a network."""
 
 import json
+from itertools import pairwise
 
 import pytest
+from browser.conftest import AUTUMN
 from report.plant import NOTE, PLAIN, QUOTED, SCRIPT, SPANS
+from report.recordings import recording_facts
 
 SECTIONS = {
     "glance": "table",
+    "your-data": "table.tags svg.outline",
     "energy": "#chart-energy svg",
     "visibility": "#chart-roc svg",
     "reference": "#chart-spread svg",
@@ -401,6 +405,74 @@ def test_axe_finds_no_serious_fault(open_page, dark):
         if fault["impact"] in ("serious", "critical")
     ]
     assert serious == []
+
+
+TAGS = "table.tags tbody tr:not([hidden]) > :first-child"
+
+
+def shown_tags(page):
+    found = page.locator(TAGS).evaluate_all("rows => rows.map(r => r.firstChild.data)")
+    return [name.strip() for name in found]
+
+
+def test_tags_are_folded_found_and_sorted(open_page):
+    page = open_page()
+    works(page)
+    tags = [tag.name for tag in recording_facts().tags]
+    assert shown_tags(page) == tags[:30]
+    assert page.locator(".tag-count:visible").text_content() == "30 of 47 tags"
+    page.locator(".find-tag:visible").fill("tag_00")
+    assert shown_tags(page) == [f"TAG_{k:03d}" for k in range(10)]
+    page.locator(".find-tag:visible").fill("ACTUATOR")
+    assert len(shown_tags(page)) == sum(
+        tag.role == "actuator" for tag in recording_facts().tags
+    )
+    page.locator(".find-tag:visible").fill("")
+    page.locator(".show-tags:visible").click()
+    page.locator("table.tags thead button:visible", has_text="Spread").click()
+    spreads = {tag.name: tag.train.spread for tag in recording_facts().tags}
+    assert shown_tags(page) == sorted(tags, key=spreads.get)
+    page.locator("table.tags:visible th:first-child button").click()
+    page.locator("table.tags:visible th:first-child button").click()
+    header = page.locator("table.tags:visible th[aria-sort=descending]")
+    assert header.text_content().strip() == "Tag"
+    assert shown_tags(page)[0] == "TAG_039"
+
+
+def test_findings_lead_from_the_first_screen_to_your_data(open_page):
+    page = open_page()
+    works(page)
+    alert = page.locator(".alert:visible")
+    assert alert.text_content().strip().endswith("See Your data.")
+    alert.locator("a").click()
+    first = page.locator(".finding:visible").first
+    assert first.get_attribute("data-severity") == "error"
+    assert first.is_visible()
+    page.select_option("#testbed", label="second")
+    assert page.locator("#your-data .notice:visible").count() == 1
+    assert page.locator(".alert:visible").count() == 0
+
+
+def test_clocks_that_go_back_double_no_hour_on_the_axis(open_page, autumn):
+    page = open_page(path=autumn)
+    clock = "sightline.DATA.entries[0].clock"
+    times = page.evaluate("document.getElementById('chart-energy').data[0].x")
+    assert times == sorted(times)
+    around = [1000 * (AUTUMN + shift) for shift in (-5400, 5400)]
+    ticks = page.evaluate(f"sightline.clockTicks({clock}, {around}, 10)")
+    labels = [text.partition("<br>")[0] for text in ticks["ticktext"]]
+    expected = ["01:30", "02:00", "02:30", "02:00", "02:30", "03:00", "03:30"]
+    assert labels == expected
+    steps = {b - a for a, b in pairwise(ticks["tickvals"])}
+    assert steps == {1_800_000}
+    shown = page.evaluate(f"sightline.clockText({clock}, {1000 * AUTUMN})")
+    assert shown == "Oct 25, 2026, 02:00:00"
+    title = page.locator("#chart-energy .xtitle").text_content()
+    assert title == "times in Europe/Berlin"
+    page.locator("[data-zoom=in]").click()
+    page.wait_for_timeout(400)
+    drawn = page.locator("#chart-energy .xtick text").all_text_contents()
+    assert any("Oct 25, 2026" in text for text in drawn)
 
 
 def test_the_other_testbed_can_be_chosen(open_page):

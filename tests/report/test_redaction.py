@@ -118,7 +118,7 @@ def test_no_hostile_name_or_time_is_left(results, tmp_path):
     assert {entry["clock"]["kind"] for entry in loaded["entries"]} == {"hours"}
     assert all("offsets" not in entry["clock"] for entry in loaded["entries"])
     assert all(entry["clock"]["times"][0] == 0 for entry in loaded["entries"])
-    for text in ("PLANT-01", "PLANT-02", "STREAM-01", "FILE-01", "day 1, 00:50:00"):
+    for text in ("PLANT-01", "PLANT-02", "STREAM-001", "FILE-01", "day 1, 00:50:00"):
         assert text in parsed.text, text
     assert "Seen at PLANT-01, (time)" in parsed.text
     assert what_remains() in parsed.text

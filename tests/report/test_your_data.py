@@ -47,6 +47,13 @@ def test_errors_come_first_and_are_never_folded(entries):
     assert (len(shown.findings), shown.folded) == (len(many), [])
 
 
+def test_a_notice_of_reading_is_shown_once():
+    notice = recording_facts().notices[0]
+    twice = (*findings(), replace(findings()[0], text=notice))
+    page = render(entries_of([audited(evaluations()[0], findings=twice)]))
+    assert section_of(page).count(notice) == 1
+
+
 def test_the_first_screen_counts_errors_and_warnings_alone(entries):
     alert = "3 findings about the data: SL281, SL280 and SL282."
     assert your_data(entries).alert == alert

@@ -215,11 +215,14 @@ def audit_table(audit: "Audit") -> RenderableType:
     A number of rows that differs from the published one is printed in red. Errors come
     first, then warnings, notes, and checks that passed.
     """
+    from sightline.data.zones import OWN_CLOCK
+
     files = Table(title=f"Audit: {audit.title}", title_justify="left", box=SIMPLE_HEAD)
     files.add_column("file", overflow="fold", ratio=1)
     for header in ("rows", "expected", "gaps"):
         files.add_column(header, justify="right", no_wrap=True)
-    files.add_column("from, to", no_wrap=True)
+    zone = audit.recording.timezone or OWN_CLOCK
+    files.add_column(f"from, to\n({zone})", no_wrap=True)
     for row in audit.files:
         is_right = row.expected is None or row.expected == row.rows
         files.add_row(

@@ -73,7 +73,7 @@ class Pseudonyms:
         Ids. A number of up to four digits, or a letter and such a number, stays;
         others become ``A-01``.
     plants, streams, files : sequence of str
-        Become ``PLANT-01``, ``STREAM-01`` and ``FILE-01``. Blanks, underscores and
+        Become ``PLANT-01``, ``STREAM-001`` and ``FILE-01``. Blanks, underscores and
         hyphens in the name of a plant may be exchanged or left out.
     aliases : mapping of str to str
         Further names of plants, and the name whose pseudonym they share.
@@ -110,7 +110,7 @@ class Pseudonyms:
             (stages, "STAGE-{:02d}"),
             (revealing, "A-{:02d}"),
             (plants, "PLANT-{:02d}"),
-            (streams, "STREAM-{:02d}"),
+            (streams, "STREAM-{:03d}"),
             (files, "FILE-{:02d}"),
         ):
             new = [name for name in group if name not in self.names]
@@ -218,10 +218,13 @@ def redacted(
     for result in sorted(results, key=lambda result: result.name):
         for key, found in _names(result, keep_plant=keep_plant).items():
             groups[key] |= dict.fromkeys(found)
+    # Plants are numbered in the order of the page, streams in that of their seeds.
+    for result in results if not keep_plant else ():
+        groups["plants"] |= dict.fromkeys(filter(None, [_plant(result)]))
     aliases = {
-        facts.plant: result.evaluation.stream.testbed or facts.plant
+        facts.plant: _plant(result)
         for result in results
-        if not keep_plant and (facts := result.evaluation.recording) is not None
+        if not keep_plant and (facts := result.evaluation.recording) and facts.plant
     }
     names = Pseudonyms(
         sorted(groups["tags"]),
@@ -268,12 +271,17 @@ def what_remains(*, keep_times: bool = False, keep_plant: bool = False) -> str:
     return f"Remains: {', '.join(kept[:-1])}, and {kept[-1]}."
 
 
+def _plant(result: Result) -> str:
+    """Return what a result calls its plant; empty if it does not say."""
+    facts = result.evaluation.recording
+    return result.evaluation.stream.testbed or (facts.plant if facts else "")
+
+
 def _names(result: Result, *, keep_plant: bool) -> dict[str, list[str]]:
-    """Return what a result calls its tags, stages, attacks, plant, stream and files."""
+    """Return what a result calls its tags, stages, attacks, stream and files."""
     evaluation = result.evaluation
     facts = evaluation.recording
     tags, stages = _tags(result), [*evaluation.provenance.stages.values()]
-    plant = evaluation.stream.testbed or (facts.plant if facts else "")
     files: list[str] = []
     if facts is not None:
         tags += [*(tag.name for tag in facts.tags), *facts.words]
@@ -289,7 +297,6 @@ def _names(result: Result, *, keep_plant: bool) -> dict[str, list[str]]:
         return named
     stems = [name.rpartition("/")[2].partition(".")[0] for name in files]
     return named | {
-        "plants": [plant] if plant else [],
         "streams": [evaluation.stream.name],
         "files": [name for name in (*files, *stems) if name not in _PLAIN_TABLES],
     }
@@ -334,7 +341,11 @@ def _evaluation(
         notices=_notices(evaluation, names),
         diagnosis=names.nested(evaluation.diagnosis),
         repairs=names.nested(evaluation.repairs),
-        findings=tuple(_finding(found, names) for found in evaluation.findings),
+        findings=tuple(
+            _finding(found, names)
+            for found in evaluation.findings
+            if facts is None or found.text not in facts.notices
+        ),
         recording=None if facts is None else _recording(facts, names),
         provenance=replace(evaluation.provenance, meta=public),
         traces=_traces(traces, names),

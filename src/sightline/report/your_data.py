@@ -150,7 +150,10 @@ def your_data(entries: Sequence[Entry]) -> YourData:
     """
     carried = [e for e in entries if e.evaluation.recording is not None]
     shown = (carried or entries)[0].evaluation
-    facts, found = shown.recording, shown.findings
+    facts = shown.recording
+    # A notice of reading is also a finding, and is shown among what was held.
+    notices = facts.notices if facts else ()
+    found = [one for one in shown.findings if one.text not in notices]
     order = list(Severity)
     rows = [
         _finding_row(f) for f in sorted(found, key=lambda f: order.index(f.severity))

@@ -29,8 +29,8 @@ function clockTicks(clock, [low, high], most) {
   const tickvals = [], ticktext = [];
   let shown = "";
   clock.offsets.forEach(([since, offset], k) => {
-    const start = k ? Math.max(from, since) : from, stop = Math.min(to, clock.offsets[k + 1]?.[0] ?? Infinity);
-    for (let at = Math.ceil((start + offset) / step) * step - offset; at <= stop; at += step) {
+    const start = k ? Math.max(from, since) : from, next = clock.offsets[k + 1]?.[0] ?? Infinity;
+    for (let at = Math.ceil((start + offset) / step) * step - offset; at <= to && at < next; at += step) {
       const { year, date, time } = clockParts(clock, 1000 * at);
       const day = step < 86400 ? `${date}, ${year}` : year;
       tickvals.push(1000 * at);
