@@ -1,166 +1,234 @@
-"""Calm windows: what a score does in attack-free stretches of an attack's length.
+"""Calm time: the attack-free stretches with which an attack is compared.
 
-An attack stands out by comparison only. Its coverage, the share of its rows above a
-limit, is compared with that of attack-free windows of its length.
+*Calm* rows are labelled normal and are not the aftermath of an attack. An attack is
+compared with calm windows of its length whose surroundings are in a similar state.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.data.segments import Segment
-from sightline.judgement.verdicts import RungOutcome
-from sightline.metrics.window_kl import matched_starts
+from sightline.data.segments import Segment, segments_of
 
-Counts = npt.NDArray[np.int32]
-# A judgement needs this many calm windows of at least this many rows.
-LEAST_WINDOWS = 20
-LEAST_ROWS = 20
-# Alarms are compared with this many calm windows, the nearest in time.
-NEAREST = 40
-# A visible attack exceeds the median coverage of calm windows by this much,
-CONTRAST = 0.30
-# and the coverage of this share of them.
-RARE = 0.95
-# Share of attack-free rows above the limit of every rung.
-BUDGET = 0.01
+# A judgement needs this many calm windows, of at least this many rows.
+LEAST_WINDOWS: Final = 40
+LEAST_ROWS: Final = 20
+# At most this many evenly spaced windows are scored, of at most this many rows.
+MOST_WINDOWS: Final = 60
+MOST_ROWS: Final = 4096
+# The state of a stretch: mean log energy of this many calm rows on either side,
+STATE_ROWS: Final = 300
+# or of the other side alone where one has fewer than this.
+LEAST_STATE_ROWS: Final = 100
+# Two states within this distance are alike.
+LIKE: Final = 0.35
+# Fewer windows that do not overlap than this are few.
+FEW_DISJOINT: Final = 19
+
+
+class Flag(StrEnum):
+    """What limits the comparison of an attack with calm time.
+
+    ``UNMATCHED``
+        Too few windows in a similar state: the nearest in state were taken.
+    ``SHORTENED``
+        The windows are shorter than the attack.
+    ``STATE_CHANGED``
+        The state after the attack differs from the state before it, so that a change of
+        normal operation cannot be told from the attack.
+    ``FEW_WINDOWS``
+        Fewer than 19 of the windows do not overlap.
+    """
+
+    UNMATCHED = "unmatched"
+    SHORTENED = "shortened"
+    STATE_CHANGED = "state-changed"
+    FEW_WINDOWS = "few-windows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowFacts:
+    """With which calm windows an attack was compared.
+
+    Parameters
+    ----------
+    count : int
+        Windows that were scored.
+    length : int
+        Rows of each.
+    matched : int
+        Windows in a similar state, of which `count` were scored.
+    disjoint : int
+        How many of the matched windows do not overlap.
+    """
+
+    count: int
+    length: int
+    matched: int
+    disjoint: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CalmWindows:
-    """Attack-free windows [start, start + length) to compare one attack with.
+    """Calm windows [start, start + length) to compare one attack with.
 
     Parameters
     ----------
     length : int
         Rows of each window.
     starts : array of int
-        First row of each window, sorted.
+        First row of each window that is scored, sorted.
+    matched : array of int
+        First row of every window in a similar state, sorted.
+    flags : tuple of Flag
+        What limits the comparison.
     """
 
     length: int
     starts: Ints
-
-    @property
-    def stops(self) -> Ints:
-        """One past the last row of each window."""
-        return self.starts + self.length
-
-    def nearest(self, segment: Segment) -> "CalmWindows":
-        """Return the `NEAREST` windows by the distance of their centres to a segment.
-
-        Of windows at equal distance the earlier one comes first.
-        """
-        centre = 0.5 * float(segment.start + segment.stop - 1)
-        centres = 0.5 * (self.starts + (self.stops - 1))
-        order = np.argsort(np.abs(centres - centre), kind="stable")[:NEAREST]
-        return CalmWindows(length=self.length, starts=np.sort(self.starts[order]))
-
-
-def calm_windows(stretches: Sequence[Segment], length: int) -> CalmWindows | None:
-    """Return calm windows as long as an attack, or shorter ones if there are too few.
-
-    The length is halved until there are `LEAST_WINDOWS`. Shorter windows vary more, so
-    that fewer attacks stand out: the error is on the careful side.
-
-    Parameters
-    ----------
-    stretches : sequence of Segment
-        Attack-free runs of rows.
-    length : int
-        Rows of the attack.
-
-    Returns
-    -------
-    CalmWindows or None
-        None where windows of `LEAST_ROWS` rows (or of the attack's own length, if it
-        is shorter) are too few as well.
-    """
-    while True:
-        starts = matched_starts(stretches, length)
-        if len(starts) >= LEAST_WINDOWS:
-            return CalmWindows(length=length, starts=starts)
-        if length <= LEAST_ROWS:
-            return None
-        length = max(length // 2, LEAST_ROWS)
-
-
-def running_count(is_above: Bools) -> Counts:
-    """Return the number of rows above the limit before each row, and at the end of all.
-
-    The count of rows [i, j) is ``counts[j] - counts[i]``.
-    """
-    counts = np.zeros(len(is_above) + 1, np.int32)
-    np.cumsum(is_above, out=counts[1:])
-    return counts
-
-
-def coverage(counts: Counts, segment: Segment) -> float:
-    """Return the share of a segment's rows that are above, from running counts."""
-    return float(counts[segment.stop] - counts[segment.start]) / segment.length
-
-
-def coverages(counts: Counts, windows: CalmWindows) -> Floats:
-    """Return the share of each window's rows that are above, from running counts."""
-    return np.asarray((counts[windows.stops] - counts[windows.starts]) / windows.length)
-
-
-def judged(
-    attack_coverage: float, calm: Floats, *, by: tuple[str, ...] = ()
-) -> RungOutcome:
-    """Compare an attack's coverage with that of calm windows.
-
-    Parameters
-    ----------
-    attack_coverage : float
-        Share of the attack's rows above the limit.
-    calm : array of shape (n_windows,)
-        The same share of each calm window.
-    by : tuple of str
-        What was used, for the outcome.
-
-    Returns
-    -------
-    RungOutcome
-        Visible if the coverage is at least `CONTRAST` above the median of the calm
-        windows, and above their `RARE` quantile.
-
-    Examples
-    --------
-    >>> judged(0.5, np.full(40, 0.01)).visible
-    True
-    >>> judged(0.98, np.full(40, 0.90)).visible  # an alarm that never stops
-    False
-    """
-    usual, rare = float(np.median(calm)), float(np.quantile(calm, RARE))
-    # Coverages are shares of whole rows; a rounding error must not decide.
-    visible = attack_coverage >= usual + CONTRAST - 1e-9 and attack_coverage > rare
-    return RungOutcome(
-        coverage=attack_coverage, calm=usual, limit=rare, visible=visible, by=by
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class AboveLimit:
-    """Rows above a limit, or in alarm, with their running counts.
-
-    Parameters
-    ----------
-    rows : array of bool, shape (n_rows,)
-        Which rows are above.
-    """
-
-    rows: Bools
+    matched: Ints
+    flags: tuple[Flag, ...] = ()
 
     @cached_property
-    def counts(self) -> Counts:
-        """Running counts of the rows above."""
-        return running_count(self.rows)
+    def facts(self) -> WindowFacts:
+        """What the result says of the windows."""
+        return WindowFacts(
+            count=len(self.starts),
+            length=self.length,
+            matched=len(self.matched),
+            disjoint=_disjoint(self.matched, self.length),
+        )
 
-    def judged(self, segment: Segment, windows: CalmWindows) -> RungOutcome:
-        """Compare the coverage of a segment with that of calm windows."""
-        return judged(coverage(self.counts, segment), coverages(self.counts, windows))
+    @property
+    def segments(self) -> list[Segment]:
+        """The rows of each window that is scored."""
+        return [Segment(s, s + self.length) for s in self.starts.tolist()]
+
+    def rows(self, n_rows: int) -> Bools:
+        """Return which of `n_rows` rows lie in a matched window."""
+        steps = np.zeros(n_rows + 1, np.int64)
+        np.add.at(steps, self.matched, 1)
+        np.add.at(steps, self.matched + self.length, -1)
+        return np.asarray(np.cumsum(steps[:-1]) > 0)
+
+
+def _disjoint(starts: Ints, length: int) -> int:
+    """Return how many windows can be chosen, one after the other, without overlap."""
+    count, free = 0, -1
+    for start in starts.tolist():
+        if start >= free:
+            count, free = count + 1, start + length
+    return count
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CalmTime:
+    """The calm rows of a test record, with their energy.
+
+    Parameters
+    ----------
+    is_calm : array of bool, shape (n_rows,)
+        Rows labelled normal that are not the aftermath of an attack.
+    log_energy : array of shape (n_rows,)
+        Logarithm of the energy of each row.
+    breaks : array of int
+        Rows at which a new recording begins.
+    """
+
+    is_calm: Bools
+    log_energy: Floats
+    breaks: Ints
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The numbers of the calm rows."""
+        return np.flatnonzero(self.is_calm)
+
+    @cached_property
+    def _sums(self) -> Floats:
+        """Sum of the log energy of the calm rows before each, and of all."""
+        return np.concatenate([[0.0], np.cumsum(self.log_energy[self.rows])])
+
+    @cached_property
+    def _stretches(self) -> list[Segment]:
+        return segments_of(self.is_calm, self.breaks)
+
+    def windows_for(self, segment: Segment) -> CalmWindows | None:
+        """Return the calm windows to compare an attack with.
+
+        Windows begin every quarter of their length. Where there are fewer than
+        `LEAST_WINDOWS` of the attack's length, the length is halved. A window matches
+        if its state before and its state after are each within `LIKE` of one of the
+        attack's two.
+
+        Returns
+        -------
+        CalmWindows or None
+            None where there are too few windows of `LEAST_ROWS` rows as well.
+        """
+        length = min(segment.length, MOST_ROWS)
+        while len(starts := self._starts(length)) < LEAST_WINDOWS:
+            if length <= LEAST_ROWS:
+                return None
+            length = max(length // 2, LEAST_ROWS)
+        (before,), (after,) = self.state(
+            np.array([segment.start]), np.array([segment.stop])
+        )
+        distance = np.zeros(len(starts))
+        for state in self.state(starts, starts + length):
+            to_nearer = np.minimum(np.abs(state - before), np.abs(state - after))
+            distance = np.maximum(distance, np.nan_to_num(to_nearer, nan=0.0))
+        flags = [Flag.SHORTENED] if length < segment.length else []
+        order = np.flatnonzero(distance <= LIKE)
+        if len(order) < LEAST_WINDOWS:
+            flags.append(Flag.UNMATCHED)
+            order = np.sort(np.argsort(distance, kind="stable")[:LEAST_WINDOWS])
+        if abs(before - after) > LIKE:
+            flags.append(Flag.STATE_CHANGED)
+        matched = starts[order]
+        if _disjoint(matched, length) < FEW_DISJOINT:
+            flags.append(Flag.FEW_WINDOWS)
+        n_scored = min(len(matched), MOST_WINDOWS)
+        chosen = np.linspace(0, len(matched) - 1, n_scored).round().astype(np.int64)
+        return CalmWindows(
+            length=length,
+            starts=matched[chosen],
+            matched=matched,
+            flags=tuple(flags),
+        )
+
+    def _starts(self, length: int) -> Ints:
+        """Return where windows of a length begin within the calm stretches."""
+        starts = [
+            np.arange(s.start, s.stop - length + 1, max(1, length // 4))
+            for s in self._stretches
+            if s.length >= length
+        ]
+        return np.concatenate(starts) if starts else np.zeros(0, np.int64)
+
+    def state(self, starts: Ints, stops: Ints) -> tuple[Floats, Floats]:
+        """Return the state before and after each stretch [start, stop).
+
+        The mean log energy of the `STATE_ROWS` calm rows on that side. Where a side
+        has fewer than `LEAST_STATE_ROWS`, that of the other side; nan where both have.
+        """
+        first = np.searchsorted(self.rows, starts)
+        last = np.searchsorted(self.rows, stops)
+        low = np.maximum(first - STATE_ROWS, 0)
+        high = np.minimum(last + STATE_ROWS, len(self.rows))
+        before = _mean(self._sums[first] - self._sums[low], first - low)
+        after = _mean(self._sums[high] - self._sums[last], high - last)
+        return (
+            np.where(np.isnan(before), after, before),
+            np.where(np.isnan(after), before, after),
+        )
+
+
+def _mean(total: Floats, count: Ints) -> Floats:
+    """Return the mean of a state, nan if it has too few rows."""
+    enough = np.where(count >= LEAST_STATE_ROWS, count, 1)
+    return np.where(count >= LEAST_STATE_ROWS, total / enough, np.nan)

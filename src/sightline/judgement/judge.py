@@ -1,48 +1,45 @@
-"""A stream diagnosed: a verdict on every attack, and what each repair would gain."""
+"""A stream diagnosed: a verdict on every attack, how sure it is, and what would help."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
-from sightline.data.arrays import Bools
-from sightline.data.row_tables import Tick, no_tick
+from sightline.data.arrays import NORMAL, Bools, Floats
+from sightline.data.segments import Segment
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import ScoredTest
-from sightline.judgement import ladder
-from sightline.judgement.calm import AboveLimit
-from sightline.judgement.evidence import Evidence, gather_evidence
-from sightline.judgement.ladder import LADDER, LadderResult, Used
+from sightline.energy.energy import ScoredStream, ScoredTest
+from sightline.energy.reference import standardised_reference
+from sightline.facts import attack_facts
+from sightline.facts.attack_facts import AttackFacts, Movement
+from sightline.judgement.calm import CalmTime, CalmWindows
+from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
+from sightline.judgement.event_test import WAYS, Way
+from sightline.judgement.ladder import JOIN, LADDER, Kind, causes, contributing
+from sightline.judgement.paper_signature import agrees, signature_of
+from sightline.judgement.record import Record, cases_of, units_of
 from sightline.judgement.sentences import advice_of, sentence_of
-from sightline.judgement.subspaces import Subspace
 from sightline.judgement.verdicts import (
     VERDICTS,
+    Count,
     DiagnosisFacts,
-    Reading,
+    Found,
     Repair,
     RungName,
+    RungOutcome,
     SegmentDiagnosis,
-    Signature,
     Verdict,
 )
-from sightline.metrics.probe import DAY_S, false_alarm_runs
 from sightline.metrics.segment import SegmentMeasures
+from sightline.progress import Progress, Step, StepKind, silent
 
-# The paper's signature: coverage from which the p99 rule sees an attack,
-SEEN = 0.30
-# AUC that is near chance, and AUC that is clearly above it.
-NEAR_CHANCE, CLEARLY_ABOVE = 0.6, 0.7
-_SAME_AS = {
-    Reading.DETECTED: (Verdict.DETECTED,),
-    Reading.THRESHOLD: (Verdict.THRESHOLD, Verdict.SEQUENTIAL),
-    Reading.DRIFT: (Verdict.DRIFT,),
-    Reading.NO_EVIDENCE: (
-        Verdict.WEAK_EVIDENCE,
-        Verdict.NOT_IN_TELEMETRY,
-        Verdict.QUIET,
-    ),
-}
+# Version of the rules by which verdicts are made.
+METHOD: Final = 2
+# Above this share of calm windows with a cause no advice is given.
+MOST_FALSE_CAUSES: Final = 0.10
+_TINY: Final = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +51,11 @@ class Diagnosis:
     segments : tuple of SegmentDiagnosis
         One for each attack.
     repairs : dict of str to Repair
-        What each repair would gain and cost; the best one first.
+        Which attacks each repair shows; the one that gains most first.
     verdict_counts : dict of str to int
         Attacks of each verdict, those that do not occur included.
     facts : DiagnosisFacts
-        Advice, false causes, and whether telemetry was judged.
+        What is said of the stream as a whole.
     """
 
     segments: tuple[SegmentDiagnosis, ...]
@@ -69,249 +66,388 @@ class Diagnosis:
 
 def diagnose(
     stream: ResidualStream,
-    scored: ScoredTest,
+    scored: ScoredStream,
+    test: ScoredTest,
     rows: Sequence[SegmentMeasures],
     *,
-    tick: Tick = no_tick,
+    seed: int = 0,
+    progress: Progress = silent,
 ) -> Diagnosis:
     """Carry out every repair on every attack of a stream.
 
     Parameters
     ----------
     stream : ResidualStream
-        The residuals, and telemetry if it was given.
-    scored : ScoredTest
+        The residuals, and telemetry or facts of the recording if they were given.
+    scored : ScoredStream
+        The moments of train.
+    test : ScoredTest
         Energy, labels, alarms, and at least one attack.
     rows : sequence of SegmentMeasures
         What was measured of each attack.
-    tick : callable
-        Called with the number of rows of each block read.
+    seed : int
+        Seed of the draws for the confidence.
+    progress : callable
+        Takes a `Step` for each attack.
     """
-    evidence = gather_evidence(stream, scored, tick)
-    results = ladder.climb(evidence, scored.segments)
-    repairs = measure_repairs(evidence, results)
-    false_cause_rate, n_calm_windows = ladder.try_calm_windows(
-        evidence, scored.segments
-    )
-    counts = Counter(result.verdict for result in results)
-    return Diagnosis(
-        segments=tuple(
-            _diagnosis_of(row, k, results, evidence, stream.p)
-            for k, row in enumerate(rows)
+    facts = facts_of_stream(stream, test)
+    is_calm = calm_rows(test, facts)
+    record = Record(
+        scored=test,
+        test=stream.test,
+        calm=CalmTime(
+            is_calm=is_calm,
+            log_energy=np.log(np.clip(test.energy, _TINY, 1e300)),
+            breaks=test.breaks,
         ),
+        units=units_of(
+            stream.train,
+            standardised_reference(scored.moments, scored.train.scaled_fourth),
+        ),
+        channels=stream.channels,
+    )
+    judgements = _judge_all(record, test.segments, seed, progress)
+    found = [_found(judgements, RungName.EVIDENCE), _found(judgements, None)]
+    segments = tuple(
+        _segment(row, judgement, fact, evidence, by_rule, record)
+        for row, judgement, fact, evidence, by_rule in zip(
+            rows, judgements, facts, *found, strict=True
+        )
+    )
+    repairs = measure_repairs(test, judgements)
+    counts = Counter(segment.verdict for segment in segments)
+    return Diagnosis(
+        segments=segments,
         repairs=repairs,
         verdict_counts={str(verdict): counts[verdict] for verdict in VERDICTS},
-        facts=DiagnosisFacts(
-            advice=advice_of(repairs, {n: used_by(results, n) for n in LADDER}),
-            false_cause_rate=false_cause_rate,
-            n_calm_windows=n_calm_windows,
-            telemetry_judged=evidence.telemetry is not None,
-        ),
+        facts=_facts(test, judgements, is_calm, repairs, facts),
     )
 
 
-def passes_over_test(stream: ResidualStream) -> int:
-    """Return how often a diagnosis reads the test rows, for a progress bar."""
-    return 4 if stream.telemetry_test is None else 6
+def facts_of_stream(stream: ResidualStream, test: ScoredTest) -> list[AttackFacts]:
+    """Return what the telemetry says of each attack.
 
-
-def _diagnosis_of(
-    row: SegmentMeasures,
-    k: int,
-    results: Sequence[LadderResult],
-    evidence: Evidence,
-    n_channels: int,
-) -> SegmentDiagnosis:
-    """Return what the k-th result says of its attack."""
-    result, space = results[k], results[k].space
-    also: list[str] = []
-    more_alarms = None
-    if result.verdict is Verdict.DILUTED and space is not None:
-        also, more_alarms = _gain_of(space, k, results, evidence)
-    signature = signature_of(row)
-    return SegmentDiagnosis(
-        verdict=result.verdict,
-        ladder=result.outcomes,
-        refocus_channels=() if space is None else space.members,
-        contributing=result.contributing,
-        signature=signature,
-        signature_agrees=agrees(signature.reading, result.verdict),
-        sentence=sentence_of(
-            result, n_channels=n_channels, also=also, more_alarms=more_alarms
-        ),
-    )
-
-
-def _gain_of(
-    space: Subspace, k: int, results: Sequence[LadderResult], evidence: Evidence
-) -> tuple[list[str], float | None]:
-    """Return the other missed attacks that a subspace shows, and its extra alarms."""
-    scored = evidence.scored
-    above = AboveLimit(evidence.exceedances.above(space.column))
-    also = [
-        attack.id
-        for i, (attack, result) in enumerate(zip(scored.attacks, results, strict=True))
-        if i != k
-        and result.verdict is not Verdict.DETECTED
-        and (windows := evidence.windows[attack.segment.length]) is not None
-        and above.judged(attack.segment, windows).visible
-    ]
-    before = alarms_per_day(scored, scored.alarms)
-    after = alarms_per_day(scored, scored.alarms | above.rows)
-    return also, None if before is None or after is None else after - before
-
-
-# --- Repairs --------------------------------------------------------------------------
-
-
-def used_by(results: Sequence[LadderResult], rung: str) -> list[Used]:
-    """Return what a repair uses to show attacks that the p99 rule misses, sorted."""
-    gained = [r for r in results if _is_gained(r, rung, RungName.DETECTED)]
-    used = {result.findings[rung].used for result in gained}
-    return sorted(
-        (one for one in used if one is not None),
-        key=lambda one: (one.column if isinstance(one, Subspace) else 0, str(one)),
-    )
-
-
-def measure_repairs(
-    evidence: Evidence, results: Sequence[LadderResult]
-) -> dict[str, Repair]:
-    """Return what each repair gains: most attacks first, then fewest added alarms.
-
-    Where the user has a rule of their own, the first one is the p99 rule beside it.
+    Facts of the recording that the stream carries come first (they are the same for
+    all detectors); else they are found from the stream's own telemetry. Without either
+    nothing is known but the aftermath, from the energy.
     """
-    scored = evidence.scored
-    repairs: dict[str, Repair] = {}
-    for name, rung in LADDER.items():
-        if rung.proves is None:
-            continue
-        used = used_by(results, name)
-        is_gained = any(_is_gained(r, name, RungName.DETECTED) for r in results)
-        after: Bools | None = np.zeros(scored.n_rows, np.bool_)
-        if is_gained:
-            after = None if rung.alarms is None else rung.alarms(evidence, used)
-        repairs[str(name)] = _repair(
-            scored,
-            results,
-            name,
-            RungName.DETECTED,
-            scored.alarms,
-            None if after is None else scored.alarms | after,
-            by=tuple(str(one) for one in used),
+    carried = attack_facts.carried_by(stream.meta)
+    if all(attack.id in carried for attack in test.attacks):
+        return [carried[attack.id] for attack in test.attacks]
+    train, tested = stream.telemetry_train, stream.telemetry_test
+    if train is not None and tested is not None:
+        telemetry = attack_facts.prepare(
+            train,
+            tested,
+            labels=test.labels,
+            train_breaks=stream.train_breaks,
+            test_breaks=test.breaks,
+            channels=stream.telemetry_channels,
+            step_s=test.step_s,
         )
-    ordered = dict(sorted(repairs.items(), key=lambda item: _rank(item[1])))
-    if scored.own_alarms is None:
-        return ordered
-    beside = _repair(
-        scored,
-        results,
-        RungName.DETECTED,
-        RungName.OWN_RULE,
-        scored.own_alarms,
-        scored.own_alarms | scored.alarms,
+        if telemetry is not None:
+            return list(attack_facts.facts_of_attacks(telemetry, test.attacks))
+    after = attack_facts.energy_aftermath(
+        test.energy, test.labels, test.breaks, test.segments, test.step_s
     )
-    return {RungName.OWN_RULE.value: beside} | ordered
+    step_s = test.step_s or 1.0
+    return [
+        AttackFacts(id=attack.id, aftermath_s=n_rows * step_s)
+        for attack, n_rows in zip(test.attacks, after, strict=True)
+    ]
 
 
-def _rank(repair: Repair) -> tuple[int, float]:
-    """Return the key that sorts repairs."""
-    before, after = (
-        repair.false_alarms_per_day_before,
-        repair.false_alarms_per_day_after,
-    )
-    return -len(repair.segments_gained), (after or 0.0) - (before or 0.0)
+def calm_rows(test: ScoredTest, facts: Sequence[AttackFacts]) -> Bools:
+    """Return which rows are attack-free and not the aftermath of an attack."""
+    is_calm = test.labels == NORMAL
+    step_s = test.step_s or 1.0
+    for segment, fact in zip(test.segments, facts, strict=True):
+        n_after = int(np.ceil((fact.aftermath_s or 0.0) / step_s - 1e-6))
+        is_calm[segment.stop : segment.stop + n_after] = False
+    # Where nothing would be left the aftermath cannot be told from normal operation.
+    return is_calm if is_calm.any() else np.asarray(test.labels == NORMAL)
 
 
-def _is_gained(result: LadderResult, rung: str, before: str) -> bool:
-    return result.is_shown(rung) and not result.is_shown(before)
+def _judge_all(
+    record: Record, segments: Sequence[Segment], seed: int, progress: Progress
+) -> list[Judgement | None]:
+    """Return the judgement of each attack; None where there is too little calm time."""
+    windows = [record.calm.windows_for(segment) for segment in segments]
+    judged: list[Judgement | None] = [None] * len(segments)
+    places = [k for k, found in enumerate(windows) if found is not None]
+    pairs: list[tuple[Segment, CalmWindows]] = [
+        (segment, found)
+        for segment, found in zip(segments, windows, strict=True)
+        if found is not None
+    ]
+    for done, (k, case) in enumerate(zip(places, cases_of(record, pairs), strict=True)):
+        judged[k] = judge_case(case, seed=seed)
+        progress(Step(StepKind.DIAGNOSING, done + 1, len(places)))
+    return judged
 
 
-def _repair(
-    scored: ScoredTest,
-    results: Sequence[LadderResult],
-    rung: str,
-    before: str,
-    alarms_before: Bools,
-    alarms_after: Bools | None,
-    by: tuple[str, ...] = (),
-) -> Repair:
-    """Return what one rung gains over another, from the alarms of both."""
-    gained = tuple(
-        attack.id
-        for attack, result in zip(scored.attacks, results, strict=True)
-        if _is_gained(result, rung, before)
-    )
-    n_before = sum(result.is_shown(before) for result in results)
-    return Repair(
-        recall_before=n_before / len(results),
-        recall_after=(n_before + len(gained)) / len(results),
-        segments_gained=gained,
-        false_alarms_per_day_before=alarms_per_day(scored, alarms_before),
-        false_alarms_per_day_after=None
-        if alarms_after is None
-        else alarms_per_day(scored, alarms_after),
-        by=by,
-    )
+# --- One attack -----------------------------------------------------------------------
 
 
-def alarms_per_day(scored: ScoredTest, is_alarm: Bools) -> float | None:
-    """Return false alarms a day of attack-free test time.
-
-    An alarm counts if it begins outside attacks; ignored rows are never in alarm. None
-    without a step in seconds.
-    """
-    step_s = scored.step_s
-    days = None if step_s is None else scored.is_normal.sum() * step_s / DAY_S
-    if not days:
-        return None
-    counted = is_alarm & ~scored.is_ignored
-    count = len(false_alarm_runs(counted, scored.labels, scored.breaks)[0])
-    return float(count / days)
-
-
-# --- The paper's signature ------------------------------------------------------------
-
-
-def signature_of(row: SegmentMeasures) -> Signature:
-    """Return four figures of an attack and what the paper's table reads from them.
-
-    The table's second pattern, evidence in a smaller space, shows only between
-    detectors; see `compare`.
-    """
-    # What overflows is None: the attack's energy, or else that of normal test rows.
-    d_atk = np.inf if row.d_atk is None else row.d_atk
-    beyond = np.inf if row.d_atk is None else -np.inf
-    d_eff = beyond if row.d_eff is None else row.d_eff
-    if row.coverage >= SEEN:
-        reading = Reading.DETECTED
-    elif row.sdr_usable and d_atk > 0 > d_eff and row.auc < CLEARLY_ABOVE:
-        reading = Reading.DRIFT
-    elif row.auc >= CLEARLY_ABOVE:
-        reading = Reading.THRESHOLD
-    elif row.auc <= NEAR_CHANCE and d_eff <= 0:
-        reading = Reading.NO_EVIDENCE
-    else:
-        reading = Reading.UNCLEAR
-    return Signature(
-        reading=reading,
-        auc=row.auc,
-        coverage=row.coverage,
-        sdr=row.sdr,
-        d_eff=row.d_eff,
-    )
+def _found(
+    judgements: Sequence[Judgement | None], rung: RungName | None
+) -> list[Found | None]:
+    """Return whether a rung (by default the present rule) shows each attack."""
+    p_values = [
+        None if one is None else float(one.judged[rung or one.rule].p_value[0])
+        for one in judgements
+    ]
+    q_values = iter(_q_values([p for p in p_values if p is not None]))
+    found: list[Found | None] = []
+    for one, p_value in zip(judgements, p_values, strict=True):
+        if one is None or p_value is None:
+            found.append(None)
+            continue
+        name = rung or one.rule
+        judged = one.judged[name]
+        is_found = one.is_found if rung is None else bool(judged.is_shown[0])
+        found.append(
+            Found(
+                is_found=is_found,
+                p_value=p_value,
+                q_value=next(q_values),
+                statistic=WAYS[judged.way[0]],
+                rule=RungName(name),
+            )
+        )
+    return found
 
 
-def agrees(reading: Reading, verdict: Verdict) -> bool | None:
-    """Return whether signature and ladder agree; None where one of them is silent.
+def _q_values(p_values: Sequence[float]) -> list[float]:
+    """Return the q-values of Benjamini and Hochberg.
 
     Examples
     --------
-    >>> agrees(Reading.THRESHOLD, Verdict.THRESHOLD)
-    True
-    >>> agrees(Reading.DRIFT, Verdict.DILUTED)
-    False
+    >>> _q_values([0.01, 0.04, 0.03])
+    [0.03, 0.04, 0.04]
     """
-    if reading is Reading.UNCLEAR or verdict is Verdict.UNDECIDED:
-        return None
-    return verdict in _SAME_AS[reading]
+    if not p_values:
+        return []
+    p = np.asarray(p_values)
+    order = np.argsort(p)
+    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
+    q = np.minimum.accumulate(scaled[::-1])[::-1]
+    result = np.empty(len(p))
+    result[order] = np.minimum(q, 1.0)
+    return [float(value) for value in result]
+
+
+def _segment(
+    row: SegmentMeasures,
+    judgement: Judgement | None,
+    fact: AttackFacts,
+    evidence: Found | None,
+    found: Found | None,
+    record: Record,
+) -> SegmentDiagnosis:
+    """Return what is said of one attack."""
+    signature = signature_of(row)
+    known = SegmentDiagnosis(
+        verdict=Verdict.UNDECIDED,
+        ladder={},
+        evidence_channels=(),
+        contributing=(),
+        aftermath_s=fact.aftermath_s,
+        telemetry=None if fact.p_value is None else fact,
+        signature=signature,
+        found=found,
+        evidence=evidence,
+    )
+    if judgement is not None:
+        known = _with_judgement(known, judgement)
+    return replace(
+        known,
+        signature_agrees=agrees(signature.reading, known.verdict or Verdict.UNDECIDED),
+        sentence=sentence_of(known, n_channels=len(record.channels)),
+    )
+
+
+def _with_judgement(known: SegmentDiagnosis, judgement: Judgement) -> SegmentDiagnosis:
+    """Return a diagnosis with the verdict of the ladder and what each rung makes."""
+    ladder = outcomes_of(judgement)
+    verdict = judgement.verdict
+    telemetry = known.telemetry
+    is_still = telemetry is not None and telemetry.movement is Movement.STILL
+    shares = {
+        Verdict.NOT_IN_TELEMETRY if is_still and v is Verdict.WEAK_EVIDENCE else v: s
+        for v, s in judgement.shares.items()
+    }
+    if verdict is Verdict.WEAK_EVIDENCE and is_still:
+        verdict = Verdict.NOT_IN_TELEMETRY
+    confidence = judgement.confidence
+    shown = [name for name, outcome in ladder.items() if outcome.visible]
+    alternatives = {str(v): s for v, s in shares.items() if v is not verdict}
+    if confidence < UNDECIDED:
+        alternatives = {str(verdict): confidence} | alternatives
+        verdict = Verdict.UNDECIDED
+    windows = judgement.case.windows
+    return replace(
+        known,
+        verdict=verdict,
+        confidence=confidence,
+        alternatives=alternatives,
+        ladder=ladder,
+        ladder_p_value=judgement.p_value,
+        evidence_channels=_evidence_channels(ladder, verdict),
+        contributing=contributing(shown, verdict),
+        windows=windows.facts,
+        flags=windows.flags,
+    )
+
+
+def outcomes_of(judgement: Judgement) -> dict[str, RungOutcome]:
+    """Return the outcome of each rung by its name, in the order of the ladder."""
+    outcomes = {}
+    for name, judged in judgement.judged.items():
+        scores = judgement.scores[name]
+        best = int(judged.best[0])
+        u = scores[best].in_units()[0]
+        ways = [Way.COVERAGE] if judged.by_coverage[0] else []
+        if judged.by_peak[0]:
+            effects = zip(WAYS[1:], judged.peak_effects[0], strict=True)
+            ways += [way for way, has_effect in effects if has_effect]
+        is_rule = LADDER[name].kind is Kind.RULE
+        visible = bool(judged.is_shown[0]) and not (is_rule and judgement.is_standing)
+        outcomes[str(name)] = RungOutcome(
+            coverage=float(judged.coverage[0]),
+            calm=float(judged.median[0, best, 0]),
+            limit=float(judged.rare[0, best, 0]),
+            visible=visible,
+            ways=tuple(ways),
+            p_value=float(judged.p_value[0]),
+            peak=None if scores[best].is_alarm else _largest(u),
+            onset=None if scores[best].is_alarm else _largest(u[:10]),
+            by=tuple(filter(None, scores[best].name.split(JOIN))),
+        )
+    share, lowest = judgement.quiet.share()
+    outcomes[RungName.QUIET.value] = RungOutcome(
+        coverage=share,
+        calm=1.0,
+        limit=lowest,
+        visible=bool(judgement.quiet.is_quiet()[0]),
+    )
+    return outcomes
+
+
+def _largest(u: Floats) -> float | None:
+    """Return the mean of the three largest values; None where it overflows."""
+    mean = float(np.mean(np.sort(np.minimum(u, 1e300))[-3:]))
+    return mean if np.isfinite(mean) else None
+
+
+def _evidence_channels(
+    ladder: dict[str, RungOutcome], verdict: Verdict
+) -> tuple[str, ...]:
+    """Return the channels of the best smaller space, or the one that accumulates."""
+    memory, space = ladder.get(RungName.MEMORY), ladder.get(RungName.SPACE)
+    if memory is not None and verdict is Verdict.SEQUENTIAL:
+        first = memory.by[0].removeprefix("3 channels, ").removesuffix(" first")
+        if first not in ("the energy", "all channels"):
+            return (first,)
+    return () if space is None else space.by
+
+
+# --- The stream -----------------------------------------------------------------------
+
+
+def measure_repairs(
+    test: ScoredTest, judgements: Sequence[Judgement | None]
+) -> dict[str, Repair]:
+    """Return which attacks each repair shows in place of the present rule.
+
+    The repair that gains most attacks comes first; of equal ones the cheaper.
+    """
+    pairs = [
+        (attack.id, one, outcomes_of(one))
+        for attack, one in zip(test.attacks, judgements, strict=True)
+        if one is not None
+    ]
+    found = {name for name, one, _ in pairs if one.is_found}
+    repairs = {}
+    for name in causes():
+        shown = {id_: o[name] for id_, _, o in pairs if name in o and o[name].visible}
+        gained = tuple(id_ for id_ in shown if id_ not in found)
+        used = Counter(by for id_ in gained for by in _named(shown[id_]))
+        repairs[str(name)] = Repair(
+            recall_before=len(found) / len(judgements),
+            recall_after=len(shown) / len(judgements),
+            segments_gained=gained,
+            segments_lost=tuple(i for i, *_ in pairs if i in found and i not in shown),
+            by=tuple(by for by, _ in used.most_common()),
+        )
+    order = sorted(repairs, key=lambda name: -len(repairs[name].segments_gained))
+    return {name: repairs[name] for name in order}
+
+
+def _named(outcome: RungOutcome) -> tuple[str, ...]:
+    """Return what an outcome used, without the span of an average."""
+    return tuple(by for by in outcome.by if not by.isdecimal())
+
+
+def _facts(
+    test: ScoredTest,
+    judgements: Sequence[Judgement | None],
+    is_calm: Bools,
+    repairs: dict[str, Repair],
+    facts: Sequence[AttackFacts],
+) -> DiagnosisFacts:
+    """Return what is said of the stream as a whole."""
+    known = [one for one in judgements if one is not None]
+    n_tried = sum(one.n_tried for one in known)
+    rate = sum(one.n_blamed for one in known) / n_tried if n_tried else None
+    alarms = test.alarms if test.own_alarms is None else test.own_alarms
+    is_normal = test.is_normal
+    withheld = None
+    if rate is not None and rate > MOST_FALSE_CAUSES:
+        withheld = (
+            f"Causes on this stream cannot be told apart: the same ladder gives a cause "
+            f"to {100 * rate:.0f}% of {n_tried} attack-free stretches."
+        )
+    return DiagnosisFacts(
+        advice=None if withheld else advice_of(repairs),
+        advice_withheld=withheld,
+        false_cause_rate=rate,
+        n_calm_windows=n_tried,
+        telemetry_judged=any(fact.p_value is not None for fact in facts),
+        rule=RungName.PROBE if test.own_alarms is None else RungName.OWN_RULE,
+        found=_count(
+            [one is not None and one.is_found for one in judgements],
+            [one.found_by_chance for one in known],
+        ),
+        rings=_count(
+            [bool(alarms[segment.rows].any()) for segment in test.segments],
+            [_share_with_alarm(alarms, one) for one in known],
+        ),
+        is_standing=bool(known) and sum(o.is_standing for o in known) > len(known) / 2,
+        share_in_alarm=float(alarms[is_normal].mean()),
+        share_in_alarm_calm=float(alarms[is_calm].mean()),
+        aftermath_share=float(1 - is_calm.sum() / is_normal.sum()),
+        method=METHOD,
+    )
+
+
+def _share_with_alarm(alarms: Bools, judgement: Judgement) -> float:
+    """Return the share of calm windows with any alarm."""
+    windows = judgement.case.windows
+    before = np.concatenate([[0], np.cumsum(alarms)])
+    starts = windows.matched
+    return float(np.mean(before[starts + windows.length] > before[starts]))
+
+
+def _count(hits: Sequence[bool], chances: Sequence[float]) -> Count:
+    """Return a count with its chance (Poisson-binomial)."""
+    n = sum(hits)
+    law = np.ones(1)
+    for chance in chances:
+        law = np.convolve(law, [1 - chance, chance])
+    return Count(
+        count=n,
+        total=len(hits),
+        by_chance=float(sum(chances)),
+        p_value=float(min(1.0, law[n:].sum())),
+    )

@@ -1,137 +1,53 @@
-"""The repair ladder: every repair is carried out on every attack, and shows its cause.
+"""The ladder: every repair is carried out on every attack, and shows its cause.
 
 `LADDER` is the table of the rungs. A new rung is one row of it and one function that
-judges an attack; result, terminal, page and figures read the table.
+scores an attack and its calm windows; result, terminal, page and figures read the
+table.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
 import numpy as np
 
-from sightline.data.arrays import Bools
-from sightline.data.segments import Segment
-from sightline.judgement.calm import CalmWindows
-from sightline.judgement.evidence import Accumulation, Evidence
-from sightline.judgement.refit import RefitScope, refit_around
-from sightline.judgement.subspaces import Subspace
-from sightline.judgement.verdicts import RungName, RungOutcome, Verdict
+from sightline.data.arrays import Bools, Floats, Ints
+from sightline.judgement.event_test import EFFECT, Judged, Scores, p_values
+from sightline.judgement.record import SPANS, Case, averages
+from sightline.judgement.verdicts import RungName, Verdict
 
-# Of repairs that compete, the first with this share of the best coverage is the cause.
-NEARLY_ALL = 0.8
+# Sizes of the smaller spaces that are tried.
+SIZES: Final = (1, 2, 3, 5)
+# An attack that accumulates covers this much more than a calm window does.
+MEMORY_EFFECT: Final = 0.25
+# Of repairs that compete, the first with this share of the best coverage is the cause,
+NEARLY_ALL: Final = 0.75
+# provided that it covers this share of what accumulation covers.
+HALF: Final = 0.5
+# The whole ladder pays for its length: at most one calm window in 60 may do as well.
+LADDER_LEVEL: Final = 0.034
 # A quiet attack has less than this share of the usual mean energy.
-QUIET_SHARE = 0.6
-# The ladder is tried on at most this many calm windows.
-MOST_CALM = 60
-
-Used = Subspace | Accumulation | RefitScope
+QUIET_SHARE: Final = 0.6
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Outcome of one rung, and what it used."""
+class Kind(Enum):
+    """What a rung is to the verdict.
 
-    outcome: RungOutcome
-    used: Used | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One attack, or an attack-free window in its place, with what it is compared to.
-
-    Parameters
-    ----------
-    segment : Segment
-        Its rows.
-    windows, near : CalmWindows
-        All calm windows of its length, and those nearest to it.
-    local : RungOutcome, optional
-        Its outcome under references fitted around it.
+    ``RULE``
+        An alarm rule as it is: if the present one shows the attack, it is detected.
+    ``REPAIR``
+        A repair that competes with the others by coverage.
+    ``MEMORY``
+        Accumulation: the cause where no other repair covers nearly as much.
+    ``QUIET``
+        Too little energy: judged last, by its own test.
     """
 
-    segment: Segment
-    windows: CalmWindows
-    near: CalmWindows
-    local: RungOutcome | None
-
-
-# --- The rungs: how each judges an attack, and when its repair is in alarm ------------
-
-
-def _judge_own_rule(evidence: Evidence, case: Case) -> Finding | None:
-    if evidence.own_rule is None:
-        return None
-    return Finding(evidence.own_rule.judged(case.segment, case.near))
-
-
-def _judge_refitted(evidence: Evidence, case: Case) -> Finding:
-    """Judge by the better of the two refits: around the attack, and of all rows."""
-    findings = []
-    if case.local is not None:
-        findings.append(Finding(case.local, RefitScope.AROUND))
-    if evidence.refitted is not None:
-        whole = evidence.refitted.judged(case.segment, case.windows)
-        findings.append(Finding(whole, RefitScope.WHOLE))
-    if not findings:
-        return Finding(RungOutcome(coverage=0.0, calm=0.0, limit=0.0, visible=False))
-    return max(findings, key=lambda f: (f.outcome.visible, f.outcome.coverage))
-
-
-def _refitted_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools | None:
-    """Return the alarms of the refit of the whole record.
-
-    None where an attack needs a refit around it: a reference that follows the plant
-    has no alarms of one trace to count.
-    """
-    if evidence.refitted is None or RefitScope.AROUND in used:
-        return None
-    return evidence.refitted.above.rows
-
-
-def _subspace_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools:
-    columns = [space.column for space in used if isinstance(space, Subspace)]
-    above = [evidence.exceedances.above(column) for column in columns]
-    return np.asarray(np.any(above, axis=0))
-
-
-def _accumulated_alarms(evidence: Evidence, used: Sequence[Used]) -> Bools:
-    ways = [way for way in used if isinstance(way, Accumulation)]
-    above = [evidence.accumulated.above[way].rows for way in ways]
-    return np.asarray(np.any(above, axis=0))
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _judge_quiet(evidence: Evidence, case: Case) -> Finding:
-    """Judge whether an attack has less mean energy than every calm window near it.
-
-    Mean energies are shares of the median of these windows, under the original or the
-    refitted reference.
-    """
-    traces = [evidence.scored.energy]
-    if evidence.refitted is not None:
-        traces.append(evidence.refitted.energy)
-    shares = []
-    for trace in traces:
-        # One by one: a running sum would carry the rounding of all rows before.
-        length = case.near.length
-        calm = np.array([np.mean(trace[i : i + length]) for i in case.near.starts])
-        mean, usual = float(np.mean(trace[case.segment.rows])), float(np.median(calm))
-        lowest = float(calm.min())
-        is_quiet = mean < lowest and mean < QUIET_SHARE * usual
-        # A mean that overflowed is infinite, and its share of another one unknown.
-        pair = (mean / usual, lowest / usual) if usual > 0 else (1.0, 1.0)
-        shares.append((is_quiet, *np.nan_to_num(pair, nan=1.0).tolist()))
-    is_quiet, share, lowest_share = min(shares, key=lambda s: (not s[0], s[1]))
-    return Finding(
-        RungOutcome(coverage=share, calm=1.0, limit=lowest_share, visible=is_quiet)
-    )
-
-
-def _judge_telemetry(evidence: Evidence, case: Case) -> Finding | None:
-    if evidence.telemetry is None:
-        return None
-    return Finding(*evidence.telemetry.judged(case.segment, case.windows))
+    RULE = auto()
+    REPAIR = auto()
+    MEMORY = auto()
+    QUIET = auto()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,31 +60,194 @@ class Rung:
         Its name in files.
     label : str
         Its name for people.
-    judge : callable
-        Returns what it makes of a case; None where it does not apply to the stream.
+    kind : Kind
+        Its part in the verdict.
+    score : callable, optional
+        Returns one or more scores of a case, of which the best counts; None where it
+        does not apply. The quiet rung has none.
     proves : Verdict, optional
-        The cause of an attack that this rung shows and the p99 rule does not.
-    competes : bool
-        Whether it names the cause only with at least `NEARLY_ALL` of the best coverage
-        of those that compete. The others name it where none before them shows the
-        attack.
+        The cause of an attack that this rung shows and the present rule does not.
     repair : str, optional
-        What to try, in words, with ``{by}`` for what it uses.
-    alarms : callable, optional
-        Returns the rows in alarm after the repair, given what the attacks use. None
-        where they cannot be counted.
+        What to do, in words, with ``{by}`` for what it uses.
+    effect : float
+        Minimum effect in coverage.
+    has_peaks : bool
+        Whether peak and onset count as well.
     is_coverage : bool
         Whether its figures are shares of rows, and not of energy.
     """
 
     name: str
     label: str
-    judge: Callable[[Evidence, Case], Finding | None]
+    kind: Kind
+    score: Callable[[Case], list[Scores] | None] | None = None
     proves: Verdict | None = None
-    competes: bool = False
     repair: str | None = None
-    alarms: Callable[[Evidence, Sequence[Used]], Bools | None] | None = None
+    effect: float = EFFECT
+    has_peaks: bool = False
     is_coverage: bool = True
+
+
+# --- How each rung scores a case ------------------------------------------------------
+
+
+def score_own_rule(case: Case) -> list[Scores] | None:
+    """Return the alarms of the user's own rule; None if there are none."""
+    alarms = case.record.scored.own_alarms
+    if alarms is None:
+        return None
+    own, calm = case.values(alarms.astype(np.float64))
+    return [Scores(own=own, calm=calm, is_alarm=True)]
+
+
+def score_probe(case: Case) -> list[Scores]:
+    """Return the energy with the limit of the p99 rule."""
+    own, calm = case.values(case.record.energy)
+    limit = case.record.scored.threshold
+    return [Scores(own=own, calm=calm, pool=case.pool, limit=limit)]
+
+
+def score_evidence(case: Case) -> list[Scores]:
+    """Return the energy with a limit set on matched calm rows."""
+    own, calm = case.values(case.record.energy)
+    return [Scores(own=own, calm=calm, pool=case.pool)]
+
+
+def score_reference(case: Case) -> list[Scores] | None:
+    """Return the energy about the centre of the surroundings.
+
+    Row by row the least over the centres, with the covariance of calm rows about a
+    moving mean: a calm row by the half of calm time to which it does not belong, the
+    attack by the half that leaves less. None unless the reference has moved.
+    """
+    local = case.record.local if case.has_moved else None
+    if local is None:
+        return None
+    scores = []
+    for k, stretch in enumerate(case.stretches):
+        halves = [
+            np.min(
+                [_energy(rows, w) for rows in (stretch.rows, *stretch.others)], axis=0
+            )
+            for w in local.whitenings
+        ]
+        half = local.half[stretch.segment.rows]
+        chosen = np.where(half == 0, halves[1], halves[0])
+        scores.append(np.minimum(*halves) if k == 0 else chosen)
+    return [Scores(own=scores[0], calm=np.stack(scores[1:]))]
+
+
+def _energy(rows: Floats, whitening: Floats) -> Floats:
+    whitened = rows @ whitening
+    return np.asarray(0.5 * np.einsum("tj,tj->t", whitened, whitened))
+
+
+def score_space(case: Case) -> list[Scores] | None:
+    """Return the energy of the few channels that stand out, chosen on other rows.
+
+    Alternating blocks of rows form two halves. In one half channels are ranked by the
+    larger of |mean| and mean square, in units of what one calm window in 20 reaches;
+    the first 1, 2, 3 or 5 are scored in the other half, and the reverse. None where no
+    line of centres reaches across the attack.
+    """
+    if case.is_too_long:
+        return None
+    halves = [_halves(len(rows)) for rows in case.scaled]
+    strength = np.array(
+        [
+            [
+                (
+                    np.abs(rows[in_half].mean(axis=0)),
+                    np.mean(rows[in_half] ** 2, axis=0),
+                )
+                for in_half in (first, ~first)
+            ]
+            for rows, first in zip(case.scaled, halves, strict=True)
+        ]
+    )
+    usual = np.quantile(strength[1:], 0.95, axis=0)
+    order = np.argsort(-(strength / np.maximum(usual, 1e-12)).max(axis=2), axis=2)
+    p = case.scaled[0].shape[1]
+    correlation = case.record.units.correlation
+    scores = []
+    for size in [k for k in SIZES if k <= max(1, p // 2)]:
+        each = []
+        for k, (rows, first) in enumerate(zip(case.scaled, halves, strict=True)):
+            score = np.empty(len(rows))
+            for chosen, in_half in ((order[k, 0], ~first), (order[k, 1], first)):
+                group = chosen[:size]
+                factor = np.linalg.cholesky(correlation[np.ix_(group, group)])
+                whitened = np.linalg.solve(factor, rows[in_half][:, group].T)
+                score[in_half] = 0.5 * np.einsum("jt,jt->t", whitened, whitened)
+            each.append(score)
+        # Channels that either half of the attack ranks first.
+        used = dict.fromkeys(order[0, :, :size].T.ravel().tolist())
+        names = [case.record.channels[j] for j in used][:size]
+        scores.append(
+            Scores(own=each[0], calm=np.stack(each[1:]), name=JOIN.join(names))
+        )
+    return scores
+
+
+# Separates the channels of a space in the name of a score.
+JOIN: Final = "\x1f"
+
+
+def _halves(n_rows: int) -> Bools:
+    """Return which rows belong to the first half: alternating blocks."""
+    block = max(5, n_rows // 8)
+    return np.asarray(np.arange(n_rows) // block % 2 == 0)
+
+
+def score_memory(case: Case) -> list[Scores] | None:
+    """Return averages over time: signed by channel, signed over all, of log energy.
+
+    Exponentially weighted averages start at zero with the stretch, about its centre.
+    By channel: the largest, in units of the deviation of the same average over train,
+    and the sum of squares of the three largest. Over all channels: the sum of squares
+    of whitened averages. None where no line of centres reaches across the attack.
+    """
+    if case.is_too_long:
+        return None
+    units, record = case.record.units, case.record
+    usual = float(np.median(np.log(np.maximum(case.pool, _TINY))))
+    log_energy = record.calm.log_energy
+    kept: dict[str, list[Floats]] = {}
+    leading = 0
+    for k, (stretch, scaled) in enumerate(
+        zip(case.stretches, case.scaled, strict=True)
+    ):
+        whitened = stretch.rows @ units.whitening
+        logs = (log_energy[stretch.segment.rows] - usual)[:, None]
+        both = np.concatenate([scaled, whitened, logs], axis=1)
+        p = scaled.shape[1]
+        for span in SPANS:
+            averaged = averages(both, span)
+            z = np.abs(averaged[:, :p]) / units.memory[span]
+            if k == 0 and span == SPANS[0]:
+                leading = int(np.argmax(np.mean(z, axis=0)))
+            traces = {"channel": z.max(axis=1), "log": averaged[:, -1]}
+            traces["all"] = np.einsum("tj,tj->t", *(2 * (averaged[:, p:-1],)))
+            if p > 2 * _TOP:
+                top = np.partition(z, p - _TOP, axis=1)[:, p - _TOP :]
+                traces["top"] = np.einsum("tj,tj->t", top, top)
+            for name, trace in traces.items():
+                kept.setdefault(f"{name} {span}", []).append(trace)
+    channel = case.record.channels[leading]
+    names = {"channel": channel, "log": "the energy", "all": "all channels"}
+    names["top"] = f"{_TOP} channels, {channel} first"
+    return [
+        Scores(
+            own=traces[0],
+            calm=np.stack(traces[1:]),
+            name=f"{names[key.split()[0]]}{JOIN}{key.split()[1]}",
+        )
+        for key, traces in kept.items()
+    ]
+
+
+_TOP: Final = 3
+_TINY: Final = np.finfo(np.float64).tiny
 
 
 # The cheapest repair comes first.
@@ -178,64 +257,59 @@ LADDER: Final[dict[str, Rung]] = {
         Rung(
             name=RungName.OWN_RULE,
             label="Your own rule, as it runs today",
-            judge=_judge_own_rule,
-            repair="using the p99 rule beside your own",
+            kind=Kind.RULE,
+            score=score_own_rule,
+            has_peaks=True,
         ),
         Rung(
-            name=RungName.DETECTED,
+            name=RungName.PROBE,
             label="The p99 limit from training",
-            judge=lambda e, c: Finding(e.probe.judged(c.segment, c.near)),
+            kind=Kind.RULE,
+            score=score_probe,
+            has_peaks=True,
         ),
         Rung(
-            name=RungName.RECALIBRATE,
+            name=RungName.EVIDENCE,
             label="Limit set on attack-free test time",
-            judge=lambda e, c: Finding(e.recalibrated.judged(c.segment, c.windows)),
+            kind=Kind.REPAIR,
+            score=score_evidence,
             proves=Verdict.THRESHOLD,
-            competes=True,
-            repair="setting the alarm limit on attack-free test time",
-            alarms=lambda e, used: e.recalibrated.rows,
+            repair="setting the alarm limit on attack-free time of this plant",
+            has_peaks=True,
         ),
         Rung(
-            name=RungName.REREFERENCE,
-            label="Reference fitted on attack-free test time",
-            judge=_judge_refitted,
+            name=RungName.REFERENCE,
+            label="Reference from attack-free time around it",
+            kind=Kind.REPAIR,
+            score=score_reference,
             proves=Verdict.DRIFT,
-            competes=True,
-            repair="fitting the reference on attack-free test time {by}",
-            alarms=_refitted_alarms,
+            repair="updating the model of normal operation on attack-free time",
+            has_peaks=True,
         ),
         Rung(
-            name=RungName.REFOCUS,
-            label="A smaller space separately",
-            judge=lambda e, c: Finding(*e.exceedances.judged(c.segment, c.windows)),
+            name=RungName.SPACE,
+            label="A few channels separately",
+            kind=Kind.REPAIR,
+            score=score_space,
             proves=Verdict.DILUTED,
-            competes=True,
             repair="scoring {by} separately",
-            alarms=_subspace_alarms,
         ),
         Rung(
-            name=RungName.ACCUMULATE,
+            name=RungName.MEMORY,
             label="Accumulated over time",
-            judge=lambda e, c: Finding(
-                *e.accumulated.judged(c.segment, c.windows, c.near)
-            ),
+            kind=Kind.MEMORY,
+            score=score_memory,
             proves=Verdict.SEQUENTIAL,
-            repair="accumulating energy over time by {by}",
-            alarms=_accumulated_alarms,
+            repair="accumulating deviations over time in {by}",
+            effect=MEMORY_EFFECT,
         ),
         Rung(
             name=RungName.QUIET,
-            label="Alarm on too little movement",
-            judge=_judge_quiet,
+            label="Too little movement",
+            kind=Kind.QUIET,
             proves=Verdict.QUIET,
             repair="an alarm on too little movement as well",
-            alarms=lambda e, used: e.accumulated.is_low,
             is_coverage=False,
-        ),
-        Rung(
-            name=RungName.TELEMETRY,
-            label="The telemetry itself",
-            judge=_judge_telemetry,
         ),
     )
 }
@@ -247,131 +321,98 @@ def causes() -> dict[str, Verdict]:
     Examples
     --------
     >>> [f"{name}: {verdict}" for name, verdict in causes().items()][:2]
-    ['recalibrate: threshold', 'rereference: drift']
+    ['evidence: threshold', 'reference: drift']
     """
     return {r.name: r.proves for r in LADDER.values() if r.proves is not None}
 
 
-# --- Up the ladder --------------------------------------------------------------------
+# --- From outcomes to a verdict -------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class LadderResult:
-    """The verdict on one attack, and what each rung makes of it.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Decided:
+    """Verdicts of many cases at once.
 
     Parameters
     ----------
-    verdict : Verdict
-        Why the p99 rule sees the attack or not.
-    findings : mapping of str to Finding
-        By the name of the rung, in the order of the ladder; empty where there are too
-        few calm windows.
-    contributing : tuple of Verdict
-        Causes of all rungs that show the attack.
+    verdicts : array of int, shape (n_cases,)
+        Index into `ORDER`.
+    p_value : array of shape (n_cases,)
+        Of the whole ladder: its largest t of coverage against each calm window's own.
     """
 
-    verdict: Verdict
-    findings: Mapping[str, Finding] = field(default_factory=dict)
-    contributing: tuple[Verdict, ...] = ()
-
-    @property
-    def outcomes(self) -> dict[str, RungOutcome]:
-        """The outcome of each rung by its name."""
-        return {str(name): f.outcome for name, f in self.findings.items()}
-
-    @property
-    def space(self) -> Subspace | None:
-        """The best subspace, whatever the verdict."""
-        finding = self.findings.get(RungName.REFOCUS)
-        used = None if finding is None else finding.used
-        return used if isinstance(used, Subspace) else None
-
-    def is_shown(self, rung: str) -> bool:
-        """Return whether a rung shows the attack; False where it does not apply."""
-        return rung in self.findings and self.findings[rung].outcome.visible
+    verdicts: Ints
+    p_value: Floats
 
 
-def climb(evidence: Evidence, segments: Sequence[Segment]) -> list[LadderResult]:
-    """Carry out every repair on every attack, and return the verdict on each."""
-    windows = [evidence.windows[segment.length] for segment in segments]
-    return _climb_each(evidence, list(zip(segments, windows, strict=True)))
+ORDER: Final = tuple(Verdict)
 
 
-def _climb_each(
-    evidence: Evidence, pairs: Sequence[tuple[Segment, CalmWindows | None]]
-) -> list[LadderResult]:
-    local = refit_around(evidence.test, evidence.scored, [s for s, _ in pairs])
-    return [
-        LadderResult(verdict=Verdict.UNDECIDED)
-        if windows is None
-        else climb_one(evidence, Case(segment, windows, windows.nearest(segment), near))
-        for (segment, windows), near in zip(pairs, local, strict=True)
-    ]
+def decide(
+    judged: Mapping[str, Judged], is_quiet: Bools, *, is_standing: bool
+) -> Decided:
+    """Return the verdicts to which the outcomes of the rungs lead.
 
-
-def climb_one(evidence: Evidence, case: Case) -> LadderResult:
-    """Judge one case by every rung of the ladder that applies to the stream."""
-    findings = {
-        name: finding
-        for name, rung in LADDER.items()
-        if (finding := rung.judge(evidence, case)) is not None
-    }
-    outcomes = {name: finding.outcome for name, finding in findings.items()}
-    visible = {name for name, outcome in outcomes.items() if outcome.visible}
-    return LadderResult(
-        verdict=decide(outcomes),
-        findings=findings,
-        contributing=tuple(c for name, c in causes().items() if name in visible),
-    )
-
-
-def decide(outcomes: Mapping[str, RungOutcome]) -> Verdict:
-    """Return the verdict that the outcomes of the rungs lead to.
-
-    The cause is the first of the competing repairs that shows the attack with at least
+    The present rule shows it: detected. Else, of the repairs shown by coverage that
+    cover at least `HALF` of what a shown accumulation covers, the first with
     `NEARLY_ALL` of their best coverage: the cheapest that gets nearly all there is to
-    get. Where none of them shows it, the first of the other repairs that does.
+    get. Else accumulation; else what is shown by peak or onset alone; else quiet.
+
+    Parameters
+    ----------
+    judged : mapping of str to Judged
+        Outcome of each rung that applies, in the order of the ladder; of the two rules
+        the first is the present one.
+    is_quiet : array of bool, shape (n_cases,)
+        Whether the energy is lower than ever in calm time.
+    is_standing : bool
+        Whether the present rule is in alarm in half of a usual calm window: then it
+        shows nothing.
     """
-    if outcomes[RungName.DETECTED].visible:
-        return Verdict.DETECTED
-    shown = [
-        (rung, rung.proves, outcomes[name].coverage)
-        for name, rung in LADDER.items()
-        if rung.proves is not None and name in outcomes and outcomes[name].visible
+    n_cases = len(is_quiet)
+    rules = [n for n in judged if LADDER[n].kind is Kind.RULE]
+    repairs = [n for n in judged if LADDER[n].kind is Kind.REPAIR]
+    memories = [n for n in judged if LADDER[n].kind is Kind.MEMORY]
+    tried = [*repairs, *memories]
+    p_value = p_values(
+        np.max([judged[n].t for n in tried], axis=0),
+        np.max([judged[n].calm_t for n in tried], axis=0),
+    )
+    shown = {n: judged[n].by_coverage & (p_value <= LADDER_LEVEL) for n in tried}
+    accumulated = np.zeros(n_cases)
+    for name in memories:
+        accumulated = np.maximum(accumulated, shown[name] * judged[name].coverage)
+    competing = {
+        n: shown[n] & (judged[n].coverage >= HALF * accumulated - 1e-9) for n in repairs
+    }
+    best = np.max([competing[n] * judged[n].coverage for n in repairs], axis=0)
+    present = judged[rules[0]].is_shown if not is_standing else np.zeros(n_cases, bool)
+    steps: list[tuple[Bools, Verdict]] = [(present, Verdict.DETECTED)]
+    steps += [
+        (competing[n] & (judged[n].coverage >= NEARLY_ALL * best - 1e-9), _cause(n))
+        for n in repairs
     ]
-    best = max((share for rung, _, share in shown if rung.competes), default=0.0)
-    for rung, cause, share in shown:
-        if not rung.competes or share >= NEARLY_ALL * best:
-            return cause
-    telemetry = outcomes.get(RungName.TELEMETRY)
-    if telemetry is not None and not telemetry.visible:
-        return Verdict.NOT_IN_TELEMETRY
-    return Verdict.WEAK_EVIDENCE
+    steps += [(shown[n], _cause(n)) for n in memories]
+    # The p99 rule shows what the present rule misses: its limit is the cause.
+    steps += [(judged[n].is_shown, Verdict.THRESHOLD) for n in rules[1:]]
+    steps += [(judged[n].by_peak, _cause(n)) for n in repairs]
+    steps.append((is_quiet, Verdict.QUIET))
+    verdicts = np.full(n_cases, ORDER.index(Verdict.WEAK_EVIDENCE))
+    is_open = np.ones(n_cases, np.bool_)
+    for is_shown, verdict in steps:
+        verdicts[is_open & is_shown] = ORDER.index(verdict)
+        is_open &= ~is_shown
+    return Decided(verdicts=verdicts, p_value=p_value)
 
 
-def try_calm_windows(
-    evidence: Evidence, segments: Sequence[Segment]
-) -> tuple[float | None, int]:
-    """Put calm windows on the ladder as if they were attacks.
+def _cause(name: str) -> Verdict:
+    cause = LADDER[name].proves
+    if cause is None:
+        raise ValueError(f"rung {name!r} proves nothing")
+    return cause
 
-    Returns
-    -------
-    rate : float or None
-        Share of the windows tried that get a cause; None where there is no window.
-    n_windows : int
-        Windows tried: at most `MOST_CALM`, spread evenly over those of each attack.
-    """
-    of_each = [evidence.windows[segment.length] for segment in segments]
-    per_attack = [windows for windows in of_each if windows is not None]
-    each = max(1, MOST_CALM // max(len(per_attack), 1))
-    calm = []
-    for windows in per_attack:
-        picked = np.linspace(0, len(windows.starts) - 1, each).astype(np.int64)
-        for start in windows.starts[np.unique(picked)].tolist():
-            calm.append((Segment(start, start + windows.length), windows))
-    calm = calm[:MOST_CALM]
-    if not calm:
-        return None, 0
-    blamed = set(causes().values())
-    n_blamed = sum(one.verdict in blamed for one in _climb_each(evidence, calm))
-    return n_blamed / len(calm), len(calm)
+
+def contributing(names: Sequence[str], verdict: Verdict) -> tuple[Verdict, ...]:
+    """Return the causes of other rungs that show the attack, in the ladder's order."""
+    found = dict.fromkeys(c for n, c in causes().items() if n in names)
+    return tuple(cause for cause in found if cause is not verdict)

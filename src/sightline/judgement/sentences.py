@@ -2,22 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from sightline.judgement.calm import BUDGET, LEAST_ROWS, LEAST_WINDOWS, RARE
-from sightline.judgement.ladder import LADDER, LadderResult, Used
-from sightline.judgement.subspaces import Subspace, SubspaceKind
+from sightline.facts.attack_facts import AttackFacts, Movement
+from sightline.judgement.calm import LEAST_ROWS, LEAST_WINDOWS, Flag
+from sightline.judgement.confidence import UNSURE
+from sightline.judgement.event_test import ONSET_ROWS, RARE, Way
+from sightline.judgement.ladder import LADDER, Kind
 from sightline.judgement.verdicts import (
     VERDICTS,
     Repair,
     RungName,
     RungOutcome,
+    SegmentDiagnosis,
     Verdict,
 )
-from sightline.text import names, share
+from sightline.text import duration, names, share
 
-# More names than this are counted, not listed.
-MOST_NAMES = 4
-_BUDGET = share(BUDGET)
+_RULES: Final = {
+    RungName.OWN_RULE: "Your own rule",
+    RungName.PROBE: "The p99 rule",
+}
 
 
 @dataclass(frozen=True)
@@ -25,165 +30,178 @@ class _RungWords:
     """The figures of a rung as the templates of the sentences name them."""
 
     outcome: RungOutcome
-
-    def __getattr__(self, name: str) -> str:
-        """Return a figure of the outcome in per cent."""
-        return share(getattr(self.outcome, name))
+    n_windows: int
+    few: bool = False
 
     @property
-    def hindsight(self) -> str:
-        return f"in hindsight {self.coverage} of this attack lies beyond"
+    def coverage(self) -> str:
+        return share(self.outcome.coverage)
 
     @property
-    def usual(self) -> str:
-        return f"attack-free time: {self.calm}"
+    def limit(self) -> str:
+        return share(self.outcome.limit)
 
     @property
-    def against_nearby(self) -> str:
+    def by(self) -> str:
+        """What was used, in words."""
+        used = [by for by in self.outcome.by if not by.isdecimal()]
+        spans = [by for by in self.outcome.by if by.isdecimal()]
+        over = f", averaged over {spans[0]} rows" if spans else ""
+        return f"{names(used)}{over}"
+
+    @property
+    def finding(self) -> str:
+        """How the attack stands out, in hindsight, against calm windows."""
+        ways, outcome = self.outcome.ways, self.outcome
+        if Way.COVERAGE in ways or not ways:
+            text = f"in hindsight {self.coverage} of it lies beyond the limit; "
+            text += f"attack-free stretches: {share(outcome.calm)}"
+        elif Way.ONSET in ways:
+            text = f"its first {ONSET_ROWS} rows peak at {_times(outcome.onset)}"
+        else:
+            text = f"it peaks at {_times(outcome.peak)}"
+        return f"{text}; {self.rarely}"
+
+    @property
+    def against(self) -> str:
         """Coverage of an attack that a rung does not show, and of calm windows."""
-        return f"{self.coverage}; attack-free time near it: {self.calm}, {self.rarely}"
+        return (
+            f"{self.coverage} of it lies beyond; attack-free stretches: "
+            f"{share(self.outcome.calm)}, one in {round(1 / (1 - RARE))} above "
+            f"{self.limit}"
+        )
 
     @property
     def rarely(self) -> str:
-        return f"one window in {round(1 / (1 - RARE))} above {self.limit}"
+        """How many calm stretches do the same, with the p-value where it has one."""
+        p_value = self.outcome.p_value
+        if p_value is None:
+            return "as attack-free stretches do not"
+        n = round(p_value * (1 + self.n_windows)) - 1
+        count = "none" if n == 0 else f"{n}"
+        kind = "overlapping " if self.few else ""
+        text = f"{count} of {self.n_windows} {kind}attack-free stretches of this length"
+        text += " does that" if n <= 1 else " do that"
+        return text if self.few else f"{text} (p {p_value:.2g})"
 
 
-def sentence_of(
-    result: LadderResult,
-    *,
-    n_channels: int,
-    also: Sequence[str] = (),
-    more_alarms: float | None = None,
-) -> str:
+def _times(multiple: float | None) -> str:
+    if multiple is None:
+        return "far beyond the limit"
+    return (
+        f"{multiple:.2g} times the limit" if multiple < 1e4 else "far beyond the limit"
+    )
+
+
+def sentence_of(diagnosis: SegmentDiagnosis, *, n_channels: int) -> str:
     """Return the verdict on one attack in words, for an operator of the plant.
 
     Parameters
     ----------
-    result : LadderResult
+    diagnosis : SegmentDiagnosis
         The verdict, and what each rung makes of the attack.
     n_channels : int
         Channels that are pooled.
-    also : sequence of str
-        Ids of other missed attacks that the same subspace shows.
-    more_alarms : float, optional
-        False alarms a day that this subspace adds.
     """
-    verdict = result.verdict
-    words = {name: _RungWords(o) for name, o in result.outcomes.items()}
-    text = VERDICTS[verdict].sentence.format_map(
-        words | _phrases(result, n_channels) if words else _COMMON
-    )
-    if verdict is Verdict.DETECTED:
-        return text
-    if result.is_shown(RungName.OWN_RULE):
-        text = f"Your own rule detects it; what follows is about the p99 rule. {text}"
-    if verdict is Verdict.DILUTED:
-        text += _gain(also, more_alarms)
-    others = [cause for cause in result.contributing if cause is not verdict]
-    if others:
+    verdict = diagnosis.verdict or Verdict.UNDECIDED
+    if diagnosis.windows is None or diagnosis.confidence is None:
+        return VERDICTS[Verdict.UNDECIDED].sentence.format(
+            least_windows=LEAST_WINDOWS, least_rows=LEAST_ROWS
+        )
+    words = _words(diagnosis, n_channels)
+    if verdict is Verdict.UNDECIDED:
+        return _too_close(diagnosis)
+    text = VERDICTS[verdict].sentence.format_map(words)
+    if diagnosis.confidence < UNSURE:
+        text = f"This may be ({share(diagnosis.confidence)} sure): {text}"
+    others = list(diagnosis.contributing or ())
+    if others and verdict is not Verdict.DETECTED:
         repair, shows = ("repair", "shows") if len(others) == 1 else ("repairs", "show")
         text += f" The {repair} for {names(others)} {shows} it as well."
+    if Flag.STATE_CHANGED in (diagnosis.flags or ()):
+        text += (
+            " The plant's state after the attack differs from that before it, so that "
+            "a change of normal operation cannot be told from the attack."
+        )
     return text
 
 
-_COMMON: Mapping[str, object] = {
-    "budget": _BUDGET,
-    "test_limit": f"a {_BUDGET} limit set on attack-free time",
-    "least_windows": LEAST_WINDOWS,
-    "least_rows": LEAST_ROWS,
-}
-
-
-def _phrases(result: LadderResult, n_channels: int) -> dict[str, object]:
-    """Return the phrases that the templates name, other than figures of rungs."""
-    used = {
-        name: finding.used.phrase
-        for name, finding in result.findings.items()
-        if finding.used is not None
-    }
-    repairs = [o for name, o in result.outcomes.items() if LADDER[name].competes]
-    best = max(repairs, key=lambda outcome: outcome.coverage - outcome.calm)
+def _words(diagnosis: SegmentDiagnosis, n_channels: int) -> dict[str, object]:
+    """Return what the templates name: figures of rungs, and a few phrases."""
+    ladder, windows = diagnosis.ladder or {}, diagnosis.windows
+    few = Flag.FEW_WINDOWS in (diagnosis.flags or ())
+    count = 0 if windows is None else windows.count
+    rungs = {name: _RungWords(outcome, count, few) for name, outcome in ladder.items()}
+    present = diagnosis.found.rule if diagnosis.found else RungName.PROBE
+    repairs = [
+        (name, outcome)
+        for name, outcome in ladder.items()
+        if LADDER[name].kind in (Kind.REPAIR, Kind.MEMORY)
+    ]
+    best = max(repairs, key=lambda pair: pair[1].coverage - pair[1].calm)
     return {
-        **_COMMON,
+        **rungs,
+        "rule": rungs[present],
+        "rule_name": _RULES[present],
         "n_channels": n_channels,
-        "accumulation": used.get(RungName.ACCUMULATE),
-        "refit_scope": used.get(RungName.REREFERENCE),
-        "space_stands": _space_stands(result.space),
-        "best": _RungWords(best),
-        "telemetry_finding": _telemetry_finding(result),
+        "n_matched": 0 if windows is None else windows.matched,
+        "best_finding": f"at best {share(best[1].coverage)} of it lies beyond a limit; "
+        f"attack-free stretches: {share(best[1].calm)}",
+        "telemetry_finding": telemetry_finding(diagnosis.telemetry),
     }
 
 
-def _space_stands(space: Subspace | None) -> str:
-    if space is None:
-        return ""
-    verb = "stand" if space.kind is SubspaceKind.LARGEST else "stands"
-    how = {SubspaceKind.CHANNEL: " alone", SubspaceKind.GROUP: " separately"}
-    return f"{space.phrase}{how.get(space.kind, '')} {verb}"
-
-
-def _telemetry_finding(result: LadderResult) -> str:
-    telemetry = result.outcomes.get(RungName.TELEMETRY)
-    if telemetry is None:
-        return "Whether the telemetry moves was not judged: no usable one was given."
-    words = _RungWords(telemetry)
+def _too_close(diagnosis: SegmentDiagnosis) -> str:
+    """Return the sentence on an attack whose verdict changes with the draws."""
+    leading = list((diagnosis.alternatives or {}).items())[:2]
+    named = [f"{verdict} ({share(part)} of draws)" for verdict, part in leading]
     return (
-        f"But the telemetry itself moves in {telemetry.by[0]} ({words.hindsight} its "
-        f"{_BUDGET} limit; {words.usual}): a better model of the plant is needed."
+        f"Too close to call: {names(named)}. A longer attack-free recording would help."
     )
 
 
-def _gain(also: Sequence[str], more_alarms: float | None) -> str:
-    """Return what else a subspace shows, and the false alarms that it adds."""
-    alarms = ""
-    if more_alarms is not None:
-        word = "fewer" if more_alarms < 0 else "more"
-        alarms = f"{abs(more_alarms):.1f} {word} false alarms a day"
-    if also:
-        cost = f", with {alarms}" if alarms else ""
-        return f" In hindsight this also detects {_attacks(also)}{cost}."
-    return f" This gives {alarms}." if alarms else ""
+def telemetry_finding(facts: AttackFacts | None) -> str:
+    """Return what the telemetry's own test says, in one sentence."""
+    if facts is None or facts.p_value is None:
+        return "Whether the telemetry moves was not judged: no usable one was given."
+    p_value = f"p {facts.p_value:.2g}"
+    if facts.movement is Movement.MOVES:
+        onset = "" if facts.onset_s is None else f", {duration(facts.onset_s)} after"
+        onset = onset and f"{onset} its start"
+        return (
+            f"But the telemetry itself moves ({p_value}), most in "
+            f"{names(facts.channels)}{onset}: a better model of the plant is needed."
+        )
+    if facts.movement is Movement.UNCLEAR:
+        return (
+            "Whether the telemetry itself moves is unclear: it moves more than most of "
+            f"{facts.n_windows} attack-free stretches ({p_value})."
+        )
+    return (
+        "The telemetry's own test does not tell this attack from "
+        f"{facts.n_windows} attack-free stretches ({p_value})."
+    )
 
 
-def advice_of(
-    repairs: Mapping[str, Repair], used: Mapping[str, Sequence[Used]] | None = None
-) -> str:
+def advice_of(repairs: Mapping[str, Repair]) -> str:
     """Return the first thing to try, in words: the repair that gains most attacks.
 
-    Parameters
-    ----------
-    repairs : mapping of str to Repair
-        By the name of the rung, the best one first; "own-rule" is there where the user
-        has a rule, and the other repairs are then those of the p99 rule.
-    used : mapping of str to sequence
-        What each repair uses: subspaces, ways to accumulate, scopes of a refit.
+    What a repair costs in alarms is measured by alarm rules, not here.
     """
     name = next((n for n, r in repairs.items() if r.segments_gained), None)
     if name is None:
-        return "No repair shows an attack that is not detected already."
+        return "No repair shows an attack that is not found already."
     best = repairs[name]
-    by = names([one.phrase for one in (used or {}).get(name, ())], MOST_NAMES)
-    what = (LADDER[name].repair or "").format(by=by)
-    before, after = best.false_alarms_per_day_before, best.false_alarms_per_day_after
-    recall, cost = f"instead of {share(best.recall_before)}", ""
-    # A rule that is always in alarm has no alarm that begins outside an attack.
-    if before is not None and after is not None and after > 0:
-        cost = f"; false alarms a day go from {before:.1f} to {after:.1f}"
-    if RungName.OWN_RULE in repairs and name != RungName.OWN_RULE:
-        own_recall = repairs[RungName.OWN_RULE].recall_before
-        if own_recall >= best.recall_after:
-            return (
-                f"Your own rule detects {share(own_recall)} of all attacks; no repair "
-                "of the p99 rule would detect more."
-            )
-        what += " in addition to the p99 rule"
-        recall += f" (your own rule: {share(own_recall)})"
-    return (
-        f"First try {what}. In hindsight this also detects "
-        f"{_attacks(best.segments_gained)}: {share(best.recall_after)} of all attacks "
-        f"{recall}{cost}."
+    what = (LADDER[name].repair or "").format(by=names(best.by) or "single channels")
+    text = (
+        f"First try {what}. In hindsight this shows {_attacks(best.segments_gained)}, "
+        f"which the present rule misses; in all {share(best.recall_after)} of the "
+        f"attacks, where the present rule finds {share(best.recall_before)}"
     )
+    if best.segments_lost:
+        text += f", but not {_attacks(best.segments_lost)}"
+    return f"{text}."
 
 
 def _attacks(ids: Sequence[str]) -> str:
-    return f"attack{'' if len(ids) == 1 else 's'} {names(ids, MOST_NAMES)}"
+    return f"attack{'' if len(ids) == 1 else 's'} {names(ids)}"

@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from sightline.facts.attack_facts import AttackFacts
+from sightline.judgement.calm import Flag, WindowFacts
+from sightline.judgement.event_test import Way
+
 
 class Verdict(StrEnum):
-    """Why the p99 rule does or does not see an attack; the value is the word in files.
+    """Why the present rule does or does not see an attack; the value is the word used.
 
     Examples
     --------
@@ -34,13 +38,12 @@ class RungName(StrEnum):
     """The rungs of the ladder by the names they have in files."""
 
     OWN_RULE = "own-rule"
-    DETECTED = "detected"
-    RECALIBRATE = "recalibrate"
-    REREFERENCE = "rereference"
-    REFOCUS = "refocus"
-    ACCUMULATE = "accumulate"
+    PROBE = "probe"
+    EVIDENCE = "evidence"
+    REFERENCE = "reference"
+    SPACE = "space"
+    MEMORY = "memory"
     QUIET = "quiet"
-    TELEMETRY = "telemetry"
 
 
 class Reading(StrEnum):
@@ -97,10 +100,9 @@ class VerdictInfo:
 VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     Verdict.DETECTED: VerdictInfo(
         word=Verdict.DETECTED,
-        meaning="the p99 rule sees it, compared with attack-free time around it",
+        meaning="the present rule alarms because of this attack",
         repair="nothing to repair",
-        sentence="Detected: {detected.coverage} of this attack is above the limit that "
-        "{budget} of training exceeds; attack-free time near it: {detected.calm}.",
+        sentence="{rule_name} detects it: {rule.finding}.",
         symbol="\u25cf",
         marker="circle",
         print_marker="o",
@@ -109,13 +111,11 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.THRESHOLD: VerdictInfo(
         word=Verdict.THRESHOLD,
-        meaning="the evidence ranks high, but the limit from training does not "
-        "separate it",
-        repair="recalibrate the limit",
-        sentence="Missed by its limit: the energy stands out "
-        "({recalibrate.hindsight} {test_limit}; {recalibrate.usual}), but not with the "
-        "limit from training ({detected.against_nearby}). Check whether the alarm "
-        "limit can be set on attack-free time of this plant.",
+        meaning="the deviation score shows it, the alarm limit does not extract it",
+        repair="the limit",
+        sentence="Missed by its limit: the energy stands out ({evidence.finding}), but "
+        "not with the present limit ({rule.against}). Check whether the alarm limit "
+        "can be set on attack-free time of this plant.",
         symbol="\u25b2",
         marker="triangle-up",
         print_marker="^",
@@ -124,12 +124,11 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.SEQUENTIAL: VerdictInfo(
         word=Verdict.SEQUENTIAL,
-        meaning="single points do not stand out, their accumulation does",
-        repair="accumulate energy over time (EWMA, CUSUM)",
-        sentence="Missed point by point: single points do not stand out "
-        "({recalibrate.coverage} beyond {test_limit}), but their accumulation does "
-        "(by {accumulation}; {accumulate.hindsight} {test_limit}; "
-        "{accumulate.usual}). Check whether a rule that accumulates energy helps.",
+        meaning="single rows do not stand out, their accumulation does",
+        repair="accumulate over time (EWMA, MEWMA)",
+        sentence="Missed row by row: single rows do not stand out "
+        "({evidence.against}), but their accumulation does. Evidence in {memory.by}: "
+        "{memory.finding}. Check whether a rule that accumulates deviations helps.",
         symbol="\u2261",
         marker="hash-open",
         print_marker="s",
@@ -139,14 +138,14 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.DRIFT: VerdictInfo(
         word=Verdict.DRIFT,
-        meaning="the evidence appears when the reference is fitted again on "
-        "attack-free test time",
+        meaning="shown about a reference from attack-free time around it, and the "
+        "reference has moved",
         repair="stabilise or update the reference",
-        sentence="Missed by drift: it stands out with the normal reference fitted "
-        "again on attack-free time {refit_scope} ({rereference.hindsight} "
-        "{test_limit}; {rereference.usual}), but not with the one from training "
-        "({detected.against_nearby}). First confirm that the change of normal "
-        "operation is a known one: an attack that lasts looks like drift.",
+        sentence="Missed by drift: normal operation has moved away from training. It "
+        "stands out about a reference from attack-free time around it "
+        "({reference.finding}), but not about the one from training "
+        "({rule.against}). First confirm that the change of normal operation is a "
+        "known one: an attack that lasts looks like drift.",
         symbol="\u25e2",
         marker="triangle-se",
         print_marker=">",
@@ -155,12 +154,11 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.DILUTED: VerdictInfo(
         word=Verdict.DILUTED,
-        meaning="the evidence is in a few channels and is lost when all are pooled",
+        meaning="shown in a few channels, hidden when all are pooled",
         repair="score a smaller space separately",
-        sentence="Missed by dilution: {space_stands} out ({refocus.hindsight} a "
-        "{budget} limit of its own; {refocus.usual}), but the evidence is lost among "
-        "{n_channels} pooled channels ({recalibrate.coverage}). Check whether scoring "
-        "this smaller space separately helps.",
+        sentence="Missed by dilution: evidence in {space.by} ({space.finding}), hidden "
+        "among {n_channels} pooled channels ({evidence.against}). Check whether "
+        "scoring these channels separately helps.",
         symbol="\u25c6",
         marker="diamond",
         print_marker="D",
@@ -169,12 +167,12 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.QUIET: VerdictInfo(
         word=Verdict.QUIET,
-        meaning="less energy than normal: signals frozen or replayed",
+        meaning="much less energy than any calm window: frozen or replayed signals",
         repair="alarm on too little movement as well",
         sentence="Missed because it is quiet: it has {quiet.coverage} of the usual "
-        "energy of attack-free time near it, less than any window there (the lowest "
-        "has {quiet.limit}), as frozen or replayed signals have. Check whether an "
-        "alarm on too little movement helps.",
+        "energy of attack-free time, less than any of {n_matched} stretches of its "
+        "length (the lowest has {quiet.limit}), as frozen or replayed signals have. "
+        "Check whether an alarm on too little movement helps.",
         symbol="\u25bd",
         marker="triangle-down-open",
         print_marker="v",
@@ -184,8 +182,8 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.UNDECIDED: VerdictInfo(
         word=Verdict.UNDECIDED,
-        meaning="too few attack-free windows to judge",
-        repair="record more attack-free time",
+        meaning="too little attack-free time to compare it with, or too close to call",
+        repair="a longer attack-free recording",
         sentence="Cannot be judged: it needs at least {least_windows} attack-free "
         "stretches of its length, or of {least_rows} rows, to compare it with. Record "
         "more attack-free time.",
@@ -197,10 +195,9 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.WEAK_EVIDENCE: VerdictInfo(
         word=Verdict.WEAK_EVIDENCE,
-        meaning="no repair shows it; the telemetry moves, or was not given",
+        meaning="no repair shows it; the telemetry moves, is unclear, or was not given",
         repair="a better model of the plant",
-        sentence="Missed, and no repair shows it: at best {best.coverage} of it lies "
-        "beyond a {budget} limit; {best.usual}. {telemetry_finding}",
+        sentence="Missed, and no repair shows it ({best_finding}). {telemetry_finding}",
         symbol="\u25cb",
         marker="circle-open",
         print_marker="o",
@@ -210,12 +207,9 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.NOT_IN_TELEMETRY: VerdictInfo(
         word=Verdict.NOT_IN_TELEMETRY,
-        meaning="no repair shows it, and the measured telemetry itself does not move",
-        repair="nothing to see in this telemetry",
-        sentence="Missed, and nothing to see: no repair shows it, and the measured "
-        "telemetry itself does not move clearly more than in attack-free time (at "
-        "most {telemetry.coverage} beyond a {budget} limit; {telemetry.usual}, "
-        "{telemetry.rarely}).",
+        meaning="the telemetry's own test does not show it, nor does any detector",
+        repair="no advice: no test here tells it from attack-free time",
+        sentence="Missed, and no repair shows it ({best_finding}). {telemetry_finding}",
         symbol="\u00d7",
         marker="x-thin",
         print_marker="x",
@@ -266,19 +260,30 @@ class RungOutcome:
         Share of the attack's rows beyond the rung's limit, in [0, 1]. For the rung
         ``quiet``: mean energy as a share of the usual, from 0.
     calm : float
-        Median coverage of the attack-free windows it is compared with.
+        Median coverage of the calm windows it is compared with.
     limit : float
-        The coverage that one in twenty of these windows exceeds.
+        The coverage that one calm window in twenty exceeds.
     visible : bool
-        Whether the attack stands out; see `sightline.judgement.calm.judged`.
+        Whether the attack is shown; see `sightline.judgement.event_test`.
+    ways : tuple of Way
+        By which statistics it is shown: coverage, peak, onset.
+    p_value : float, optional
+        Share of calm windows that stand out at least as much.
+    peak, onset : float, optional
+        Mean of the three largest scores of all rows, and of the first ten, as multiples
+        of the limit.
     by : tuple of str
-        What was used: a subspace, a way to accumulate, the scope of a refit.
+        What was used: channels, or what is accumulated and over how many rows.
     """
 
     coverage: float
     calm: float
     limit: float
     visible: bool
+    ways: tuple[Way, ...] = ()
+    p_value: float | None = None
+    peak: float | None = None
+    onset: float | None = None
     by: tuple[str, ...] = ()
 
 
@@ -294,21 +299,63 @@ class Signature:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Found:
+    """Whether a rule or a score shows an attack.
+
+    Parameters
+    ----------
+    is_found : bool
+        Whether it does.
+    p_value : float
+        Share of calm windows that stand out at least as much.
+    q_value : float
+        The same corrected for the number of attacks (Benjamini and Hochberg).
+    statistic : Way
+        The statistic that stands out most.
+    rule : RungName
+        Whose alarms or score: ``own-rule``, ``probe`` or ``evidence``.
+    """
+
+    is_found: bool
+    p_value: float
+    q_value: float
+    statistic: Way
+    rule: RungName
+
+
+@dataclass(frozen=True, kw_only=True)
 class SegmentDiagnosis:
     """What a diagnosis says of one attack. All is None without a diagnosis.
 
     Parameters
     ----------
     verdict : Verdict, optional
-        Why the p99 rule sees the attack or not.
+        Why the present rule sees the attack or not, by this stream alone.
+    confidence : float, optional
+        Share of redrawn versions of attack and calm time with the same verdict.
+    alternatives : dict of str to float, optional
+        The share of each other verdict among them, the most frequent first.
+    found : Found, optional
+        Whether the present rule alarms because of the attack.
+    evidence : Found, optional
+        Whether the energy shows it with a limit from attack-free time.
     ladder : dict, optional
-        Outcome of each rung by its name, in the order of the ladder; empty where the
-        attack is undecided.
-    refocus_channels : tuple of str, optional
-        Members of the best smaller space, whatever the verdict; empty where it is a
-        sum of the largest channels.
+        Outcome of each rung by its name, in the order of the ladder; empty where there
+        is too little calm time.
+    ladder_p_value : float, optional
+        Of the whole ladder: it pays for its length.
+    evidence_channels : tuple of str, optional
+        Channels that carry most evidence, whatever the verdict.
     contributing : tuple of Verdict, optional
-        Causes of all rungs that show the attack.
+        Causes of other rungs that show the attack.
+    windows : WindowFacts, optional
+        With which calm windows it was compared.
+    flags : tuple of Flag, optional
+        What limits the comparison.
+    aftermath_s : float, optional
+        Seconds after the attack that are not calm, because the plant recovers.
+    telemetry : AttackFacts, optional
+        What the telemetry itself says; None where none was given.
     signature : Signature, optional
         The paper's reading of four figures.
     signature_agrees : bool, optional
@@ -318,9 +365,18 @@ class SegmentDiagnosis:
     """
 
     verdict: Verdict | None = None
+    confidence: float | None = None
+    alternatives: dict[str, float] | None = None
+    found: Found | None = None
+    evidence: Found | None = None
     ladder: dict[str, RungOutcome] | None = None
-    refocus_channels: tuple[str, ...] | None = None
+    ladder_p_value: float | None = None
+    evidence_channels: tuple[str, ...] | None = None
     contributing: tuple[Verdict, ...] | None = None
+    windows: WindowFacts | None = None
+    flags: tuple[Flag, ...] | None = None
+    aftermath_s: float | None = None
+    telemetry: AttackFacts | None = None
     signature: Signature | None = None
     signature_agrees: bool | None = None
     sentence: str | None = None
@@ -328,26 +384,50 @@ class SegmentDiagnosis:
 
 @dataclass(frozen=True, kw_only=True)
 class Repair:
-    """Attacks detected and false alarms a day, before and after one repair.
+    """Which attacks one repair shows, in hindsight.
 
     Parameters
     ----------
     recall_before, recall_after : float
-        Share of all attacks that are visible; after means before, or by this repair.
+        Share of all attacks that the present rule shows, and that the repair shows in
+        its place.
     segments_gained : tuple of str
-        Ids of the attacks that only the repair shows.
-    false_alarms_per_day_before, false_alarms_per_day_after : float, optional
-        None without a step in seconds, and after a refit around single attacks.
+        Ids of the attacks that the repair shows and the present rule does not.
+    segments_lost : tuple of str
+        Ids of the attacks that the present rule shows and the repair does not.
     by : tuple of str
-        The subspaces, ways to accumulate or scopes of a refit that it uses.
+        What it uses: channels, or what is accumulated.
+    false_alarms_per_day_before, false_alarms_per_day_after : float, optional
+        Runs of false alarms, in results of earlier versions; else None.
     """
 
     recall_before: float
     recall_after: float
     segments_gained: tuple[str, ...]
-    false_alarms_per_day_before: float | None
-    false_alarms_per_day_after: float | None
+    segments_lost: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
+    false_alarms_per_day_before: float | None = None
+    false_alarms_per_day_after: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """How many attacks, and how many by chance.
+
+    Parameters
+    ----------
+    count, total : int
+        How many of how many attacks.
+    by_chance : float
+        The mean count if each attack is replaced by one of its calm windows.
+    p_value : float
+        Probability of that count or more, if each attack were a calm window.
+    """
+
+    count: int
+    total: int
+    by_chance: float
+    p_value: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,18 +436,45 @@ class DiagnosisFacts:
 
     Parameters
     ----------
-    advice : str
-        The first thing to try, in words.
+    advice : str, optional
+        The first thing to try, in words; None where causes cannot be told apart.
+    advice_withheld : str, optional
+        Why there is no advice.
     false_cause_rate : float, optional
-        Share of attack-free windows to which the same ladder gives a cause; None where
-        there were none to try.
+        Share of calm windows to which the same ladder gives a cause; None where there
+        were none to try.
     n_calm_windows : int
-        Number of attack-free windows tried.
+        Number of calm windows tried.
     telemetry_judged : bool
         Whether the telemetry was given and could be judged.
+    rule : RungName, optional
+        The present rule: the user's own if it was given, else the p99 rule.
+    found : Count, optional
+        Attacks that the present rule finds.
+    rings : Count, optional
+        Attacks with any alarm of the present rule.
+    is_standing : bool
+        Whether the present rule is in alarm in half of a usual calm window, so that it
+        finds nothing.
+    share_in_alarm, share_in_alarm_calm : float, optional
+        Share of attack-free time in alarm; of calm time, without the aftermath.
+    aftermath_share : float, optional
+        Share of attack-free time that is the aftermath of attacks.
+    method : int
+        Which rules made the verdicts: 2 for those of this version, 1 for the earlier
+        ones, by which many attacks were judged differently.
     """
 
-    advice: str
+    advice: str | None
     false_cause_rate: float | None
     n_calm_windows: int
     telemetry_judged: bool
+    advice_withheld: str | None = None
+    rule: RungName | None = None
+    found: Count | None = None
+    rings: Count | None = None
+    is_standing: bool = False
+    share_in_alarm: float | None = None
+    share_in_alarm_calm: float | None = None
+    aftermath_share: float | None = None
+    method: int = 1

@@ -1,0 +1,529 @@
+"""What the telemetry itself says of each attack: the same for every detector.
+
+Whether the plant moves during an attack, and how long it recovers afterwards, are facts
+of the recording. They are found once, in seconds, from the measured values alone.
+
+The telemetry is averaged to rows of at least `STEP_S` seconds and standardised by
+train. Two views of each channel are judged: its change from row to row, and its
+surprise, the residual of a ridge regression on the row before.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.row_tables import Rows, read_on_grid
+from sightline.data.segments import Attack, Segment, segments_of
+
+# Telemetry is averaged to rows of at least this many seconds, and at most this many.
+STEP_S: Final = 10.0
+MOST_ROWS: Final = 200_000
+# Ridge penalty of the one-step model, in units of the number of rows.
+RIDGE: Final = 1e-3
+# An attack is compared with at most this many calm windows, and with no fewer than
+MOST_WINDOWS: Final = 200
+LEAST_WINDOWS: Final = 19
+LEAST_LENGTH: Final = 3
+# p at which the telemetry moves, and above which it is still.
+MOVES: Final = 0.05
+STILL: Final = 0.20
+# Floors of the spreads of the three statistics: |mean|, log of peak, log of spread.
+_FLOORS: Final = np.array([0.03, 0.5, 0.5])
+_LARGEST: Final = 3
+_RARE: Final = 0.95
+# Added before a logarithm is taken: values are in units of the spread of train.
+_TINY: Final = 1e-3
+# Aftermath: blocks of this many rows, until this many in a row are as usual.
+BLOCK_ROWS: Final = 12
+ENERGY_BLOCK_ROWS: Final = 20
+BACK: Final = 3
+FAR_QUANTILE: Final = 0.99
+LEAST_FAR: Final = 20
+CAP_LENGTHS: Final = 3
+CAP_S: Final = 3600.0
+CAP_ROWS: Final = 36
+
+
+# Where the ``meta`` of a stream carries the facts of its recording.
+META_KEY: Final = "attack_facts"
+_SMALLEST: Final = np.finfo(np.float64).tiny
+
+
+class Movement(StrEnum):
+    """Whether the telemetry moves in an attack, by its own test."""
+
+    MOVES = "moves"
+    UNCLEAR = "unclear"
+    STILL = "still"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackFacts:
+    """What the telemetry says of one attack.
+
+    Parameters
+    ----------
+    id : str
+        The attack.
+    movement : Movement, optional
+        Whether the telemetry moves; None where it could not be judged.
+    p_value : float, optional
+        Share of calm stretches that move at least as much.
+    n_windows : int
+        Number of calm stretches it was compared with.
+    channels : tuple of str
+        Channels that move most, the first the most; at most three.
+    view : str
+        In which view: ``"change"`` or ``"surprise"``.
+    onset_s : float, optional
+        Seconds from the start of the attack until the first channel moves.
+    aftermath_s : float, optional
+        Seconds after the attack until the plant is back; 0 where it is back at once or
+        does not come back within the cap. None without a step in seconds.
+    moves_in_truth : bool, optional
+        Whether it moves anything that is recorded, where a simulator knows it.
+    """
+
+    id: str
+    movement: Movement | None = None
+    p_value: float | None = None
+    n_windows: int = 0
+    channels: tuple[str, ...] = ()
+    view: str = ""
+    onset_s: float | None = None
+    aftermath_s: float | None = None
+    moves_in_truth: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Telemetry:
+    """Telemetry in rows of one or more steps, in units of train.
+
+    Parameters
+    ----------
+    level : array of shape (n_rows, n_channels)
+        Measured values, standardised by train.
+    change, surprise : array of shape (n_rows, n_channels)
+        Difference to the row before, and residual of the one-step model; 0 in the
+        first row of a recording.
+    labels : array of shape (n_rows,)
+        The label of each row: 1 if any of its steps is an attack, 0 if all are normal.
+    breaks : array of int
+        First row of each recording.
+    starts : array of int
+        First step of the test that each row is made of.
+    channels : tuple of str
+        Names of the channels.
+    step_s : float, optional
+        Seconds of a row.
+    """
+
+    level: Floats
+    change: Floats
+    surprise: Floats
+    labels: Labels
+    breaks: Ints
+    starts: Ints
+    channels: tuple[str, ...]
+    step_s: float | None
+
+    def rows_of(self, segment: Segment) -> Segment:
+        """Return the rows that hold any step of a segment of the test."""
+        first = max(int(np.searchsorted(self.starts, segment.start, "right")) - 1, 0)
+        stop = int(np.searchsorted(self.starts, segment.stop, "left"))
+        return Segment(first, max(stop, first + 1))
+
+
+def prepare(
+    train: Rows,
+    test: Rows,
+    *,
+    labels: Labels,
+    train_breaks: Ints,
+    test_breaks: Ints,
+    channels: Sequence[str],
+    step_s: float | None,
+) -> Telemetry | None:
+    """Return the telemetry of a test in rows and units in which it is judged.
+
+    Parameters
+    ----------
+    train, test : Rows
+        Measured values of attack-free training and of the test; a cell that is not
+        finite holds the last value of its channel.
+    labels : array of shape (n_test,)
+        1 attack, 0 normal, -1 ignored.
+    train_breaks, test_breaks : array of int
+        First step of each recording.
+    channels : sequence of str
+        Names of the columns.
+    step_s : float, optional
+        Seconds between steps.
+
+    Returns
+    -------
+    Telemetry or None
+        None where train has fewer than three rows, or its values are so large that
+        their squares overflow.
+    """
+    every = 1 if step_s is None else max(1, round(STEP_S / step_s))
+    every = max(every, -(-test.n_rows // MOST_ROWS))
+    learned, learned_breaks = _averaged(train, train_breaks, every)
+    tested, breaks = _averaged(test, test_breaks, every)
+    if len(learned) < _LARGEST or not len(tested):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread = learned.mean(axis=0), learned.std(axis=0)
+        is_huge = not np.isfinite([spread, np.abs(tested).max(axis=0) ** 2]).all()
+    if is_huge:
+        return None
+    # A channel that stands still in train is measured in its own test spread.
+    spread = np.where(spread > 1e-9 * np.abs(mean), spread, 0.0)
+    still = spread == 0
+    spread[still] = np.maximum(
+        np.abs(tested[:, still] - mean[still]).max(axis=0), 1e-300
+    )
+    learned, tested = (learned - mean) / spread, (tested - mean) / spread
+    model = _one_step_model(learned, learned_breaks)
+    change, surprise = _views(tested, breaks, model)
+    return Telemetry(
+        level=tested,
+        change=change,
+        surprise=surprise,
+        labels=_row_labels(labels, test_breaks, every),
+        breaks=breaks,
+        starts=_blocks(test_breaks, test.n_rows, every),
+        channels=tuple(channels),
+        step_s=None if step_s is None else every * step_s,
+    )
+
+
+def _blocks(breaks: Ints, n_rows: int, every: int) -> Ints:
+    """Return the first step of each row of `every` steps; rows begin at breaks."""
+    ends = np.append(breaks[1:], n_rows)
+    starts = [np.arange(b, e, every) for b, e in zip(breaks, ends, strict=True)]
+    return np.concatenate(starts)
+
+
+def _averaged(rows: Rows, breaks: Ints, every: int) -> tuple[Floats, Ints]:
+    """Return the means of blocks of steps, and the first row of each recording."""
+    starts = _blocks(breaks, rows.n_rows, every)
+    ends = np.append(starts[1:], rows.n_rows)
+    total = np.zeros((len(starts), rows.n_channels))
+    last = np.zeros(rows.n_channels)
+    for first, block in read_on_grid(rows):
+        values = np.asarray(block, np.float64)
+        if not np.isfinite(values).all():
+            values = _held(values, last)
+        last = values[-1]
+        row = (
+            np.searchsorted(starts, np.arange(first, first + len(values)), "right") - 1
+        )
+        edges = np.flatnonzero(np.diff(row, prepend=-1))
+        total[row[edges]] += np.add.reduceat(values, edges, axis=0)
+    means = total / (ends - starts)[:, None]
+    return means, np.searchsorted(starts, breaks)
+
+
+def _held(values: Floats, last: Floats) -> Floats:
+    """Return rows with cells that are not finite held at the last value."""
+    from sightline.data.recording import forward_fill
+
+    whole = np.concatenate([last[None], values])
+    run = np.zeros(1, np.int64)
+    return forward_fill(whole, run, is_missing=~np.isfinite(whole))[0][1:]
+
+
+def _row_labels(labels: Labels, breaks: Ints, every: int) -> Labels:
+    """Return the label of rows of several steps: attack before ignored."""
+    starts = _blocks(breaks, len(labels), every)
+    is_attack = np.maximum.reduceat(labels, starts)
+    is_ignored = np.minimum.reduceat(labels, starts)
+    return np.where(is_attack > 0, is_attack, np.minimum(is_ignored, 0)).astype(np.int8)
+
+
+def _one_step_model(rows: Floats, breaks: Ints) -> Floats:
+    """Return the weights of the ridge regression of a row on the row before it."""
+    has_before = np.ones(len(rows), np.bool_)
+    has_before[breaks] = False
+    now = np.flatnonzero(has_before)
+    x, y = rows[now - 1], rows[now]
+    inside = x.T @ x
+    inside.flat[:: len(inside) + 1] += RIDGE * max(len(x), 1)
+    return np.asarray(np.linalg.solve(inside, x.T @ y))
+
+
+def _views(rows: Floats, breaks: Ints, model: Floats) -> tuple[Floats, Floats]:
+    """Return change and surprise of each row; 0 where there is no row before."""
+    before = np.concatenate([rows[:1], rows[:-1]])
+    change, surprise = rows - before, rows - before @ model
+    change[breaks] = surprise[breaks] = 0.0
+    return change, surprise
+
+
+# --- Aftermath ------------------------------------------------------------------------
+
+
+def aftermath_rows(
+    statistic: Floats,
+    labels: Labels,
+    breaks: Ints,
+    segments: Sequence[Segment],
+    *,
+    block: int,
+    step_s: float | None,
+    size: Callable[[Floats], Floats],
+) -> list[int]:
+    """Return how many rows after each attack are its aftermath.
+
+    From the attack's end, blocks of normal rows are *out* while their statistic is
+    above the 99th percentile of blocks that are far from any attack. The aftermath
+    runs to the last block that is out before three blocks in a row are in. Without a
+    return within the cap there is none: a change that stays is a new normal.
+
+    Parameters
+    ----------
+    statistic : array of shape (n_rows, k)
+        A block is out if any column is above its own far 99th percentile.
+    labels, breaks, segments
+        Of the same rows.
+    block : int
+        Rows of a block.
+    step_s : float, optional
+        Seconds of a row.
+    size : callable
+        Returns the statistic of each column of a block.
+
+    Returns
+    -------
+    list of int
+        0 where there is none, and everywhere if fewer than `LEAST_FAR` blocks are far.
+    """
+    hour = 0 if step_s is None else int(CAP_S / step_s)
+    caps = [max(CAP_LENGTHS * s.length, hour, CAP_ROWS) for s in segments]
+    is_far = labels == NORMAL
+    for segment, cap in zip(segments, caps, strict=True):
+        is_far[segment.stop : segment.stop + cap] = False
+    far = [
+        Segment(first, first + block)
+        for s in segments_of(is_far, breaks)
+        for first in range(s.start, s.stop - block + 1, block)
+    ]
+    if len(far) < LEAST_FAR:
+        return [0] * len(segments)
+    usual = np.quantile([size(statistic[f.rows]) for f in far], FAR_QUANTILE, axis=0)
+    ends = np.append(breaks[1:], len(labels))
+    return [
+        _aftermath(statistic, labels == NORMAL, usual, size, segment, block, stop)
+        for segment, cap in zip(segments, caps, strict=True)
+        for stop in [
+            min(
+                segment.stop + cap,
+                int(ends[np.searchsorted(breaks, segment.stop - 1, "right") - 1]),
+            )
+        ]
+    ]
+
+
+def _aftermath(
+    statistic: Floats,
+    is_normal: Bools,
+    usual: Floats,
+    size: Callable[[Floats], Floats],
+    segment: Segment,
+    block: int,
+    stop: int,
+) -> int:
+    """Return the rows of aftermath of one attack; other attacks are passed over."""
+    rows = np.arange(segment.stop, stop)
+    rows = rows[is_normal[rows]]
+    last, n_in = 0, 0
+    for k in range(len(rows) // block):
+        if (size(statistic[rows[k * block : (k + 1) * block]]) > usual).any():
+            last, n_in = k + 1, 0
+            continue
+        n_in += 1
+        if n_in == BACK:
+            return int(rows[last * block - 1] + 1 - segment.stop) if last else 0
+    return 0
+
+
+def telemetry_aftermath(telemetry: Telemetry, segments: Sequence[Segment]) -> list[int]:
+    """Return the rows of aftermath of each attack, by level and surprise."""
+    both = np.concatenate([telemetry.level, telemetry.surprise], axis=1)
+    centre = np.median(both[telemetry.labels == NORMAL], axis=0)
+    return aftermath_rows(
+        both - centre,
+        telemetry.labels,
+        telemetry.breaks,
+        segments,
+        block=BLOCK_ROWS,
+        step_s=telemetry.step_s,
+        size=lambda rows: np.abs(rows.mean(axis=0)),
+    )
+
+
+def energy_aftermath(
+    energy: Floats,
+    labels: Labels,
+    breaks: Ints,
+    segments: Sequence[Segment],
+    step_s: float | None,
+) -> list[int]:
+    """Return the rows of aftermath of each attack by a detector's own energy.
+
+    For streams without telemetry: the statistic of a block is its median log energy.
+    """
+    return aftermath_rows(
+        np.log(np.clip(energy, _SMALLEST, 1e300))[:, None],
+        labels,
+        breaks,
+        segments,
+        block=ENERGY_BLOCK_ROWS,
+        step_s=step_s,
+        size=lambda rows: np.median(rows, axis=0),
+    )
+
+
+def carried_by(meta: Mapping[str, object]) -> dict[str, AttackFacts]:
+    """Return the facts of attacks that the ``meta`` of a stream holds, by id."""
+    values = meta.get(META_KEY)
+    if not isinstance(values, Sequence):
+        return {}
+    facts = msgspec.convert(values, list[AttackFacts], strict=False)
+    return {fact.id: fact for fact in facts}
+
+
+# --- Does the telemetry move? ---------------------------------------------------------
+
+
+def facts_of_attacks(
+    telemetry: Telemetry, attacks: Sequence[Attack]
+) -> tuple[AttackFacts, ...]:
+    """Return what the telemetry says of each attack.
+
+    The statistics of a stretch, by channel and view: |mean|, log of the mean of the
+    three largest |.|, log of the spread (two-sided); ``t`` is the distance from the
+    median of calm windows in units of their 95th percentile; ``T`` the largest t of
+    all. ``p = (1 + windows whose T is at least as large) / (1 + windows)``. A channel
+    that stands still in all calm rows and moves in the attack puts p at its floor.
+
+    Parameters
+    ----------
+    telemetry : Telemetry
+        As `prepare` returns it.
+    attacks : sequence of Attack
+        By the steps of the test, not by rows of the telemetry.
+    """
+    segments = [telemetry.rows_of(attack.segment) for attack in attacks]
+    after = telemetry_aftermath(telemetry, segments)
+    is_calm = telemetry.labels == NORMAL
+    for segment, n_after in zip(segments, after, strict=True):
+        is_calm[segment.stop : segment.stop + n_after] = False
+    views = np.concatenate([telemetry.change, telemetry.surprise], axis=1)
+    stretches = segments_of(is_calm, telemetry.breaks)
+    is_still = ~(telemetry.change[is_calm] != 0).any(axis=0)
+    limits = np.quantile(np.abs(views[is_calm]), 0.999, axis=0)
+    facts = []
+    for attack, segment, n_after in zip(attacks, segments, after, strict=True):
+        windows = _windows(stretches, segment.length)
+        judged = AttackFacts(id=attack.id)
+        if windows is not None:
+            judged = _judged(telemetry, views, is_still, limits, attack, *windows)
+        step_s = telemetry.step_s
+        aftermath_s = None if step_s is None else n_after * step_s
+        facts.append(replace(judged, aftermath_s=aftermath_s))
+    return tuple(facts)
+
+
+def _windows(stretches: Sequence[Segment], length: int) -> tuple[int, Ints] | None:
+    """Return length and starts of calm windows; shorter ones if there are too few."""
+    while True:
+        step = max(1, length // 4)
+        starts = [
+            np.arange(s.start, s.stop - length + 1, step)
+            for s in stretches
+            if s.length >= length
+        ]
+        found = np.concatenate(starts) if starts else np.zeros(0, np.int64)
+        if len(found) >= LEAST_WINDOWS:
+            n = min(len(found), MOST_WINDOWS)
+            chosen = np.linspace(0, len(found) - 1, n).round().astype(np.int64)
+            return length, found[chosen]
+        if length <= LEAST_LENGTH:
+            return None
+        length = max(length // 2, LEAST_LENGTH)
+
+
+def _judged(
+    telemetry: Telemetry,
+    views: Floats,
+    is_still: Bools,
+    limits: Floats,
+    attack: Attack,
+    length: int,
+    starts: Ints,
+) -> AttackFacts:
+    """Return what the telemetry says of one attack, but for its aftermath."""
+    segment = telemetry.rows_of(attack.segment)
+    own = _statistics(views[segment.rows])
+    calm = np.array([_statistics(views[s : s + length]) for s in starts])
+    median, rare = np.median(calm, axis=0), np.quantile(calm, _RARE, axis=0)
+    low = np.quantile(calm, 1 - _RARE, axis=0)
+    above = np.maximum(rare - median, _FLOORS[:, None])
+    below = np.maximum(median - low, _FLOORS[:, None])
+
+    def t_of(found: Floats) -> Floats:
+        t = (found - median) / above
+        # Spread is two-sided: a frozen reading has too little of it.
+        t[..., 2, :] = np.maximum(t[..., 2, :], (median - found)[..., 2, :] / below[2])
+        return t
+
+    t = t_of(own).max(axis=0)
+    reached = int((t_of(calm).max(axis=(1, 2)) >= t.max() - 1e-12).sum())
+    n_channels = len(telemetry.channels)
+    newly = is_still & (telemetry.change[segment.rows] != 0).any(axis=0)
+    if newly.any():
+        reached = 0
+        t[:n_channels] = np.where(newly, np.inf, t[:n_channels])
+    p_value = (1 + reached) / (1 + len(starts))
+    order = np.argsort(-t, kind="stable")
+    leading = int(order[0])
+    channels = dict.fromkeys(int(k) % n_channels for k in order[: 2 * _LARGEST])
+    is_beyond = np.abs(views[segment.rows, leading]) > limits[leading]
+    onset = int(np.argmax(is_beyond)) if is_beyond.any() else None
+    step_s = telemetry.step_s
+    movement = Movement.UNCLEAR
+    if p_value <= MOVES:
+        movement = Movement.MOVES
+    elif p_value > STILL:
+        movement = Movement.STILL
+    return AttackFacts(
+        id=attack.id,
+        movement=movement,
+        p_value=p_value,
+        n_windows=len(starts),
+        channels=tuple(telemetry.channels[k] for k in list(channels)[:_LARGEST]),
+        view="change" if leading < n_channels else "surprise",
+        onset_s=None if onset is None or step_s is None else onset * step_s,
+    )
+
+
+def _statistics(rows: Floats) -> Floats:
+    """Return |mean|, log peak and log spread of each column, shape (3, n_columns)."""
+    size = np.abs(rows)
+    n = min(_LARGEST, len(rows))
+    largest = np.partition(size, len(rows) - n, axis=0)[len(rows) - n :]
+    mean = rows.mean(axis=0)
+    return np.stack(
+        [
+            np.abs(mean),
+            np.log(largest.mean(axis=0) + _TINY),
+            np.log(rows.std(axis=0) + _TINY),
+        ]
+    )

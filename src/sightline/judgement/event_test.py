@@ -1,0 +1,277 @@
+"""The test of one event: a score does in an attack what it does not do in calm time.
+
+A score ``s`` (more is more anomalous) is brought to ``u = (s - calm median) / (limit -
+calm median)``, so that 1 is the limit. Three statistics describe a stretch of rows:
+
+coverage
+    Share of its rows above the limit, in [0, 1].
+peak
+    Logarithm of the mean of the three largest ``u``.
+onset
+    The same of its first `ONSET_ROWS` rows, for stretches of more than `LEAST_ONSET`
+    rows: a forecaster sounds at the onset and then adapts.
+
+For each, ``t = (own - calm median) / max(calm 95th percentile - calm median, floor)``,
+and ``T`` is the largest ``t``. With n calm windows ``p = (1 + windows whose T is at
+least as large) / (1 + n)``: the best of three pays for being the best.
+
+All functions work on many cases at once: the first axis counts the cases (the attack
+itself, its redrawn versions, or each calm window in the attack's place).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from sightline.data.arrays import Bools, Floats, Ints
+
+# An attack is shown at this level,
+LEVEL: Final = 0.05
+# and only with a minimum effect: coverage above the calm median,
+EFFECT: Final = 0.30
+# peak or onset at this multiple of the limit and of what one calm window in 20 reaches,
+PEAK_EFFECT: Final = 2.0
+# coverage of the first rows, where there are alarms and no score.
+ONSET_EFFECT: Final = 0.5
+ONSET_ROWS: Final = 10
+LEAST_ONSET: Final = 20
+RARE: Final = 0.95
+# Share of calm rows above a limit that is set on calm rows.
+BUDGET: Final = 0.01
+_FLOORS: Final = np.array([0.10, 0.5, 0.5])
+_ALARM_FLOORS: Final = np.array([0.10, 1.0, 0.10])
+_LARGEST: Final = 3
+# Logarithm of a u that is not above the calm median.
+_NOTHING: Final = -7.0
+
+
+class Way(StrEnum):
+    """By which statistic an attack stands out."""
+
+    COVERAGE = "coverage"
+    PEAK = "peak"
+    ONSET = "onset"
+
+
+WAYS: Final = tuple(Way)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+    """One score of an attack and of its calm windows, and the limit.
+
+    Parameters
+    ----------
+    own : array of shape (n_rows,)
+        Score of each row of the attack.
+    calm : array of shape (n_windows, length)
+        Score of each row of each calm window.
+    pool : array, optional
+        Calm rows that set median and limit; by default those of `calm`.
+    limit : float, optional
+        The rule's own limit; by default the one that `BUDGET` of the pool exceeds.
+    is_alarm : bool
+        Whether the score is 1 in alarm and 0 else, so that only coverage and the
+        coverage of the first rows have a meaning.
+    name : str
+        What was used, for the result.
+    """
+
+    own: Floats
+    calm: Floats
+    pool: Floats | None = None
+    limit: float | None = None
+    is_alarm: bool = False
+    name: str = ""
+
+    def in_units(self) -> tuple[Floats, Floats]:
+        """Return ``u`` of the attack's rows and of the calm rows; 1 is the limit."""
+        if self.is_alarm:
+            return 2.0 * self.own, 2.0 * self.calm
+        pool = self.calm if self.pool is None else self.pool
+        limit = self.limit
+        if limit is None:
+            median, limit = np.quantile(pool, [0.5, 1 - BUDGET]).tolist()
+        else:
+            median = float(np.median(pool))
+        # A limit below the calm median: the rule stands, and every row is above it.
+        unit = limit - median if limit > median else np.finfo(np.float64).tiny
+        return (self.own - median) / unit, (self.calm - median) / unit
+
+
+def statistics(u: Floats, length: int, *, is_alarm: bool = False) -> Floats:
+    """Return coverage, peak and onset of stretches.
+
+    Parameters
+    ----------
+    u : array of shape (n_stretches, n_rows)
+        Score in units of its limit.
+    length : int
+        Peak looks at this many rows from the first on: as many as a calm window has.
+    is_alarm : bool
+        Whether the score is that of an alarm: then peak is 0, and onset the coverage of
+        the first rows.
+
+    Returns
+    -------
+    array of shape (n_stretches, 3)
+        In the order of `WAYS`.
+    """
+    found = np.empty((len(u), len(WAYS)))
+    found[:, 0] = np.mean(u > 1, axis=1)
+    has_onset = u.shape[1] > LEAST_ONSET
+    if is_alarm:
+        first = np.mean(u[:, :ONSET_ROWS] > 1, axis=1)
+        found[:, 1], found[:, 2] = 0.0, first if has_onset else 0.0
+        return found
+    found[:, 1] = _log_of_largest(u[:, :length])
+    found[:, 2] = _log_of_largest(u[:, :ONSET_ROWS]) if has_onset else _NOTHING
+    return found
+
+
+def _log_of_largest(u: Floats) -> Floats:
+    """Return the logarithm of the mean of the three largest values of each row."""
+    n = min(_LARGEST, u.shape[1])
+    largest = np.partition(u, u.shape[1] - n, axis=1)[:, u.shape[1] - n :]
+    # A mean of huge values may overflow; its logarithm need not be more than this.
+    mean = np.minimum(largest, 1e300).mean(axis=1)
+    return np.log(np.maximum(mean, np.exp(_NOTHING)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Statistics:
+    """Statistics of an attack and of its calm windows under the variants of one rung.
+
+    Parameters
+    ----------
+    own : array of shape (n_cases, n_variants, 3)
+        Of the attack, or of what stands in its place.
+    calm : array of shape (n_cases, n_variants, n_windows, 3)
+        Of the calm windows.
+    effect : float
+        Minimum effect in coverage.
+    has_peaks : bool
+        Whether peak and onset count.
+    is_alarm : bool
+        Whether the scores are alarms.
+    """
+
+    own: Floats
+    calm: Floats
+    effect: float = EFFECT
+    has_peaks: bool = True
+    is_alarm: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judged:
+    """Outcome of the test, one entry for each case.
+
+    Parameters
+    ----------
+    by_coverage, by_peak : array of bool, shape (n_cases,)
+        Whether it is shown by coverage; by peak or onset.
+    p_value : array of shape (n_cases,)
+        Of the largest t.
+    coverage : array of shape (n_cases,)
+        Of the best variant.
+    best : array of int, shape (n_cases,)
+        The variant that stands out most.
+    way : array of int, shape (n_cases,)
+        Which statistic has the largest t.
+    t : array of shape (n_cases,)
+        The largest t of coverage.
+    calm_t : array of shape (n_cases, n_windows)
+        The same of each calm window.
+    median, rare : array of shape (n_cases, n_variants, 3)
+        Median and 95th percentile of the calm windows.
+    peak_effects : array of bool, shape (n_cases, 2)
+        Whether peak, and onset, have the minimum effect.
+    """
+
+    by_coverage: Bools
+    by_peak: Bools
+    p_value: Floats
+    coverage: Floats
+    best: Ints
+    way: Ints
+    t: Floats
+    calm_t: Floats
+    median: Floats
+    rare: Floats
+    peak_effects: Bools
+
+    @property
+    def is_shown(self) -> Bools:
+        """Whether the attack is shown in any way."""
+        return self.by_coverage | self.by_peak
+
+
+def judge(given: Statistics) -> Judged:
+    """Test each case against its calm windows.
+
+    *Shown by coverage*: p is at most `LEVEL`, and the coverage of a variant is above
+    the calm 95th percentile and at least `effect` above the calm median. *Shown by
+    peak or onset*: no calm window has so large a T, and the peak is at least
+    `PEAK_EFFECT` times both the limit and the calm 95th percentile.
+    """
+    own, calm = given.own, given.calm
+    n_windows = calm.shape[2]
+    median = np.median(calm, axis=2)
+    rare = np.quantile(calm, RARE, axis=2)
+    scale = np.maximum(rare - median, _ALARM_FLOORS if given.is_alarm else _FLOORS)
+    n_used = len(WAYS) if given.has_peaks else 1
+    t = ((own - median) / scale)[..., :n_used]
+    calm_t = ((calm - median[:, :, None]) / scale[:, :, None])[..., :n_used]
+    largest, calm_largest = t.max(axis=(1, 2)), calm_t.max(axis=(1, 3))
+    p_value = p_values(largest, calm_largest)
+    coverage = own[..., 0]
+    # Coverages are shares of whole rows; a rounding error must not decide.
+    has_effect = (coverage >= median[..., 0] + given.effect - 1e-9) & (
+        coverage > rare[..., 0]
+    )
+    peaks = np.zeros((*own.shape[:2], 2), np.bool_)
+    if given.has_peaks and given.is_alarm:
+        peaks[..., 1] = (own[..., 2] >= median[..., 2] + ONSET_EFFECT - 1e-9) & (
+            own[..., 2] > rare[..., 2]
+        )
+    elif given.has_peaks:
+        least = np.log(PEAK_EFFECT)
+        peaks = (own[..., 1:] >= least) & (own[..., 1:] >= least + rare[..., 1:])
+    best = np.argmax(
+        np.where(has_effect, 1.0 + coverage - median[..., 0], np.tanh(t[..., 0]) - 1),
+        axis=1,
+    )
+    is_rare = p_value <= (1 + 1e-9) / (1 + n_windows)
+    return Judged(
+        by_coverage=(p_value <= LEVEL) & has_effect.any(axis=1),
+        by_peak=is_rare & peaks.any(axis=(1, 2)),
+        p_value=p_value,
+        coverage=np.take_along_axis(coverage, best[:, None], 1)[:, 0],
+        best=best,
+        way=t.max(axis=1).argmax(axis=1),
+        t=t[..., 0].max(axis=1),
+        calm_t=calm_t[..., 0].max(axis=1),
+        median=median,
+        rare=rare,
+        peak_effects=peaks.any(axis=1),
+    )
+
+
+def p_values(own: Floats, calm: Floats) -> Floats:
+    """Return ``(1 + windows at least as large) / (1 + windows)`` of each case.
+
+    Parameters
+    ----------
+    own : array of shape (n_cases,)
+    calm : array of shape (n_cases, n_windows)
+
+    Examples
+    --------
+    >>> p_values(np.array([2.0, 0.0]), np.array([[0.0, 1.0, 1.0], [0.0, 1.0, 1.0]]))
+    array([0.25, 1.  ])
+    """
+    reached = (calm >= own[:, None] - 1e-12).sum(axis=1)
+    return np.asarray((1 + reached) / (1 + calm.shape[1]))

@@ -1,0 +1,389 @@
+"""What the rungs look at: residuals of an attack and of its calm windows.
+
+`Record` holds what is the same for all attacks of a stream. `Case` holds one attack
+with its calm windows: rows about the centre of their surroundings, whitened by train.
+Whatever is estimated around an attack is estimated around each window in the same way.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from sightline.data.arrays import Floats, Ints
+from sightline.data.row_tables import Rows, gather_rows
+from sightline.data.segments import Segment
+from sightline.energy.energy import ScoredTest
+from sightline.energy.reference import Reference, fit_reference
+from sightline.errors import StreamError
+from sightline.judgement.calm import CalmTime, CalmWindows, Flag
+
+# A centre is the mean of this many calm rows on either side of a stretch,
+CENTRE_ROWS: Final = 400
+# at this distance from it; one side alone where the other has fewer than this.
+CENTRE_GAP: Final = 20
+LEAST_CENTRE_ROWS: Final = 200
+# The reference has moved where the mean of matched calm rows has more energy than this
+# many times sqrt(p / 2), the spread of the energy of one normal row.
+GATE: Final = 1.0
+SPANS: Final = (30, 300)
+# Train and calm rows that estimate spreads: stretches of this many rows,
+STRETCH_ROWS: Final = 4096
+# this many of them.
+N_STRETCHES: Final = 20
+# Values of test rows that are held in memory at a time.
+MOST_VALUES: Final = 64_000_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Units:
+    """Scales of the channels, from train alone.
+
+    Parameters
+    ----------
+    reference : Reference
+        Mean and covariance of train with shrinkage that does not depend on units.
+    memory : dict of int to array of shape (p,)
+        Deviation of the exponentially weighted average of each channel over train, in
+        units of the channel's spread, by span.
+    """
+
+    reference: Reference
+    memory: dict[int, Floats]
+
+    @cached_property
+    def spread(self) -> Floats:
+        """Standard deviation of each channel."""
+        return np.sqrt(np.diag(self.reference.covariance))
+
+    @cached_property
+    def correlation(self) -> Floats:
+        """Correlation of the channels."""
+        return np.asarray(
+            self.reference.covariance / np.outer(self.spread, self.spread)
+        )
+
+    @cached_property
+    def whitening(self) -> Floats:
+        """Multiply centred rows by it from the right: unit covariance."""
+        return np.ascontiguousarray(self.reference.factor.T)
+
+
+def weight_of(span: int) -> float:
+    """Return the weight of a new row in an average over a span."""
+    return 2 / (span + 1)
+
+
+def averages(rows: Floats, span: int) -> Floats:
+    """Return exponentially weighted averages along the rows, started at zero.
+
+    They are divided by ``sqrt(1 - (1 - w)^2t)``, so that averages of independent noise
+    have the same spread from the first row on.
+
+    Parameters
+    ----------
+    rows : array of shape (n_rows, n_columns)
+    span : int
+        Rows of the span; the weight w is 2 / (span + 1).
+    """
+    from scipy.signal import lfilter
+
+    w = weight_of(span)
+    t = np.arange(1, len(rows) + 1)
+    grown = np.sqrt(1 - (1 - w) ** (2 * t))
+    return np.asarray(lfilter([w], [1, w - 1], rows, axis=0) / grown[:, None])
+
+
+def units_of(train: Rows, reference: Reference) -> Units:
+    """Return the scales of the channels.
+
+    Parameters
+    ----------
+    train : Rows
+        At most `N_STRETCHES` evenly spaced stretches of it are read.
+    reference : Reference
+        Fitted on train in units of each channel's own spread.
+    """
+    n_rows = train.n_rows
+    starts = np.linspace(0, max(n_rows - STRETCH_ROWS, 0), N_STRETCHES)
+    starts = np.unique(starts.astype(np.int64))
+    if n_rows <= N_STRETCHES * STRETCH_ROWS:
+        starts, length = np.zeros(1, np.int64), n_rows
+    else:
+        length = STRETCH_ROWS
+    rows = gather_rows(train, (starts[:, None] + np.arange(length)).ravel())
+    spread = np.sqrt(np.diag(reference.covariance))
+    scaled = ((rows - reference.mean) / spread).reshape(len(starts), length, -1)
+    memory = {}
+    for span in SPANS:
+        w = weight_of(span)
+        settled = min(3 * span, length // 4)
+        squares = [
+            np.mean(averages(one, span)[settled:] ** 2, axis=0) for one in scaled
+        ]
+        # A channel that stands still in train must not make every test row infinite.
+        least = 0.1 * np.sqrt(w / (2 - w))
+        memory[span] = np.maximum(np.sqrt(np.mean(squares, axis=0)), least)
+    return Units(reference=reference, memory=memory)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LocalCovariances:
+    """Covariance of calm rows about a moving mean, from two halves of calm time.
+
+    Parameters
+    ----------
+    whitenings : pair of array of shape (p, p)
+        Of each half.
+    half : array of int8, shape (n_rows,)
+        To which half a calm row belongs; it is scored by the other one.
+    """
+
+    whitenings: tuple[Floats, Floats]
+    half: Ints
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Record:
+    """What is the same for all attacks of a stream.
+
+    Parameters
+    ----------
+    scored : ScoredTest
+        Energy, labels, attacks and alarms.
+    test : Rows
+        Test residuals.
+    calm : CalmTime
+        Calm rows.
+    units : Units
+        Scales of the channels.
+    channels : tuple of str
+        Names of the channels.
+    """
+
+    scored: ScoredTest
+    test: Rows
+    calm: CalmTime
+    units: Units
+    channels: tuple[str, ...]
+
+    @cached_property
+    def energy(self) -> Floats:
+        """Energy of each row; what overflowed is very large."""
+        return np.minimum(self.scored.energy, 1e300)
+
+    @cached_property
+    def local(self) -> LocalCovariances | None:
+        """Covariance of calm rows about a moving mean; None if it is singular.
+
+        Alternating twentieths of calm time form the two halves; of each twentieth at
+        most `STRETCH_ROWS` rows are read.
+        """
+        rows = self.calm.rows
+        part = np.arange(len(rows)) * N_STRETCHES // max(len(rows), 1)
+        half = np.zeros(self.test.n_rows, np.int8)
+        half[rows] = part % 2
+        try:
+            one, two = (self._local_whitening(rows, part, k) for k in (0, 1))
+        except StreamError:
+            return None
+        return LocalCovariances(whitenings=(one, two), half=half)
+
+    def _local_whitening(self, rows: Ints, part: Ints, which: int) -> Floats:
+        """Return the whitening of one half of calm time."""
+        pieces = [rows[part == k][:STRETCH_ROWS] for k in range(which, N_STRETCHES, 2)]
+        values = gather_rows(self.test, np.concatenate(pieces))
+        bounds = np.cumsum([0, *map(len, pieces)])
+        for k in range(len(pieces)):
+            piece = values[bounds[k] : bounds[k + 1]]
+            for block in np.array_split(piece, max(1, len(piece) // CENTRE_ROWS)):
+                block -= block.mean(axis=0)
+        reference = fit_reference(values, estimator="ledoit-wolf-standardised")
+        return np.ascontiguousarray(reference.factor.T)
+
+    def sides(self, segment: Segment) -> tuple[Ints, Ints]:
+        """Return the calm rows before and after a stretch that make its centre.
+
+        One side stands for both where the other has too few rows. Both are empty where
+        there is no calm row at all.
+        """
+        rows = self.calm.rows
+        first = np.searchsorted(rows, segment.start - CENTRE_GAP)
+        last = np.searchsorted(rows, segment.stop + CENTRE_GAP)
+        before = rows[max(0, first - CENTRE_ROWS) : first]
+        after = rows[last : last + CENTRE_ROWS]
+        if min(len(before), len(after)) < LEAST_CENTRE_ROWS:
+            longer = max(before, after, key=len)
+            before = longer if len(before) < LEAST_CENTRE_ROWS else before
+            after = longer if len(after) < LEAST_CENTRE_ROWS else after
+        return before, after
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stretch:
+    """Rows of an attack or of a calm window, about their centre.
+
+    Parameters
+    ----------
+    segment : Segment
+        Its rows in the record.
+    rows : array of shape (n_rows, p)
+        Residuals minus the centre.
+    others : tuple of array of shape (n_rows, p)
+        The same about the other centres that were considered.
+    least_energy : float
+        Mean energy about the centre that leaves least.
+    """
+
+    segment: Segment
+    rows: Floats
+    others: tuple[Floats, ...]
+    least_energy: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Case:
+    """One attack with its calm windows, as the rungs look at it.
+
+    Parameters
+    ----------
+    record : Record
+        What is the same for all attacks.
+    segment : Segment
+        Rows of the attack.
+    windows : CalmWindows
+        What it is compared with.
+    stretches : tuple of Stretch
+        The attack, then the windows.
+    has_moved : bool
+        Whether the reference has moved: the gate is open.
+    is_charitable : bool
+        Whether each stretch is judged about the centre that leaves least energy.
+    """
+
+    record: Record
+    segment: Segment
+    windows: CalmWindows
+    stretches: tuple[Stretch, ...]
+    has_moved: bool
+    is_charitable: bool
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether no line of centres reaches across the attack."""
+        return self.is_charitable and self.windows.length < self.segment.length / 2
+
+    @cached_property
+    def pool(self) -> Floats:
+        """Energy of the rows of all matched windows."""
+        return self.record.energy[self.windows.rows(self.record.test.n_rows)]
+
+    def values(self, series: Floats) -> tuple[Floats, Floats]:
+        """Return a series over the attack, and over the windows as a matrix."""
+        own = series[self.segment.rows]
+        return own, np.stack([series[s.rows] for s in self.windows.segments])
+
+    @cached_property
+    def scaled(self) -> list[Floats]:
+        """Rows of each stretch in units of the spread of train."""
+        return [s.rows / self.record.units.spread for s in self.stretches]
+
+
+def cases_of(
+    record: Record, pairs: Sequence[tuple[Segment, CalmWindows]]
+) -> Iterator[Case]:
+    """Yield the cases of attacks, reading the test as few times as memory allows."""
+    needed = [_needed(record, segment, windows) for segment, windows in pairs]
+    most = max(MOST_VALUES // max(record.test.n_channels, 1), 1)
+    if record.test.n_rows <= most:
+        every = np.arange(record.test.n_rows)
+        held = gather_rows(record.test, every)
+        yield from (_case(record, *pair, every, held) for pair in pairs)
+        return
+    k = 0
+    while k < len(pairs):
+        wanted, last = needed[k], k + 1
+        while last < len(pairs):
+            more = np.union1d(wanted, needed[last])
+            if len(more) > most:
+                break
+            wanted, last = more, last + 1
+        held = gather_rows(record.test, wanted)
+        yield from (_case(record, *pair, wanted, held) for pair in pairs[k:last])
+        k = last
+
+
+def _needed(record: Record, segment: Segment, windows: CalmWindows) -> Ints:
+    """Return the rows that a case looks at."""
+    rows = []
+    for one in (segment, *windows.segments):
+        rows += [np.arange(one.start, one.stop), *record.sides(one)]
+    return np.unique(np.concatenate(rows))
+
+
+def _case(
+    record: Record, segment: Segment, windows: CalmWindows, numbers: Ints, held: Floats
+) -> Case:
+    """Return one case from the rows `held`, whose numbers are `numbers`."""
+    reference = record.scored.reference
+    stretches = (segment, *windows.segments)
+    sides = [record.sides(one) for one in stretches]
+
+    def mean_of(rows: Ints) -> Floats:
+        if not len(rows):
+            return reference.mean
+        first, last = np.searchsorted(numbers, [rows[0], rows[-1] + 1])
+        if last - first == len(rows):
+            return np.asarray(held[first:last].mean(axis=0))
+        return np.asarray(held[np.searchsorted(numbers, rows)].mean(axis=0))
+
+    means = [(mean_of(before), mean_of(after)) for before, after in sides]
+    calm_mean = np.mean([pair for pair in means[1:]], axis=(0, 1))
+    moved = 0.5 * np.sum(((calm_mean - reference.mean) @ reference.whitening) ** 2)
+    has_moved = bool(moved > GATE * np.sqrt(len(reference.mean) / 2))
+    is_charitable = has_moved or Flag.STATE_CHANGED in windows.flags
+    built = []
+    for one, (before, after), (low, high) in zip(stretches, sides, means, strict=True):
+        first = np.searchsorted(numbers, one.start)
+        rows = held[first : first + one.length]
+        candidates = [rows - _line(one, before, after, low, high)]
+        least = np.nan
+        if is_charitable:
+            candidates += [rows - low, rows - high]
+            left = [_mean_energy(c, reference.whitening) for c in candidates]
+            order = np.argsort(left, kind="stable")
+            candidates, least = [candidates[k] for k in order], left[order[0]]
+        built.append(
+            Stretch(
+                segment=one,
+                rows=candidates[0],
+                others=tuple(candidates[1:]),
+                least_energy=float(least),
+            )
+        )
+    return Case(
+        record=record,
+        segment=segment,
+        windows=windows,
+        stretches=tuple(built),
+        has_moved=has_moved,
+        is_charitable=is_charitable,
+    )
+
+
+def _line(
+    segment: Segment, before: Ints, after: Ints, low: Floats, high: Floats
+) -> Floats:
+    """Return the centre of each row: the means of both sides joined by a line."""
+    if not len(before) or before is after:
+        return low[None]
+    begin, end = before.mean(), after.mean()
+    share = (np.arange(segment.start, segment.stop) - begin) / max(end - begin, 1.0)
+    return np.asarray(low + np.clip(share, 0, 1)[:, None] * (high - low))
+
+
+def _mean_energy(rows: Floats, whitening: Floats) -> float:
+    whitened = rows @ whitening
+    return float(0.5 * np.mean(np.einsum("tj,tj->t", whitened, whitened)))
