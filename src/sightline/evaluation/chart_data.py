@@ -307,7 +307,7 @@ def _channels_of(
     """Return k channels: targets and diagnosed ones, else those with most evidence."""
     strongest = list(np.argsort(-strength, kind="stable")[:k])
     place = {name: j for j, name in enumerate(names)}
-    refocus = segment.refocus_channels or ()
+    refocus = segment.evidence_channels or ()
     # A whole stage is not shown channel by channel.
     pointed = [*segment.targets, *(refocus if len(refocus) <= MOST_NAMED else ())]
     named = list(dict.fromkeys(place[name] for name in pointed if name in place))

@@ -43,14 +43,14 @@ from sightline.evaluation.caveats import remarks
 from sightline.evaluation.chart_data import chart_data
 from sightline.evaluation.uncertainty import measure_uncertainty
 from sightline.facts.records import AUDIT_KEY, audit_in
-from sightline.judgement.judge import Diagnosis, diagnose, passes_over_test
+from sightline.judgement.judge import Diagnosis, diagnose
 from sightline.judgement.verdicts import SegmentDiagnosis
 from sightline.metrics import quality, ranking
 from sightline.metrics.probe import AlarmMetrics, judge_alarms
 from sightline.metrics.segment import SegmentMeasures, measure_segments
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
-from sightline.progress import Progress, StepKind
+from sightline.progress import Progress, silent
 from sightline.rules import QuantileRule
 
 
@@ -113,8 +113,7 @@ def evaluate(
     stream, dropped = _settle_nonfinite(stream, nonfinite)
     attacks, labels = _attacks_and_labels(stream, guard)
     diagnosed = diagnosis and bool(attacks)
-    more_passes = passes_over_test(stream) if diagnosed else 0
-    track = Track(progress, stream, more_passes=more_passes)
+    track = Track(progress, stream)
     scored, test, windows = _score(stream, labels, attacks, estimator, track)
     mean = scored.train_mean
     ranks = _ranks_of(test.energy, labels)
@@ -132,8 +131,9 @@ def evaluate(
     )
     verdicts = None
     if diagnosed:
-        verdicts = diagnose(stream, test, rows, tick=track.stage(StepKind.DIAGNOSING))
-        track.finish(StepKind.DIAGNOSING)
+        verdicts = diagnose(
+            stream, scored, test, rows, seed=seed, progress=progress or silent
+        )
     uncertainty = result.Uncertainty()
     if intervals:
         uncertainty = measure_uncertainty(

@@ -137,7 +137,7 @@ def _log_of_largest(u: Floats) -> Floats:
     largest = np.partition(u, u.shape[1] - n, axis=1)[:, u.shape[1] - n :]
     # A mean of huge values may overflow; its logarithm need not be more than this.
     mean = np.minimum(largest, 1e300).mean(axis=1)
-    return np.log(np.maximum(mean, np.exp(_NOTHING)))
+    return np.asarray(np.log(np.maximum(mean, np.exp(_NOTHING))))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -256,7 +256,7 @@ def judge(given: Statistics) -> Judged:
         calm_t=calm_t[..., 0].max(axis=1),
         median=median,
         rare=rare,
-        peak_effects=peaks.any(axis=1),
+        peak_effects=np.asarray(peaks.any(axis=1)),
     )
 
 

@@ -1,4 +1,4 @@
-"""A stream diagnosed: a verdict on every attack, how sure it is, and what would help."""
+"""A stream diagnosed: a verdict on every attack, how sure it is, what would help."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -300,6 +300,7 @@ def _with_judgement(known: SegmentDiagnosis, judgement: Judgement) -> SegmentDia
     )
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def outcomes_of(judgement: Judgement) -> dict[str, RungOutcome]:
     """Return the outcome of each rung by its name, in the order of the ladder."""
     outcomes = {}
@@ -405,7 +406,7 @@ def _facts(
     withheld = None
     if rate is not None and rate > MOST_FALSE_CAUSES:
         withheld = (
-            f"Causes on this stream cannot be told apart: the same ladder gives a cause "
+            "Causes on this stream cannot be told apart: the same ladder gives a cause "
             f"to {100 * rate:.0f}% of {n_tried} attack-free stretches."
         )
     return DiagnosisFacts(

@@ -17,6 +17,8 @@ from sightline.judgement.event_test import EFFECT, Judged, Scores, p_values
 from sightline.judgement.record import SPANS, Case, averages
 from sightline.judgement.verdicts import RungName, Verdict
 
+# Rows of the blocks whose alternation makes two halves, at the least.
+LEAST_HALF: Final = 5
 # Sizes of the smaller spaces that are tried.
 SIZES: Final = (1, 2, 3, 5)
 # An attack that accumulates covers this much more than a calm window does.
@@ -148,9 +150,9 @@ def score_space(case: Case) -> list[Scores] | None:
     Alternating blocks of rows form two halves. In one half channels are ranked by the
     larger of |mean| and mean square, in units of what one calm window in 20 reaches;
     the first 1, 2, 3 or 5 are scored in the other half, and the reverse. None where no
-    line of centres reaches across the attack.
+    line of centres reaches across the attack, or it has too few rows for two halves.
     """
-    if case.is_too_long:
+    if case.is_too_long or case.windows.length < 2 * LEAST_HALF:
         return None
     halves = [_halves(len(rows)) for rows in case.scaled]
     strength = np.array(
@@ -195,7 +197,7 @@ JOIN: Final = "\x1f"
 
 def _halves(n_rows: int) -> Bools:
     """Return which rows belong to the first half: alternating blocks."""
-    block = max(5, n_rows // 8)
+    block = max(LEAST_HALF, n_rows // 8)
     return np.asarray(np.arange(n_rows) // block % 2 == 0)
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import Rows, gather_rows
@@ -107,12 +108,10 @@ def units_of(train: Rows, reference: Reference) -> Units:
         Fitted on train in units of each channel's own spread.
     """
     n_rows = train.n_rows
-    starts = np.linspace(0, max(n_rows - STRETCH_ROWS, 0), N_STRETCHES)
-    starts = np.unique(starts.astype(np.int64))
-    if n_rows <= N_STRETCHES * STRETCH_ROWS:
-        starts, length = np.zeros(1, np.int64), n_rows
-    else:
+    starts, length = np.zeros(1, np.int64), n_rows
+    if n_rows > N_STRETCHES * STRETCH_ROWS:
         length = STRETCH_ROWS
+        starts = np.linspace(0, n_rows - length, N_STRETCHES).astype(np.int64)
     rows = gather_rows(train, (starts[:, None] + np.arange(length)).ravel())
     spread = np.sqrt(np.diag(reference.covariance))
     scaled = ((rows - reference.mean) / spread).reshape(len(starts), length, -1)
@@ -142,7 +141,7 @@ class LocalCovariances:
     """
 
     whitenings: tuple[Floats, Floats]
-    half: Ints
+    half: npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

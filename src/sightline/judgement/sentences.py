@@ -86,11 +86,9 @@ class _RungWords:
 
 
 def _times(multiple: float | None) -> str:
-    if multiple is None:
+    if multiple is None or multiple >= 1e4:
         return "far beyond the limit"
-    return (
-        f"{multiple:.2g} times the limit" if multiple < 1e4 else "far beyond the limit"
-    )
+    return f"{multiple:.2g} times the limit"
 
 
 def sentence_of(diagnosis: SegmentDiagnosis, *, n_channels: int) -> str:

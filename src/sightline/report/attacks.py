@@ -100,7 +100,7 @@ def attack_stages(segment: SegmentResult, stages: dict[str, str]) -> tuple[str, 
     stages : dict of str to str
         The stage of each channel.
     """
-    for channels in (segment.targets, segment.refocus_channels):
+    for channels in (segment.targets, segment.evidence_channels):
         named = [stages[name] for name in channels or () if name in stages]
         if named:
             return tuple(dict.fromkeys(named))
@@ -210,7 +210,7 @@ def _signals(
     signals, telemetry = entry.traces.excerpt_signals, entry.traces.excerpt_telemetry
     if signals is None or telemetry is None:
         return []
-    named = {*(segment.targets or ()), *(segment.refocus_channels or ())}
+    named = {*(segment.targets or ()), *(segment.evidence_channels or ())}
     order = sorted(range(len(channels)), key=lambda m: (channels[m] not in named, m))
     rows: list[JsonObject] = []
     for m in order[:MAX_SIGNALS]:

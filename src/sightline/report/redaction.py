@@ -316,7 +316,7 @@ def _tags(result: Result) -> list[str]:
     ):
         tags += [str(name) for name in (() if channels is None else channels)]
     for segment in evaluation.segments:
-        tags += [*(segment.targets or ()), *(segment.refocus_channels or ())]
+        tags += [*(segment.targets or ()), *(segment.evidence_channels or ())]
     return tags
 
 
@@ -452,7 +452,7 @@ def _segment(segment: SegmentResult, names: Pseudonyms) -> SegmentResult:
         name=None,
         note=None,
         targets=tuple(names.name(name) for name in segment.targets or ()),
-        refocus_channels=tuple(names.name(n) for n in segment.refocus_channels or ()),
+        evidence_channels=tuple(names.name(n) for n in segment.evidence_channels or ()),
         ladder=names.nested(segment.ladder),
         sentence=names.nested(segment.sentence),
     )
