@@ -24,7 +24,10 @@ from sightline import (
     write_report,
     write_results,
 )
+from sightline.errors import FileError
 from sightline.evaluation.result import SCHEMA, ChartData, EvaluationRecord
+from sightline.judgement.judge import METHOD
+from sightline.judgement.verdicts import RungName
 from sightline.storage import Result, check_out
 from sightline.storage.results import evaluation_schema
 
@@ -89,21 +92,76 @@ def test_infinite_energy_reads_back_too(tmp_path):
 # Results of older versions
 
 
+# The names that rungs had before verdicts came from the event test.
+NEW_RUNGS = {
+    "detected": "probe",
+    "recalibrate": "evidence",
+    "rereference": "reference",
+    "refocus": "space",
+    "accumulate": "memory",
+}
+
+
 def same_figures(old: Any, new: Any) -> bool:
     """Tell whether all that an old value holds is in the new one."""
     if isinstance(old, dict):
         return all(same_figures(old[key], new[key]) for key in old if key != "schema")
+    if isinstance(old, list):
+        return len(old) == len(new) and all(map(same_figures, old, new))
     return bool(old == new)
+
+
+def in_present_names(values: dict[str, Any]) -> dict[str, Any]:
+    """Return an older file with the present names of rungs and keys."""
+
+    def renamed(rungs: dict[str, Any]) -> dict[str, Any]:
+        return {NEW_RUNGS.get(k, k): v for k, v in rungs.items() if k != "telemetry"}
+
+    segments = [
+        {key: one[key] for key in one if key not in ("ladder", "refocus_channels")}
+        | {
+            "ladder": renamed(one["ladder"]),
+            "evidence_channels": one["refocus_channels"],
+        }
+        for one in values["segments"]
+    ]
+    return values | {"segments": segments, "repairs": renamed(values["repairs"])}
 
 
 @pytest.mark.parametrize("folder", OLD_FOLDERS, ids=lambda path: path.name)
 def test_an_older_result_still_loads_with_all_its_figures(folder):
     values = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
-    assert values["schema"] < SCHEMA
+    assert "method" not in values["diagnosis"]
     evaluation = read_evaluation(folder)
     assert evaluation.schema == SCHEMA
-    assert same_figures(values, evaluation.to_dict())
+    assert same_figures(in_present_names(values), evaluation.to_dict())
     assert violations(evaluation.to_dict(), SCHEMA_NOW) == []
+
+
+@pytest.mark.parametrize("folder", OLD_FOLDERS, ids=lambda path: path.name)
+def test_an_older_result_is_marked_as_judged_by_the_earlier_rules(folder):
+    evaluation = read_evaluation(folder)
+    assert evaluation.diagnosis.method == 1
+    for segment in evaluation.segments:
+        assert set(segment.ladder) <= {str(name) for name in RungName}
+        assert segment.confidence is segment.found is segment.telemetry is None
+
+
+def test_a_result_of_today_is_marked_as_such_and_not_migrated(tmp_path):
+    written = evaluate(full_stream().replace(name="now"), intervals=False)
+    assert written.diagnosis.method == METHOD > 1
+    write_results([written], tmp_path)
+    assert read_evaluation(tmp_path / "now") == written
+
+
+@pytest.mark.parametrize("damage", [7, "x", [3], {"ladder": 5}, {"ladder": {"a": 1}}])
+def test_a_damaged_older_diagnosis_is_refused_in_one_sentence(tmp_path, damage):
+    text = (OLD_FOLDERS[0] / "evaluation.json").read_text(encoding="utf-8")
+    for segments in ([damage], damage):
+        values = json.loads(text) | {"segments": segments}
+        (tmp_path / "evaluation.json").write_text(json.dumps(values), encoding="utf-8")
+        with pytest.raises(FileError, match="is not an evaluation of schema"):
+            read_evaluation(tmp_path)
 
 
 @pytest.mark.parametrize("folder", OLD_FOLDERS, ids=lambda path: path.name)
@@ -118,8 +176,12 @@ def test_chart_data_of_an_older_result_load(folder):
     assert all(getattr(result.traces, name) is None for name in missing)
 
 
-def test_there_are_old_results_to_load():
-    assert len(OLD_FOLDERS) >= 2
+def test_there_are_old_results_of_both_schemas_to_load():
+    kinds = {
+        json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["schema"]
+        for folder in OLD_FOLDERS
+    }
+    assert kinds == {1, 2}
 
 
 def test_older_results_make_a_page(tmp_path):

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from sightline.comparison.runs import DetectorRuns
 from sightline.detectors import detector_type
-from sightline.judgement.calm import BUDGET
+from sightline.judgement.event_test import BUDGET
 from sightline.judgement.ladder import NEARLY_ALL
 from sightline.paper.markup import escaped_latex, escaped_markdown, one_line, render
 from sightline.paper.study import Study, card_of_runs, plant_of, space_of

@@ -26,6 +26,7 @@ from sightline.evaluation.result import (
     plain,
 )
 from sightline.files import brief, is_staged, reading, staged_file, staged_folder
+from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
 from sightline.storage.metadata import parse_json
 from sightline.storage.npz import read_arrays
@@ -312,8 +313,7 @@ def read_evaluation(path: str | Path) -> Evaluation:
             "update it."
         )
     try:
-        present = values if schema == SCHEMA else _migrated(values)
-        record = msgspec.convert(present, EvaluationRecord)
+        record = msgspec.convert(_migrated(values), EvaluationRecord)
     except msgspec.ValidationError as error:
         raise FileError(
             f"{path}: is not an evaluation of schema {schema} ({brief(error)}): remove "
@@ -338,31 +338,79 @@ def evaluation_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 
+# Rungs of the ladder by the names they had before verdicts came from the event test.
+_EARLIER_RUNGS = {
+    "detected": RungName.PROBE.value,
+    "recalibrate": RungName.EVIDENCE.value,
+    "rereference": RungName.REFERENCE.value,
+    "refocus": RungName.SPACE.value,
+    "accumulate": RungName.MEMORY.value,
+}
+# The telemetry is a fact of the recording now, and no longer a rung.
+_DROPPED_RUNG = "telemetry"
+
+
 def _migrated(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of an older ``evaluation.json`` in the present schema.
+    """Return the content of an older ``evaluation.json`` in the present layout.
 
     Schema 1 grew without a change of its number: what an older file lacks is null, or
-    empty for a block, a list or a count. Unknown keys are left out.
+    empty for a block, a list or a count. Unknown keys are left out. A diagnosis that
+    names no method was made by the earlier rules: its rungs get their present names,
+    and the record says so (``diagnosis.method`` is 1).
     """
+    if values["schema"] < SCHEMA:
+        values = values | _blocks_of_schema_1(values)
+    diagnosis = values.get("diagnosis")
+    if not isinstance(diagnosis, dict) or "method" in diagnosis:
+        return values
+    segments = values.get("segments")
+    if isinstance(segments, list):
+        segments = [_earlier_segment(segment) for segment in segments]
+    return values | {
+        "diagnosis": diagnosis | {"method": 1},
+        "repairs": _renamed(values.get("repairs")),
+        "segments": segments,
+    }
+
+
+def _blocks_of_schema_1(values: dict[str, Any]) -> dict[str, Any]:
+    """Return what schema 1 lacks or has otherwise, in the present schema."""
     blocks = {key: values.get(key) or {} for key in ("rank", "windows", "provenance")}
     lost = values.get("dropped_rows") or {"train": 0, "test": 0, "calibration": 0}
     quality = values.get("quality")
     if isinstance(quality, dict):
         lists = {key: quality.get(key) or () for key in quality if "channels" in key}
         blocks["quality"] = quality | lists
-    return (
-        values
-        | blocks
-        | {
-            "schema": SCHEMA,
-            "own_rule": values.get("own_rule"),
-            "own_score": values.get("own_score"),
-            "guard": values.get("guard") or 0,
-            "dropped_rows": lost,
-            "notices": values.get("notices") or (),
-            "segments": values.get("segments") or (),
-        }
-    )
+    return blocks | {
+        "schema": SCHEMA,
+        "own_rule": values.get("own_rule"),
+        "own_score": values.get("own_score"),
+        "guard": values.get("guard") or 0,
+        "dropped_rows": lost,
+        "notices": values.get("notices") or (),
+        "segments": values.get("segments") or (),
+    }
+
+
+def _earlier_segment(segment: Any) -> Any:
+    """Return an attack of an earlier diagnosis with the present names of its keys."""
+    if not isinstance(segment, dict):
+        return segment
+    return segment | {
+        "ladder": _renamed(segment.get("ladder")),
+        "evidence_channels": segment.get("refocus_channels"),
+    }
+
+
+def _renamed(by_rung: Any) -> Any:
+    """Return values by the present names of the rungs."""
+    if not isinstance(by_rung, dict):
+        return by_rung
+    return {
+        _EARLIER_RUNGS.get(name, name): value
+        for name, value in by_rung.items()
+        if name != _DROPPED_RUNG
+    }
 
 
 def read_results(folders: Sequence[str | Path]) -> list[Result]:
