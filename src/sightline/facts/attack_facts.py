@@ -8,16 +8,16 @@ train. Two views of each channel are judged: its change from row to row, and its
 surprise, the residual of a ridge regression on the row before.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
-from sightline.data.row_tables import Rows, read_on_grid
+from sightline.data.recording import Recording, forward_fill
+from sightline.data.row_tables import ArrayRows, Rows, read_on_grid
 from sightline.data.segments import Attack, Segment, segments_of
 
 # Telemetry is averaged to rows of at least this many seconds, and at most this many.
@@ -49,8 +49,6 @@ CAP_S: Final = 3600.0
 CAP_ROWS: Final = 36
 
 
-# Where the ``meta`` of a stream carries the facts of its recording.
-META_KEY: Final = "attack_facts"
 _SMALLEST: Final = np.finfo(np.float64).tiny
 
 
@@ -232,8 +230,6 @@ def _averaged(rows: Rows, breaks: Ints, every: int) -> tuple[Floats, Ints]:
 
 def _held(values: Floats, last: Floats) -> Floats:
     """Return rows with cells that are not finite held at the last value."""
-    from sightline.data.recording import forward_fill
-
     whole = np.concatenate([last[None], values])
     run = np.zeros(1, np.int64)
     return forward_fill(whole, run, is_missing=~np.isfinite(whole))[0][1:]
@@ -390,15 +386,6 @@ def energy_aftermath(
     )
 
 
-def carried_by(meta: Mapping[str, object]) -> dict[str, AttackFacts]:
-    """Return the facts of attacks that the ``meta`` of a stream holds, by id."""
-    values = meta.get(META_KEY)
-    if not isinstance(values, Sequence):
-        return {}
-    facts = msgspec.convert(values, list[AttackFacts], strict=False)
-    return {fact.id: fact for fact in facts}
-
-
 # --- Does the telemetry move? ---------------------------------------------------------
 
 
@@ -439,6 +426,37 @@ def facts_of_attacks(
         aftermath_s = None if step_s is None else n_after * step_s
         facts.append(replace(judged, aftermath_s=aftermath_s))
     return tuple(facts)
+
+
+def facts_of_recordings(train: Recording, test: Recording) -> tuple[AttackFacts, ...]:
+    """Return what the telemetry of a testbed says of each attack in its test.
+
+    Parameters
+    ----------
+    train, test : Recording
+        Both with the same tags.
+
+    Returns
+    -------
+    tuple of AttackFacts
+        One for each attack of `test`; empty where the telemetry cannot be judged.
+    """
+    if not test.attacks or test.labels is None:
+        return ()
+    telemetry = prepare(
+        ArrayRows(train.values),
+        ArrayRows(test.values),
+        labels=test.labels,
+        train_breaks=_run_starts(train),
+        test_breaks=_run_starts(test),
+        channels=test.channels,
+        step_s=test.step_s,
+    )
+    return () if telemetry is None else facts_of_attacks(telemetry, test.attacks)
+
+
+def _run_starts(recording: Recording) -> Ints:
+    return np.zeros(1, np.int64) if recording.breaks is None else recording.breaks
 
 
 def _windows(stretches: Sequence[Segment], length: int) -> tuple[int, Ints] | None:

@@ -13,6 +13,7 @@ import numpy as np
 from sightline.data.recording import Recording
 from sightline.data.segments import breaks_from_time
 from sightline.data.zones import stamp
+from sightline.facts.attack_facts import facts_of_recordings
 from sightline.facts.checks import Recordings, check_recordings, gaps_in, time_at
 from sightline.facts.codes import Finding, Severity, by_severity, finding
 from sightline.facts.records import Audit, RecordingFacts, TableFacts
@@ -166,6 +167,7 @@ def audit_of(testbed: Testbed) -> Audit:
             tags=tags,
             words=testbed.words,
             notices=testbed.notices,
+            attacks=facts_of_recordings(train, test),
         ),
         findings=by_severity([*gaps, *found, *_notices(testbed.notices)]),
         passed=tuple(right),

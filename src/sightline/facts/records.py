@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from sightline.facts.attack_facts import AttackFacts
 from sightline.facts.codes import Finding, Severity
 
 # The key of a stream's `meta` under which its audit travels.
@@ -114,6 +115,8 @@ class RecordingFacts:
         ``"OFF = 0, ON = 1"``.
     notices : tuple of str
         What was held, filled, left out or chosen while reading.
+    attacks : tuple of AttackFacts
+        What the telemetry says of each attack: the same for all detectors.
     """
 
     plant: str
@@ -122,6 +125,7 @@ class RecordingFacts:
     tags: tuple[TagFacts, ...] = ()
     words: dict[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    attacks: tuple[AttackFacts, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from sightline.energy.energy import ScoredStream, ScoredTest
 from sightline.energy.reference import standardised_reference
 from sightline.facts import attack_facts
 from sightline.facts.attack_facts import AttackFacts, Movement
+from sightline.facts.records import audit_in
 from sightline.judgement.calm import CalmTime, CalmWindows
 from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
 from sightline.judgement.event_test import WAYS, Way
@@ -131,7 +132,8 @@ def facts_of_stream(stream: ResidualStream, test: ScoredTest) -> list[AttackFact
     all detectors); else they are found from the stream's own telemetry. Without either
     nothing is known but the aftermath, from the energy.
     """
-    carried = attack_facts.carried_by(stream.meta)
+    audit = audit_in(stream.meta)
+    carried = {} if audit is None else {f.id: f for f in audit.recording.attacks}
     if all(attack.id in carried for attack in test.attacks):
         return [carried[attack.id] for attack in test.attacks]
     train, tested = stream.telemetry_train, stream.telemetry_test
