@@ -250,7 +250,7 @@ def findings_table(findings: "Sequence[Finding]") -> Table:
     table = grid()
     for one in findings:
         text = Text(one.text)
-        if one.severity is not Severity.NOTE:
+        if one.is_serious:
             text.append(f" {one.effect}", style="dim")
             text.append(f" {one.remedy}" if one.remedy else "")
         mark = Text(f"{one.code} {one.severity}", style=styles[one.severity])
@@ -263,9 +263,9 @@ def _audit_verdict(audit: "Audit") -> Text:
     if not audit.serious:
         return Text("\nThe data are what they should be.", style="green")
     if not audit.is_right:
-        n_errors = len(audit.of(audit.serious[0].severity))
-        words = f"The data are not what they should be: {plural(n_errors, 'error')}"
-        return Text(f"\n{words} above.", style="bold red")
+        errors = plural(len(audit.errors), "error")
+        words = f"\nThe data are not what they should be: {errors} above."
+        return Text(words, style="bold red")
     return Text(
         f"\nRead {plural(len(audit.serious), 'warning')} above before you use the "
         "data.",

@@ -180,8 +180,7 @@ def refusal(testbed: Testbed, audit: Audit) -> str:
     """
     if testbed.accepts is None:
         return ""
-    errors = audit.of(Severity.ERROR)
-    for error in (one for one in errors if one.code not in testbed.accepts):
+    for error in (one for one in audit.errors if one.code not in testbed.accepts):
         remedy = (
             f"{error.remedy.removesuffix('.')}, or" if error.remedy else "Mend it, or"
         )

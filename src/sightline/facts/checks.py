@@ -95,7 +95,7 @@ def check_recordings(
     given = replace(given, tags=tags)
     for check in CHECKS:
         findings += check(given)
-    serious = {one.code for one in findings if one.severity is not Severity.NOTE}
+    serious = {one.code for one in findings if one.is_serious}
     passed = [
         text for codes, text in PASSED.items() if serious.isdisjoint(codes.split())
     ]
