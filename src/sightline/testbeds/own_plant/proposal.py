@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Bools
-from sightline.data.attack_list import read_incidents
 from sightline.data.recording import step_from
 from sightline.data.segments import breaks_from_time
 from sightline.data.zones import iso_stamp, stamp, zone_words
 from sightline.errors import FileError
+from sightline.tables.lists import read_incidents
 from sightline.tables.stamps import seconds_from
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant.look import Export, TagSeen, joined, sentences
@@ -125,7 +125,9 @@ def propose(
         read_time = partial(
             _time, path=incidents, timezone=timezone, time_format=time_format
         )
-        listed = read_incidents(incidents, read_time)
+        listed = read_incidents(
+            incidents, read_time, has_format=time_format is not None
+        ).incidents
         first_s = min((i.listed[0] for i in listed), default=None)
     left_out, begin_s = _left_out(whole)
     is_train, why = _split(exports, whole, first_s, begin_s)
