@@ -1,7 +1,10 @@
 """The command `start`: from exports of a historian to a plant's folder."""
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,6 +91,10 @@ def start_command(
         with staged_folder(folder) as partial:
             write_plant(proposal, partial)
             audit = _audit(partial, folder)
+            if codes := _fault_codes(audit):
+                proposal = replace(proposal, missing_values=codes)
+                write_plant(proposal, partial)
+                audit = _audit(partial, folder)
             write_plant(proposal, partial, remedies=_remedies(audit))
         screen.print(_result(proposal, audit, folder))
 
@@ -118,6 +125,15 @@ def _audit(partial: Path, folder: Path) -> "Audit":
         raise FileError(str(error).replace(str(partial), str(folder))) from error
 
 
+def _fault_codes(audit: "Audit") -> tuple[float, ...]:
+    """Return the fault codes that the audit would have in plant.toml."""
+    codes: list[float] = []
+    for one in audit.findings:
+        if stated := re.search(r"missing_values = (\[[^\]]*\])", one.remedy):
+            codes += json.loads(stated[1])
+    return tuple(dict.fromkeys(codes))
+
+
 def _remedies(audit: "Audit") -> list[str]:
     """Return the findings with what to do, for plant.toml; in one line each."""
     return [
@@ -141,10 +157,13 @@ def _result(proposal: "Proposal", audit: "Audit", folder: Path) -> RenderableTyp
     for title, sentences in (
         ("What was done while reading", notes),
         ("What the audit found", _remedies(audit)),
-        ("What to check", proposal.checks),
+        ("What to check", [*_faults(proposal), *proposal.checks]),
     ):
         if sentences:
             parts += [Text(f"\n{title}", style="bold"), *_bullets(sentences)]
+    if not audit.is_right:
+        refusal = "run refuses the data until the errors above are mended or accepted."
+        parts.append(Text(f"\n{refusal}", style="red"))
     files = ("plant.toml", "tags.csv", "incidents.csv", "train.parquet", "test.parquet")
     parts.append(
         Text(
@@ -154,6 +173,17 @@ def _result(proposal: "Proposal", audit: "Audit", folder: Path) -> RenderableTyp
         )
     )
     return Group(*parts)
+
+
+def _faults(proposal: "Proposal") -> list[str]:
+    """Return a sentence on numbers that were taken as fault codes."""
+    if not proposal.missing_values:
+        return []
+    codes = names([f"{code:g}" for code in proposal.missing_values])
+    return [
+        f"{codes} look like fault codes and are read as missing: missing_values in "
+        "plant.toml; take them out if they are measured."
+    ]
 
 
 def _bullets(sentences: Sequence[str]) -> list[RenderableType]:

@@ -47,8 +47,9 @@ _ISO = (
 )
 _USUAL = "%Y-%m-%d %H:%M:%S%.f"
 _CLOCKS = (" %H:%M:%S%.f", " %H:%M", "", " %I:%M:%S%.f %p", " %I:%M %p")
+# Two digits of a year first: as four they would be the year 26.
 _NAMED_MONTH = tuple(
-    date + clock for date in ("%d-%b-%Y", "%d-%b-%y") for clock in _CLOCKS
+    date + clock for date in ("%d-%b-%y", "%d-%b-%Y") for clock in _CLOCKS
 )
 # Day, month and year as numbers, in unknown order of day and month.
 _TWO_ORDERS = re.compile(r"^\d{1,2}([./-])\d{1,2}[./-]\d{4}\b")

@@ -112,6 +112,8 @@ class Export:
         Its tags.
     attack_s : float, optional
         Time of the first row that a column of labels marks as an attack.
+    form : str
+        How the file is written: separator, decimal sign and encoding, or its format.
     time_words : str
         The column of time stamps and an example.
     notices : tuple of str
@@ -125,6 +127,7 @@ class Export:
     is_utc: bool
     tags: tuple[TagSeen, ...]
     attack_s: float | None = None
+    form: str = ""
     time_words: str = ""
     notices: tuple[str, ...] = ()
 
@@ -177,7 +180,12 @@ def look_at(
         tags=_tags_seen(shaped, read.seconds, is_long=is_long),
         attack_s=_first_attack(shaped.frame, read.seconds),
         time_words=f"column {time!r}, such as {str(example)!r}",
-        notices=(*table.notices, *shaped.notices, *(f"{n}." for n in read.notices)),
+        form=table.form or path.suffix.lower().lstrip("."),
+        notices=(
+            *table.notices,
+            *(f"{path.name}: {text}." for text in read.notices),
+            *shaped.notices,
+        ),
     )
 
 
@@ -423,6 +431,7 @@ def joined(exports: Sequence[Export]) -> Export:
         attack_s=min(
             (e.attack_s for e in exports if e.attack_s is not None), default=None
         ),
+        form=first.form,
         time_words=first.time_words,
         notices=tuple(notice for export in exports for notice in export.notices),
     )

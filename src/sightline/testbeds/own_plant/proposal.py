@@ -37,6 +37,8 @@ _MARGIN_SHARE, _MARGIN_S = 0.02, 3600.0
 _LATEST_START = 0.1
 # A measured value of a wide export that is missing for longer is not held.
 _LONGEST_HOLD_S = 3600.0
+# A long export without any reading for this time, and this many steps, has a gap.
+_OUTAGE_S, _OUTAGE_STEPS = 600.0, 20
 _STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600)
 _TRAIN_NAME = re.compile(r"train|normal", re.IGNORECASE)
 _TEST_NAME = re.compile(r"test|attack|incident", re.IGNORECASE)
@@ -73,6 +75,8 @@ class Proposal:
         The list of incidents that was given.
     example_s : float
         A time within test, for the example of an incident.
+    missing_values : tuple of float
+        Numbers that mean "no value".
     """
 
     sources: tuple[str, ...]
@@ -90,6 +94,7 @@ class Proposal:
     checks: tuple[str, ...]
     incidents: Path | None
     example_s: float
+    missing_values: tuple[float, ...] = ()
 
 
 def propose(
@@ -342,7 +347,7 @@ def _understood(
     about = sentences(whole.tags)
     return {
         "form": f"{form}; {len(whole.seconds):,} rows, "
-        f"{plural(len(whole.tags), 'tag')}",
+        f"{plural(len(whole.tags), 'tag')}; {whole.form}",
         "time": f"{whole.time_words}; {first} to {last}, {zone_words(zone)}",
         "step": step if whole.is_long else f"{step}; {plural(n_gaps, 'gap')}",
         **{name: text for name, text in about.items() if text},
@@ -368,6 +373,9 @@ def _checks(
     if left_out:
         reasons = [f"{tag} ({why})" for tag, why in left_out.items()]
         checks.append(f"Left out by the role ignore in tags.csv: {names(reasons, 6)}.")
+    outage = _outage(whole)
+    if outage:
+        checks.append(outage)
     lost = begin_s - float(whole.seconds.min())
     if lost > 0:
         checks.append(
@@ -381,6 +389,23 @@ def _checks(
         )
     checks.append("Check the roles, stages and units in tags.csv: they are guessed.")
     return tuple(checks)
+
+
+def _outage(whole: Export) -> str:
+    """Return a sentence on the longest time without any reading of a long export."""
+    if not whole.is_long:
+        return ""
+    stamps = np.unique(whole.seconds)
+    steps = np.diff(stamps)
+    longest = float(steps.max(initial=0.0))
+    if longest < max(_OUTAGE_S, _OUTAGE_STEPS * float(np.median(steps))):
+        return ""
+    zone = "UTC" if whole.is_utc else None
+    at = stamp(float(stamps[steps.argmax()]), zone)
+    return (
+        f"No tag was read for {duration(longest)} after {at}: if the historian was "
+        "down, give two exports without that time, because values are held over it."
+    )
 
 
 def write_plant(
@@ -448,7 +473,7 @@ def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
         *_hold_lines(proposal),
         "",
         *_comment("Numbers that mean 'no value':"),
-        "# missing_values = [-9999, 32767]",
+        _missing_line(proposal.missing_values),
         *_comment("Seconds to leave out at the start of train, such as a start-up:"),
         "# trim_start_s = 3600",
         *_comment("Round train to the decimals of test, if that has fewer:"),
@@ -460,6 +485,13 @@ def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
         lines += ["", *_comment("What the audit found, and what to do:")]
         lines += [line for remedy in remedies for line in _comment(f"- {remedy}")]
     return "\n".join(lines) + "\n"
+
+
+def _missing_line(values: Sequence[float]) -> str:
+    """Return the line of plant.toml about numbers that mean "no value"."""
+    if not values:
+        return "# missing_values = [-9999, 32767]"
+    return f"missing_values = [{', '.join(f'{value:.15g}' for value in values)}]"
 
 
 def _comment(text: str) -> list[str]:
