@@ -223,6 +223,13 @@ def test_a_list_of_rows_includes_both_ends(read, tmp_path):
     )
 
 
+def test_an_open_end_lasts_to_the_end_of_test(tmp_path, timed):
+    path = lines(tmp_path / "attacks.csv", "id,start,end", "A,40,")
+    stream = join_files(timed, attacks=path)
+    assert stream.segments[0].segment.rows == slice(40, N_TEST)
+    assert "has no end" in str(stream.notices)
+
+
 def test_numbers_are_seconds_where_they_fit_the_time(tmp_path):
     path = lines(tmp_path / "attacks.csv", "id,start,end", "A,100,149")
     seconds = bare_stream(test_time=np.arange(N_TEST) * 10.0)

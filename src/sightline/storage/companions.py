@@ -264,8 +264,10 @@ class _Times:
             return False
         if time is None:
             return True
-        is_timed = any(start <= time[-1] and end >= time[0] for start, end in spans)
-        return not is_timed and all(0 <= s <= e < n_rows for s, e in spans)
+        # An incident without an end counts by its start.
+        ends = [(s, s if np.isinf(e) else e) for s, e in spans]
+        is_timed = any(start <= time[-1] and end >= time[0] for start, end in ends)
+        return not is_timed and all(0 <= s <= e < n_rows for s, e in ends)
 
 
 def _with_attacks(stream: ResidualStream, path: Path) -> ResidualStream:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, Bools, Floats
+from sightline.data.arrays import ATTACK, Bools, Floats, require
 from sightline.data.recording import Role
 from sightline.errors import FileError
 from sightline.files import damage
@@ -25,11 +25,11 @@ from sightline.tables.cells import (
     words_in_text,
 )
 from sightline.tables.headers import NAMES, NO_TAGS, columns_called, plain
+from sightline.tables.lists import EXCEL
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import Table, read_table
 from sightline.text import names
 
-_EXCEL = (".xlsx", ".xlsm", ".xls")
 # A tag with at most this many different values, all whole numbers, is an actuator.
 _MOST_STATES = 4
 _SETPOINT = re.compile(r"(^|[._\- ])(SP|SETPOINT|SOLL)\d*$|SETPOINT", re.IGNORECASE)
@@ -191,17 +191,11 @@ def look_at(
 
 def _read(path: Path) -> Table:
     """Return the table of a file; of an Excel file its first sheet."""
-    if path.suffix.lower() not in _EXCEL:
+    if path.suffix.lower() not in EXCEL:
         return read_table(path, least_columns=2)
     import polars as pl
 
-    try:
-        import fastexcel  # noqa: F401
-    except ImportError as error:
-        raise FileError(
-            f"{path}: Excel files need fastexcel: pip install 'sightline[excel]', or "
-            "save it as CSV."
-        ) from error
+    require("fastexcel", extra="excel", caller=f"{path}: Excel")
     with damage(
         f"{path}: cannot be read as an Excel table",
         Exception,

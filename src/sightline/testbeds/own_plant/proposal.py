@@ -63,8 +63,8 @@ class Proposal:
         Settings that differ from the defaults.
     usual_step_s : float
         The usual step between time stamps.
-    timezone : str, optional
-        The zone that was stated.
+    timezone, time_format : str, optional
+        The zone and the form of time stamps that were stated.
     is_utc : bool
         Whether time stamps are UTC, or on the plant's own clock.
     understood : dict of str to str
@@ -88,6 +88,7 @@ class Proposal:
     hold_s: float | None
     usual_step_s: float
     timezone: str | None
+    time_format: str | None
     is_utc: bool
     understood: dict[str, str]
     notices: tuple[str, ...]
@@ -154,6 +155,7 @@ def propose(
         hold_s=_hold(kept, usual),
         usual_step_s=usual,
         timezone=timezone,
+        time_format=time_format,
         is_utc=whole.is_utc,
         understood=_understood(whole, timezone, usual, why),
         notices=whole.notices,
@@ -435,7 +437,8 @@ def write_plant(
             stage = tag.stage if len(stages) > 1 else ""
             writer.writerow([tag.name, role, stage, tag.unit])
     if proposal.incidents is not None:
-        shutil.copyfile(proposal.incidents, folder / "incidents.csv")
+        name = f"incidents{proposal.incidents.suffix.lower()}"
+        shutil.copyfile(proposal.incidents, folder / name)
     else:
         zone = (proposal.timezone or "UTC") if proposal.is_utc else None
         start, end = (
@@ -461,9 +464,12 @@ def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
         *_comment(f"Split: {understood['split']}."),
         "",
         *_comment(
-            f"Time stamps: {understood['time']}. The tables here hold them as dates, "
-            "so no time_format is needed."
+            f"Time stamps: {understood['time']}. The tables here hold them as dates; "
+            "time_format is that of the list of incidents, by default found."
         ),
+        f'time_format = "{proposal.time_format}"'
+        if proposal.time_format
+        else '# time_format = "%d/%m/%Y %H:%M:%S"',
         *_zone_lines(proposal),
         "",
         *_comment(f"Seconds between rows. Understood: {understood['step']}."),
