@@ -30,6 +30,7 @@ _EXCEL_RANGE = (20_000, 60_000)
 # Dates of milliseconds and finer units must lie in these years: 1991 to 2100. Ticks of
 # .NET and of Windows, read as nanoseconds, would lie before.
 _FIRST_DATE, _LAST_DATE = 662_688_000.0, 4_133_894_400.0
+_FIRST_YEAR = 1900
 _COMPACT = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _EXAMPLES = "'2026-11-15 08:00:00' or '2026-11-15T08:00:00+01:00'"
 # ISO 8601 after `_iso` brought it to one spelling. Formats with an offset first: the
@@ -47,10 +48,6 @@ _ISO = (
 )
 _USUAL = "%Y-%m-%d %H:%M:%S%.f"
 _CLOCKS = (" %H:%M:%S%.f", " %H:%M", "", " %I:%M:%S%.f %p", " %I:%M %p")
-# Two digits of a year first: as four they would be the year 26.
-_NAMED_MONTH = tuple(
-    date + clock for date in ("%d-%b-%y", "%d-%b-%Y") for clock in _CLOCKS
-)
 # Day, month and year as numbers, in unknown order of day and month.
 _TWO_ORDERS = re.compile(r"^\d{1,2}([./-])\d{1,2}[./-]\d{4}\b")
 _PARTS = re.compile(r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4})\b")
@@ -160,6 +157,9 @@ def seconds_from(
         column, notices = dates
     elif column.dtype == pl.String:
         column, notices = _parsed(column, time_format, refuse)
+        # %Y takes two digits too, and makes the year 26 of them.
+        if (is_early := column.dt.year() < _FIRST_YEAR).any():
+            raise refuse.at(is_early)
     elif not column.dtype.is_temporal() or column.dtype in (pl.Time, pl.Duration):
         raise refuse.kind(f"it holds {column.dtype}")
     column = column.cast(pl.Datetime("us", getattr(column.dtype, "time_zone", None)))
@@ -347,8 +347,8 @@ def _parsed(
         texts = _clock(stripped).str.replace(
             r"^(\d{1,2})[- ./]([A-Za-z]{3})[a-z]*\.?[- ./](\d+)", "${1}-${2}-${3}"
         )
-        # A four-digit year first: %y would take its first two digits.
-        return _fit(texts, _NAMED_MONTH, refuse), ()
+        year = "%Y" if re.search(r"[A-Za-z]-\d{4}", texts[0]) else "%y"
+        return _fit(texts, [f"%d-%b-{year}{clock}" for clock in _CLOCKS], refuse), ()
     texts = _iso(stripped).str.replace(r"(?i)\s*([ap])\.?m\.?$", " ${1}M")
     return _fit(texts, _ISO, refuse), ()
 

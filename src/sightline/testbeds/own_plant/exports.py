@@ -176,7 +176,7 @@ class _Missing:
         """Count the words of a tag that are taken as missing."""
         words = words.drop_nulls()
         if len(words):
-            self.texts[name] = Counter(dict(words.value_counts().rows()))
+            self.texts[name] = Counter(dict(sorted(words.value_counts().rows())))
 
     def without_codes(self, values: Floats, name: str) -> Floats:
         """Return values with nan for the numbers that mean "no value"."""

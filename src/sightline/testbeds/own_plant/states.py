@@ -79,7 +79,7 @@ def states_of(sources: Sequence[Source]) -> States:
             others = [p.place for p in parts if p.n_numbers]
             raise FileError(
                 f"{sources[0].path.parent}: tag {tag!r} holds words such as "
-                f"{next(iter(only_words[0].words))!r} in {only_words[0].place} and "
+                f"{min(only_words[0].words)!r} in {only_words[0].place} and "
                 f"numbers in {others[0]}: export both in one form, or give it the role "
                 "ignore in tags.csv."
             )
@@ -108,13 +108,14 @@ def _contents(source: Source) -> dict[str, _Content]:
         pl.DataFrame({"t": tags, "n": cells.numbers.is_not_null().cast(pl.Int64)})
         .group_by("t")
         .agg(pl.col("n").sum())
+        .sort("t")
         .rows()
     )
     words: dict[str, Counter[str]] = defaultdict(Counter)
     stated = pl.DataFrame({"t": tags, "w": cells.words}).filter(
         cells.words.is_not_null() & ~is_missing(cells.words)
     )
-    for tag, word, count in stated.group_by(["t", "w"]).len().rows():
+    for tag, word, count in sorted(stated.group_by(["t", "w"]).len().rows()):
         words[tag][word] = count
     return {
         tag: _Content(source.place, n, words[tag])
@@ -133,4 +134,4 @@ def _n_numbers(source: Source, tag: str) -> int:
 def _counted(words: Any) -> Counter[str]:
     """Return the words of a column that are states, with their counts."""
     stated = words.filter(words.is_not_null() & ~is_missing(words))
-    return Counter(dict(stated.value_counts().rows()))
+    return Counter(dict(sorted(stated.value_counts().rows())))
