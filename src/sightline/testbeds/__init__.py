@@ -108,7 +108,8 @@ def open_testbed(
         See `sightline.data.downsampling.Preparation`.
     train_decimals : {"as-test", "raw"}, optional
         Round train to the decimals of test, where test has fewer, or read it as it is.
-        By default BATADAL is rounded and all others are read as they are.
+        By default BATADAL is rounded, plant.toml decides about your own plant, and all
+        others are read as they are.
     cut_leak : bool
         Remove the rows of train whose time stamps occur in test.
     strict : bool
@@ -159,7 +160,7 @@ def open_testbed(
                     f"`{option}` is an option of published testbeds; {name} is a "
                     "folder with your own plant and has no such choice."
                 )
-        testbed = read_folder(name)
+        testbed = read_folder(name, train_decimals=decimals)
     else:
         testbed = _read(
             *source, labels=labels, strict=strict, cache=cache, progress=progress

@@ -31,7 +31,7 @@ from sightline.data.attack_list import (
 )
 from sightline.data.downsampling import without_attacks
 from sightline.data.recording import Recording, Role, Tag, stamp
-from sightline.data.rounding import rounded_like
+from sightline.data.rounding import TrainDecimals, rounded_like
 from sightline.data.segments import breaks_from_time
 from sightline.errors import FileError, naming
 from sightline.files import reading
@@ -50,7 +50,9 @@ LISTS = (".csv", ".txt", ".tsv", *EXCEL)
 _IGNORE = "ignore"
 
 
-def read_folder(root: str | Path) -> Testbed:
+def read_folder(
+    root: str | Path, *, train_decimals: TrainDecimals | None = None
+) -> Testbed:
     """Read your own plant from a folder; docs/own-plant.md describes its files.
 
     Parameters
@@ -58,6 +60,8 @@ def read_folder(root: str | Path) -> Testbed:
     root : path
         Holds train and test as CSV or Parquet, and optionally attacks.csv, tags.csv
         and plant.toml.
+    train_decimals : TrainDecimals, optional
+        Replaces what plant.toml says.
 
     Returns
     -------
@@ -72,6 +76,8 @@ def read_folder(root: str | Path) -> Testbed:
     folder = Path(root).expanduser()
     paths = {name: _table_path(folder, name) for name in ("train", "test")}
     settings = read_settings(folder / "plant.toml")
+    if train_decimals is not None:
+        settings = replace(settings, train_decimals=train_decimals)
     tag_rows = _tag_rows(folder / "tags.csv")
     ignored = [name for name, row in tag_rows.items() if row["role"] == _IGNORE]
     roles = {name: row["role"] for name, row in tag_rows.items()}
@@ -156,7 +162,7 @@ def _prepared(
             breaks=breaks_from_time(time, train.step_s),
             labels=None if train.labels is None else train.labels[keep],
         )
-    if settings.train_decimals == "as-test":
+    if settings.train_decimals is TrainDecimals.AS_TEST:
         values, decimals = rounded_like(train.values, test.values)
         said = [
             f"{name} ({decimals[k]})"
@@ -166,8 +172,8 @@ def _prepared(
         if said:
             train = replace(train, values=np.asarray(values, np.float64))
             notices.append(
-                "Train was rounded to the decimals of test, as train_decimals in "
-                f"plant.toml asks: {names(said, MOST_NAMES)}."
+                "Train was rounded to the decimals of test, as train_decimals asks: "
+                f"{names(said, MOST_NAMES)}."
             )
     return train, notices
 

@@ -4,13 +4,14 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
 
 from sightline.data.arrays import Floats
 from sightline.data.recording import Role
+from sightline.data.rounding import TrainDecimals
 from sightline.errors import FileError, StreamError
 from sightline.files import reading
 from sightline.tables.stamps import check_zone
@@ -82,9 +83,9 @@ class PlantSettings:
     trim_start_s: Annotated[
         float, Meta(ge=0, le=1e12, description="0 or more seconds")
     ] = 0.0
-    train_decimals: Annotated[
-        Literal["raw", "as-test"], Meta(description="'raw' or 'as-test'")
-    ] = "raw"
+    train_decimals: Annotated[TrainDecimals, Meta(description="'raw' or 'as-test'")] = (
+        TrainDecimals.RAW
+    )
     accept: _Texts = ()
     columns: ColumnNames = field(default_factory=ColumnNames)
     other_holds: Mapping[str, float] = field(default_factory=dict)
