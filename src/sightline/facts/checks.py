@@ -18,7 +18,7 @@ from sightline.facts.codes import Finding, Severity, finding
 from sightline.facts.leaks import shared_stretches
 from sightline.facts.records import TagFacts, TagSummary
 from sightline.facts.tag_checks import check_tags
-from sightline.facts.tag_facts import columns_of, thinned
+from sightline.progress import Progress, silent
 from sightline.text import duration, names
 
 # How many names and places a sentence lists before it counts the rest.
@@ -53,6 +53,8 @@ class Recordings:
         or simulated testbed.
     tags : sequence of TagFacts
         What each tag holds.
+    unusual : array of shape (n_test,), optional
+        How far each test row lies outside the range of train.
     """
 
     train: Recording
@@ -62,6 +64,7 @@ class Recordings:
     incidents: Sequence[ListedAttack] = ()
     is_published: bool = False
     tags: Sequence[TagFacts] = ()
+    unusual: Floats | None = None
 
     @property
     def tables(self) -> tuple[tuple[str, Recording], tuple[str, Recording]]:
@@ -73,14 +76,16 @@ Check = Callable[[Recordings], list[Finding]]
 
 
 def check_recordings(
-    given: Recordings,
+    given: Recordings, progress: Progress = silent
 ) -> tuple[tuple[TagFacts, ...], list[Finding], list[str]]:
     """Return what each tag holds, all findings, and the checks that found nothing.
 
     Parameters
     ----------
     given : Recordings
-        Without `tags`, which are filled here.
+        Without `tags` and `unusual`, which are filled here.
+    progress : callable, optional
+        Called with a `Step` for each tag.
 
     Returns
     -------
@@ -91,8 +96,9 @@ def check_recordings(
     passed : list of str
         One sentence for each check without an error or warning.
     """
-    tags, findings = check_tags(given.train, given.test)
-    given = replace(given, tags=tags)
+    checked = check_tags(given.train, given.test, progress)
+    given = replace(given, tags=checked.facts, unusual=checked.unusual)
+    findings = checked.findings
     for check in CHECKS:
         findings += check(given)
     serious = {one.code for one in findings if one.is_serious}
@@ -101,7 +107,7 @@ def check_recordings(
     ]
     if "SL211" not in serious and (text := labels_summary(given)):
         passed.insert(0, text)
-    return tags, findings, passed
+    return checked.facts, findings, passed
 
 
 def time_at(recording: Recording, row: int) -> str:
@@ -330,9 +336,9 @@ def check_label_lag(given: Recordings) -> list[Finding]:
     is_attack = np.asarray(test.labels == ATTACK)
     runs = segments_of(is_attack)
     most = min(test.n_steps // 4, int(_LAG_S / step_s) if step_s else test.n_steps)
-    if len(runs) < _LAG_ATTACKS or most < _LAG_ROWS:
+    unusual = given.unusual
+    if unusual is None or len(runs) < _LAG_ATTACKS or most < _LAG_ROWS:
         return []
-    unusual = _unusualness(given)
     fit = _fit_by_lag(is_attack, unusual, most)
     middle = float(np.median(fit))
     sigma = 1.4826 * float(np.median(np.abs(fit - middle)))
@@ -365,34 +371,15 @@ def check_label_lag(given: Recordings) -> list[Finding]:
     ]
 
 
-def _unusualness(given: Recordings) -> Floats:
-    """Return how far the tags of each test row lie outside their range in train.
-
-    The mean over tags of the excess in widths of the range, at most 1 each; the range
-    is that from the 0.5% to the 99.5% quantile.
-    """
-    total = np.zeros(given.test.n_steps)
-    for learned, tested in zip(
-        columns_of(given.train), columns_of(given.test), strict=True
-    ):
-        ordered = thinned(learned)
-        if not len(ordered):
-            continue
-        low, high = np.quantile(ordered, [0.005, 0.995])
-        if low == high:
-            continue
-        excess = np.maximum(low - tested, tested - high) / (high - low)
-        total += np.clip(np.nan_to_num(excess), 0, 1)
-    return total / max(len(given.tags), 1)
-
-
 def _fit_by_lag(is_attack: Bools, unusual: Floats, most: int) -> Floats:
-    """Return the mean of `unusual` over labels moved by each lag from -most to most."""
-    from scipy.signal import correlate
+    """Return the mean of `unusual` over labels moved by each lag from -most to most.
 
-    centred = unusual - unusual.mean()
-    padded = np.concatenate([np.zeros(most), centred, np.zeros(most)])
-    sums = correlate(padded, is_attack.astype(np.float64), "valid", "fft")
+    A correlation by the fast Fourier transform; beyond the ends nothing is unusual.
+    """
+    size = 1 << (len(unusual) + 2 * most).bit_length()
+    padded = np.fft.rfft(np.append(np.zeros(most), unusual - unusual.mean()), size)
+    marked = np.fft.rfft(is_attack.astype(np.float64), size)
+    sums = np.fft.irfft(padded * np.conj(marked), size)[: 2 * most + 1]
     return np.asarray(sums / is_attack.sum())
 
 

@@ -160,7 +160,7 @@ def open_testbed(
                     f"`{option}` is an option of published testbeds; {name} is a "
                     "folder with your own plant and has no such choice."
                 )
-        testbed = read_folder(name, train_decimals=decimals)
+        testbed = read_folder(name, train_decimals=decimals, progress=progress)
     else:
         testbed = _read(
             *source, labels=labels, strict=strict, cache=cache, progress=progress

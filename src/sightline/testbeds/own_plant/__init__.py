@@ -35,6 +35,7 @@ from sightline.data.rounding import TrainDecimals, rounded_like
 from sightline.data.segments import breaks_from_time
 from sightline.errors import FileError, naming
 from sightline.files import reading
+from sightline.progress import Progress, Step, StepKind, silent
 from sightline.tables.lists import EXCEL, list_rows, read_incidents
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import PARQUET, TEXT
@@ -51,7 +52,10 @@ _IGNORE = "ignore"
 
 
 def read_folder(
-    root: str | Path, *, train_decimals: TrainDecimals | None = None
+    root: str | Path,
+    *,
+    train_decimals: TrainDecimals | None = None,
+    progress: Progress = silent,
 ) -> Testbed:
     """Read your own plant from a folder; docs/own-plant.md describes its files.
 
@@ -62,6 +66,8 @@ def read_folder(
         and plant.toml.
     train_decimals : TrainDecimals, optional
         Replaces what plant.toml says.
+    progress : callable, optional
+        Called with a `Step` for each table.
 
     Returns
     -------
@@ -81,12 +87,14 @@ def read_folder(
     tag_rows = _tag_rows(folder / "tags.csv")
     ignored = [name for name, row in tag_rows.items() if row["role"] == _IGNORE]
     roles = {name: row["role"] for name, row in tag_rows.items()}
+    progress(Step(StepKind.READING, 0, len(paths), paths["train"].name))
     sources = [
         open_source(path, settings, ignored=ignored, roles=roles)
         for path in paths.values()
     ]
     states = states_of(sources)
     train = readings_of(sources.pop(0), states)
+    progress(Step(StepKind.READING, 1, len(paths), paths["test"].name))
     test = in_order_of(train.channels, readings_of(sources.pop(), states), folder)
     settings.check_holds(train.channels, folder / "plant.toml")
     train, prepared = _prepared(train, test, settings)
