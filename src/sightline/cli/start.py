@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument, Option
 
-from sightline.cli.console import DebugOption, console, door, grid
+from sightline.cli.console import DebugOption, console, door, grid, options_named
 from sightline.errors import FileError, SightlineError
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.text import names
@@ -71,7 +70,7 @@ def start_command(
             raise FileError(
                 f"{folder}: exists already and is kept: choose another --out."
             )
-        with progress_bar("Reading") as advance, _stated_here():
+        with progress_bar("Reading") as advance, options_named():
             seen = []
             for k, path in enumerate(exports):
                 advance(Step(StepKind.READING, k, len(exports), path.name))
@@ -97,21 +96,6 @@ def start_command(
                 audit = _audit(partial, folder)
             write_plant(proposal, partial, remedies=_remedies(audit))
         screen.print(_result(proposal, audit, folder))
-
-
-@contextmanager
-def _stated_here() -> Iterator[None]:
-    """Name the options of this command where a message names plant.toml."""
-    try:
-        yield
-    except FileError as error:
-        text = str(error)
-        for key, option in (
-            ("time_format", "--time-format"),
-            ("timezone", "--timezone"),
-        ):
-            text = text.replace(f"{key} in plant.toml", option)
-        raise FileError(text) from error
 
 
 def _audit(partial: Path, folder: Path) -> "Audit":
