@@ -114,6 +114,13 @@ def simulate_command(
     quick: Annotated[
         bool, Option("--quick", help="A short run with a few attacks.")
     ] = False,
+    recovery_labels: Annotated[
+        bool,
+        Option(
+            "--recovery-labels/--no-recovery-labels",
+            help="Label rows in which the plant recovers from an attack -1, or 0.",
+        ),
+    ] = True,
     overwrite: Annotated[
         bool, Option("--overwrite", help="Replace an earlier run.")
     ] = False,
@@ -151,6 +158,7 @@ def simulate_command(
                 drift=Drift.of(drift),
                 scenario=attacks,
                 quick=quick,
+                recovery_labels=recovery_labels,
                 progress=advance,
             )
             write_simulation(simulation, out, overwrite=overwrite)

@@ -160,7 +160,10 @@ def open_testbed(
                     f"`{option}` is an option of published testbeds; {name} is a "
                     "folder with your own plant and has no such choice."
                 )
-        testbed = read_folder(name, train_decimals=decimals, progress=progress)
+        from sightline.testbeds.waterworks.folder_writer import read_truth
+
+        plant = read_folder(name, train_decimals=decimals, progress=progress)
+        testbed = replace(plant, truth=read_truth(name))
     else:
         testbed = _read(
             *source, labels=labels, strict=strict, cache=cache, progress=progress
@@ -318,6 +321,7 @@ def _simulated(options: Mapping[str, Any], progress: Progress) -> Testbed:
         ("drift", Drift, "a drift such as 'mild'"),
         ("scenario", Scenario, "a scenario or the path of its table"),
         ("quick", bool, "true or false"),
+        ("recovery_labels", bool, "true or false"),
     ):
         value = options.get(name)
         if value is not None and not isinstance(value, kind):
@@ -328,4 +332,5 @@ def _simulated(options: Mapping[str, Any], progress: Progress) -> Testbed:
         release=f"seed{simulation.seed}",
         train=simulation.train,
         test=simulation.test,
+        truth=tuple(attack.known for attack in simulation.truth),
     )
