@@ -1,6 +1,8 @@
 """Every export of the corpus is read as stated, or refused with one sentence."""
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from testbeds.exports.corpus import CASES, FILES, HEADERS, NUMBERS, PLAIN, TIMES
 
 from sightline import SightlineError, open_testbed, read_tables
 from sightline.tables import text_tables
+from sightline.tables.headers import NAMES
 from sightline.tables.text_tables import read_table
 
 # Residuals have one column of time, and it does not go back.
@@ -113,3 +116,16 @@ def test_separator_encoding_and_line_ends_do_not_matter(
     testbed = open_testbed(folder_of(case, tmp_path))
     assert testbed.test.channels == ("Füll", "B")
     assert testbed.test.values.tolist() == [[1, 10], [2, 20], [3, 30]]
+
+
+def test_the_page_lists_every_name_of_a_column():
+    page = (Path(__file__).parents[3] / "docs" / "own-plant.md").read_text("utf-8")
+    rows = dict(
+        re.findall(
+            r"^\| (\w+) \| (`time`.*|`tag`.*|`value`.*|`opc.*|`label`.*) \|$",
+            page,
+            re.M,
+        )
+    )
+    found = {role: tuple(re.findall(r"`(\w+)`", text)) for role, text in rows.items()}
+    assert found == dict(NAMES)
