@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints
+from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
 from sightline.data.attack_list import ListedAttack, Span, rows_within
 from sightline.data.recording import Recording, step_from
-from sightline.data.segments import GAP_FACTOR, segments_of
+from sightline.data.segments import GAP_FACTOR, Segment, segments_of
 from sightline.data.zones import stamp
 from sightline.facts.codes import Finding, Severity, finding
 from sightline.facts.leaks import shared_stretches
@@ -30,7 +30,8 @@ _UNITS = {1e17: "nanoseconds", 1e14: "microseconds", 1e11: "milliseconds"}
 # A larger share of constant tags is no plant in operation.
 _MOST_CONSTANT = 0.5
 # Longest shift of the labels that is tried, and what a shift must show.
-_LAG_S, _LAG_ROWS, _LAG_ATTACKS, _LAG_SIGMA, _LAG_TIMES = 26 * 3600.0, 5, 6, 8.0, 3.0
+_LAG_S, _LAG_ROWS, _LAG_ATTACKS, _LAG_SHARE = 26 * 3600.0, 5, 6, 0.6
+_LAG_SIGMA, _LAG_TIMES, _LOCAL_S = 7.0, 3.0, 6 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -325,21 +326,21 @@ def check_labels(given: Recordings) -> list[Finding]:
 def check_label_lag(given: Recordings) -> list[Finding]:
     """Find labels that fit the telemetry far better if they are shifted in time.
 
-    Telemetry is unusual by how far its tags lie outside their range in train. The
-    labels are moved along it by up to `_LAG_S` each way. A shift is reported only if
-    it fits more than `_LAG_TIMES` times as well as no shift, stands out from all other
-    shifts by `_LAG_SIGMA` of their spread, is no mere delay (at least half an attack
-    long), and moves at least three quarters of at least `_LAG_ATTACKS` attacks to a
-    more unusual place.
+    Rows of test are ranked by how far their tags lie outside their range in train, and
+    the ranks are compared with their mean over six hours, so that drift does not count.
+    The labels are moved along the ranks by up to `_LAG_S` each way; every attack has
+    the same weight. A shift is reported only if it fits more than `_LAG_TIMES` times as
+    well as no shift, stands out from all other shifts by `_LAG_SIGMA` of their spread,
+    is no mere delay (at least half an attack long), and moves at least `_LAG_SHARE` of
+    at least `_LAG_ATTACKS` attacks to a more unusual place.
     """
-    test, step_s = given.test, given.test.step_s
-    is_attack = np.asarray(test.labels == ATTACK)
-    runs = segments_of(is_attack)
+    test, step_s, unusual = given.test, given.test.step_s, given.unusual
+    runs = segments_of(np.asarray(test.labels == ATTACK))
     most = min(test.n_steps // 4, int(_LAG_S / step_s) if step_s else test.n_steps)
-    unusual = given.unusual
     if unusual is None or len(runs) < _LAG_ATTACKS or most < _LAG_ROWS:
         return []
-    fit = _fit_by_lag(is_attack, unusual, most)
+    ranks = _local_ranks(unusual, int(_LOCAL_S / step_s) if step_s else most)
+    fit = _fit_by_lag(runs, ranks, most)
     middle = float(np.median(fit))
     sigma = 1.4826 * float(np.median(np.abs(fit - middle)))
     lag, gain = int(np.argmax(fit)) - most, float(fit.max()) - middle
@@ -350,12 +351,12 @@ def check_label_lag(given: Recordings) -> list[Finding]:
         or gain <= _LAG_TIMES * max(float(fit[most]) - middle, 0.0)
     ):
         return []
-    so_far = np.append(0.0, np.cumsum(unusual))
+    so_far = np.append(0.0, np.cumsum(ranks))
     rows = np.array([(run.start, run.stop) for run in runs]).T
     moved_rows = np.clip(rows + lag, 0, test.n_steps)
     before, after = (so_far[b] - so_far[a] for a, b in (rows, moved_rows))
     n_better = int((after > before).sum())
-    if n_better < 0.75 * len(runs) or after.max() > 0.5 * after.sum():
+    if n_better < _LAG_SHARE * len(runs):
         return []
     shift = f"{abs(lag):,} rows"
     shift += f" ({duration(abs(lag) * step_s)})" if step_s else ""
@@ -364,23 +365,40 @@ def check_label_lag(given: Recordings) -> list[Finding]:
             "SL213",
             f"The labels fit the telemetry far better {shift} "
             f"{'later' if lag > 0 else 'earlier'}: {n_better} of {len(runs)} attacks "
-            "would then lie where tags leave their range of train.",
+            "would then lie where tags leave their range of train more.",
             table="test",
             remedy="Check timezone in plant.toml and the clock of the incidents.",
         )
     ]
 
 
-def _fit_by_lag(is_attack: Bools, unusual: Floats, most: int) -> Floats:
-    """Return the mean of `unusual` over labels moved by each lag from -most to most.
+def _local_ranks(values: Floats, width: int) -> Floats:
+    """Return ranks from 0 to 1, minus their mean over about `width` rows around each.
 
-    A correlation by the fast Fourier transform; beyond the ends nothing is unusual.
+    Equal values have their mean rank.
     """
-    size = 1 << (len(unusual) + 2 * most).bit_length()
-    padded = np.fft.rfft(np.append(np.zeros(most), unusual - unusual.mean()), size)
-    marked = np.fft.rfft(is_attack.astype(np.float64), size)
-    sums = np.fft.irfft(padded * np.conj(marked), size)[: 2 * most + 1]
-    return np.asarray(sums / is_attack.sum())
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - counts / 2)[place] / len(values)
+    so_far = np.append(0.0, np.cumsum(ranks))
+    half = max(min(width, len(values) // 4) // 2, 1)
+    rows = np.arange(len(values))
+    first, stop = np.maximum(rows - half, 0), np.minimum(rows + half, len(values))
+    return np.asarray(ranks - (so_far[stop] - so_far[first]) / (stop - first))
+
+
+def _fit_by_lag(runs: Sequence[Segment], ranks: Floats, most: int) -> Floats:
+    """Return the mean rank of attacks that are moved by each lag from -most to most.
+
+    The mean over attacks of the mean over their rows, a correlation by the fast Fourier
+    transform; beyond the ends ranks are 0.
+    """
+    weights = np.zeros(len(ranks))
+    for run in runs:
+        weights[run.rows] = 1 / (run.length * len(runs))
+    size = 1 << (len(ranks) + 2 * most).bit_length()
+    padded = np.fft.rfft(np.append(np.zeros(most), ranks), size)
+    marked = np.conj(np.fft.rfft(weights, size))
+    return np.asarray(np.fft.irfft(padded * marked, size)[: 2 * most + 1])
 
 
 # What train and test share
