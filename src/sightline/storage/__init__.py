@@ -291,6 +291,8 @@ def _from_parquet(
     for name, column in (("alarms", columns.alarms), ("score", columns.score)):
         if column is not None:
             known[name] = read_column([test], column, test_columns)
+    time_type = pl.read_parquet_schema(test).get(columns.time or "")
+    known.setdefault("timezone", getattr(time_type, "time_zone", None))
     return ResidualStream(
         rows,
         open_rows([test], channels),
