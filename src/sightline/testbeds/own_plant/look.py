@@ -335,9 +335,12 @@ def _tag_seen(name: str, values: Any, place: Any, stamps: Floats, unit: str) -> 
     """Return what the readings of one tag show; `place` is each row's time stamp."""
     numbers, words = _numbers_and_words(values)
     is_read = _is_read(numbers, words)
-    at = np.unique(place[is_read])
+    hits = np.zeros(len(stamps), np.bool_)
+    hits[place[is_read]] = True
+    at = np.flatnonzero(hits)
     found = numbers.drop_nulls().unique().head(50).to_numpy()
-    different = sorted(words.filter(~is_missing(words)).drop_nulls().unique().to_list())
+    unique = words.drop_nulls().unique()
+    different = sorted(unique.filter(~is_missing(unique)).to_list())
     mapped = None if len(found) else word_numbers(different)
     intervals, is_apart = np.diff(stamps[at]), np.diff(at) > 1
     end_s = float(stamps[-1] - stamps[at[-1]]) if len(at) else 0.0
@@ -362,7 +365,8 @@ def _numbers_and_words(values: Any) -> tuple[Any, Any]:
     import polars as pl
 
     if values.dtype != pl.String:
-        return values.fill_nan(None), pl.Series([None] * len(values), dtype=pl.String)
+        none = pl.repeat(None, len(values), dtype=pl.String, eager=True)
+        return values.fill_nan(None), none
     numbers = values.cast(pl.Float64, strict=False).fill_nan(None)
     is_word = numbers.is_null()
     return numbers, pl.select(pl.when(is_word).then(values)).to_series()
@@ -370,10 +374,10 @@ def _numbers_and_words(values: Any) -> tuple[Any, Any]:
 
 def _is_read(numbers: Any, words: Any) -> Bools:
     """Return which rows hold a reading: a number, or a word that is a state."""
-    is_word = (words.is_not_null() & ~is_missing(words)).fill_null(False)
-    if len(numbers.drop_nulls()):
+    if numbers.null_count() < len(numbers):
         # Among numbers, words are missing values.
         return np.asarray(numbers.is_not_null().to_numpy())
+    is_word = (words.is_not_null() & ~is_missing(words)).fill_null(False)
     return np.asarray(is_word.to_numpy())
 
 
