@@ -38,7 +38,10 @@ TEXT = (".csv", ".txt", ".tsv", ".csv.gz", ".txt.gz", ".tsv.gz", ".gz")
 _COMMENTS = ("#", "//")
 _BLANK = " \t\r\ufeff"
 _STATED_SEPARATOR = re.compile(r"^\W{0,2}sep=(.)\W*$", re.IGNORECASE)
-_NUMBER = re.compile(r"^[-+]?[.,]?\d")
+# A number or a date; a tag may begin with a digit, as 10TI001 does.
+_NUMBER = re.compile(
+    r"^(?:[-+]?[\d.,]*\d(?:[eE][-+]?\d+)?\s?%?|\d{1,4}[-/.]\d{1,2}[-/.]\d.*|\d+:\d\d.*)$"
+)
 # 0,5 and 1234,5 and 2,25 can only be decimal commas; 1,234 could be a thousand.
 _CERTAIN_COMMA = re.compile(
     r"^\s*[-+]?(?:0\d*,\d+|\d{4,},\d+|\d+,(?:\d{1,2}|\d{4,}))(?:[eE][-+]?\d+)?\s*$"

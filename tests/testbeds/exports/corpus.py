@@ -219,6 +219,12 @@ HEADERS = [
         values=ROWS,
     ),
     Case(
+        name="tags that begin with digits",
+        test=PLAIN.replace("A,B", "10TI001.PV,1_AIT_001"),
+        channels=("10TI001.PV", "1_AIT_001"),
+        values=ROWS,
+    ),
+    Case(
         name="brackets that are no unit",
         test=PLAIN.replace("A,B", "P101 (A),P101 (B)"),
         channels=("P101 (A)", "P101 (B)"),
@@ -442,6 +448,14 @@ NUMBERS = [
     Case(
         name="a tag that is empty throughout",
         test=wide("1,", "2,", "3,"),
+        channels=("A",),
+        values=[[1], [2], [3]],
+        notices=("B is empty in all tables: left out",),
+    ),
+    Case(
+        name="a tag that is empty in test alone",
+        train=PLAIN,
+        test=wide("1,", "2,", "3,"),
         refused="column 'B' holds no number at all",
     ),
     Case(
@@ -626,7 +640,12 @@ TIMES = [
     Case(
         name="day and month that cannot be told apart",
         test=timed("05/11/2026 08:00:00", "05/11/2026 08:00:10", "05/11/2026 08:00:20"),
-        refused="day and month cannot be told apart",
+        refused="or '%m/%d/%Y %H:%M:%S'",
+    ),
+    Case(
+        name="day and month that cannot be told apart, with AM",
+        test=timed("05/11/2026 8:00 AM", "05/11/2026 8:01 AM", "05/11/2026 8:02 AM"),
+        refused="give time_format in plant.toml, '%d/%m/%Y %I:%M %p' or '%m/%d/%Y %I",
     ),
     Case(
         name="the day first, as the plant states",
@@ -681,6 +700,13 @@ TIMES = [
         name="date and time in two columns",
         test=timed(*stamps(form="%Y-%m-%d,%H:%M:%S"), header="Date,Time,A,B"),
         values=ROWS,
+    ),
+    Case(
+        name="date and time of day in German",
+        test=timed(*stamps(form="%d.%m.%Y,%H:%M:%S"), header="Datum,Uhrzeit,A,B"),
+        toml='[columns]\ntime = ["Datum", "Uhrzeit"]\n',
+        values=ROWS,
+        notices=("its dates were read with the day first",),
     ),
     Case(
         name="local time and UTC",

@@ -43,7 +43,7 @@ from sightline.testbeds.base import MOST_NAMES, Testbed
 from sightline.testbeds.csv_reader import sha256_of
 from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
-from sightline.testbeds.own_plant.states import states_of
+from sightline.testbeds.own_plant.states import leave_out_empty, states_of
 from sightline.testbeds.own_plant.tables import open_source
 from sightline.text import did_you_mean, names, plural
 
@@ -92,13 +92,14 @@ def read_folder(
         open_source(path, settings, ignored=ignored, roles=roles)
         for path in paths.values()
     ]
+    empty = leave_out_empty(sources)
     states = states_of(sources)
     train = readings_of(sources.pop(0), states)
     progress(Step(StepKind.READING, 1, len(paths), paths["test"].name))
     test = in_order_of(train.channels, readings_of(sources.pop(), states), folder)
     settings.check_holds(train.channels, folder / "plant.toml")
     train, prepared = _prepared(train, test, settings)
-    notices = [*train.notices, *test.notices, *states.notices()]
+    notices = [*train.notices, *test.notices, *empty, *states.notices()]
     notices += [*prepared, *_agreement(train, test, folder)]
     tags, tag_notices = _tags(tag_rows, train.channels, {**test.units, **train.units})
     notices.extend(tag_notices)

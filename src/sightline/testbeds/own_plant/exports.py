@@ -215,8 +215,8 @@ def _times(counted: Counter[str]) -> list[str]:
 
 def _no_number(path: Path, column: str) -> FileError:
     return FileError(
-        f"{path}: column {column!r} holds no number at all: take it out of the table, "
-        "or give it the role ignore in tags.csv."
+        f"{path}: column {column!r} holds no number at all: name it with ignore in the "
+        "section [columns] of plant.toml, or take it out of the table."
     )
 
 
@@ -498,13 +498,19 @@ def _long_values(source: Source, states: States) -> Floats:
 def _proposed_step(time: Floats, parts: Sequence[Ints], source: Source) -> float:
     """Return the usual step of the fastest tag, and announce it.
 
-    A step within 5% of one that a plant would choose, such as 10 s, becomes that one.
+    A step within 5% of one that a plant would choose, such as 10 s, becomes that one;
+    so does a longer step, if fewer than half of the steps are about as long.
     """
     usual = _steps_of(time, parts)
     if not np.isfinite(usual).any():
         step_s = _usual_step(np.unique(time), source.path)
     else:
         step_s = float(np.nanmin(usual))
+        steps = np.diff(time[parts[int(np.nanargmin(usual))]])
+        is_even = np.mean(np.abs(steps / step_s - 1) < 0.05) >= 0.5
+        below = _NICE_STEPS[_NICE_STEPS <= step_s]
+        if not is_even and len(below):
+            step_s = float(below[-1])
     near = _NICE_STEPS[np.abs(_NICE_STEPS / step_s - 1) < 0.05]
     step_s = float(near[0]) if len(near) else step_s
     source.notices.append(
@@ -536,7 +542,7 @@ def _slow_tags(
     return [
         f"{place}: the usual step of {names(said, MOST_NAMES)} is longer than hold_s; "
         "if the historian writes only changes, state a longer one in the section "
-        "[hold_s] of plant.toml, such as actuator = 'forever'."
+        f"[hold_s] of plant.toml, such as '{channels[slow[0]]}' = 'forever'."
     ]
 
 

@@ -21,6 +21,9 @@ from sightline.text import did_you_mean
 _FOREVER = "forever"
 _Seconds = Annotated[float, Meta(gt=0, le=1e12, description="positive seconds")]
 _Text = Annotated[str, Meta(description="text")]
+_TextOrTwo = Annotated[
+    str | tuple[str, str], Meta(description="a column, or a list of date and time")
+]
 _Texts = Annotated[tuple[str, ...], Meta(description="a list of texts")]
 
 
@@ -30,13 +33,15 @@ class ColumnNames:
 
     Parameters
     ----------
-    time, tag, value, quality, label : str, optional
+    time : str or (str, str), optional
+        The column of time stamps, or those of date and time of day.
+    tag, value, quality, label : str, optional
         Names of columns; the names in `sightline.tables.headers` by default.
     ignore : tuple of str
         Columns that are not read.
     """
 
-    time: _Text | None = None
+    time: _TextOrTwo | None = None
     tag: _Text | None = None
     value: _Text | None = None
     quality: _Text | None = None

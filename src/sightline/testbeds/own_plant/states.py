@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sightline.errors import FileError
@@ -36,6 +36,31 @@ class States:
             f"{text} in {names(tags, MOST_NAMES)}" for text, tags in by_text.items()
         ]
         return [f"Words were read as numbers: {'; '.join(said)}."] if said else []
+
+
+def leave_out_empty(sources: Sequence[Source]) -> list[str]:
+    """Leave out columns that are empty in all wide tables; return a notice about them.
+
+    A column that is empty in one table only stays, and is refused when it is read.
+    """
+    if any(source.columns.tag is not None for source in sources):
+        return []
+    empty = set.intersection(
+        *(
+            {
+                tag
+                for tag in source.columns.tags
+                if source.table.frame[tag].null_count() == len(source.time)
+            }
+            for source in sources
+        )
+    )
+    if not empty or any(empty >= {*source.columns.tags} for source in sources):
+        return []
+    for source in sources:
+        kept = tuple(tag for tag in source.columns.tags if tag not in empty)
+        source.columns = replace(source.columns, tags=kept)
+    return [f"{names(sorted(empty), MOST_NAMES)} is empty in all tables: left out."]
 
 
 @dataclass
