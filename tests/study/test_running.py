@@ -45,6 +45,8 @@ def test_streams_evaluate_to_what_the_study_says(tmp_path):
         told = json.loads((tmp_path / "out" / name / "evaluation.json").read_text())
         assert again == told
         assert read_evaluation(tmp_path / "out" / name).stream.detector in name
+        recording = read_evaluation(tmp_path / "out" / name).recording
+        assert [tag.name for tag in recording.tags] == list(stream.telemetry_channels)
     told = json.loads((tmp_path / "out/study.json").read_text())
     assert [cell["failed"] for cell in told["cells"]] == [None, None]
     assert (tmp_path / "out/summary.csv").read_text().count("\n") == 3
