@@ -165,6 +165,11 @@ def test_a_column_called_like_alarms_is_never_a_residual(read, name, kind):
     assert stream.channels == CHANNELS
 
 
+def test_words_in_such_a_column_are_named_as_what_they_are(read):
+    with refused("'Alarm'", "--alarms, --score or --label"):
+        read(test={"Alarm": ["OK", "ALARM"] * (N_TEST // 2)})
+
+
 def test_frames_are_guarded_too():
     frame = pl.DataFrame({"LIT101": [0.1, 0.2, 0.3], "alarm": [0, 1, 0]})
     with refused("'alarm'", "--ignore alarm"):

@@ -257,6 +257,8 @@ def _from_text(
     **known: Any,
 ) -> ResidualStream:
     """Return a stream of train and test, of which one at least is text."""
+    # Before cells are read: text in a column of alarms is no damage.
+    columns.channels(*(table.frame.columns for table in tables))
     numbers = [read_numbers(table, columns, time_format) for table in tables]
     said = [notice for table in numbers for notice in table.notices]
     known["notices"] = [*known.get("notices", ()), *said]
