@@ -12,6 +12,7 @@ from sightline import SightlineError, open_testbed, read_tables
 from sightline.tables import text_tables
 from sightline.tables.headers import NAMES
 from sightline.tables.text_tables import read_table
+from sightline.testbeds.own_plant.look import look_at
 
 # Residuals have one column of time, and it does not go back.
 NO_RESIDUALS = ("date and time in two columns", "a stamp twice", "comes twice, no zone")
@@ -130,3 +131,26 @@ def test_the_page_lists_every_name_of_a_column():
     )
     found = {role: tuple(re.findall(r"`(\w+)`", text)) for role, text in rows.items()}
     assert found == dict(NAMES)
+
+
+STARTED = [
+    case
+    for case in CASES
+    if not (case.toml or case.tags or case.lists)
+    and case.train is None
+    # `start` leaves it to the reader of the folder to refuse what a tag holds.
+    and "no number at all" not in case.refused
+]
+
+
+@pytest.mark.parametrize("case", STARTED, ids=[case.name for case in STARTED])
+def test_start_understands_an_export_as_the_folder_does(case, tmp_path):
+    path = folder_of(case, tmp_path) / f"test{case.file}"
+    if case.refused:
+        with pytest.raises(SightlineError, match=re.escape(case.refused)):
+            look_at(path)
+        return
+    export = look_at(path)
+    assert sorted(tag.name for tag in export.tags) == sorted(case.channels)
+    if case.first is not None:
+        assert export.seconds.min() == pytest.approx(case.first, abs=1e-3)

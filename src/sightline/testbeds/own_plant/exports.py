@@ -334,7 +334,7 @@ def _wide_values(
         cells = source.cells.pop(tag, column)
         values[:, k] = missing.numbers(cells, states.numbers.get(tag), name=tag)
         if tag in columns.qualities:
-            is_poor, _ = _bad_quality(frame[columns.qualities[tag]])
+            is_poor, _ = bad_quality(frame[columns.qualities[tag]])
             values[is_poor, k] = np.nan
             n_poor += int(is_poor.sum())
             if is_bad is not None:
@@ -486,7 +486,7 @@ def _long_values(source: Source, states: States) -> Floats:
     if columns.quality is None:
         return values
     quality = frame[columns.quality]
-    is_bad, good = _bad_quality(quality)
+    is_bad, good = bad_quality(quality)
     if is_bad.any():
         source.notices.append(
             f"{source.place}: {int(is_bad.sum()):,} of {len(is_bad):,} readings are of "
@@ -654,7 +654,7 @@ def _without_empty(readings: Readings, place: str) -> Readings:
     )
 
 
-def _bad_quality(column: Any) -> tuple[Bools, str]:
+def bad_quality(column: Any) -> tuple[Bools, str]:
     """Return which readings are bad, and in words which are good.
 
     A column of nothing but 0 and 1 is a flag, 1 for good. Other numbers are OPC codes,

@@ -142,10 +142,10 @@ def open_source(
     """
     table = read_table(path, least_columns=2)
     notices = list(table.notices)
-    columns = _columns(table, settings.columns, frozenset(ignored), notices)
+    columns = columns_of(table, settings.columns, frozenset(ignored), notices)
     if columns.tag is not None:
-        table = _long_table(table, columns, notices)
-    stamps, seconds_zone = _stamps(table, columns, settings)
+        table = long_table(table, columns, notices)
+    stamps, seconds_zone = stamps_of(table, columns, settings)
     seconds = seconds_from(
         stamps,
         path=path,
@@ -170,7 +170,7 @@ def open_source(
     return source
 
 
-def _columns(
+def columns_of(
     table: Table, stated: ColumnNames, ignored: frozenset[str], notices: list[str]
 ) -> Columns:
     """Return which column is what, by `[columns]` or by name."""
@@ -279,7 +279,7 @@ def _is_clock(table: Table, times: Sequence[str]) -> bool:
     )
 
 
-def _stamps(
+def stamps_of(
     table: Table, columns: Columns, settings: PlantSettings
 ) -> tuple[Any, str | None]:
     """Return the column of time stamps, and the zone that it is in if it has none."""
@@ -305,7 +305,7 @@ def _stamps(
     return table.frame[columns.time], zone
 
 
-def _long_table(table: Table, columns: Columns, notices: list[str]) -> Table:
+def long_table(table: Table, columns: Columns, notices: list[str]) -> Table:
     """Return a long table with tags as text and one column of values."""
     import polars as pl
 
