@@ -47,6 +47,7 @@ bench: .venv/ready  ## speed and memory, against what one would otherwise run
 	$(BIN)/python bench/cluster.py
 	$(BIN)/python bench/study.py
 	$(BIN)/python bench/memory.py
+	$(BIN)/python bench/inspect_plant.py
 	$(BIN)/python bench/import_time.py
 	$(BIN)/python bench/diagnosis.py
 	$(BIN)/python bench/testbeds.py

@@ -114,7 +114,10 @@ def progress_bar(called: str) -> Iterator[Progress]:
                 screen.print(step.detail, soft_wrap=True)
                 return
             bar.update(
-                task, description=step.text, completed=step.done, total=step.total
+                task,
+                description=step.text,
+                completed=step.done,
+                total=step.total or None,
             )
 
         yield advance

@@ -30,6 +30,8 @@ from sightline import read_evaluation, storage, write_stream
 from sightline.cli.app import app
 from sightline.data import stream_input
 from sightline.evaluation import pipeline
+from sightline.facts.codes import finding
+from sightline.facts.records import Audit, RecordingFacts, carried
 
 WRITTEN = {"evaluation.json", "segments.csv", "traces.npz"}
 
@@ -836,3 +838,23 @@ def test_the_installed_command_runs_where_the_terminal_knows_only_ascii(tmp_path
     assert json.loads(
         Path(tmp_path, "result", "größe", "evaluation.json").read_text("utf-8")
     )
+
+
+def test_findings_that_a_stream_carries_are_printed(tmp_path):
+    audit = Audit(
+        recording=RecordingFacts(plant="mine"),
+        findings=(
+            finding("SL222", "LIT101 holds -9999.", remedy="Take it as missing."),
+            finding("SL226", "P603 never varies."),
+        ),
+    )
+    stream = full_stream().replace(meta={"seed": 4} | carried(audit))
+    write_stream(stream, tmp_path / "mine.npz")
+    result = evaluate(tmp_path / "mine.npz", out=tmp_path / "out")
+    said = " ".join(result.stdout.split())
+    assert "SL222 error: LIT101 holds -9999. Take it as missing." in said
+    assert "SL226" not in said
+    evaluation = read_evaluation(tmp_path / "out" / "mine")
+    assert evaluation.findings == audit.findings
+    assert evaluation.recording == audit.recording
+    assert evaluation.provenance.meta == {"seed": 4}

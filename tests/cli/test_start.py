@@ -268,6 +268,29 @@ def test_what_cannot_be_used_is_left_out_and_said(home):
     assert tomllib.loads((home / "boiler/plant.toml").read_text())["hold_s"] == 130
 
 
+def test_fault_codes_are_read_as_missing_and_said(home):
+    level = plant()[:, 1]
+    level[[100, 2500]] = -9999
+    text = started(write_wide(home / "boiler.csv", LIT101=level))
+    assert "-9999 look like fault codes" in text
+    settings = tomllib.loads((home / "boiler/plant.toml").read_text())
+    assert settings == {"missing_values": [-9999]}
+    testbed = open_testbed("boiler")
+    assert testbed.train.values[100, 1] == plant()[99, 1]
+    assert inspect_testbed("boiler").is_right
+
+
+def test_state_words_and_two_digit_years_are_read(home):
+    words = np.where(plant()[:, 3] == 1, "RUN", "STOP")
+    path = write_wide(home / "pi.csv", form="%d-%b-%y %H:%M:%S", P201=words)
+    text = started(path)
+    assert "P201: STOP = 0, RUN = 1" in text
+    assert "2026-03-02 00:00:00 to 2026-03-02 08:19:50" in text
+    testbed = open_testbed("pi")
+    np.testing.assert_array_equal(testbed.train.values, plant()[:1800])
+    assert tags_of(home / "pi")["P201"]["role"] == "actuator"
+
+
 # ---- refusals -----------------------------------------------------------------------
 
 

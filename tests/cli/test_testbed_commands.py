@@ -3,6 +3,7 @@
 import re
 from datetime import datetime
 
+import polars as pl
 import pytest
 from testbed_files import (
     ATTACK_V0,
@@ -228,3 +229,13 @@ def test_what_cannot_be_simulated_is_told_in_one_sentence(tmp_path, arguments, w
     out = tmp_path / "out"
     refused(run("simulate", *arguments, "--out", out), *words)
     assert not out.exists()
+
+
+def test_recovery_may_be_labelled_as_normal(tmp_path):
+    options = ("--days-train", 0.1, "--days-test", 0.1)
+    for flag, labels in (("", {-1, 0, 1}), ("--no-recovery-labels", {0, 1})):
+        out = tmp_path / f"run{flag}"
+        flags = (flag,) if flag else ()
+        done = run("simulate", "waterworks", *options, *flags, "--out", out)
+        assert done.exit_code == 0, done.output
+        assert set(pl.read_parquet(out / "test.parquet")["label"]) == labels

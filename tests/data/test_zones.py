@@ -4,6 +4,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import polars as pl
 import pytest
 
 from sightline import (
@@ -17,6 +18,7 @@ from sightline import (
     open_testbed,
     read_results,
     read_stream,
+    read_tables,
     write_results,
     write_stream,
 )
@@ -112,6 +114,22 @@ def test_a_recording_and_a_stream_refuse_an_unknown_zone():
 )
 def test_text_with_an_offset_makes_the_times_of_a_stream_utc(time, zone):
     assert ResidualStream(VALUES, VALUES, test_time=time).timezone == zone
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas", "parquet"])
+def test_a_frame_whose_times_have_a_zone_gives_it_to_the_stream(tmp_path, library):
+    shown = ["2026-10-25T02:59:59+02:00", "2026-10-25T02:00:00+01:00"]
+    frame = pl.DataFrame({"time": shown, "LIT101": [1.0, 2.0]}).with_columns(
+        pl.col("time").str.to_datetime(time_zone=BERLIN)
+    )
+    if library == "parquet":
+        frame.write_parquet(tmp_path / "a.parquet")
+        stream = read_tables(*[tmp_path / "a.parquet"] * 2, time="time")
+    else:
+        given = frame if library == "polars" else frame.to_pandas()
+        stream = ResidualStream.from_tables(given, given, time="time")
+    assert stream.timezone == ("UTC" if library == "pandas" else BERLIN)
+    assert stream.test_time.tolist() == [AUTUMN - 1, AUTUMN]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Each check finds what is planted, and nothing in the same plant without it."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -452,3 +454,15 @@ def test_only_errors_of_a_users_plant_that_are_not_accepted_are_refused():
         assert words in said
     assert refusal(plant(("SL222",)), audit_of(plant(("SL222",)))) == ""
     assert refusal(plant(None), audit_of(plant(None))) == ""
+
+
+def test_every_code_is_documented_as_the_table_says():
+    page = Path(__file__).parents[2] / "docs" / "data-audit.md"
+    rows = re.findall(r"^\| (SL\d+) (.*) \|$", page.read_text("utf-8"), flags=re.M)
+    assert [code for code, _ in rows] == list(CODES)
+    for code, row in rows:
+        cells = row.removeprefix("| ").split(" | ")
+        known = CODES[code]
+        assert cells[:3] == [known.severity, known.title, known.effect]
+        assert len(cells) == 5
+        assert all(cells)

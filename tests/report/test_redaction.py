@@ -120,7 +120,7 @@ def test_no_hostile_name_or_time_is_left(results, tmp_path):
     assert all(entry["clock"]["times"][0] == 0 for entry in loaded["entries"])
     for text in ("PLANT-01", "PLANT-02", "STREAM-001", "FILE-01", "day 1, 00:50:00"):
         assert text in parsed.text, text
-    assert "Seen at PLANT-01, (time)" in parsed.text
+    assert "Seen at PLANT-01, [time]" in parsed.text
     assert what_remains() in parsed.text
 
 
@@ -166,7 +166,7 @@ def test_what_is_asked_for_stays_and_nothing_else(results, tmp_path):
 )
 def test_a_time_is_hidden_however_it_is_written(text):
     names = Pseudonyms([], [], hide_times=True)
-    assert names.text(f"since {text}.") == "since (time)."
+    assert names.text(f"since {text}.") == "since [time]."
 
 
 @pytest.mark.parametrize(
@@ -183,6 +183,12 @@ def test_a_time_is_hidden_however_it_is_written(text):
 )
 def test_other_numbers_stay(text):
     assert Pseudonyms([], [], hide_times=True).text(text) == text
+
+
+def test_the_file_of_settings_keeps_its_name_whatever_the_plant_is_called():
+    names = Pseudonyms([], [], plants=["Plant"])
+    text = names.text("plant: write step_s into plant.toml, not plant.csv.")
+    assert text == "PLANT-01: write step_s into plant.toml, not PLANT-01.csv."
 
 
 def test_the_command_says_what_remains(results, tmp_path):

@@ -89,6 +89,23 @@ def test_arrays_are_taken_as_they_are(read):
     assert read(alarms=ALARMS).alarms.tolist() == ALARMS.tolist()
 
 
+@pytest.mark.parametrize(
+    "words", [("OK", "ALARM"), ("false", "True"), ("clear", "active")]
+)
+def test_alarms_may_be_two_words(read, tmp_path, timed, words):
+    said = [words[k] for k in ALARMS]
+    stream = read(test={"alarm": said}, alarms="alarm")
+    np.testing.assert_array_equal(stream.alarms, ALARMS)
+    assert f"{words[1]} = 1" in str(stream.notices) or words[1] == "True"
+    path = write(tmp_path / "a.csv", {"time": CLOCK[:N_TEST], "alarm": said})
+    np.testing.assert_array_equal(join_files(timed, alarms=path).alarms, ALARMS)
+
+
+def test_words_that_do_not_say_which_is_an_alarm_are_refused(read):
+    with refused("'alarm'", "must hold numbers", "'hi'"):
+        read(test={"alarm": ["hi", "lo"] * (N_TEST // 2)}, alarms="alarm")
+
+
 def test_a_file_of_numbers_needs_no_header(tmp_path, timed):
     np.savetxt(tmp_path / "bare.csv", SCORE)
     stream = join_files(timed, score=tmp_path / "bare.csv")
@@ -146,6 +163,11 @@ def test_a_column_called_like_alarms_is_never_a_residual(read, name, kind):
         read(kind=kind, train={name: np.zeros(N_TRAIN)}, test=more)
     stream = read(kind=kind, test=more, ignore=[name])
     assert stream.channels == CHANNELS
+
+
+def test_words_in_such_a_column_are_named_as_what_they_are(read):
+    with refused("'Alarm'", "--alarms, --score or --label"):
+        read(test={"Alarm": ["OK", "ALARM"] * (N_TEST // 2)})
 
 
 def test_frames_are_guarded_too():
@@ -223,6 +245,13 @@ def test_a_list_of_rows_includes_both_ends(read, tmp_path):
     )
 
 
+def test_an_open_end_lasts_to_the_end_of_test(tmp_path, timed):
+    path = lines(tmp_path / "attacks.csv", "id,start,end", "A,40,")
+    stream = join_files(timed, attacks=path)
+    assert stream.segments[0].segment.rows == slice(40, N_TEST)
+    assert "has no end" in str(stream.notices)
+
+
 def test_numbers_are_seconds_where_they_fit_the_time(tmp_path):
     path = lines(tmp_path / "attacks.csv", "id,start,end", "A,100,149")
     seconds = bare_stream(test_time=np.arange(N_TEST) * 10.0)
@@ -257,6 +286,19 @@ def test_numbers_are_seconds_where_they_fit_the_time(tmp_path):
 def test_a_list_that_cannot_be_used_is_refused(tmp_path, timed, rows, words):
     with refused("bad.csv", *words):
         join_files(timed, attacks=lines(tmp_path / "bad.csv", *rows))
+
+
+def test_the_format_of_times_may_be_stated(read, tmp_path):
+    clock = [f"11/03/2026 08:{k // 6:02d}:{k % 6 * 10:02d}" for k in range(N_TEST)]
+    path = lines(
+        tmp_path / "a.csv", "id,start,end", "A,11/03/2026 08:01:40,11/03/2026 08:02:20"
+    )
+    with refused("day and month", "time_format"):
+        read(test={"time": clock}, time="time", attacks=path)
+    for form, month in (("%m/%d/%Y %H:%M:%S", 11), ("%d/%m/%Y %H:%M:%S", 3)):
+        stream = read(test={"time": clock}, time="time", attacks=path, time_format=form)
+        assert np.flatnonzero(stream.labels).tolist() == [*range(10, 15)]
+        assert np.datetime64(int(stream.test_time[0]), "s").item().month == month
 
 
 def test_a_list_of_times_needs_time(tmp_path):

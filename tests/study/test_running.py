@@ -8,11 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from study_plans import CELL, contents, diary, small_plan
 from threadpoolctl import threadpool_limits
 
-from sightline import evaluate, read_evaluation, read_stream
+from sightline import evaluate, open_testbed, read_evaluation, read_stream
+from sightline.data.segments import KnownEffect
 from sightline.errors import FileError, StreamError
 from sightline.progress import Step, StepKind
 from sightline.study.cell import Board, Outcome
@@ -26,7 +28,7 @@ HERE = Path(__file__).parents[1]
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch):
     """Let cells find the detectors of these tests."""
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
 
 
 def test_streams_evaluate_to_what_the_study_says(tmp_path):
@@ -43,6 +45,8 @@ def test_streams_evaluate_to_what_the_study_says(tmp_path):
         told = json.loads((tmp_path / "out" / name / "evaluation.json").read_text())
         assert again == told
         assert read_evaluation(tmp_path / "out" / name).stream.detector in name
+        recording = read_evaluation(tmp_path / "out" / name).recording
+        assert [tag.name for tag in recording.tags] == list(stream.telemetry_channels)
     told = json.loads((tmp_path / "out/study.json").read_text())
     assert [cell["failed"] for cell in told["cells"]] == [None, None]
     assert (tmp_path / "out/summary.csv").read_text().count("\n") == 3
@@ -93,6 +97,15 @@ def test_a_stream_of_the_cache_is_not_written_into(tmp_path):
     run_study(small_plan({"pca": {}}), tmp_path / "out")
     place = tmp_path / "out/streams/one-pca-seed0.npz"
     assert place.stat().st_mode & 0o222 == 0
+
+
+def test_a_stream_carries_what_the_simulator_knows_about_its_attacks(tmp_path):
+    run_study(small_plan({"pca": {}}), tmp_path / "out")
+    testbed = open_testbed("waterworks", days_train=0.1, days_test=0.1, every=10)
+    evaluation = read_evaluation(tmp_path / "out/one-pca-seed0")
+    known = evaluation.provenance.meta["attack_truth"]
+    assert msgspec.convert(known, tuple[KnownEffect, ...]) == testbed.truth
+    assert [row["id"] for row in known] == [row.id for row in evaluation.segments]
 
 
 def test_a_folder_that_may_be_replaced_may_be_broken_too(tmp_path):

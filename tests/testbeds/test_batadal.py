@@ -161,14 +161,20 @@ def test_another_word_for_decimals_is_refused(tmp_path):
         opened(made_up(tmp_path), strict=False, train_decimals="two")
 
 
-def test_other_testbeds_are_read_as_they_are_unless_asked(tmp_path):
+@pytest.mark.parametrize("in_file", [None, "raw", "as-test"])
+def test_your_own_plant_is_rounded_if_its_settings_or_an_option_ask(tmp_path, in_file):
     rows = "\n".join(f"{k},{k}.1234567" for k in range(9))
     put(tmp_path / "train.csv", f"time,LIT101\n{rows}\n")
     put(tmp_path / "test.csv", "time,LIT101\n1,1.5\n2,2.25\n3,3.75\n")
-    raw = sightline.open_testbed(tmp_path, train_decimals="raw")
-    assert raw.train.values[1, 0] == 1.1234567
-    rounded = sightline.open_testbed(tmp_path, train_decimals="as-test")
-    assert rounded.train.values[1, 0] == 1.12
+    if in_file:
+        put(tmp_path / "plant.toml", f'train_decimals = "{in_file}"\n')
+    expected = {"raw": 1.1234567, "as-test": 1.12}
+    for option in (None, "raw", "as-test"):
+        read = sightline.open_testbed(tmp_path, train_decimals=option)
+        asked = option or in_file or "raw"
+        assert read.train.values[1, 0] == expected[asked]
+        told = [text for text in read.notices if "rounded to the" in text]
+        assert len(told) == (asked == "as-test")
 
 
 # ---- the real files ----------------------------------------------------------------

@@ -374,6 +374,21 @@ def test_a_place_that_is_no_folder_is_no_error_and_is_said(tmp_path, monkeypatch
     assert file.read_text() == "no folder"
 
 
+def test_a_disk_that_fills_up_is_said_and_keeps_what_was_written(tmp_path, monkeypatch):
+    original = copies_module._write_copy
+
+    def full_later(parsed, path):
+        if "Attack" in path.name:
+            raise OSError(28, "No space left on device")
+        original(parsed, path)
+
+    write_swat(tmp_path)
+    monkeypatch.setattr(copies_module, "_write_copy", full_later)
+    read = opened("swat", tmp_path)
+    assert "not all copies could be written (No space left on device)" in read.copies
+    assert len(copies(tmp_path)) == 1
+
+
 def test_while_another_process_writes_nothing_is_written(tmp_path):
     write_swat(tmp_path)
     (tmp_path / FOLDER).mkdir()

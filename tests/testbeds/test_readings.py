@@ -307,7 +307,7 @@ def test_a_slow_tag_is_held_and_counted(tmp_path):
     assert found.notices == (
         "test.csv: the usual step of B (30 s) is longer than hold_s; if the historian "
         "writes only changes, state a longer one in the section [hold_s] of "
-        "plant.toml, such as actuator = 'forever'.",
+        "plant.toml, such as 'B' = 'forever'.",
         "test.csv: 4 cells without a new reading were held at the last value "
         "for up to 20 s: B (4).",
     )
@@ -585,7 +585,7 @@ def test_the_limit_is_one_of_seconds_where_steps_are_uneven(tmp_path):
         ("time,A\n", ["has a header but no rows"]),
         (
             wide("0,1,2", "1,1,2", header="when,A,B"),
-            ["has no column of time stamps; call it 'time'. It has when, A and B"],
+            ["has no column of time stamps: name it", "It has when, A and B"],
         ),
         (
             wide("0,1,2", "1,1,2,3,4"),
@@ -593,7 +593,7 @@ def test_the_limit_is_one_of_seconds_where_steps_are_uneven(tmp_path):
         ),
         (
             wide(*(f"{k},1,word {k}" for k in range(13))),
-            ["column 'B' holds no number at all", "take it out of the table"],
+            ["column 'B' holds no number at all", "or take it out of the table"],
         ),
         (wide("0,1,", "1,2,"), ["column 'B' holds no number at all"]),
         (long("A,0,Bad", "A,1,Bad"), ["column 'value' holds no number at all"]),

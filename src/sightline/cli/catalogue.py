@@ -114,6 +114,13 @@ def simulate_command(
     quick: Annotated[
         bool, Option("--quick", help="A short run with a few attacks.")
     ] = False,
+    recovery_labels: Annotated[
+        bool,
+        Option(
+            "--recovery-labels/--no-recovery-labels",
+            help="Label rows in which the plant recovers from an attack -1, or 0.",
+        ),
+    ] = True,
     overwrite: Annotated[
         bool, Option("--overwrite", help="Replace an earlier run.")
     ] = False,
@@ -151,6 +158,7 @@ def simulate_command(
                 drift=Drift.of(drift),
                 scenario=attacks,
                 quick=quick,
+                recovery_labels=recovery_labels,
                 progress=advance,
             )
             write_simulation(simulation, out, overwrite=overwrite)
@@ -250,7 +258,7 @@ def findings_table(findings: "Sequence[Finding]") -> Table:
     table = grid()
     for one in findings:
         text = Text(one.text)
-        if one.severity is not Severity.NOTE:
+        if one.is_serious:
             text.append(f" {one.effect}", style="dim")
             text.append(f" {one.remedy}" if one.remedy else "")
         mark = Text(f"{one.code} {one.severity}", style=styles[one.severity])
@@ -263,9 +271,9 @@ def _audit_verdict(audit: "Audit") -> Text:
     if not audit.serious:
         return Text("\nThe data are what they should be.", style="green")
     if not audit.is_right:
-        n_errors = len(audit.of(audit.serious[0].severity))
-        words = f"The data are not what they should be: {plural(n_errors, 'error')}"
-        return Text(f"\n{words} above.", style="bold red")
+        errors = plural(len(audit.errors), "error")
+        words = f"\nThe data are not what they should be: {errors} above."
+        return Text(words, style="bold red")
     return Text(
         f"\nRead {plural(len(audit.serious), 'warning')} above before you use the "
         "data.",

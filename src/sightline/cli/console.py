@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Exit, Option
 
-from sightline.errors import SightlineError
+from sightline.errors import FileError, SightlineError
 
 DebugOption = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
 NoCacheOption = Annotated[
@@ -57,6 +57,19 @@ def door(*, debug: bool) -> Iterator[None]:
             raise
         console(stderr=True).print(f"error: {error}", soft_wrap=True)
         raise Exit(1) from error
+
+
+@contextmanager
+def options_named() -> Iterator[None]:
+    """Name options of the command where an error names keys of plant.toml."""
+    try:
+        yield
+    except FileError as error:
+        text = str(error)
+        for key in ("time_format", "timezone"):
+            option = f"--{key.replace('_', '-')}"
+            text = text.replace(f"{key} in plant.toml", option)
+        raise FileError(text) from error
 
 
 def grid(*, dim: bool = False, min_width: int | None = None) -> Table:

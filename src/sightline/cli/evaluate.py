@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from sightline.cli.console import DebugOption, console, door
+from sightline.cli.console import DebugOption, console, door, options_named
 from sightline.errors import FileError, naming
 from sightline.progress import progress_bar
 from sightline.text import names
@@ -31,6 +31,10 @@ _Label = Annotated[
     str | None, Option(help="Column of the test table: 1 attack, 0 normal, -1 ignore.")
 ]
 _Time = Annotated[str | None, Option(help="Column of the tables with time stamps.")]
+_TimeFormat = Annotated[
+    str | None,
+    Option(help="Format of time stamps, such as '%d/%m/%Y %H:%M:%S'; else found."),
+]
 _Alarms = Annotated[
     str | None,
     Option(
@@ -115,6 +119,7 @@ def evaluate_command(
     test: _Test = None,
     label: _Label = None,
     time: _Time = None,
+    time_format: _TimeFormat = None,
     alarms: _Alarms = None,
     score: _Score = None,
     alarm_log: _AlarmLog = None,
@@ -155,14 +160,14 @@ def evaluate_command(
         **{"label": label, "time": time, "ignore": ignore or None, "name": name},
         **{"telemetry_train": telemetry_train, "telemetry_test": telemetry_test},
     }
+    lists = {"attacks": attacks, "time_format": time_format}
     _check_usage(streams, train, test, own, tables)
     with door(debug=debug):
         if train is not None and test is not None:
             known = {k: v for k, v in tables.items() if v is not None}
-            sources = _table_source(train, test, own | {"attacks": attacks} | known)
+            sources = _table_source(train, test, own | lists | known)
         else:
-            files = {k: v if v is None else Path(v) for k, v in own.items()}
-            sources = _sources(streams or [], detector, files | {"attacks": attacks})
+            sources = _sources(streams or [], detector, own | lists)
         measure = partial(
             evaluate,
             guard=guard,
@@ -245,7 +250,7 @@ def _table_source(
 
 
 def _sources(
-    streams: Sequence[Path], detector: str | None, files: "Mapping[str, Path | None]"
+    streams: Sequence[Path], detector: str | None, files: Mapping[str, Any]
 ) -> dict[str, _Source]:
     """Return how to read each stream with its files, by the name of its results.
 
@@ -279,7 +284,8 @@ def _evaluated(
 ) -> "Evaluation":
     """Read one stream and return its evaluation; its rows are read and checked once."""
     with progress_bar(name) as advance:
-        stream = source.read()
+        with options_named():
+            stream = source.read()
         with naming(source.place):
             if known:
                 stream = stream.replace(**known)

@@ -1,7 +1,9 @@
 """The command `start`: from exports of a historian to a plant's folder."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument, Option
 
-from sightline.cli.console import DebugOption, console, door, grid
+from sightline.cli.console import DebugOption, console, door, grid, options_named
 from sightline.errors import FileError, SightlineError
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.text import names
@@ -68,7 +70,7 @@ def start_command(
             raise FileError(
                 f"{folder}: exists already and is kept: choose another --out."
             )
-        with progress_bar("Reading") as advance, _stated_here():
+        with progress_bar("Reading") as advance, options_named():
             seen = []
             for k, path in enumerate(exports):
                 advance(Step(StepKind.READING, k, len(exports), path.name))
@@ -88,23 +90,12 @@ def start_command(
         with staged_folder(folder) as partial:
             write_plant(proposal, partial)
             audit = _audit(partial, folder)
+            if codes := _fault_codes(audit):
+                proposal = replace(proposal, missing_values=codes)
+                write_plant(proposal, partial)
+                audit = _audit(partial, folder)
             write_plant(proposal, partial, remedies=_remedies(audit))
         screen.print(_result(proposal, audit, folder))
-
-
-@contextmanager
-def _stated_here() -> Iterator[None]:
-    """Name the options of this command where a message names plant.toml."""
-    try:
-        yield
-    except FileError as error:
-        text = str(error)
-        for key, option in (
-            ("time_format", "--time-format"),
-            ("timezone", "--timezone"),
-        ):
-            text = text.replace(f"{key} in plant.toml", option)
-        raise FileError(text) from error
 
 
 def _audit(partial: Path, folder: Path) -> "Audit":
@@ -116,6 +107,15 @@ def _audit(partial: Path, folder: Path) -> "Audit":
         return audit_of(read_folder(partial))
     except SightlineError as error:
         raise FileError(str(error).replace(str(partial), str(folder))) from error
+
+
+def _fault_codes(audit: "Audit") -> tuple[float, ...]:
+    """Return the fault codes that the audit would have in plant.toml."""
+    codes: list[float] = []
+    for one in audit.findings:
+        if stated := re.search(r"missing_values = (\[[^\]]*\])", one.remedy):
+            codes += json.loads(stated[1])
+    return tuple(dict.fromkeys(codes))
 
 
 def _remedies(audit: "Audit") -> list[str]:
@@ -141,10 +141,13 @@ def _result(proposal: "Proposal", audit: "Audit", folder: Path) -> RenderableTyp
     for title, sentences in (
         ("What was done while reading", notes),
         ("What the audit found", _remedies(audit)),
-        ("What to check", proposal.checks),
+        ("What to check", [*_faults(proposal), *proposal.checks]),
     ):
         if sentences:
             parts += [Text(f"\n{title}", style="bold"), *_bullets(sentences)]
+    if not audit.is_right:
+        refusal = "run refuses the data until the errors above are mended or accepted."
+        parts.append(Text(f"\n{refusal}", style="red"))
     files = ("plant.toml", "tags.csv", "incidents.csv", "train.parquet", "test.parquet")
     parts.append(
         Text(
@@ -154,6 +157,17 @@ def _result(proposal: "Proposal", audit: "Audit", folder: Path) -> RenderableTyp
         )
     )
     return Group(*parts)
+
+
+def _faults(proposal: "Proposal") -> list[str]:
+    """Return a sentence on numbers that were taken as fault codes."""
+    if not proposal.missing_values:
+        return []
+    codes = names([f"{code:g}" for code in proposal.missing_values])
+    return [
+        f"{codes} look like fault codes and are read as missing: missing_values in "
+        "plant.toml; take them out if they are measured."
+    ]
 
 
 def _bullets(sentences: Sequence[str]) -> list[RenderableType]:

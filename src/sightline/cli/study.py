@@ -368,8 +368,7 @@ class StudyScreen:
     def audited(self, label: str, audit: "Audit") -> None:
         """Print the errors and warnings of a testbed's audit, one line each."""
         for one in audit.serious:
-            line = f"{label}: {one.code} {one.severity}: {one.text} {one.remedy}"
-            self._console.print(Text(line.rstrip()), soft_wrap=True)
+            self._console.print(Text(f"{label}: {one.line}"), soft_wrap=True)
 
     def watch(self, board: "Board") -> None:
         """Show the status of all cells."""

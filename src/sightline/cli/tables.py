@@ -46,7 +46,8 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     Returns
     -------
     RenderableType
-        For a `rich` console, at most 80 columns wide; ends with all notices.
+        For a `rich` console, at most 80 columns wide; ends with the errors and
+        warnings of the data's audit, and all notices.
     """
     table = _table("Evaluation", ["stream"], [])
     table.columns[0].min_width = 8
@@ -73,6 +74,8 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     parts: list[RenderableType] = [table, Text(LEGEND, style="dim")]
     if len(evaluations) == 1 and evaluations[0].segments:
         parts += [_attacks(evaluations[0]), *_missed(evaluations[0])]
+    serious = [one.line for e in evaluations for one in e.findings if one.is_serious]
+    parts += [Text(f"- {line}", style="bold") for line in dict.fromkeys(serious)]
     notices = [(_name(e), notice) for e in evaluations for notice in e.notices]
     several = len(evaluations) > 1
     parts += [Text(f"- {n}: {text}" if several else f"- {text}") for n, text in notices]

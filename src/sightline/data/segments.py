@@ -64,6 +64,42 @@ class Segment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KnownEffect:
+    """What one attack does to the recorded values, where a simulator knows it.
+
+    The simulator runs a twin without the attack; all distances are from that twin. A
+    unit is, for a sensor, the standard deviation of its noise and rounding; for an
+    actuator, one step of its code.
+
+    Parameters
+    ----------
+    id : str
+        The attack.
+    tags : tuple of str
+        The tags that differ from the twin during the attack, the farthest first; empty
+        if the attack moves nothing that is recorded.
+    largest : float
+        Largest distance of any tag in any row of the attack, in units.
+    mean : float
+        Mean distance over the attack, of the tag for which it is largest, in units.
+    recovery_s : float or None
+        Seconds after the attack for which the plant is in recovery: different from the
+        twin, and where it never is without attacks; None if it does not come back.
+    """
+
+    id: str
+    tags: tuple[str, ...] = ()
+    largest: float = 0.0
+    mean: float = 0.0
+    recovery_s: float | None = None
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything recorded differs from the twin at all."""
+        return bool(self.tags)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Attack:
     """Identity, target and description of one attack.
 

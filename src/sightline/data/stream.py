@@ -30,6 +30,7 @@ from sightline.data.stream_input import (
     check_test_labels,
     check_train,
     column_of,
+    column_zone,
     columns_of,
     input_notices,
     matrix_of,
@@ -247,6 +248,8 @@ class ResidualStream:
         own |= {name: column_of(test, column) for name, column in named.items()}
         if time is not None and time in train_columns:
             known["train_time"] = column_of(train, time)
+        if time is not None:
+            known.setdefault("timezone", column_zone(test, time))
         rows, known["train_time"], known["train_breaks"] = without_ignored(
             ArrayRows(matrix_of(train, channels, "train")),
             column_of(train, label) if label in train_columns else None,

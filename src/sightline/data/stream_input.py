@@ -63,6 +63,16 @@ def column_of(frame: Any, column: str | None) -> npt.NDArray[Any]:
     return np.asarray(frame[by_text[column]].to_numpy())
 
 
+def column_zone(frame: Any, column: str) -> str | None:
+    """Return the time zone of a polars column of date-times; None if it has none.
+
+    Date-times of pandas carry their offset and need none; see `zone_in_text`.
+    """
+    by_text = {str(name): name for name in frame.columns}
+    zone: str | None = getattr(frame[by_text[column]].dtype, "time_zone", None)
+    return zone
+
+
 def matrix_of(frame: Any, channels: Sequence[str], name: str) -> Residuals:
     """Return the number columns `channels` of a frame, in that order.
 

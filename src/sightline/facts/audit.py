@@ -72,7 +72,8 @@ def inspect_testbed(
     """
     source = reader_of(name, root, release)
     if source is None:
-        return audit_of(read_folder(name))
+        progress = progress or silent
+        return audit_of(read_folder(name, progress=progress), progress)
     reader, folder, edition = source
     return audit_testbed(
         reader, folder, release=edition, use_cache=cache, progress=progress or silent
@@ -109,7 +110,8 @@ def audit_testbed(
             release=source,
             n_shared=assembled.n_shared,
             is_published=True,
-        )
+        ),
+        progress,
     )
     notices = (*opened.notices, *assembled.notices)
     return Audit(
@@ -124,13 +126,15 @@ def audit_testbed(
     )
 
 
-def audit_of(testbed: Testbed) -> Audit:
+def audit_of(testbed: Testbed, progress: Progress = silent) -> Audit:
     """Return the audit of an opened testbed, from its recordings alone.
 
     Parameters
     ----------
     testbed : Testbed
         As read, or as prepared for training: what detectors see.
+    progress : callable, optional
+        Called with a `Step` for each tag.
 
     Returns
     -------
@@ -152,7 +156,8 @@ def audit_of(testbed: Testbed) -> Audit:
             n_shared=testbed.n_shared,
             incidents=testbed.incidents,
             is_published=testbed.accepts is None,
-        )
+        ),
+        progress,
     )
     gaps = [
         one
@@ -182,8 +187,7 @@ def refusal(testbed: Testbed, audit: Audit) -> str:
     """
     if testbed.accepts is None:
         return ""
-    errors = audit.of(Severity.ERROR)
-    for error in (one for one in errors if one.code not in testbed.accepts):
+    for error in (one for one in audit.errors if one.code not in testbed.accepts):
         remedy = (
             f"{error.remedy.removesuffix('.')}, or" if error.remedy else "Mend it, or"
         )

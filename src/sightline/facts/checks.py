@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints
+from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
 from sightline.data.attack_list import ListedAttack, Span, rows_within
 from sightline.data.recording import Recording, step_from
-from sightline.data.segments import GAP_FACTOR, segments_of
+from sightline.data.segments import GAP_FACTOR, Segment, segments_of
 from sightline.data.zones import stamp
 from sightline.facts.codes import Finding, Severity, finding
 from sightline.facts.leaks import shared_stretches
 from sightline.facts.records import TagFacts, TagSummary
 from sightline.facts.tag_checks import check_tags
-from sightline.facts.tag_facts import columns_of, thinned
+from sightline.progress import Progress, silent
 from sightline.text import duration, names
 
 # How many names and places a sentence lists before it counts the rest.
@@ -30,7 +30,8 @@ _UNITS = {1e17: "nanoseconds", 1e14: "microseconds", 1e11: "milliseconds"}
 # A larger share of constant tags is no plant in operation.
 _MOST_CONSTANT = 0.5
 # Longest shift of the labels that is tried, and what a shift must show.
-_LAG_S, _LAG_ROWS, _LAG_ATTACKS, _LAG_SIGMA, _LAG_TIMES = 26 * 3600.0, 5, 6, 8.0, 3.0
+_LAG_S, _LAG_ROWS, _LAG_ATTACKS, _LAG_SHARE = 26 * 3600.0, 5, 6, 0.6
+_LAG_SIGMA, _LAG_TIMES, _LOCAL_S = 7.0, 3.0, 6 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,6 +54,8 @@ class Recordings:
         or simulated testbed.
     tags : sequence of TagFacts
         What each tag holds.
+    unusual : array of shape (n_test,), optional
+        How far each test row lies outside the range of train.
     """
 
     train: Recording
@@ -62,6 +65,7 @@ class Recordings:
     incidents: Sequence[ListedAttack] = ()
     is_published: bool = False
     tags: Sequence[TagFacts] = ()
+    unusual: Floats | None = None
 
     @property
     def tables(self) -> tuple[tuple[str, Recording], tuple[str, Recording]]:
@@ -73,14 +77,16 @@ Check = Callable[[Recordings], list[Finding]]
 
 
 def check_recordings(
-    given: Recordings,
+    given: Recordings, progress: Progress = silent
 ) -> tuple[tuple[TagFacts, ...], list[Finding], list[str]]:
     """Return what each tag holds, all findings, and the checks that found nothing.
 
     Parameters
     ----------
     given : Recordings
-        Without `tags`, which are filled here.
+        Without `tags` and `unusual`, which are filled here.
+    progress : callable, optional
+        Called with a `Step` for each tag.
 
     Returns
     -------
@@ -91,17 +97,18 @@ def check_recordings(
     passed : list of str
         One sentence for each check without an error or warning.
     """
-    tags, findings = check_tags(given.train, given.test)
-    given = replace(given, tags=tags)
+    checked = check_tags(given.train, given.test, progress)
+    given = replace(given, tags=checked.facts, unusual=checked.unusual)
+    findings = checked.findings
     for check in CHECKS:
         findings += check(given)
-    serious = {one.code for one in findings if one.severity is not Severity.NOTE}
+    serious = {one.code for one in findings if one.is_serious}
     passed = [
         text for codes, text in PASSED.items() if serious.isdisjoint(codes.split())
     ]
     if "SL211" not in serious and (text := labels_summary(given)):
         passed.insert(0, text)
-    return tags, findings, passed
+    return checked.facts, findings, passed
 
 
 def time_at(recording: Recording, row: int) -> str:
@@ -319,21 +326,21 @@ def check_labels(given: Recordings) -> list[Finding]:
 def check_label_lag(given: Recordings) -> list[Finding]:
     """Find labels that fit the telemetry far better if they are shifted in time.
 
-    Telemetry is unusual by how far its tags lie outside their range in train. The
-    labels are moved along it by up to `_LAG_S` each way. A shift is reported only if
-    it fits more than `_LAG_TIMES` times as well as no shift, stands out from all other
-    shifts by `_LAG_SIGMA` of their spread, is no mere delay (at least half an attack
-    long), and moves at least three quarters of at least `_LAG_ATTACKS` attacks to a
-    more unusual place.
+    Rows of test are ranked by how far their tags lie outside their range in train, and
+    the ranks are compared with their mean over six hours, so that drift does not count.
+    The labels are moved along the ranks by up to `_LAG_S` each way; every attack has
+    the same weight. A shift is reported only if it fits more than `_LAG_TIMES` times as
+    well as no shift, stands out from all other shifts by `_LAG_SIGMA` of their spread,
+    is no mere delay (at least half an attack long), and moves at least `_LAG_SHARE` of
+    at least `_LAG_ATTACKS` attacks to a more unusual place.
     """
-    test, step_s = given.test, given.test.step_s
-    is_attack = np.asarray(test.labels == ATTACK)
-    runs = segments_of(is_attack)
+    test, step_s, unusual = given.test, given.test.step_s, given.unusual
+    runs = segments_of(np.asarray(test.labels == ATTACK))
     most = min(test.n_steps // 4, int(_LAG_S / step_s) if step_s else test.n_steps)
-    if len(runs) < _LAG_ATTACKS or most < _LAG_ROWS:
+    if unusual is None or len(runs) < _LAG_ATTACKS or most < _LAG_ROWS:
         return []
-    unusual = _unusualness(given)
-    fit = _fit_by_lag(is_attack, unusual, most)
+    ranks = _local_ranks(unusual, int(_LOCAL_S / step_s) if step_s else most)
+    fit = _fit_by_lag(runs, ranks, most)
     middle = float(np.median(fit))
     sigma = 1.4826 * float(np.median(np.abs(fit - middle)))
     lag, gain = int(np.argmax(fit)) - most, float(fit.max()) - middle
@@ -344,12 +351,12 @@ def check_label_lag(given: Recordings) -> list[Finding]:
         or gain <= _LAG_TIMES * max(float(fit[most]) - middle, 0.0)
     ):
         return []
-    so_far = np.append(0.0, np.cumsum(unusual))
+    so_far = np.append(0.0, np.cumsum(ranks))
     rows = np.array([(run.start, run.stop) for run in runs]).T
     moved_rows = np.clip(rows + lag, 0, test.n_steps)
     before, after = (so_far[b] - so_far[a] for a, b in (rows, moved_rows))
     n_better = int((after > before).sum())
-    if n_better < 0.75 * len(runs) or after.max() > 0.5 * after.sum():
+    if n_better < _LAG_SHARE * len(runs):
         return []
     shift = f"{abs(lag):,} rows"
     shift += f" ({duration(abs(lag) * step_s)})" if step_s else ""
@@ -358,42 +365,40 @@ def check_label_lag(given: Recordings) -> list[Finding]:
             "SL213",
             f"The labels fit the telemetry far better {shift} "
             f"{'later' if lag > 0 else 'earlier'}: {n_better} of {len(runs)} attacks "
-            "would then lie where tags leave their range of train.",
+            "would then lie where tags leave their range of train more.",
             table="test",
             remedy="Check timezone in plant.toml and the clock of the incidents.",
         )
     ]
 
 
-def _unusualness(given: Recordings) -> Floats:
-    """Return how far the tags of each test row lie outside their range in train.
+def _local_ranks(values: Floats, width: int) -> Floats:
+    """Return ranks from 0 to 1, minus their mean over about `width` rows around each.
 
-    The mean over tags of the excess in widths of the range, at most 1 each; the range
-    is that from the 0.5% to the 99.5% quantile.
+    Equal values have their mean rank.
     """
-    total = np.zeros(given.test.n_steps)
-    for learned, tested in zip(
-        columns_of(given.train), columns_of(given.test), strict=True
-    ):
-        ordered = thinned(learned)
-        if not len(ordered):
-            continue
-        low, high = np.quantile(ordered, [0.005, 0.995])
-        if low == high:
-            continue
-        excess = np.maximum(low - tested, tested - high) / (high - low)
-        total += np.clip(np.nan_to_num(excess), 0, 1)
-    return total / max(len(given.tags), 1)
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - counts / 2)[place] / len(values)
+    so_far = np.append(0.0, np.cumsum(ranks))
+    half = max(min(width, len(values) // 4) // 2, 1)
+    rows = np.arange(len(values))
+    first, stop = np.maximum(rows - half, 0), np.minimum(rows + half, len(values))
+    return np.asarray(ranks - (so_far[stop] - so_far[first]) / (stop - first))
 
 
-def _fit_by_lag(is_attack: Bools, unusual: Floats, most: int) -> Floats:
-    """Return the mean of `unusual` over labels moved by each lag from -most to most."""
-    from scipy.signal import correlate
+def _fit_by_lag(runs: Sequence[Segment], ranks: Floats, most: int) -> Floats:
+    """Return the mean rank of attacks that are moved by each lag from -most to most.
 
-    centred = unusual - unusual.mean()
-    padded = np.concatenate([np.zeros(most), centred, np.zeros(most)])
-    sums = correlate(padded, is_attack.astype(np.float64), "valid", "fft")
-    return np.asarray(sums / is_attack.sum())
+    The mean over attacks of the mean over their rows, a correlation by the fast Fourier
+    transform; beyond the ends ranks are 0.
+    """
+    weights = np.zeros(len(ranks))
+    for run in runs:
+        weights[run.rows] = 1 / (run.length * len(runs))
+    size = 1 << (len(ranks) + 2 * most).bit_length()
+    padded = np.fft.rfft(np.append(np.zeros(most), ranks), size)
+    marked = np.conj(np.fft.rfft(weights, size))
+    return np.asarray(np.fft.irfft(padded * marked, size)[: 2 * most + 1])
 
 
 # What train and test share

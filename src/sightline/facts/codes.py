@@ -83,6 +83,16 @@ class Finding:
     effect: str = ""
     remedy: str = ""
 
+    @property
+    def is_serious(self) -> bool:
+        """Whether it is an error or a warning."""
+        return self.severity is not Severity.NOTE
+
+    @property
+    def line(self) -> str:
+        """Code, severity, what was found and what to do, in one line."""
+        return f"{self.code} {self.severity}: {self.text} {self.remedy}".rstrip()
+
 
 _TABLE = (
     # Files and time.

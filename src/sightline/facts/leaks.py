@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from sightline.data.recording import Recording
 from sightline.data.segments import run_bounds
+from sightline.facts.tag_facts import columns_of
 
 # Shorter equal stretches of train and test occur by chance, while a plant stands still.
 LEAST_ROWS = 60
@@ -62,9 +63,9 @@ def _row_hashes(values: npt.NDArray[np.floating]) -> Hashes:
     """Return a 64-bit hash of each row; two different rows collide about never."""
     draw = np.random.default_rng(0)
     hashes = np.zeros(len(values), np.uint64)
-    for k in range(values.shape[1]):
+    for column in columns_of(values):
         weight = np.uint64(draw.integers(2**63)) | np.uint64(1)
-        bits = np.ascontiguousarray(values[:, k], np.float64).view(np.uint64)
+        bits = column.astype(np.float64).view(np.uint64)
         # Mix the bits, because round numbers end in many zeros.
         hashes += (bits ^ (bits >> np.uint64(29))) * weight
     return hashes

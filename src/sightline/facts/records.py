@@ -159,16 +159,17 @@ class Audit:
     @property
     def is_right(self) -> bool:
         """Whether no finding has the severity ``ERROR``."""
-        return not self.of(Severity.ERROR)
+        return not self.errors
 
     @property
     def serious(self) -> tuple[Finding, ...]:
         """The findings of severity ``ERROR`` and ``WARNING``."""
-        return self.of(Severity.ERROR, Severity.WARNING)
+        return tuple(one for one in self.findings if one.is_serious)
 
-    def of(self, *severities: Severity) -> tuple[Finding, ...]:
-        """Return the findings of some severities, in their order."""
-        return tuple(one for one in self.findings if one.severity in severities)
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings of severity ``ERROR``."""
+        return tuple(one for one in self.findings if one.severity is Severity.ERROR)
 
 
 def carried(audit: Audit | None) -> dict[str, object]:

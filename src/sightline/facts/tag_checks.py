@@ -18,6 +18,7 @@ from sightline.data.zones import stamp
 from sightline.facts.codes import Finding, Severity, finding
 from sightline.facts.records import TagFacts
 from sightline.facts.tag_facts import columns_of, smallest_step, summary_of, thinned
+from sightline.progress import Progress, Step, StepKind, silent
 from sightline.text import duration, names, plural
 
 # Values that historians, loggers and converters write where nothing was measured.
@@ -474,22 +475,46 @@ TAG_CHECKS: dict[str, TagCheck] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CheckedTags:
+    """What was found by reading every column once.
+
+    Parameters
+    ----------
+    facts : tuple of TagFacts
+        What each tag holds, in the order of the columns.
+    findings : list of Finding
+        Of all checks of single tags.
+    unusual : array of shape (n_test,)
+        How far the tags of each test row lie outside their range in train: the mean
+        over tags of the excess in widths of that range, at most 1 each.
+    """
+
+    facts: tuple[TagFacts, ...]
+    findings: list[Finding]
+    unusual: Floats
+
+
 def check_tags(
-    train: Recording, test: Recording
-) -> tuple[tuple[TagFacts, ...], list[Finding]]:
-    """Return what each tag holds, and the findings of all checks of single tags.
+    train: Recording, test: Recording, progress: Progress = silent
+) -> CheckedTags:
+    """Check all tags, reading every column once.
 
     Parameters
     ----------
     train, test : Recording
         The same tags in the same order.
+    progress : callable, optional
+        Called with a `Step` for each tag.
     """
-    facts = []
+    facts: list[TagFacts] = []
     hits: dict[str, list[Hit]] = {code: [] for code in TAG_CHECKS}
     is_attack = np.asarray(test.labels == ATTACK)
+    unusual = np.zeros(test.n_steps)
     for tag, first, second in zip(
-        train.tags, columns_of(train), columns_of(test), strict=True
+        train.tags, columns_of(train.values), columns_of(test.values), strict=True
     ):
+        progress(Step(StepKind.AUDITING, len(facts), len(train.tags), tag.name))
         columns = TagColumns(
             tag=tag,
             train=Column(table="train", values=first, recording=train),
@@ -510,12 +535,33 @@ def check_tags(
             hit = check(columns)
             if hit is not None:
                 hits[code].append(hit)
+        unusual += _excess(columns) / len(train.tags)
     findings = [
         _joined(code, group, len(facts))
         for code, found in hits.items()
         for group in _by_severity(found)
     ]
-    return tuple(facts), [one for one in findings if one is not None]
+    return CheckedTags(
+        facts=tuple(facts),
+        findings=[one for one in findings if one is not None],
+        unusual=unusual,
+    )
+
+
+def _excess(tag: TagColumns) -> Floats | float:
+    """Return by how many widths each test row lies outside the range of train.
+
+    The range is that from the 0.5% to the 99.5% quantile; the excess is at most 1, and
+    0 for a missing cell or a tag without a range.
+    """
+    if not len(tag.train.ordered):
+        return 0.0
+    low, high = np.quantile(tag.train.ordered, [0.005, 0.995])
+    values = tag.test.values
+    if not low < high:
+        return 0.0
+    excess = np.maximum(low - values, values - high) / (high - low)
+    return np.asarray(np.clip(np.nan_to_num(excess, copy=False), 0, 1))
 
 
 def _by_severity(hits: Iterable[Hit]) -> list[list[Hit]]:

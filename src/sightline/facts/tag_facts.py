@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats
-from sightline.data.recording import Recording
 from sightline.facts.records import TagSummary
 
 # Columns that are copied at a time: a column of a wide table is slow to read alone.
@@ -19,9 +18,10 @@ STRETCHES = 60
 _ROUNDING_UNITS = 8
 
 
-def columns_of(recording: Recording) -> Iterator[npt.NDArray[np.floating]]:
-    """Yield the column of each tag, contiguous in memory, in their order."""
-    values = recording.values
+def columns_of(
+    values: npt.NDArray[np.floating],
+) -> Iterator[npt.NDArray[np.floating]]:
+    """Yield each column of a table, contiguous in memory, in their order."""
     for first in range(0, values.shape[1], _COLUMNS_AT_ONCE):
         yield from np.ascontiguousarray(values[:, first : first + _COLUMNS_AT_ONCE].T)
 

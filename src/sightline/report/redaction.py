@@ -56,7 +56,7 @@ _TIMES = (
     r"1\d{9}(?:\d{3})?(?:\.\d+)?",
 )
 _TIME = re.compile(rf"(?i)(?<![\d.])(?:{'|'.join(_TIMES)})(?![\d])")
-HIDDEN_TIME = "(time)"
+HIDDEN_TIME = "[time]"
 _SEVERAL = re.compile(rf"{re.escape(HIDDEN_TIME)}(?:[T ,]*{re.escape(HIDDEN_TIME)})+")
 # What a text quotes may come from a file.
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"")
@@ -87,7 +87,7 @@ class Pseudonyms:
     >>> Pseudonyms([], [], plants=["My works"], hide_times=True).text(
     ...     "my_works since 2026-03-29 03:00:00 +02:00"
     ... )
-    'PLANT-01 since (time)'
+    'PLANT-01 since [time]'
     """
 
     def __init__(
@@ -185,7 +185,8 @@ def _pattern(name: str, *, is_plant: bool) -> str:
     spelled = re.escape(name)
     if is_plant:
         words = [re.escape(word) for word in re.split(r"[\s_-]+", name) if word]
-        spelled = r"[\s_-]*".join(words) or spelled
+        # The settings of any plant are called plant.toml.
+        spelled = (r"[\s_-]*".join(words) or spelled) + r"(?!(?<=plant)\.toml)"
     # It may be spelled in another case, and be a part of a longer word: lit101_max.
     return rf"(?i:{spelled})"
 
@@ -260,7 +261,7 @@ def what_remains(*, keep_times: bool = False, keep_plant: bool = False) -> str:
         "the energy of every row, with the part of each channel",
         "all figures and verdicts",
         "roles of tags and their share of missing values",
-        "findings about the data without names and quoted values",
+        "findings about the data with their numbers, without names and quoted texts",
         "seeds",
         "versions of software",
     ]
@@ -384,7 +385,7 @@ def _finding(found: Finding, names: Pseudonyms) -> Finding:
     """Return a finding without names, times, quoted values and places."""
 
     def hidden(text: str) -> str:
-        return names.text(_QUOTED.sub("(text)", text))
+        return names.text(_QUOTED.sub("[text]", text))
 
     return replace(
         found,

@@ -23,7 +23,7 @@ SYMBOLS = {Severity.ERROR: "\u2715", Severity.WARNING: "\u25b2", Severity.NOTE: 
 # Findings and notices that are shown at once; the others are folded.
 MAX_FINDINGS = 5
 MAX_NOTICES = 6
-# Tags, places and codes that are named before "and n more".
+# Detectors and codes that are named before "and n more".
 MAX_NAMES = 6
 # Steps of train and test that differ by more than this factor are marked.
 COARSE = 1.5
@@ -43,8 +43,8 @@ class FindingRow:
         How serious it is.
     text, effect, remedy : str
         Sentences of the finding.
-    tags, cells : str
-        Where it was found, in words.
+    cells : str
+        Where it was found; places that the text names are not repeated.
     """
 
     code: str
@@ -54,7 +54,6 @@ class FindingRow:
     text: str
     effect: str
     remedy: str
-    tags: str
     cells: str
 
 
@@ -233,8 +232,7 @@ def _finding_row(found: Finding) -> FindingRow:
         text=found.text,
         effect=found.effect or (row.effect if row else ""),
         remedy=found.remedy,
-        tags=names(found.tags, MAX_NAMES) if found.tags else "",
-        cells="; ".join(found.cells),
+        cells="; ".join(cell for cell in found.cells if cell not in found.text),
     )
 
 

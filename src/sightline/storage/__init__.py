@@ -160,6 +160,7 @@ def read_tables(
     telemetry_train: object = None,
     telemetry_test: object = None,
     ignore: Sequence[str] = (),
+    time_format: str | None = None,
     name: str | None = None,
     **known: Any,
 ) -> ResidualStream:
@@ -190,6 +191,9 @@ def read_tables(
         `time`, else row by row.
     ignore : sequence of str
         Columns of the tables to leave out.
+    time_format : str, optional
+        Format of time stamps in text files, such as ``"%d/%m/%Y %H:%M:%S"``. Not given:
+        found, and refused if day and month cannot be told apart.
     name : str, optional
         Name of the stream. Not given: the stem of `test`.
     **known
@@ -234,16 +238,28 @@ def read_tables(
         if are_parquet:
             stream = _from_parquet(*paths, columns, **known)
         else:
-            stream = _from_text(tables, columns, **known)
-    stream = join_files(stream, attacks=attacks, alarm_log=alarm_log, **files)
-    return join_telemetry(stream, telemetry_train, telemetry_test, columns)
+            stream = _from_text(tables, columns, time_format, **known)
+    stream = join_files(
+        stream,
+        attacks=attacks,
+        alarm_log=alarm_log,
+        time_format=time_format,
+        **files,
+    )
+    measured = telemetry_train, telemetry_test
+    return join_telemetry(stream, *measured, columns, time_format)
 
 
 def _from_text(
-    tables: Sequence[Table], columns: TableColumns, **known: Any
+    tables: Sequence[Table],
+    columns: TableColumns,
+    time_format: str | None,
+    **known: Any,
 ) -> ResidualStream:
     """Return a stream of train and test, of which one at least is text."""
-    numbers = [read_numbers(table, columns) for table in tables]
+    # Before cells are read: text in a column of alarms is no damage.
+    columns.channels(*(table.frame.columns for table in tables))
+    numbers = [read_numbers(table, columns, time_format) for table in tables]
     said = [notice for table in numbers for notice in table.notices]
     known["notices"] = [*known.get("notices", ()), *said]
     known.setdefault("timezone", numbers[1].zone)
@@ -277,6 +293,8 @@ def _from_parquet(
     for name, column in (("alarms", columns.alarms), ("score", columns.score)):
         if column is not None:
             known[name] = read_column([test], column, test_columns)
+    time_type = pl.read_parquet_schema(test).get(columns.time or "")
+    known.setdefault("timezone", getattr(time_type, "time_zone", None))
     return ResidualStream(
         rows,
         open_rows([test], channels),

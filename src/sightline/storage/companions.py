@@ -87,6 +87,7 @@ def join_files(
     score: str | Path | None = None,
     alarm_log: str | Path | None = None,
     attacks: str | Path | None = None,
+    time_format: str | None = None,
 ) -> ResidualStream:
     """Return a stream with the alarms, score and attacks of some files.
 
@@ -102,6 +103,8 @@ def join_files(
         row in which it starts.
     attacks : path, optional
         List of attacks in times or rows, as the argument of `read_tables`.
+    time_format : str, optional
+        The format of times in these files, where it cannot be found.
 
     Raises
     ------
@@ -113,16 +116,22 @@ def join_files(
     if alarms is not None:
         path = Path(alarms)
         with naming(path):
-            codes = check_alarms(_series(path, "alarms", stream))
+            codes = check_alarms(_series(path, "alarms", stream, time_format))
         stream = stream.replace(alarms=codes)
     if score is not None:
-        stream = stream.replace(score=_series(Path(score), "score", stream))
+        values = _series(Path(score), "score", stream, time_format)
+        stream = stream.replace(score=values)
     if alarm_log is not None:
-        stream = _with_alarm_log(stream, Path(alarm_log))
-    return stream if attacks is None else _with_attacks(stream, Path(attacks))
+        path = Path(alarm_log)
+        stream = _with_alarm_log(stream, _Times(path, stream, time_format))
+    if attacks is None:
+        return stream
+    return _with_attacks(stream, _Times(Path(attacks), stream, time_format))
 
 
-def _series(path: Path, kind: str, stream: ResidualStream) -> npt.NDArray[Any]:
+def _series(
+    path: Path, kind: str, stream: ResidualStream, time_format: str | None
+) -> npt.NDArray[Any]:
     """Return the values of a file, one for each test row."""
     check_table_file(path)
     bare, n_rows = _bare_numbers(path), stream.test.n_rows
@@ -141,8 +150,11 @@ def _series(path: Path, kind: str, stream: ResidualStream) -> npt.NDArray[Any]:
             f"{names(listed, MOST_NAMES, quoted=True)}."
         )
     table = replace(table, frame=table.frame.select([*clocks, *values]))
-    columns = TableColumns(time=clocks[0] if clocks else None)
-    frame = read_numbers(table, columns).frame
+    columns = TableColumns(
+        time=clocks[0] if clocks else None,
+        alarms=values[0] if kind == "alarms" else None,
+    )
+    frame = read_numbers(table, columns, time_format).frame
     series = frame[values[0]].to_numpy()
     if not clocks:
         if len(series) != n_rows:
@@ -202,10 +214,14 @@ class _Times:
         The list, for messages.
     stream : ResidualStream
         The stream whose clock they are on.
+    time_format : str, optional
+        The format of dates, where it cannot be found.
     """
 
-    def __init__(self, path: Path, stream: ResidualStream) -> None:
-        self.path, self.stream = path, stream
+    def __init__(
+        self, path: Path, stream: ResidualStream, time_format: str | None
+    ) -> None:
+        self.path, self.stream, self.time_format = path, stream, time_format
         self.are_numbers: bool | None = None
 
     def __call__(self, cell: str, name: str, line: int) -> float:
@@ -240,7 +256,12 @@ class _Times:
         import polars as pl
 
         column = pl.Series(name, [cell or None], pl.String)
-        read = seconds_from(column, path=self.path, place_of=lambda _: f"line {line}")
+        read = seconds_from(
+            column,
+            path=self.path,
+            time_format=self.time_format,
+            place_of=lambda _: f"line {line}",
+        )
         return float(read.seconds[0])
 
     def are_rows(self, spans: Sequence[tuple[float, float]]) -> bool:
@@ -264,15 +285,19 @@ class _Times:
             return False
         if time is None:
             return True
-        is_timed = any(start <= time[-1] and end >= time[0] for start, end in spans)
-        return not is_timed and all(0 <= s <= e < n_rows for s, e in spans)
+        # An incident without an end counts by its start.
+        ends = [(s, s if np.isinf(e) else e) for s, e in spans]
+        is_timed = any(start <= time[-1] and end >= time[0] for start, end in ends)
+        return not is_timed and all(0 <= s <= e < n_rows for s, e in ends)
 
 
-def _with_attacks(stream: ResidualStream, path: Path) -> ResidualStream:
+def _with_attacks(stream: ResidualStream, times: _Times) -> ResidualStream:
     """Return a stream with the attacks of a list, and its labels if it has none."""
-    times = _Times(path, stream)
+    path = times.path
     check_table_file(path)
-    incidents, read = read_incidents(path, times)
+    incidents, read = read_incidents(
+        path, times, has_format=times.time_format is not None
+    )
     if not incidents:
         raise FileError(f"{path}: lists no attack; leave --attacks out.")
     notices = [*read]
@@ -317,9 +342,9 @@ def _in_rows(incident: Incident, step_s: float | None, path: Path) -> Incident:
     return replace(incident, uncertainty_s=incident.uncertainty_s / (step_s or 1.0))
 
 
-def _with_alarm_log(stream: ResidualStream, path: Path) -> ResidualStream:
+def _with_alarm_log(stream: ResidualStream, read_time: _Times) -> ResidualStream:
     """Return a stream whose alarms are those of a list, by time."""
-    time = stream.test_time
+    path, time = read_time.path, stream.test_time
     if time is None:
         raise FileError(
             f"{path}: an alarm log is matched by time and the stream has no time "
@@ -337,7 +362,6 @@ def _with_alarm_log(stream: ResidualStream, path: Path) -> ResidualStream:
             f"{path}: needs a column 'start' (and 'end') with the times of the alarms; "
             f"it has {names(has, MOST_NAMES, quoted=True)}."
         )
-    read_time = _Times(path, stream)
     alarms = np.zeros(len(time), np.int8)
     n_outside = n_open = 0
     for line, row in rows.items():
@@ -385,7 +409,11 @@ def _covered(
 
 
 def join_telemetry(
-    stream: ResidualStream, train: object, test: object, columns: TableColumns
+    stream: ResidualStream,
+    train: object,
+    test: object,
+    columns: TableColumns,
+    time_format: str | None = None,
 ) -> ResidualStream:
     """Return a stream with the plant's measurements.
 
@@ -399,6 +427,8 @@ def join_telemetry(
         the same number of rows.
     columns : TableColumns
         The columns of the tables that are no measurements.
+    time_format : str, optional
+        The format of time stamps, where it cannot be found.
 
     Raises
     ------
@@ -417,7 +447,7 @@ def join_telemetry(
         if not isinstance(path, str | Path):
             continue
         path = Path(path)
-        rows, tags, clock = _measurements(path, columns, channels)
+        rows, tags, clock = _measurements(path, columns, channels, time_format)
         channels = channels or tags
         if clock is not None and time is not None:
             rows = _taken(rows, _rows_at(time, clock, path, stream), path)
@@ -432,7 +462,10 @@ def join_telemetry(
 
 
 def _measurements(
-    path: Path, columns: TableColumns, channels: Sequence[str] | None
+    path: Path,
+    columns: TableColumns,
+    channels: Sequence[str] | None,
+    time_format: str | None,
 ) -> tuple[Rows, Sequence[str], Floats | None]:
     """Return the rows of a table of measurements, its tags, and its time if it has it.
 
@@ -441,7 +474,7 @@ def _measurements(
     check_table_file(path)
     frame = None
     if not is_parquet(path):
-        frame = read_numbers(read_table(path), columns).frame
+        frame = read_numbers(read_table(path), columns, time_format).frame
     has = columns_of([path]) if frame is None else frame.columns
     with naming(path):
         tags = columns.residuals(has, "telemetry")

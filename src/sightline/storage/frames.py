@@ -8,7 +8,13 @@ from sightline.data.stream_input import zone_in_text
 from sightline.data.table_columns import TableColumns
 from sightline.errors import FileError
 from sightline.files import reading
-from sightline.tables.cells import has_certain_comma, label_codes, read_cells
+from sightline.tables.cells import (
+    has_certain_comma,
+    label_codes,
+    read_cells,
+    word_numbers,
+    words_in_text,
+)
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import PARQUET, Table
 
@@ -45,7 +51,9 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in PARQUET
 
 
-def read_numbers(table: Table, columns: TableColumns) -> NumberTable:
+def read_numbers(
+    table: Table, columns: TableColumns, time_format: str | None = None
+) -> NumberTable:
     """Return a table with text as numbers, words of labels as codes, time as seconds.
 
     Parameters
@@ -53,7 +61,9 @@ def read_numbers(table: Table, columns: TableColumns) -> NumberTable:
     table : Table
         The table as it was read.
     columns : TableColumns
-        The columns of labels and time; columns to ignore stay as they are.
+        The columns of labels, time and alarms; columns to ignore stay as they are.
+    time_format : str, optional
+        The format of time stamps, where it cannot be found.
 
     Raises
     ------
@@ -73,7 +83,9 @@ def read_numbers(table: Table, columns: TableColumns) -> NumberTable:
     for column in frame.columns:
         series = frame[column]
         if column == columns.time:
-            seconds = seconds_from(series, path=path, place_of=_place_of(table))
+            seconds = seconds_from(
+                series, path=path, time_format=time_format, place_of=_place_of(table)
+            )
             notices += [f"{path.name}: {text}." for text in seconds.notices]
             zone = zone_in_text(series)
             frame = frame.with_columns(pl.Series(column, seconds.seconds))
@@ -82,11 +94,39 @@ def read_numbers(table: Table, columns: TableColumns) -> NumberTable:
             if words:
                 notices.append(f"{path.name}: labels were read as {words}.")
             frame = frame.with_columns(pl.Series(column, codes))
+        elif column in channels and (alarms := _alarm_codes(series, columns)):
+            notices.append(f"{path.name}: alarms were read as {alarms.words}.")
+            frame = frame.with_columns(alarms.codes)
         elif column in channels:
             frame = frame.with_columns(_numbers(series, table, decimal_comma))
         elif str(series.dtype) in ("Int128", "UInt128"):
             frame = frame.with_columns(series.cast(pl.Float64))
     return NumberTable(frame, zone, tuple(notices))
+
+
+class _Alarms(NamedTuple):
+    """Alarms that were words, and the map in words."""
+
+    codes: Any
+    words: str
+
+
+def _alarm_codes(column: Any, columns: TableColumns) -> _Alarms | None:
+    """Return a column of alarms in two words as 0 and 1; None if it is something else.
+
+    Exactly one of the two must be a word such as on, true, active or alarm.
+    """
+    import polars as pl
+
+    if column.name != columns.alarms:
+        return None
+    texts = column.str.strip_chars().str.to_lowercase()
+    words = texts.drop_nulls().unique().sort().to_list()
+    codes = {word: (word_numbers([word]) or {}).get(word, -1) for word in words}
+    if texts.null_count() or sorted(codes.values()) not in ([0], [1], [0, 1]):
+        return None
+    mapped = texts.replace_strict(codes, return_dtype=pl.Int8)
+    return _Alarms(mapped.alias(column.name), words_in_text(codes, column.unique()))
 
 
 def _place_of(table: Table) -> Callable[[int], str]:

@@ -2,7 +2,8 @@
 
 ::
 
-    testbeds/<content>/      the two recordings of a testbed as prepared, their audit
+    testbeds/<content>/      the two recordings of a testbed as prepared, their audit,
+                             and the effects of its attacks where they are known
     cells/<key>/             the stream of a cell, and its detector
     evaluations/<key>-<key>/ the evaluation of that stream
     work/<key>/              checkpoints of a training that is under way
@@ -21,14 +22,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from sightline.data.recording import Recording, Tag
-from sightline.data.segments import Attack
+from sightline.data.segments import Attack, KnownEffect
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
 from sightline.facts.codes import Finding
@@ -44,6 +45,8 @@ _SERIES = ("values", "labels", "time", "breaks")
 _PARTS = ("train", "test")
 _SIZES = "sizes.json"
 _AUDIT = "audit.json"
+_TRUTH = "truth.json"
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,8 @@ class RecordedTestbed:
         Size of both recordings in memory.
     findings : tuple of Finding
         What the audit found in the recordings.
+    truth : tuple of KnownEffect
+        What each attack does to the recorded values, of a simulated testbed.
     """
 
     name: str
@@ -79,6 +84,7 @@ class RecordedTestbed:
     n_attacks: int
     n_bytes: int
     findings: tuple[Finding, ...] = ()
+    truth: tuple[KnownEffect, ...] = ()
 
     @classmethod
     def of(cls, testbed: Testbed, audit: Audit) -> "RecordedTestbed":
@@ -95,6 +101,7 @@ class RecordedTestbed:
             n_attacks=len(testbed.test.attacks),
             n_bytes=testbed.train.values.nbytes + testbed.test.values.nbytes,
             findings=audit.findings,
+            truth=testbed.truth,
         )
 
 
@@ -180,15 +187,16 @@ class Cache:
             yield partial
 
     def add_testbed(self, testbed: Testbed, audit: Audit) -> RecordedTestbed:
-        """Write a testbed's audit, and its recordings unless they are complete here."""
+        """Write a testbed's facts, and its recordings unless they are complete here."""
         recorded = RecordedTestbed.of(testbed, audit)
         folder = self.testbed(recorded.content)
         with self.locked(f"testbed-{recorded.content}", lambda: None):
             if not _is_complete(folder):
                 with staged_folder(folder, whole=True) as partial:
                     _write_recordings(testbed, partial)
-            with staged_file(folder / _AUDIT) as path:
-                path.write_bytes(msgspec.json.encode(audit) + b"\n")
+            for name, facts in ((_AUDIT, audit), (_TRUTH, testbed.truth)):
+                with staged_file(folder / name) as path:
+                    path.write_bytes(msgspec.json.encode(facts) + b"\n")
         return recorded
 
     def recordings(self, content: str) -> tuple[Recording, Recording]:
@@ -212,17 +220,31 @@ class Cache:
         FileError
             If its file is missing or damaged.
         """
-        path = self.testbed(content) / _AUDIT
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=Audit)
-        except (OSError, msgspec.DecodeError) as error:
-            raise FileError(f"{path}: is damaged: run the study again.") from error
+        return _read_facts(self.testbed(content) / _AUDIT, Audit)
+
+    def truth(self, content: str) -> tuple[KnownEffect, ...]:
+        """Return what is known about each attack of a testbed; empty if nothing is.
+
+        Raises
+        ------
+        FileError
+            If its file is missing or damaged.
+        """
+        return _read_facts(self.testbed(content) / _TRUTH, tuple[KnownEffect, ...])
 
     def _cell(self, cell: Cell) -> Path:
         return self.folder / "cells" / cell.key
 
     def _evaluations(self, cell: Cell) -> Path:
         return self.folder / "evaluations" / f"{cell.key}-{cell.evaluation_key}"
+
+
+def _read_facts(path: Path, kind: type[_T]) -> _T:
+    """Return the record in a JSON file; `FileError` if it is missing or damaged."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError) as error:
+        raise FileError(f"{path}: is damaged: run the study again.") from error
 
 
 def _write_recordings(testbed: Testbed, folder: Path) -> None:

@@ -38,6 +38,8 @@ from sightline.study.plan import refuse_unknown_keys
 
 # Least seconds between two messages about the same kind of step.
 _MESSAGE_EVERY_S = 0.2
+# The key of a stream's `meta` with the `KnownEffect` of each attack, as plain values.
+TRUTH_KEY = "attack_truth"
 
 
 def run_cell(cell: Cell, cache: Cache, progress: Progress) -> None:
@@ -120,7 +122,7 @@ def _train_and_export(
         progress=progress,
     )
     _check_version(cell)
-    origin = {
+    origin: dict[str, object] = {
         "seed": cell.seed,
         "testbed_name": cell.plant,
         "testbed_release": cell.release,
@@ -128,6 +130,8 @@ def _train_and_export(
         "testbed_digests": json.loads(json.dumps(dict(cell.digests))),
         "testbed_options": json.loads(json.dumps(dict(cell.options), default=str)),
     }
+    if truth := cache.truth(cell.content):
+        origin[TRUTH_KEY] = msgspec.to_builtins(truth)
     return with_labels_of(stream.replace(meta=dict(stream.meta) | origin), cell)
 
 

@@ -175,8 +175,7 @@ def _open_testbed(
         raise StreamError(f"{at} has an option of a wrong type ({error}).") from error
     if (np.asarray(testbed.train.labels) != NORMAL).all():
         raise StreamError(f"{at}: no row of train is normal.")
-    progress(Step(StepKind.AUDITING, detail=choice.label))
-    audit = audit_of(testbed)
+    audit = audit_of(testbed, progress)
     audited(choice.label, audit)
     if refused := refusal(testbed, audit):
         raise FileError(f"{at}: {refused}")

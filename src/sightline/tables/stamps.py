@@ -30,6 +30,7 @@ _EXCEL_RANGE = (20_000, 60_000)
 # Dates of milliseconds and finer units must lie in these years: 1991 to 2100. Ticks of
 # .NET and of Windows, read as nanoseconds, would lie before.
 _FIRST_DATE, _LAST_DATE = 662_688_000.0, 4_133_894_400.0
+_FIRST_YEAR = 1900
 _COMPACT = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _EXAMPLES = "'2026-11-15 08:00:00' or '2026-11-15T08:00:00+01:00'"
 # ISO 8601 after `_iso` brought it to one spelling. Formats with an offset first: the
@@ -47,9 +48,6 @@ _ISO = (
 )
 _USUAL = "%Y-%m-%d %H:%M:%S%.f"
 _CLOCKS = (" %H:%M:%S%.f", " %H:%M", "", " %I:%M:%S%.f %p", " %I:%M %p")
-_NAMED_MONTH = tuple(
-    date + clock for date in ("%d-%b-%Y", "%d-%b-%y") for clock in _CLOCKS
-)
 # Day, month and year as numbers, in unknown order of day and month.
 _TWO_ORDERS = re.compile(r"^\d{1,2}([./-])\d{1,2}[./-]\d{4}\b")
 _PARTS = re.compile(r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4})\b")
@@ -159,6 +157,9 @@ def seconds_from(
         column, notices = dates
     elif column.dtype == pl.String:
         column, notices = _parsed(column, time_format, refuse)
+        # %Y takes two digits too, and makes the year 26 of them.
+        if (is_early := column.dt.year() < _FIRST_YEAR).any():
+            raise refuse.at(is_early)
     elif not column.dtype.is_temporal() or column.dtype in (pl.Time, pl.Duration):
         raise refuse.kind(f"it holds {column.dtype}")
     column = column.cast(pl.Datetime("us", getattr(column.dtype, "time_zone", None)))
@@ -261,7 +262,7 @@ def _compact(numbers: Floats) -> tuple[Any, tuple[str, ...]] | None:
     texts = pl.Series(numbers.astype(np.int64)).cast(pl.String)
     # The format needs a clock in every case.
     padded = texts + "0" * (14 - len(texts[0]))
-    times = padded.str.to_datetime(_COMPACT[14], time_unit="us", strict=False)
+    times = _times(padded, _COMPACT[14])
     if times.has_nulls() or not times.dt.year().is_between(1990, 2100).all():
         return None
     example = f"its time was read as dates in digits, {texts[0]} as {times[0]}"
@@ -328,9 +329,9 @@ def _parsed(
     if time_format is not None and not _is_other_form(stripped, time_format):
         return _fit(stripped, [time_format], refuse), ()
     # The usual form needs no second look.
-    times = stripped[:1].str.to_datetime(_USUAL, time_unit="us", strict=False)
+    times = _times(stripped[:1], _USUAL)
     if not times.has_nulls():
-        times = stripped.str.to_datetime(_USUAL, time_unit="us", strict=False)
+        times = _times(stripped, _USUAL)
         if not times.has_nulls():
             return times, ()
     first = stripped[0] if len(stripped) else ""
@@ -346,10 +347,21 @@ def _parsed(
         texts = _clock(stripped).str.replace(
             r"^(\d{1,2})[- ./]([A-Za-z]{3})[a-z]*\.?[- ./](\d+)", "${1}-${2}-${3}"
         )
-        # A four-digit year first: %y would take its first two digits.
-        return _fit(texts, _NAMED_MONTH, refuse), ()
+        year = "%Y" if re.search(r"[A-Za-z]-\d{4}", texts[0]) else "%y"
+        return _fit(texts, [f"%d-%b-{year}{clock}" for clock in _CLOCKS], refuse), ()
     texts = _iso(stripped).str.replace(r"(?i)\s*([ap])\.?m\.?$", " ${1}M")
     return _fit(texts, _ISO, refuse), ()
+
+
+def _times(texts: Any, form: str) -> Any:
+    """Return texts as date-times; null where one has another form."""
+    import polars as pl
+
+    try:
+        return texts.str.to_datetime(form, time_unit="us", strict=False)
+    except pl.exceptions.PolarsError:
+        # The stated format has no date, or an hour without minutes.
+        return pl.repeat(None, len(texts), dtype=pl.Datetime("us"), eager=True)
 
 
 def _is_other_form(texts: Any, time_format: str) -> bool:
@@ -362,7 +374,7 @@ def _is_other_form(texts: Any, time_format: str) -> bool:
         return False
     if not re.match(r"^\d{4}[-/.]\d{1,2}[-/.]\d{1,2}", texts[0]):
         return False
-    times = texts.str.to_datetime(time_format, time_unit="us", strict=False)
+    times = _times(texts, time_format)
     return bool(times.null_count() == len(texts))
 
 
@@ -370,21 +382,16 @@ def _fit(texts: Any, formats: Sequence[str], refuse: _Refusal) -> Any:
     """Return the stamps by the format that fits all; refuse the first that differs."""
     best = None
     for form in formats:
-        if (
-            len(formats) > 1
-            and texts[:1].str.to_datetime(form, strict=False).has_nulls()
-        ):
+        if len(formats) > 1 and _times(texts[:1], form).has_nulls():
             continue
-        times = texts.str.to_datetime(form, time_unit="us", strict=False)
+        times = _times(texts, form)
         if not times.has_nulls():
             return times
         if best is None or times.null_count() < best.null_count():
             best = times
     if best is None:
         # No format fits the first stamp.
-        tried = [
-            texts.str.to_datetime(f, time_unit="us", strict=False) for f in formats
-        ]
+        tried = [_times(texts, f) for f in formats]
         best = min(tried, key=lambda times: times.null_count())
     raise refuse.at(best.is_null())
 
@@ -404,11 +411,19 @@ def _day_and_month(
     parts = texts.str.extract_groups(r"^(\d{1,2})[./-](\d{1,2})[./-]").struct.unnest()
     largest = [parts[name].cast(pl.Int64).max() or 0 for name in parts.columns]
     if max(largest) <= 12 and mark != ".":
+        fits = [
+            k
+            for k, form in enumerate(orders["day"])
+            if not _times(texts[:1], form).has_nulls()
+        ]
+        clock = fits[0] if fits else 0
         raise refuse.at(
             pl.Series([True]),
             "day and month cannot be told apart, because no number in the file is "
-            "above 12: give time_format in plant.toml, '%d"
-            f"{mark}%m{mark}%Y %H:%M:%S' or '%m{mark}%d{mark}%Y %H:%M:%S'",
+            "above 12: give time_format in plant.toml, "
+            + " or ".join(f"'{forms[clock]}'" for forms in orders.values()).replace(
+                "%.f", ""
+            ),
         )
     chosen = "month" if largest[1] > 12 >= largest[0] else "day"
     times = _fit(texts, orders[chosen], refuse)

@@ -32,13 +32,16 @@ _HEAD_LINES = 200
 MOST_UNPACKED = 8 << 30
 # Rows from which column types are inferred; if later rows differ, all rows are used.
 _INFER_ROWS = 10_000
-_SEPARATORS = (",", ";", "\t", "|")
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars (|)"}
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".txt", ".tsv", ".csv.gz", ".txt.gz", ".tsv.gz", ".gz")
 _COMMENTS = ("#", "//")
 _BLANK = " \t\r\ufeff"
 _STATED_SEPARATOR = re.compile(r"^\W{0,2}sep=(.)\W*$", re.IGNORECASE)
-_NUMBER = re.compile(r"^[-+]?[.,]?\d")
+# A number or a date; a tag may begin with a digit, as 10TI001 does.
+_NUMBER = re.compile(
+    r"^(?:[-+]?[\d.,]*\d(?:[eE][-+]?\d+)?\s?%?|\d{1,4}[-/.]\d{1,2}[-/.]\d.*|\d+:\d\d.*)$"
+)
 # 0,5 and 1234,5 and 2,25 can only be decimal commas; 1,234 could be a thousand.
 _CERTAIN_COMMA = re.compile(
     r"^\s*[-+]?(?:0\d*,\d+|\d{4,},\d+|\d+,(?:\d{1,2}|\d{4,}))(?:[eE][-+]?\d+)?\s*$"
@@ -61,6 +64,8 @@ class Table:
         Units that stand in the header or in the row below it, by column.
     decimal_comma : bool
         Whether the numbers of the file have decimal commas.
+    form : str
+        How a text file is written, in words: separator, decimal sign and encoding.
     first_line : int
         The line of the file, counted from 1, that the first row stands on; 0 for a file
         without lines (Parquet).
@@ -75,6 +80,7 @@ class Table:
     path: Path
     units: dict[str, str] = field(default_factory=dict)
     decimal_comma: bool = False
+    form: str = ""
     first_line: int = 0
     rows: Ints | None = None
     notices: tuple[str, ...] = ()
@@ -169,6 +175,8 @@ def _read_text(
         path=path,
         units=form.units,
         decimal_comma=form.decimal_comma,
+        form=f"{_SEPARATORS.get(form.separator, form.separator)}, "
+        f"{'decimal commas' if form.decimal_comma else 'decimal points'}, {encoding}",
         first_line=form.header_line + form.n_below + 2,
         notices=tuple(notices),
     )

@@ -108,7 +108,8 @@ def open_testbed(
         See `sightline.data.downsampling.Preparation`.
     train_decimals : {"as-test", "raw"}, optional
         Round train to the decimals of test, where test has fewer, or read it as it is.
-        By default BATADAL is rounded and all others are read as they are.
+        By default BATADAL is rounded, plant.toml decides about your own plant, and all
+        others are read as they are.
     cut_leak : bool
         Remove the rows of train whose time stamps occur in test.
     strict : bool
@@ -159,7 +160,10 @@ def open_testbed(
                     f"`{option}` is an option of published testbeds; {name} is a "
                     "folder with your own plant and has no such choice."
                 )
-        testbed = read_folder(name)
+        from sightline.testbeds.waterworks.folder_writer import read_truth
+
+        plant = read_folder(name, train_decimals=decimals, progress=progress)
+        testbed = replace(plant, truth=read_truth(name))
     else:
         testbed = _read(
             *source, labels=labels, strict=strict, cache=cache, progress=progress
@@ -317,6 +321,7 @@ def _simulated(options: Mapping[str, Any], progress: Progress) -> Testbed:
         ("drift", Drift, "a drift such as 'mild'"),
         ("scenario", Scenario, "a scenario or the path of its table"),
         ("quick", bool, "true or false"),
+        ("recovery_labels", bool, "true or false"),
     ):
         value = options.get(name)
         if value is not None and not isinstance(value, kind):
@@ -327,4 +332,5 @@ def _simulated(options: Mapping[str, Any], progress: Progress) -> Testbed:
         release=f"seed{simulation.seed}",
         train=simulation.train,
         test=simulation.test,
+        truth=tuple(attack.known for attack in simulation.truth),
     )

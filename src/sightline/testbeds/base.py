@@ -25,7 +25,7 @@ from sightline.data.arrays import (
 from sightline.data.attack_list import ListedAttack
 from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.rounding import TrainDecimals
-from sightline.data.segments import Attack, breaks_from_time
+from sightline.data.segments import Attack, KnownEffect, breaks_from_time
 from sightline.errors import FileError, StreamError
 from sightline.testbeds import csv_reader
 from sightline.text import did_you_mean, names
@@ -116,6 +116,8 @@ class Testbed:
         the data.
     words : mapping
         For each tag of words how they were read, such as ``"CLOSED = 0, OPEN = 1"``.
+    truth : tuple of KnownEffect
+        What each attack does to the recorded values; empty unless it is simulated.
 
     Examples
     --------
@@ -136,6 +138,7 @@ class Testbed:
     accepts: tuple[str, ...] | None = None
     copies: str = ""
     words: dict[str, str] = field(default_factory=dict)
+    truth: tuple[KnownEffect, ...] = ()
 
     __test__ = False
 

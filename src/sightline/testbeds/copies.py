@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from sightline.errors import FileError
-from sightline.files import reading, staged_file, writing
+from sightline.files import brief, reading, staged_file, writing
 from sightline.testbeds.csv_reader import ParsedFile, SourceFile
 from sightline.text import plural, size
 
@@ -107,7 +107,8 @@ class Copies:
         except (OSError, NotImplementedError, FileError) as error:
             # A read-only folder or a full disk costs time, but no data.
             cause = error.__cause__ if isinstance(error, FileError) else error
-            self._problem = str(getattr(cause, "strerror", None) or error)
+            number = getattr(cause, "errno", None)
+            self._problem = os.strerror(number) if number else brief(cause or error)
         return parsed
 
     def finish(self) -> str:
@@ -125,10 +126,11 @@ class Copies:
             _ignore_in_git(self._folder)
             _register(self._folder, self._root)
         if self._problem:
+            what = "not all copies" if self._sizes else "no copy"
             return (
-                f"{self._folder}: no copy could be written ({self._problem}), so the "
-                f"files are parsed again next time: set {VARIABLE} to a folder with "
-                f"space, or to {OFF}."
+                f"{self._folder}: {what} could be written ({self._problem}), so files "
+                f"are parsed again next time: set {VARIABLE} to a folder with space "
+                f"that you may write to, or to {OFF}."
             )
         if not self._sizes:
             return ""

@@ -177,7 +177,7 @@ def _chosen(
     notices = []
     if len(complete) > 1:
         notices.append(
-            f"{folder} holds the releases {names(complete)}; {complete[0]} was read: "
+            f"The folder holds the releases {names(complete)}; {complete[0]} was read: "
             f"choose another with release={complete[1]!r}."
         )
     return complete[0], notices

@@ -7,8 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from sightline import open_testbed
 from sightline.errors import FileError
 from sightline.testbeds.waterworks import read_scenario, simulate, write_simulation
+from sightline.testbeds.waterworks.folder_writer import read_truth
 from sightline.testbeds.waterworks.plant import TAG_NAMES
 
 
@@ -55,12 +57,12 @@ def test_values_are_those_of_the_recordings(folder, quick):
 def test_attacks_give_first_and_last_second_of_the_label(folder):
     test = pl.read_parquet(folder / "test.parquet", columns=["time", "label"])
     stamps = test["time"].dt.strftime("%Y-%m-%d %H:%M:%S").to_list()
-    labels = np.zeros(len(test), np.int8)
+    is_attack = np.zeros(len(test), bool)
     for row in rows_of(folder / "attacks.csv"):
         first, last = stamps.index(row["start"]), stamps.index(row["end"])
-        labels[first : last + 1] = 1
+        is_attack[first : last + 1] = True
         assert set(row["tags"].split(";")) <= set(TAG_NAMES)
-    np.testing.assert_array_equal(labels, test["label"].to_numpy())
+    np.testing.assert_array_equal(is_attack, test["label"].to_numpy() == 1)
 
 
 def test_the_truth_on_disk_is_that_of_the_simulation(folder, quick):
@@ -71,6 +73,25 @@ def test_the_truth_on_disk_is_that_of_the_simulation(folder, quick):
         assert tuple(told["moved"]) == truth.moved_tags
     rows = rows_of(folder / "truth.csv")
     assert len(rows) == sum(len(truth.moved_tags) for truth in quick.truth)
+
+
+def test_the_opened_folder_knows_the_truth_and_the_labels(folder, quick):
+    opened, simulated = open_testbed(folder), open_testbed("waterworks", quick=True)
+    assert [known.id for known in opened.truth] == [a.id for a in quick.test.attacks]
+    for read, known in zip(opened.truth, simulated.truth, strict=True):
+        assert (read.tags, read.recovery_s) == (known.tags, known.recovery_s)
+        assert read.largest == pytest.approx(known.largest, rel=1e-5)
+        assert read.mean == pytest.approx(known.mean, rel=1e-5)
+    np.testing.assert_array_equal(opened.test.labels, quick.test.labels)
+    old = open_testbed("waterworks", quick=True, recovery_labels=False)
+    assert -1 not in old.test.labels
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"testbed": "other", "attacks": []}'])
+def test_a_file_of_that_name_that_is_not_ours_is_not_read(tmp_path, text):
+    assert read_truth(tmp_path) == ()
+    (tmp_path / "truth.json").write_text(text)
+    assert read_truth(tmp_path) == ()
 
 
 def test_the_scenario_on_disk_can_be_run_again(folder, quick):

@@ -11,7 +11,13 @@ from sightline.testbeds.waterworks import (
     default_scenario,
     simulate,
 )
-from sightline.testbeds.waterworks.plant import COLUMN, TAG_NAMES, unit_by_column
+from sightline.testbeds.waterworks.plant import (
+    COLUMN,
+    SENSORS,
+    TAG_NAMES,
+    unit_by_column,
+)
+from sightline.testbeds.waterworks.truth import recovery_s, usual_of
 
 START, LENGTH = 4000, 600
 
@@ -218,10 +224,124 @@ def test_the_quick_scenario_has_obvious_stealthy_and_invisible_attacks(quick):
 
 def test_labels_and_attacks_of_test_agree(quick):
     labels = np.zeros(quick.test.n_steps, np.int8)
+    for truth in quick.truth:
+        labels[truth.stop : truth.stop + (truth.recovery_s or 0)] = -1
     for attack in quick.test.attacks:
         labels[attack.start : attack.stop] = 1
     np.testing.assert_array_equal(labels, quick.test.labels)
+    assert -1 in labels
     assert [attack.id for attack in quick.test.attacks] == [t.id for t in quick.truth]
+
+
+def test_recovery_labels_can_be_left_out_and_change_no_reading(quick):
+    old = simulate(quick=True, recovery_labels=False)
+    assert old.test.values.tobytes() == quick.test.values.tobytes()
+    assert old.truth == quick.truth
+    np.testing.assert_array_equal(old.test.labels == 1, quick.test.labels == 1)
+    assert set(old.test.labels.tolist()) == {0, 1}
+
+
+def slow_recovery(made):
+    """Return the recovery of a single attack, block by block, from the clean run."""
+    stop, clean = made.test.attacks[0].stop, made.clean_test().values.astype(float)
+    train, recorded = made.train.values, made.test.values.astype(float)
+    noise = np.where(np.isin(TAG_NAMES, SENSORS), 3 * unit_by_column(), 0.5)
+
+    def blocks(rows):
+        n = len(rows) // 120
+        return [rows[120 * k : 120 * (k + 1)].astype(float) for k in range(n)]
+
+    peace = [block.mean(axis=0) for block in blocks(train) + blocks(clean)]
+    low, high = np.min(peace, axis=0) - noise, np.max(peace, axis=0) + noise
+    is_out = []
+    for block, twin in zip(blocks(recorded[stop:]), blocks(clean[stop:]), strict=True):
+        mean, distance = block.mean(axis=0), np.abs(block - twin).mean(axis=0)
+        is_out.append(((distance > noise) & ((mean < low) | (mean > high))).any())
+    for k in range(len(is_out) - 2):
+        if not any(is_out[k : k + 3]):
+            return 120 * k
+    return None
+
+
+@pytest.mark.parametrize(
+    ("actions", "recovery_s"),
+    [
+        ([Action(tag="AIT402", kind="constant", value=260.0)], 240),
+        ([Action(tag="AIT202", kind="constant", value=6.0)], None),
+        ([Action(tag="P501", kind="set", value=1)], None),
+        ([Action(tag="AIT503", kind="freeze")], 0),
+    ],
+)
+def test_the_recovery_from_one_attack_is_that_of_the_clean_run(actions, recovery_s):
+    made = attacked(*actions)
+    truth = made.truth[0]
+    assert truth.recovery_s == slow_recovery(made)
+    if recovery_s is not None:
+        assert truth.recovery_s == recovery_s
+    assert (made.test.labels == -1).sum() == (truth.recovery_s or 0)
+
+
+def after_an_attack(n_blocks, out, attacked_blocks=()):
+    """Return the recovery where LIT101 is 10 mm too high in some blocks."""
+    twin = np.full((120 * n_blocks, len(TAG_NAMES)), 100.0, np.float32)
+    rows, is_attacked = twin.copy(), np.zeros(len(twin), bool)
+    for block in out:
+        rows[120 * block : 120 * (block + 1), COLUMN["LIT101"]] += 10.0
+    for block in attacked_blocks:
+        is_attacked[120 * block + 60] = True
+    return recovery_s(rows, twin, is_attacked, usual_of(twin))
+
+
+def test_recovery_ends_with_the_last_block_before_three_quiet_ones():
+    assert after_an_attack(10, ()) == 0
+    assert after_an_attack(10, (0, 1)) == 240
+    assert after_an_attack(10, (0, 3)) == 480
+    assert after_an_attack(10, (0, 4)) == 120
+    assert after_an_attack(10, (3,)) == 0
+    assert after_an_attack(10, range(10)) is None
+    assert after_an_attack(3, (0,)) is None
+
+
+def test_blocks_of_another_attack_are_passed_over():
+    assert after_an_attack(10, (0, 4), attacked_blocks=(2,)) == 600
+    assert after_an_attack(10, (0, 1, 2), attacked_blocks=(1, 2)) == 120
+
+
+def test_a_plant_that_differs_within_what_is_usual_is_not_in_recovery():
+    twin = np.full((3600, len(TAG_NAMES)), 100.0, np.float32)
+    other = twin + np.float32(30.0)
+    is_attacked = np.zeros(3600, bool)
+    assert recovery_s(other, twin, is_attacked, usual_of(twin, other)) == 0
+    assert recovery_s(other, twin, is_attacked, usual_of(twin)) is None
+
+
+def test_the_rows_of_the_next_attack_stay_attack_rows():
+    actions = (Action(tag="AIT402", kind="constant", value=260.0),)
+    attacks = [
+        PlannedAttack(id=i, start_s=start, duration_s=duration, actions=actions)
+        for i, start, duration in (("1", START, LENGTH), ("2", START + LENGTH + 60, 60))
+    ]
+    made = simulate(
+        days_train=0.02, days_test=0.08, scenario=Scenario(attacks=tuple(attacks))
+    )
+    stop = START + LENGTH
+    assert made.truth[0].recovery_s > 120
+    assert set(made.test.labels[stop : stop + 60]) == {-1}
+    assert set(made.test.labels[stop + 60 : stop + 120]) == {1}
+    assert made.test.labels[stop + 120] == -1
+
+
+def test_what_is_known_of_an_attack_is_its_largest_effect_by_tag(quick):
+    for truth in quick.truth:
+        known = truth.known
+        assert known.moves is truth.moves
+        assert set(known.tags) == set(truth.moved_tags)
+        assert known.largest == max(truth.effect.values())
+        assert known.mean <= known.largest
+        assert known.recovery_s == truth.recovery_s
+        for tag, mean in truth.mean_effect.items():
+            assert abs(mean) <= truth.mean_distance[tag] + 1e-12
+            assert known.mean >= truth.mean_distance[tag]
 
 
 @pytest.mark.slow

@@ -31,10 +31,11 @@ from sightline.data.attack_list import (
 )
 from sightline.data.downsampling import without_attacks
 from sightline.data.recording import Recording, Role, Tag, stamp
-from sightline.data.rounding import rounded_like
+from sightline.data.rounding import TrainDecimals, rounded_like
 from sightline.data.segments import breaks_from_time
 from sightline.errors import FileError, naming
 from sightline.files import reading
+from sightline.progress import Progress, Step, StepKind, silent
 from sightline.tables.lists import EXCEL, list_rows, read_incidents
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import PARQUET, TEXT
@@ -42,7 +43,7 @@ from sightline.testbeds.base import MOST_NAMES, Testbed
 from sightline.testbeds.csv_reader import sha256_of
 from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
-from sightline.testbeds.own_plant.states import states_of
+from sightline.testbeds.own_plant.states import leave_out_empty, states_of
 from sightline.testbeds.own_plant.tables import open_source
 from sightline.text import did_you_mean, names, plural
 
@@ -50,7 +51,12 @@ LISTS = (".csv", ".txt", ".tsv", *EXCEL)
 _IGNORE = "ignore"
 
 
-def read_folder(root: str | Path) -> Testbed:
+def read_folder(
+    root: str | Path,
+    *,
+    train_decimals: TrainDecimals | None = None,
+    progress: Progress = silent,
+) -> Testbed:
     """Read your own plant from a folder; docs/own-plant.md describes its files.
 
     Parameters
@@ -58,6 +64,10 @@ def read_folder(root: str | Path) -> Testbed:
     root : path
         Holds train and test as CSV or Parquet, and optionally attacks.csv, tags.csv
         and plant.toml.
+    train_decimals : TrainDecimals, optional
+        Replaces what plant.toml says.
+    progress : callable, optional
+        Called with a `Step` for each table.
 
     Returns
     -------
@@ -72,19 +82,24 @@ def read_folder(root: str | Path) -> Testbed:
     folder = Path(root).expanduser()
     paths = {name: _table_path(folder, name) for name in ("train", "test")}
     settings = read_settings(folder / "plant.toml")
+    if train_decimals is not None:
+        settings = replace(settings, train_decimals=train_decimals)
     tag_rows = _tag_rows(folder / "tags.csv")
     ignored = [name for name, row in tag_rows.items() if row["role"] == _IGNORE]
     roles = {name: row["role"] for name, row in tag_rows.items()}
+    progress(Step(StepKind.READING, 0, len(paths), paths["train"].name))
     sources = [
         open_source(path, settings, ignored=ignored, roles=roles)
         for path in paths.values()
     ]
+    empty = leave_out_empty(sources)
     states = states_of(sources)
     train = readings_of(sources.pop(0), states)
+    progress(Step(StepKind.READING, 1, len(paths), paths["test"].name))
     test = in_order_of(train.channels, readings_of(sources.pop(), states), folder)
     settings.check_holds(train.channels, folder / "plant.toml")
     train, prepared = _prepared(train, test, settings)
-    notices = [*train.notices, *test.notices, *states.notices()]
+    notices = [*train.notices, *test.notices, *empty, *states.notices()]
     notices += [*prepared, *_agreement(train, test, folder)]
     tags, tag_notices = _tags(tag_rows, train.channels, {**test.units, **train.units})
     notices.extend(tag_notices)
@@ -156,7 +171,7 @@ def _prepared(
             breaks=breaks_from_time(time, train.step_s),
             labels=None if train.labels is None else train.labels[keep],
         )
-    if settings.train_decimals == "as-test":
+    if settings.train_decimals is TrainDecimals.AS_TEST:
         values, decimals = rounded_like(train.values, test.values)
         said = [
             f"{name} ({decimals[k]})"
@@ -166,8 +181,8 @@ def _prepared(
         if said:
             train = replace(train, values=np.asarray(values, np.float64))
             notices.append(
-                "Train was rounded to the decimals of test, as train_decimals in "
-                f"plant.toml asks: {names(said, MOST_NAMES)}."
+                "Train was rounded to the decimals of test, as train_decimals asks: "
+                f"{names(said, MOST_NAMES)}."
             )
     return train, notices
 

@@ -176,7 +176,7 @@ class _Missing:
         """Count the words of a tag that are taken as missing."""
         words = words.drop_nulls()
         if len(words):
-            self.texts[name] = Counter(dict(words.value_counts().rows()))
+            self.texts[name] = Counter(dict(sorted(words.value_counts().rows())))
 
     def without_codes(self, values: Floats, name: str) -> Floats:
         """Return values with nan for the numbers that mean "no value"."""
@@ -215,8 +215,8 @@ def _times(counted: Counter[str]) -> list[str]:
 
 def _no_number(path: Path, column: str) -> FileError:
     return FileError(
-        f"{path}: column {column!r} holds no number at all: take it out of the table, "
-        "or give it the role ignore in tags.csv."
+        f"{path}: column {column!r} holds no number at all: name it with ignore in the "
+        "section [columns] of plant.toml, or take it out of the table."
     )
 
 
@@ -334,7 +334,7 @@ def _wide_values(
         cells = source.cells.pop(tag, column)
         values[:, k] = missing.numbers(cells, states.numbers.get(tag), name=tag)
         if tag in columns.qualities:
-            is_poor, _ = _bad_quality(frame[columns.qualities[tag]])
+            is_poor, _ = bad_quality(frame[columns.qualities[tag]])
             values[is_poor, k] = np.nan
             n_poor += int(is_poor.sum())
             if is_bad is not None:
@@ -486,7 +486,7 @@ def _long_values(source: Source, states: States) -> Floats:
     if columns.quality is None:
         return values
     quality = frame[columns.quality]
-    is_bad, good = _bad_quality(quality)
+    is_bad, good = bad_quality(quality)
     if is_bad.any():
         source.notices.append(
             f"{source.place}: {int(is_bad.sum()):,} of {len(is_bad):,} readings are of "
@@ -498,13 +498,19 @@ def _long_values(source: Source, states: States) -> Floats:
 def _proposed_step(time: Floats, parts: Sequence[Ints], source: Source) -> float:
     """Return the usual step of the fastest tag, and announce it.
 
-    A step within 5% of one that a plant would choose, such as 10 s, becomes that one.
+    A step within 5% of one that a plant would choose, such as 10 s, becomes that one;
+    so does a longer step, if fewer than half of the steps are about as long.
     """
     usual = _steps_of(time, parts)
     if not np.isfinite(usual).any():
         step_s = _usual_step(np.unique(time), source.path)
     else:
         step_s = float(np.nanmin(usual))
+        steps = np.diff(time[parts[int(np.nanargmin(usual))]])
+        is_even = np.mean(np.abs(steps / step_s - 1) < 0.05) >= 0.5
+        below = _NICE_STEPS[_NICE_STEPS <= step_s]
+        if not is_even and len(below):
+            step_s = float(below[-1])
     near = _NICE_STEPS[np.abs(_NICE_STEPS / step_s - 1) < 0.05]
     step_s = float(near[0]) if len(near) else step_s
     source.notices.append(
@@ -536,7 +542,7 @@ def _slow_tags(
     return [
         f"{place}: the usual step of {names(said, MOST_NAMES)} is longer than hold_s; "
         "if the historian writes only changes, state a longer one in the section "
-        "[hold_s] of plant.toml, such as actuator = 'forever'."
+        f"[hold_s] of plant.toml, such as '{channels[slow[0]]}' = 'forever'."
     ]
 
 
@@ -648,7 +654,7 @@ def _without_empty(readings: Readings, place: str) -> Readings:
     )
 
 
-def _bad_quality(column: Any) -> tuple[Bools, str]:
+def bad_quality(column: Any) -> tuple[Bools, str]:
     """Return which readings are bad, and in words which are good.
 
     A column of nothing but 0 and 1 is a flag, 1 for good. Other numbers are OPC codes,

@@ -6,13 +6,13 @@ with the names that a plant's folder uses. Nothing is filled in.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, Bools, Floats
+from sightline.data.arrays import ATTACK, Bools, Floats, require
 from sightline.data.recording import Role
 from sightline.errors import FileError
 from sightline.files import damage
@@ -24,12 +24,20 @@ from sightline.tables.cells import (
     word_numbers,
     words_in_text,
 )
-from sightline.tables.headers import NAMES, NO_TAGS, columns_called, plain
+from sightline.tables.headers import plain
+from sightline.tables.lists import EXCEL
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import Table, read_table
-from sightline.text import names
+from sightline.testbeds.own_plant.exports import bad_quality
+from sightline.testbeds.own_plant.settings import PlantSettings
+from sightline.testbeds.own_plant.tables import (
+    Columns,
+    columns_of,
+    long_table,
+    stamps_of,
+)
+from sightline.text import names, plural
 
-_EXCEL = (".xlsx", ".xlsm", ".xls")
 # A tag with at most this many different values, all whole numbers, is an actuator.
 _MOST_STATES = 4
 _SETPOINT = re.compile(r"(^|[._\- ])(SP|SETPOINT|SOLL)\d*$|SETPOINT", re.IGNORECASE)
@@ -112,6 +120,8 @@ class Export:
         Its tags.
     attack_s : float, optional
         Time of the first row that a column of labels marks as an attack.
+    form : str
+        How the file is written: separator, decimal sign and encoding, or its format.
     time_words : str
         The column of time stamps and an example.
     notices : tuple of str
@@ -125,6 +135,7 @@ class Export:
     is_utc: bool
     tags: tuple[TagSeen, ...]
     attack_s: float | None = None
+    form: str = ""
     time_words: str = ""
     notices: tuple[str, ...] = ()
 
@@ -147,26 +158,22 @@ def look_at(
         If it is no table, or has no column of time stamps or no tag.
     """
     table = _read(path)
-    frame = table.frame
-    columns = {
-        role: next(iter(columns_called(role, frame.columns)), None) for role in NAMES
-    }
-    time = columns["time"]
-    if time is None:
-        raise FileError(
-            f"{path}: has no column of time stamps; call it 'time'. It has "
-            f"{names(frame.columns, 6)}."
-        )
-    is_long = columns["tag"] is not None and columns["value"] is not None
+    settings = PlantSettings(timezone=timezone, time_format=time_format)
+    chosen: list[str] = []
+    columns = columns_of(table, settings.columns, frozenset(), chosen)
+    is_long = columns.tag is not None
+    units = _units_by_tag(table.frame, columns.tag) if is_long else table.units
+    if is_long:
+        table = long_table(table, columns, chosen)
+    stamps, zone = stamps_of(table, columns, settings)
     read = seconds_from(
-        frame[time],
+        stamps,
         path=path,
-        zone=timezone,
+        zone=zone,
         time_format=time_format,
-        series=frame[columns["tag"]].cast(str).rank("dense") if is_long else None,
+        series=table.frame[columns.tag].rank("dense") if is_long else None,
         place_of=table.place_of,
     )
-    example = frame[time][0]
     shaped = _long(table, columns) if is_long else _wide(table, columns)
     return Export(
         path=path,
@@ -174,26 +181,26 @@ def look_at(
         frame=shaped.frame.with_columns(_dates(read.seconds, read.is_utc)),
         seconds=read.seconds,
         is_utc=read.is_utc,
-        tags=_tags_seen(shaped, read.seconds, is_long=is_long),
+        tags=_tags_seen(shaped.frame, units, read.seconds, is_long=is_long),
         attack_s=_first_attack(shaped.frame, read.seconds),
-        time_words=f"column {time!r}, such as {str(example)!r}",
-        notices=(*table.notices, *shaped.notices, *(f"{n}." for n in read.notices)),
+        time_words=f"column {columns.time!r}, such as {str(stamps[0])!r}",
+        form=table.form or path.suffix.lower().lstrip("."),
+        notices=(
+            *table.notices,
+            *chosen,
+            *(f"{path.name}: {text}." for text in read.notices),
+            *shaped.notices,
+        ),
     )
 
 
 def _read(path: Path) -> Table:
     """Return the table of a file; of an Excel file its first sheet."""
-    if path.suffix.lower() not in _EXCEL:
+    if path.suffix.lower() not in EXCEL:
         return read_table(path, least_columns=2)
     import polars as pl
 
-    try:
-        import fastexcel  # noqa: F401
-    except ImportError as error:
-        raise FileError(
-            f"{path}: Excel files need fastexcel: pip install 'sightline[excel]', or "
-            "save it as CSV."
-        ) from error
+    require("fastexcel", extra="excel", caller=f"{path}: Excel")
     with damage(
         f"{path}: cannot be read as an Excel table",
         Exception,
@@ -207,66 +214,60 @@ class _Shaped:
     """A table with standard columns; `values` by tag are numbers or text."""
 
     frame: Any
-    units: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
 
-def _wide(table: Table, columns: Mapping[str, str | None]) -> _Shaped:
+def _wide(table: Table, columns: Columns) -> _Shaped:
     """Return a table with one column for each tag, and a label if it has one."""
     import polars as pl
 
-    frame, notices = table.frame, []
-    label = columns["label"]
-    others = [c for c in frame.columns if c not in (columns["time"], label)]
-    left_out = [c for c in others if plain(c) in NO_TAGS]
-    empty = [c for c in others if frame[c].null_count() == frame.height]
-    tags = [c for c in others if c not in (*left_out, *empty)]
+    frame, notices, label = table.frame, [], columns.label
+    empty = [c for c in columns.tags if frame[c].null_count() == frame.height]
+    tags = [c for c in columns.tags if c not in empty]
     if not tags:
         raise FileError(f"{table.path}: has no column besides time to take as a tag.")
-    for gone, why in ((left_out, "holds no reading"), (empty, "is empty")):
-        if gone:
-            notices.append(f"{names(gone, 6, quoted=True)} {why} and is left out.")
+    if empty:
+        notices.append(f"{names(empty, 6, quoted=True)} is empty and is left out.")
     is_comma = table.decimal_comma or any(
         has_certain_comma(frame[c]) for c in tags if frame[c].dtype == pl.String
     )
     read = {
         c: _cells(frame[c], table.path, decimal_comma=is_comma).alias(c) for c in tags
     }
+    n_bad = 0
+    for tag, quality in columns.qualities.items():
+        if tag in read:
+            is_bad = pl.Series(bad_quality(frame[quality])[0])
+            read[tag] = pl.select(pl.when(~is_bad).then(read[tag])).to_series()
+            n_bad += int(is_bad.sum())
+    if columns.qualities:
+        notices.append(
+            f"{plural(n_bad, 'cell')} of bad quality, by the column of quality of the "
+            "tag: left empty."
+        )
     if label is not None:
         codes, words = label_codes(frame[label])
         read["label"] = pl.Series("label", codes)
         mapped = f" ({words})" if words else ""
         notices.append(f"Column {label!r} is taken as labels{mapped}.")
-    return _Shaped(frame=pl.DataFrame(read), units=table.units, notices=tuple(notices))
+    return _Shaped(frame=pl.DataFrame(read), notices=tuple(notices))
 
 
-def _long(table: Table, columns: Mapping[str, str | None]) -> _Shaped:
+def _long(table: Table, columns: Columns) -> _Shaped:
     """Return a table with the columns tag, value and, if it has it, quality."""
     import polars as pl
 
     frame = table.frame
-    value = frame[columns["value"]]
-    texts = frame[columns["tag"]].cast(pl.String).str.strip_chars()
-    if (texts.fill_null("") == "").any():
-        raise FileError(f"{table.path}: a reading names no tag in {columns['tag']!r}.")
-    read = {
-        "tag": texts,
-        "value": _cells(value, table.path, decimal_comma=table.decimal_comma),
-    }
-    if columns["quality"] is not None:
-        read["quality"] = frame[columns["quality"]]
-    used = [columns[role] for role in ("time", "tag", "value", "quality")]
-    others = [c for c in frame.columns if c not in used]
-    notices = (
-        [f"{names(others, 6, quoted=True)} is no part of a reading and is left out."]
-        if others
-        else []
+    value = _cells(
+        frame[columns.values[0]], table.path, decimal_comma=table.decimal_comma
     )
-    units = _units_by_tag(frame, texts)
-    return _Shaped(frame=pl.DataFrame(read), units=units, notices=tuple(notices))
+    read = {"tag": frame[columns.tag], "value": value}
+    if columns.quality is not None:
+        read["quality"] = frame[columns.quality]
+    return _Shaped(frame=pl.DataFrame(read))
 
 
-def _units_by_tag(frame: Any, tags: Any) -> dict[str, str]:
+def _units_by_tag(frame: Any, tag: str | None) -> dict[str, str]:
     """Return the unit of each tag of a long table that has a column of units."""
     import polars as pl
 
@@ -274,6 +275,7 @@ def _units_by_tag(frame: Any, tags: Any) -> dict[str, str]:
     column = next((c for c in frame.columns if plain(c) in units), "")
     if not column:
         return {}
+    tags = frame[tag].cast(pl.String).str.strip_chars()
     pairs = pl.DataFrame({"tag": tags, "unit": frame[column].cast(pl.String)})
     pairs = pairs.drop_nulls().unique().filter(pl.len().over("tag") == 1)
     return dict(pairs.iter_rows())
@@ -308,10 +310,9 @@ def _first_attack(frame: Any, seconds: Floats) -> float | None:
 
 
 def _tags_seen(
-    shaped: _Shaped, seconds: Floats, *, is_long: bool
+    frame: Any, units: Mapping[str, str], seconds: Floats, *, is_long: bool
 ) -> tuple[TagSeen, ...]:
     """Return every tag of an export, in the order of the columns or of the alphabet."""
-    frame = shaped.frame
     # The place of each row among all time stamps: between neighbours nothing was read.
     stamps, place = np.unique(seconds, return_inverse=True)
     seen = []
@@ -324,7 +325,7 @@ def _tags_seen(
         tags = [c for c in frame.columns if c != "label"]
         seen = [(name, frame[name], place) for name in tags]
     return tuple(
-        _tag_seen(name, values, at, stamps, shaped.units.get(name, ""))
+        _tag_seen(name, values, at, stamps, units.get(name, ""))
         for name, values, at in seen
     )
 
@@ -333,9 +334,12 @@ def _tag_seen(name: str, values: Any, place: Any, stamps: Floats, unit: str) -> 
     """Return what the readings of one tag show; `place` is each row's time stamp."""
     numbers, words = _numbers_and_words(values)
     is_read = _is_read(numbers, words)
-    at = np.unique(place[is_read])
+    hits = np.zeros(len(stamps), np.bool_)
+    hits[place[is_read]] = True
+    at = np.flatnonzero(hits)
     found = numbers.drop_nulls().unique().head(50).to_numpy()
-    different = sorted(words.filter(~is_missing(words)).drop_nulls().unique().to_list())
+    unique = words.drop_nulls().unique()
+    different = sorted(unique.filter(~is_missing(unique)).to_list())
     mapped = None if len(found) else word_numbers(different)
     intervals, is_apart = np.diff(stamps[at]), np.diff(at) > 1
     end_s = float(stamps[-1] - stamps[at[-1]]) if len(at) else 0.0
@@ -360,7 +364,8 @@ def _numbers_and_words(values: Any) -> tuple[Any, Any]:
     import polars as pl
 
     if values.dtype != pl.String:
-        return values.fill_nan(None), pl.Series([None] * len(values), dtype=pl.String)
+        none = pl.repeat(None, len(values), dtype=pl.String, eager=True)
+        return values.fill_nan(None), none
     numbers = values.cast(pl.Float64, strict=False).fill_nan(None)
     is_word = numbers.is_null()
     return numbers, pl.select(pl.when(is_word).then(values)).to_series()
@@ -368,10 +373,10 @@ def _numbers_and_words(values: Any) -> tuple[Any, Any]:
 
 def _is_read(numbers: Any, words: Any) -> Bools:
     """Return which rows hold a reading: a number, or a word that is a state."""
-    is_word = (words.is_not_null() & ~is_missing(words)).fill_null(False)
-    if len(numbers.drop_nulls()):
+    if numbers.null_count() < len(numbers):
         # Among numbers, words are missing values.
         return np.asarray(numbers.is_not_null().to_numpy())
+    is_word = (words.is_not_null() & ~is_missing(words)).fill_null(False)
     return np.asarray(is_word.to_numpy())
 
 
@@ -412,17 +417,17 @@ def joined(exports: Sequence[Export]) -> Export:
     frame = pl.concat([e.frame for e in exports], how="diagonal_relaxed")
     seconds = np.concatenate([e.seconds for e in exports])
     units = {tag.name: tag.unit for export in exports for tag in export.tags}
-    shaped = _Shaped(frame=frame.drop("time"), units=units)
     return Export(
         path=first.path,
         is_long=first.is_long,
         frame=frame,
         seconds=seconds,
         is_utc=first.is_utc,
-        tags=_tags_seen(shaped, seconds, is_long=first.is_long),
+        tags=_tags_seen(frame.drop("time"), units, seconds, is_long=first.is_long),
         attack_s=min(
             (e.attack_s for e in exports if e.attack_s is not None), default=None
         ),
+        form=first.form,
         time_words=first.time_words,
         notices=tuple(notice for export in exports for notice in export.notices),
     )

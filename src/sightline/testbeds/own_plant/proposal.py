@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Bools
-from sightline.data.attack_list import read_incidents
 from sightline.data.recording import step_from
 from sightline.data.segments import breaks_from_time
 from sightline.data.zones import iso_stamp, stamp, zone_words
 from sightline.errors import FileError
+from sightline.tables.lists import read_incidents
 from sightline.tables.stamps import seconds_from
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant.look import Export, TagSeen, joined, sentences
@@ -37,6 +37,8 @@ _MARGIN_SHARE, _MARGIN_S = 0.02, 3600.0
 _LATEST_START = 0.1
 # A measured value of a wide export that is missing for longer is not held.
 _LONGEST_HOLD_S = 3600.0
+# A long export without any reading for this time, and this many steps, has a gap.
+_OUTAGE_S, _OUTAGE_STEPS = 600.0, 20
 _STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600)
 _TRAIN_NAME = re.compile(r"train|normal", re.IGNORECASE)
 _TEST_NAME = re.compile(r"test|attack|incident", re.IGNORECASE)
@@ -61,8 +63,8 @@ class Proposal:
         Settings that differ from the defaults.
     usual_step_s : float
         The usual step between time stamps.
-    timezone : str, optional
-        The zone that was stated.
+    timezone, time_format : str, optional
+        The zone and the form of time stamps that were stated.
     is_utc : bool
         Whether time stamps are UTC, or on the plant's own clock.
     understood : dict of str to str
@@ -73,6 +75,8 @@ class Proposal:
         The list of incidents that was given.
     example_s : float
         A time within test, for the example of an incident.
+    missing_values : tuple of float
+        Numbers that mean "no value".
     """
 
     sources: tuple[str, ...]
@@ -84,12 +88,14 @@ class Proposal:
     hold_s: float | None
     usual_step_s: float
     timezone: str | None
+    time_format: str | None
     is_utc: bool
     understood: dict[str, str]
     notices: tuple[str, ...]
     checks: tuple[str, ...]
     incidents: Path | None
     example_s: float
+    missing_values: tuple[float, ...] = ()
 
 
 def propose(
@@ -125,7 +131,9 @@ def propose(
         read_time = partial(
             _time, path=incidents, timezone=timezone, time_format=time_format
         )
-        listed = read_incidents(incidents, read_time)
+        listed = read_incidents(
+            incidents, read_time, has_format=time_format is not None
+        ).incidents
         first_s = min((i.listed[0] for i in listed), default=None)
     left_out, begin_s = _left_out(whole)
     is_train, why = _split(exports, whole, first_s, begin_s)
@@ -147,6 +155,7 @@ def propose(
         hold_s=_hold(kept, usual),
         usual_step_s=usual,
         timezone=timezone,
+        time_format=time_format,
         is_utc=whole.is_utc,
         understood=_understood(whole, timezone, usual, why),
         notices=whole.notices,
@@ -340,7 +349,7 @@ def _understood(
     about = sentences(whole.tags)
     return {
         "form": f"{form}; {len(whole.seconds):,} rows, "
-        f"{plural(len(whole.tags), 'tag')}",
+        f"{plural(len(whole.tags), 'tag')}; {whole.form}",
         "time": f"{whole.time_words}; {first} to {last}, {zone_words(zone)}",
         "step": step if whole.is_long else f"{step}; {plural(n_gaps, 'gap')}",
         **{name: text for name, text in about.items() if text},
@@ -366,6 +375,9 @@ def _checks(
     if left_out:
         reasons = [f"{tag} ({why})" for tag, why in left_out.items()]
         checks.append(f"Left out by the role ignore in tags.csv: {names(reasons, 6)}.")
+    outage = _outage(whole)
+    if outage:
+        checks.append(outage)
     lost = begin_s - float(whole.seconds.min())
     if lost > 0:
         checks.append(
@@ -379,6 +391,23 @@ def _checks(
         )
     checks.append("Check the roles, stages and units in tags.csv: they are guessed.")
     return tuple(checks)
+
+
+def _outage(whole: Export) -> str:
+    """Return a sentence on the longest time without any reading of a long export."""
+    if not whole.is_long:
+        return ""
+    stamps = np.unique(whole.seconds)
+    steps = np.diff(stamps)
+    longest = float(steps.max(initial=0.0))
+    if longest < max(_OUTAGE_S, _OUTAGE_STEPS * float(np.median(steps))):
+        return ""
+    zone = "UTC" if whole.is_utc else None
+    at = stamp(float(stamps[steps.argmax()]), zone)
+    return (
+        f"No tag was read for {duration(longest)} after {at}: if the historian was "
+        "down, give two exports without that time, because values are held over it."
+    )
 
 
 def write_plant(
@@ -408,7 +437,8 @@ def write_plant(
             stage = tag.stage if len(stages) > 1 else ""
             writer.writerow([tag.name, role, stage, tag.unit])
     if proposal.incidents is not None:
-        shutil.copyfile(proposal.incidents, folder / "incidents.csv")
+        name = f"incidents{proposal.incidents.suffix.lower()}"
+        shutil.copyfile(proposal.incidents, folder / name)
     else:
         zone = (proposal.timezone or "UTC") if proposal.is_utc else None
         start, end = (
@@ -434,9 +464,12 @@ def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
         *_comment(f"Split: {understood['split']}."),
         "",
         *_comment(
-            f"Time stamps: {understood['time']}. The tables here hold them as dates, "
-            "so no time_format is needed."
+            f"Time stamps: {understood['time']}. The tables here hold them as dates; "
+            "time_format is that of the list of incidents, by default found."
         ),
+        f'time_format = "{proposal.time_format}"'
+        if proposal.time_format
+        else '# time_format = "%d/%m/%Y %H:%M:%S"',
         *_zone_lines(proposal),
         "",
         *_comment(f"Seconds between rows. Understood: {understood['step']}."),
@@ -446,7 +479,7 @@ def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
         *_hold_lines(proposal),
         "",
         *_comment("Numbers that mean 'no value':"),
-        "# missing_values = [-9999, 32767]",
+        _missing_line(proposal.missing_values),
         *_comment("Seconds to leave out at the start of train, such as a start-up:"),
         "# trim_start_s = 3600",
         *_comment("Round train to the decimals of test, if that has fewer:"),
@@ -458,6 +491,13 @@ def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
         lines += ["", *_comment("What the audit found, and what to do:")]
         lines += [line for remedy in remedies for line in _comment(f"- {remedy}")]
     return "\n".join(lines) + "\n"
+
+
+def _missing_line(values: Sequence[float]) -> str:
+    """Return the line of plant.toml about numbers that mean "no value"."""
+    if not values:
+        return "# missing_values = [-9999, 32767]"
+    return f"missing_values = [{', '.join(f'{value:.15g}' for value in values)}]"
 
 
 def _comment(text: str) -> list[str]:

@@ -4,13 +4,14 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
 
 from sightline.data.arrays import Floats
 from sightline.data.recording import Role
+from sightline.data.rounding import TrainDecimals
 from sightline.errors import FileError, StreamError
 from sightline.files import reading
 from sightline.tables.stamps import check_zone
@@ -20,6 +21,9 @@ from sightline.text import did_you_mean
 _FOREVER = "forever"
 _Seconds = Annotated[float, Meta(gt=0, le=1e12, description="positive seconds")]
 _Text = Annotated[str, Meta(description="text")]
+_TextOrTwo = Annotated[
+    str | tuple[str, str], Meta(description="a column, or a list of date and time")
+]
 _Texts = Annotated[tuple[str, ...], Meta(description="a list of texts")]
 
 
@@ -29,13 +33,15 @@ class ColumnNames:
 
     Parameters
     ----------
-    time, tag, value, quality, label : str, optional
+    time : str or (str, str), optional
+        The column of time stamps, or those of date and time of day.
+    tag, value, quality, label : str, optional
         Names of columns; the names in `sightline.tables.headers` by default.
     ignore : tuple of str
         Columns that are not read.
     """
 
-    time: _Text | None = None
+    time: _TextOrTwo | None = None
     tag: _Text | None = None
     value: _Text | None = None
     quality: _Text | None = None
@@ -82,9 +88,9 @@ class PlantSettings:
     trim_start_s: Annotated[
         float, Meta(ge=0, le=1e12, description="0 or more seconds")
     ] = 0.0
-    train_decimals: Annotated[
-        Literal["raw", "as-test"], Meta(description="'raw' or 'as-test'")
-    ] = "raw"
+    train_decimals: Annotated[TrainDecimals, Meta(description="'raw' or 'as-test'")] = (
+        TrainDecimals.RAW
+    )
     accept: _Texts = ()
     columns: ColumnNames = field(default_factory=ColumnNames)
     other_holds: Mapping[str, float] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sightline.errors import FileError
@@ -36,6 +36,31 @@ class States:
             f"{text} in {names(tags, MOST_NAMES)}" for text, tags in by_text.items()
         ]
         return [f"Words were read as numbers: {'; '.join(said)}."] if said else []
+
+
+def leave_out_empty(sources: Sequence[Source]) -> list[str]:
+    """Leave out columns that are empty in all wide tables; return a notice about them.
+
+    A column that is empty in one table only stays, and is refused when it is read.
+    """
+    if any(source.columns.tag is not None for source in sources):
+        return []
+    empty = set.intersection(
+        *(
+            {
+                tag
+                for tag in source.columns.tags
+                if source.table.frame[tag].null_count() == len(source.time)
+            }
+            for source in sources
+        )
+    )
+    if not empty or any(empty >= {*source.columns.tags} for source in sources):
+        return []
+    for source in sources:
+        kept = tuple(tag for tag in source.columns.tags if tag not in empty)
+        source.columns = replace(source.columns, tags=kept)
+    return [f"{names(sorted(empty), MOST_NAMES)} is empty in all tables: left out."]
 
 
 @dataclass
@@ -79,7 +104,7 @@ def states_of(sources: Sequence[Source]) -> States:
             others = [p.place for p in parts if p.n_numbers]
             raise FileError(
                 f"{sources[0].path.parent}: tag {tag!r} holds words such as "
-                f"{next(iter(only_words[0].words))!r} in {only_words[0].place} and "
+                f"{min(only_words[0].words)!r} in {only_words[0].place} and "
                 f"numbers in {others[0]}: export both in one form, or give it the role "
                 "ignore in tags.csv."
             )
@@ -108,13 +133,14 @@ def _contents(source: Source) -> dict[str, _Content]:
         pl.DataFrame({"t": tags, "n": cells.numbers.is_not_null().cast(pl.Int64)})
         .group_by("t")
         .agg(pl.col("n").sum())
+        .sort("t")
         .rows()
     )
     words: dict[str, Counter[str]] = defaultdict(Counter)
     stated = pl.DataFrame({"t": tags, "w": cells.words}).filter(
         cells.words.is_not_null() & ~is_missing(cells.words)
     )
-    for tag, word, count in stated.group_by(["t", "w"]).len().rows():
+    for tag, word, count in sorted(stated.group_by(["t", "w"]).len().rows()):
         words[tag][word] = count
     return {
         tag: _Content(source.place, n, words[tag])
@@ -133,4 +159,4 @@ def _n_numbers(source: Source, tag: str) -> int:
 def _counted(words: Any) -> Counter[str]:
     """Return the words of a column that are states, with their counts."""
     stated = words.filter(words.is_not_null() & ~is_missing(words))
-    return Counter(dict(stated.value_counts().rows()))
+    return Counter(dict(sorted(stated.value_counts().rows())))

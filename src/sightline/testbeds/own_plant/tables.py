@@ -142,10 +142,10 @@ def open_source(
     """
     table = read_table(path, least_columns=2)
     notices = list(table.notices)
-    columns = _columns(table, settings.columns, frozenset(ignored), notices)
+    columns = columns_of(table, settings.columns, frozenset(ignored), notices)
     if columns.tag is not None:
-        table = _long_table(table, columns, notices)
-    stamps, seconds_zone = _stamps(table, columns, settings)
+        table = long_table(table, columns, notices)
+    stamps, seconds_zone = stamps_of(table, columns, settings)
     seconds = seconds_from(
         stamps,
         path=path,
@@ -170,14 +170,16 @@ def open_source(
     return source
 
 
-def _columns(
+def columns_of(
     table: Table, stated: ColumnNames, ignored: frozenset[str], notices: list[str]
 ) -> Columns:
     """Return which column is what, by `[columns]` or by name."""
     path, place = table.path, table.path.name
     every = table.frame.columns
-    for role in ("time", "tag", "value", "quality", "label"):
-        name = getattr(stated, role)
+    stated_times = [stated.time] if isinstance(stated.time, str) else stated.time or ()
+    named = [("time", name) for name in stated_times]
+    named += [(r, getattr(stated, r)) for r in ("tag", "value", "quality", "label")]
+    for role, name in named:
         if name is not None and name not in every:
             raise FileError(
                 f"{path}: has no column {name!r}, which [columns] of plant.toml names "
@@ -187,11 +189,11 @@ def _columns(
     if unknown:
         notices.append(f"{place}: has no column {names(unknown)} to ignore.")
     free = [column for column in every if column not in stated.ignore]
-    times = [stated.time] if stated.time else columns_called("time", free)
+    times = list(stated_times) or columns_called("time", free)
     if not times:
         raise FileError(
-            f"{path}: has no column of time stamps; call it 'time'. It has "
-            f"{names(every, 6)}."
+            f"{path}: has no column of time stamps: name it with time in the section "
+            f"[columns] of plant.toml. It has {names(every, 6)}."
         )
     tags = [stated.tag] if stated.tag else columns_called("tag", free)
     values = [stated.value] if stated.value else columns_called("value", free)
@@ -225,7 +227,7 @@ def _wide_columns(
         for column in free
         if (match := _QUALITY_OF.match(column)) and match[1] in free
     }
-    if times[1:] and not _is_clock(table, times):
+    if times[1:] and not stated.time and not _is_clock(table, times):
         notices.append(
             f"{place}: time was read from {times[0]}, not from {names(times[1:])}; "
             "state another with time in [columns] of plant.toml."
@@ -233,7 +235,7 @@ def _wide_columns(
     tags, left_out = [], []
     other_times = columns_called("time", free) if not stated.time else []
     for column in free:
-        if column in (*other_times, times[0], label, *qualities.values()):
+        if column in (*other_times, *times, label, *qualities.values()):
             continue
         if column in ignored:
             continue
@@ -271,36 +273,39 @@ def _counts(column: Any, name: str) -> bool:
 
 def _is_clock(table: Table, times: Sequence[str]) -> bool:
     """Return whether a date and a time of day stand in two columns."""
-    return {plain(name) for name in times[:2]} == {"date", "time"} and bool(
-        re.match(r"^\s*\d{1,2}:\d\d", str(_column(table, times, "time")[0]))
+    by_name = {plain(name): name for name in times[:2]}
+    return {*by_name} == {"date", "time"} and bool(
+        re.match(r"^\s*\d{1,2}:\d\d", str(table.frame[by_name["time"]][0]))
     )
 
 
-def _column(table: Table, times: Sequence[str], name: str) -> Any:
-    return table.frame[next(column for column in times if plain(column) == name)]
-
-
-def _stamps(
+def stamps_of(
     table: Table, columns: Columns, settings: PlantSettings
 ) -> tuple[Any, str | None]:
     """Return the column of time stamps, and the zone that it is in if it has none."""
     import polars as pl
 
-    zone = settings.timezone
-    if settings.columns.time is None:
+    zone, stated = settings.timezone, settings.columns.time
+    pair = stated if isinstance(stated, tuple) else None
+    if stated is None:
         times = columns_called("time", table.frame.columns)
         if _is_clock(table, times):
-            date, clock = (
-                _column(table, times, name).cast(pl.String).str.strip_chars()
-                for name in ("date", "time")
+            pair = (
+                (times[0], times[1])
+                if plain(times[0]) == "date"
+                else (times[1], times[0])
             )
-            return (date + " " + clock).alias(columns.time), zone
+    if pair is not None:
+        date, clock = (
+            table.frame[name].cast(pl.String).str.strip_chars() for name in pair
+        )
+        return (date + " " + clock).alias(columns.time), zone
     if "utc" in plain(columns.time):
         zone = "UTC"
     return table.frame[columns.time], zone
 
 
-def _long_table(table: Table, columns: Columns, notices: list[str]) -> Table:
+def long_table(table: Table, columns: Columns, notices: list[str]) -> Table:
     """Return a long table with tags as text and one column of values."""
     import polars as pl
 
@@ -351,7 +356,7 @@ def _with_measurement(frame: Any, tags: Any, others: Sequence[str], path: Path) 
 
     if "_measurement" not in others:
         return tags
-    measurement = frame["_measurement"].cast(pl.String)
+    measurement = frame["_measurement"].cast(pl.String).fill_null("")
     if measurement.n_unique() > 1:
         tags = measurement + "." + tags
     for column in others:

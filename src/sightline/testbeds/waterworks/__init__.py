@@ -9,7 +9,8 @@ describes the process, the attacks and the truth.
 `controller`      the PLCs: readings in, commands out
 `process`         one second of everything, and runs of many
 `scenario`        attacks, and their tables as CSV and TOML
-`simulation`      train and test from one seed, drift between them, effects of attacks
+`simulation`      train and test from one seed, and drift between them
+`truth`           effects of attacks and recovery from them, known from twins
 `folder_writer`   a run as files, with a picture
 ================  ===================================================================
 
@@ -43,12 +44,8 @@ from sightline.testbeds.waterworks.scenario import (
     scenario_to_csv,
     scenario_to_toml,
 )
-from sightline.testbeds.waterworks.simulation import (
-    AttackTruth,
-    Drift,
-    Simulation,
-    simulate,
-)
+from sightline.testbeds.waterworks.simulation import Drift, Simulation, simulate
+from sightline.testbeds.waterworks.truth import AttackTruth
 
 __all__ = [
     "SETPOINTS",

@@ -3,10 +3,11 @@
 The folder holds::
 
     train.parquet         time and 51 tags, one row a second
-    test.parquet          the same, and label: 1 in an attack, else 0
+    test.parquet          the same, and label: 1 in an attack, -1 in recovery, else 0
     attacks.csv           each attack: first and last second, tags, note
     tags.csv              each tag: role, stage, unit
-    truth.json            each attack: which tags it moved, how far, when first
+    truth.json            each attack: which tags it moved, how far, when first, and
+                          how long the plant recovered
     truth.csv             the same as a table, one row for each attack and moved tag
     true_values.parquet   readings of test before any forging
     scenario.csv          the attacks as planned, to edit and run again
@@ -18,15 +19,16 @@ The same simulation makes the same bytes.
 import csv
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import numpy as np
 
 from sightline.data.arrays import Floats, Labels, Residuals
 from sightline.data.recording import Recording, stamp
-from sightline.data.segments import Attack
+from sightline.data.segments import Attack, KnownEffect
 from sightline.errors import FileError
 from sightline.files import reading, staged_folder
 from sightline.testbeds.waterworks.plant import (
@@ -35,7 +37,8 @@ from sightline.testbeds.waterworks.plant import (
     TAG_NAMES,
 )
 from sightline.testbeds.waterworks.scenario import DAY_S, scenario_to_csv
-from sightline.testbeds.waterworks.simulation import AttackTruth, Simulation
+from sightline.testbeds.waterworks.simulation import Simulation
+from sightline.testbeds.waterworks.truth import AttackTruth
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,9 +48,10 @@ STRIDE = 10
 BLUE, TEAL, ORANGE, SHADE, INK = "#2b5f9e", "#2a9d8f", "#d17a22", "#c0392b", "#333333"
 
 # Fields of `AttackTruth`: by tag, and of the attack as a whole.
-_EFFECTS = ("effect", "mean_effect", "first_move_s", "first_clear_s")
+_EFFECTS = "effect mean_effect mean_distance first_move_s first_clear_s".split()
 _WHERE = ("id", "start", "stop", "targets", "forged_tags")
-_ATTACK_FACTS = (*_WHERE, "moves", "moves_others", "blocked")
+_ATTACK_FACTS = (*_WHERE, "moves", "moves_others", "blocked", "recovery_s")
+TRUTH = "truth.json"
 
 # Panels of the picture: title, unit, tags with their colours.
 _PANELS: tuple[tuple[str, str, dict[str, str]], ...] = (
@@ -115,11 +119,51 @@ def write_simulation(
         _write_table(folder / "attacks.csv", _attack_rows(test))
         _write_table(folder / "truth.csv", _truth_rows(simulation.truth))
         text = json.dumps(_facts(simulation), indent=1, allow_nan=False)
-        (folder / "truth.json").write_text(text + "\n", encoding="utf-8")
+        (folder / TRUTH).write_text(text + "\n", encoding="utf-8")
         planned = scenario_to_csv(simulation.scenario)
         (folder / "scenario.csv").write_text(planned, encoding="utf-8", newline="\n")
         _draw(simulation, folder / "waterworks.png")
     return out
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What `read_truth` needs of one attack in truth.json."""
+
+    known: KnownEffect
+
+
+@dataclass(frozen=True)
+class _TruthFile:
+    """What `read_truth` needs of truth.json."""
+
+    testbed: Literal["waterworks"]
+    attacks: tuple[_Entry, ...]
+
+
+def read_truth(folder: str | Path) -> tuple[KnownEffect, ...]:
+    """Return what a written folder says about the effect of each attack.
+
+    Parameters
+    ----------
+    folder : path
+        Any plant's folder.
+
+    Returns
+    -------
+    tuple of KnownEffect
+        Empty if there is no ``truth.json``, or it is none that `write_simulation` of
+        this version wrote.
+    """
+    path = Path(folder) / TRUTH
+    if not path.is_file():
+        return ()
+    try:
+        with reading(path):
+            read = msgspec.json.decode(path.read_bytes(), type=_TruthFile)
+    except msgspec.DecodeError:
+        return ()
+    return tuple(entry.known for entry in read.attacks)
 
 
 def _write_values(
@@ -194,7 +238,7 @@ def _facts(simulation: Simulation) -> dict[str, object]:
         "an actuator's code by 1",
         "attacks": [
             {name: getattr(attack, name) for name in _ATTACK_FACTS}
-            | {"moved": _moved(attack)}
+            | {"known": _short(asdict(attack.known)), "moved": _moved(attack)}
             for attack in simulation.truth
         ],
         "water": {

@@ -1,23 +1,22 @@
 """A week of normal operation and days of attacks, from one seed; drift between them.
 
-For each attack a twin starts in the same state and with the same random numbers that
-the plant has at the attack's first step, and runs without the attack for as long as the
-attack lasts. Every difference between their recorded values is caused by the attack.
-This holds during the attack only: afterwards the two plants stay different for good.
+For each attack a twin runs without it, from the same state and with the same random
+numbers: `truth` compares the two. Rows after an attack in which the plant recovers are
+labelled -1, unless `recovery_labels` is False.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from sightline.data.arrays import IGNORED, NORMAL, Labels
 from sightline.data.attack_list import labels_of
 from sightline.data.recording import Recording
 from sightline.data.segments import Attack
@@ -31,6 +30,13 @@ from sightline.testbeds.waterworks.scenario import (
     Scenario,
     default_scenario,
     quick_scenario,
+)
+from sightline.testbeds.waterworks.truth import (
+    AttackTruth,
+    Usual,
+    cap_s,
+    truth_of,
+    usual_of,
 )
 from sightline.text import did_you_mean
 
@@ -193,117 +199,6 @@ def _changes(
     return {name: pair[strength is Strength.STRONG] for name, pair in table.items()}
 
 
-# At this many units from its twin even a single reading is clearly different.
-CLEAR = 3.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackTruth:
-    """The effect of one attack on every recorded channel, while the attack lasts.
-
-    A unit is, for a sensor, the standard deviation of its readings of a constant value
-    (noise and rounding); for an actuator, one step of its code.
-
-    Parameters
-    ----------
-    id : str
-        The attack.
-    start, stop : int
-        Its rows of test, [start, stop).
-    targets, forged_tags : tuple of str
-        The tags acted on; those among them whose readings are forged.
-    effect : mapping from tag to float
-        Largest distance from the twin, in units; 0 if it never differs.
-    mean_effect : mapping from tag to float
-        Mean signed difference from the twin over the attack, in units.
-    first_move_s : mapping from tag to int or None
-        Seconds into the attack at which it first differs at all; 0 is the first step.
-    first_clear_s : mapping from tag to int or None
-        The same for a difference of `CLEAR` units (3) or more.
-    blocked : bool
-        Nothing moved although an actuator was commanded to leave its state: an
-        interlock refused. If nothing moved and it is False, the plant was already in
-        the commanded state, or never reached the changed set-point.
-    """
-
-    id: str
-    start: int
-    stop: int
-    targets: tuple[str, ...]
-    forged_tags: tuple[str, ...]
-    effect: Mapping[str, float]
-    mean_effect: Mapping[str, float]
-    first_move_s: Mapping[str, int | None]
-    first_clear_s: Mapping[str, int | None]
-    blocked: bool
-
-    @property
-    def moved_tags(self) -> tuple[str, ...]:
-        """The channels that differ from the twin at least once."""
-        return tuple(tag for tag, size in self.effect.items() if size > 0)
-
-    @property
-    def moves(self) -> bool:
-        """Whether anything recorded differs from the twin at all."""
-        return bool(self.moved_tags)
-
-    @property
-    def moves_others(self) -> bool:
-        """Whether a channel differs whose reading is not forged."""
-        return any(tag not in self.forged_tags for tag in self.moved_tags)
-
-
-def truth_of(attack: PlannedAttack, attacked: Rows, twin: Rows) -> AttackTruth:
-    """Return the effect of an attack, from its rows and those of its twin.
-
-    Parameters
-    ----------
-    attack : PlannedAttack
-        The attack.
-    attacked, twin : array of shape (duration_s, 51)
-        Recorded values with and without the attack.
-    """
-    difference = (attacked.astype(np.float64) - twin) / p.unit_by_column()
-    distance = np.abs(difference)
-    mean = difference.mean(axis=0)
-    largest = distance.max(axis=0)
-    return AttackTruth(
-        id=attack.id,
-        start=attack.start_s,
-        stop=attack.stop_s,
-        targets=attack.targets,
-        forged_tags=attack.forged_tags,
-        effect=_by_tag(largest),
-        mean_effect=_by_tag(mean),
-        first_move_s=_first(distance > 0),
-        first_clear_s=_first(distance >= CLEAR),
-        blocked=not largest.any() and _commands_change(attack, twin),
-    )
-
-
-def _by_tag(values: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Return one value for each tag, by name."""
-    return dict(zip(p.TAG_NAMES, values.tolist(), strict=True))
-
-
-def _first(is_true: npt.NDArray[np.bool_]) -> dict[str, int | None]:
-    """Return for each tag the first row in which a condition holds; None if never."""
-    first = is_true.argmax(axis=0)
-    return {
-        tag: int(first[k]) if is_true[first[k], k] else None
-        for k, tag in enumerate(p.TAG_NAMES)
-    }
-
-
-def _commands_change(attack: PlannedAttack, twin: Rows) -> bool:
-    """Return whether an actuator was commanded to a state its twin did not have."""
-    return any(
-        action.kind is p.ActionKind.SET
-        and bool((twin[:, p.COLUMN[action.tag]] != action.value).any())
-        for action in attack.actions
-    )
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Simulation:
     """Train, test, and what is known about test but not recorded.
@@ -354,6 +249,7 @@ def simulate(
     drift: Drift | None = None,
     scenario: Scenario | None = None,
     quick: bool = False,
+    recovery_labels: bool = True,
     progress: Progress | None = None,
 ) -> Simulation:
     """Simulate the plant: normal operation (train), then more with attacks (test).
@@ -372,6 +268,9 @@ def simulate(
         The attacks; by default the shipped ones that fit into test.
     quick : bool
         Fewer days and a short scenario, for demonstrations and tests.
+    recovery_labels : bool
+        Label rows in which the plant recovers from an attack -1 (`truth.recovery_s`);
+        if False, they are labelled 0 like all other rows outside of attacks.
     progress : callable, optional
         Takes a `Step` for each stretch of train and test.
 
@@ -396,7 +295,7 @@ def simulate(
     >>> simulation = simulate(
     ...     days_train=0.02, days_test=0.02, scenario=Scenario(attacks=(attack,))
     ... )
-    >>> simulation.test.values.shape, int(simulation.test.labels.sum())
+    >>> simulation.test.values.shape, int((simulation.test.labels == 1).sum())
     ((1728, 51), 300)
     >>> simulation.truth[0].effect["LIT101"] > 100
     True
@@ -408,7 +307,20 @@ def simulate(
     if scenario is None:
         scenario = (quick_scenario if quick else default_scenario)(n_test / DAY_S)
     scenario.check_fits(n_test)
-    return _run(n_train, n_test, _check_seed(seed), drift, scenario, progress or silent)
+    made = _run(n_train, n_test, _check_seed(seed), drift, scenario, progress or silent)
+    if not recovery_labels:
+        return made
+    labels = _with_recovery(made.test, made.truth)
+    return replace(made, test=replace(made.test, labels=labels))
+
+
+def _with_recovery(test: Recording, truth: Sequence[AttackTruth]) -> Labels:
+    """Return the labels of test with normal rows in recovery labelled -1."""
+    labels = np.array(test.labels)
+    for attack in truth:
+        rows = labels[attack.stop : attack.stop + (attack.recovery_s or 0)]
+        rows[rows == NORMAL] = IGNORED
+    return labels
 
 
 def _run(
@@ -435,15 +347,18 @@ def _run(
     before_test = plant.copy()
     recorded, unforged = p.empty_rows(n_test), p.empty_rows(n_test)
     plant.open_accounts()
-    truth = _run_attacks(
+    twins = _run_attacks(
         plant, scenario, recorded, unforged, _reporter(progress, "test", n_test)
     )
+    unattacked = p.empty_rows(n_test)
+    before_test.copy().run(unattacked)
+    usual = usual_of(train, unattacked)
     source = f"waterworks seed {seed}, drift {drift}"
     return Simulation(
         train=_recording(train, 0, f"{source}, train", Scenario()),
         test=_recording(recorded, n_train, f"{source}, test", scenario),
         true_values=unforged,
-        truth=truth,
+        truth=_truth(scenario.attacks, twins, recorded, usual),
         train_water=train_water,
         test_water=plant.close_accounts(),
         seed=seed,
@@ -459,8 +374,8 @@ def _run_attacks(
     recorded: Rows,
     unforged: Rows,
     report: Callable[[int], None],
-) -> tuple[AttackTruth, ...]:
-    """Fill the rows of test, and compare each attack with its twin.
+) -> list[Runner]:
+    """Fill the rows of test, and return the plant as it was before each attack.
 
     Parameters
     ----------
@@ -474,17 +389,65 @@ def _run_attacks(
         Takes the number of rows that are filled.
     """
     run = partial(plant.run, recorded, unforged=unforged, report=report)
-    truth = []
+    twins = []
     row = 0
     for attack in scenario.attacks:
         run(start=row, stop=attack.start_s)
-        twin, unattacked = plant.copy(), p.empty_rows(attack.duration_s)
-        twin.run(unattacked)
+        twins.append(plant.copy())
         run(start=attack.start_s, stop=attack.stop_s, attack=attack)
         row = attack.stop_s
-        truth.append(truth_of(attack, recorded[attack.start_s : row], unattacked))
     run(start=row)
+    return twins
+
+
+def _truth(
+    attacks: Sequence[PlannedAttack],
+    twins: Sequence[Runner],
+    recorded: Rows,
+    usual: Usual,
+) -> tuple[AttackTruth, ...]:
+    """Return the effect of each attack, from a run of its twin up to the cap.
+
+    Parameters
+    ----------
+    attacks : sequence of PlannedAttack
+        In the order of time.
+    twins : sequence of Runner
+        The plant before the first step of each attack.
+    recorded : array of shape (n_steps, 51)
+        All of test, with the attacks.
+    usual : Usual
+        What the plant shows without attacks.
+    """
+    is_attacked = np.zeros(len(recorded), np.bool_)
+    for attack in attacks:
+        is_attacked[attack.start_s : attack.stop_s] = True
+    # A twin's rows follow what was recorded before: later attacks may repeat the past.
+    rows, copied, truth = p.empty_rows(len(recorded)), 0, []
+    for k, (attack, twin) in enumerate(zip(attacks, twins, strict=True)):
+        start = attack.start_s
+        rows[copied:start] = recorded[copied:start]
+        copied = start
+        stop = min(attack.stop_s + cap_s(attack.duration_s), len(recorded))
+        _run_with(twin, attacks[k + 1 :], rows, start, stop)
+        seen = slice(start, stop)
+        truth.append(
+            truth_of(attack, recorded[seen], rows[seen], is_attacked[seen], usual)
+        )
     return tuple(truth)
+
+
+def _run_with(
+    plant: Runner, attacks: Sequence[PlannedAttack], rows: Rows, start: int, stop: int
+) -> None:
+    """Fill rows [start, stop) by a plant, with the attacks that begin within them."""
+    for attack in attacks:
+        if attack.start_s >= stop:
+            break
+        plant.run(rows, start=start, stop=attack.start_s)
+        start = min(attack.stop_s, stop)
+        plant.run(rows, start=attack.start_s, stop=start, attack=attack)
+    plant.run(rows, start=start, stop=stop)
 
 
 def _recording(
