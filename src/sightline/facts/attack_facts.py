@@ -18,7 +18,7 @@ import numpy as np
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.recording import Recording, forward_fill
 from sightline.data.row_tables import ArrayRows, Rows, read_on_grid
-from sightline.data.segments import Attack, Segment, segments_of
+from sightline.data.segments import Attack, KnownEffect, Segment, segments_of
 
 # Telemetry is averaged to rows of at least this many seconds, and at most this many.
 STEP_S: Final = 10.0
@@ -428,13 +428,17 @@ def facts_of_attacks(
     return tuple(facts)
 
 
-def facts_of_recordings(train: Recording, test: Recording) -> tuple[AttackFacts, ...]:
+def facts_of_recordings(
+    train: Recording, test: Recording, truth: Sequence[KnownEffect] = ()
+) -> tuple[AttackFacts, ...]:
     """Return what the telemetry of a testbed says of each attack in its test.
 
     Parameters
     ----------
     train, test : Recording
         Both with the same tags.
+    truth : sequence of KnownEffect
+        What a simulator knows; it is recorded beside, and does not enter the test.
 
     Returns
     -------
@@ -452,7 +456,13 @@ def facts_of_recordings(train: Recording, test: Recording) -> tuple[AttackFacts,
         channels=test.channels,
         step_s=test.step_s,
     )
-    return () if telemetry is None else facts_of_attacks(telemetry, test.attacks)
+    if telemetry is None:
+        return ()
+    moves = {effect.id: effect.moves for effect in truth}
+    return tuple(
+        replace(fact, moves_in_truth=moves.get(fact.id))
+        for fact in facts_of_attacks(telemetry, test.attacks)
+    )
 
 
 def _run_starts(recording: Recording) -> Ints:
@@ -497,7 +507,7 @@ def _judged(
     below = np.maximum(median - low, _FLOORS[:, None])
 
     def t_of(found: Floats) -> Floats:
-        t = (found - median) / above
+        t = np.asarray((found - median) / above)
         # Spread is two-sided: a frozen reading has too little of it.
         t[..., 2, :] = np.maximum(t[..., 2, :], (median - found)[..., 2, :] / below[2])
         return t

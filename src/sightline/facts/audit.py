@@ -172,7 +172,7 @@ def audit_of(testbed: Testbed, progress: Progress = silent) -> Audit:
             tags=tags,
             words=testbed.words,
             notices=testbed.notices,
-            attacks=facts_of_recordings(train, test),
+            attacks=facts_of_recordings(train, test, testbed.truth),
         ),
         findings=by_severity([*gaps, *found, *_notices(testbed.notices)]),
         passed=tuple(right),
