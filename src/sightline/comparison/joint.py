@@ -7,7 +7,7 @@ here the results that are seen together are brought to one answer.
 An attack whose telemetry is still is *vetoed* if the present or the p99 rule of any
 detector shows it, or if two detectors show it by a repair (a lone repair of one
 detector is one of too many tries, and too little energy never counts). Then no detector
-says ``not-in-telemetry``. Without a veto every detector that shows nothing says it.
+says ``not-in-telemetry``. Without a veto all detectors say it: the same word for all.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,8 +32,8 @@ class JointVerdict:
     Parameters
     ----------
     verdict : Verdict, optional
-        As the stream alone gives it, but for `not-in-telemetry` and `weak-evidence`,
-        which all detectors decide together; None without a diagnosis.
+        As the stream alone gives it; but `not-in-telemetry` for all where the telemetry
+        is still and not vetoed, and for none else. None without a diagnosis.
     vetoed_by : tuple of str
         Detectors that show the attack, where the verdict would be `not-in-telemetry`
         without them; else empty.
@@ -76,20 +76,22 @@ def joint_verdicts_on(attack: Attack) -> dict[str, JointVerdict]:
     """Return the verdict of each detector on one attack, by label."""
     facts = telemetry_of(attack)
     is_still = facts is not None and facts.movement is Movement.STILL
+    n_judged = sum(segment.verdict is not None for segment in attack.segments.values())
     by_rule = _showing(attack, (Kind.RULE,))
     by_repair = _showing(attack, (Kind.REPAIR, Kind.MEMORY))
     vetoing = by_rule or (by_repair if len(by_repair) >= LEAST_SHOWING else ())
     verdicts = {}
     for label, segment in attack.segments.items():
-        verdict, vetoed_by, note = segment.verdict, (), ""
-        if verdict in _NOT_SHOWN:
+        verdict, note = segment.verdict, ""
+        vetoed_by: tuple[str, ...] = ()
+        if is_still and not vetoing and verdict is not None and n_judged > 1:
+            # The same word for all: a lone repair is one of too many tries.
+            verdict, note = Verdict.NOT_IN_TELEMETRY, _not_vetoed(attack, by_repair)
+        elif verdict in _NOT_SHOWN:
             if vetoing and (is_still or verdict is Verdict.NOT_IN_TELEMETRY):
                 verdict, vetoed_by = Verdict.WEAK_EVIDENCE, vetoing
                 note = _vetoed(vetoing, is_detected=bool(by_rule))
-            elif is_still:
-                verdict = Verdict.NOT_IN_TELEMETRY
-                note = _not_vetoed(attack, by_repair)
-            elif facts is not None:
+            elif facts is not None and not is_still:
                 # Facts from more calm time say that it moves, or may move.
                 verdict = Verdict.WEAK_EVIDENCE
         verdicts[label] = JointVerdict(verdict=verdict, vetoed_by=vetoed_by, note=note)
@@ -114,7 +116,8 @@ def _showing(attack: Attack, kinds: Sequence[Kind]) -> tuple[str, ...]:
         sorted(
             label
             for label, segment in attack.segments.items()
-            if any(
+            if (segment.verdict is Verdict.DETECTED and Kind.RULE in kinds)
+            or any(
                 outcome.visible and name in LADDER and LADDER[name].kind in kinds
                 for name, outcome in (segment.ladder or {}).items()
             )
