@@ -273,4 +273,4 @@ def _shares(decided: Decided, n_draws: int) -> dict[Verdict, float]:
     """Return the share of each verdict that occurs, the most frequent first."""
     counts = np.bincount(decided.verdicts, minlength=len(ORDER))
     order = np.argsort(-counts, kind="stable")
-    return {ORDER[k]: counts[k] / n_draws for k in order.tolist() if counts[k]}
+    return {ORDER[k]: float(counts[k] / n_draws) for k in order.tolist() if counts[k]}

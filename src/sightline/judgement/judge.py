@@ -285,7 +285,9 @@ def _with_judgement(known: SegmentDiagnosis, judgement: Judgement) -> SegmentDia
     shown = [name for name, outcome in ladder.items() if outcome.visible]
     alternatives = {str(v): s for v, s in shares.items() if v is not verdict}
     if confidence < UNDECIDED:
-        alternatives = {str(verdict): confidence} | alternatives
+        candidates = {str(verdict): confidence} | alternatives
+        order = sorted(candidates, key=lambda word: -candidates[word])
+        alternatives = {word: candidates[word] for word in order}
         verdict = Verdict.UNDECIDED
     windows = judgement.case.windows
     return replace(
@@ -420,11 +422,14 @@ def _facts(
         rule=RungName.PROBE if test.own_alarms is None else RungName.OWN_RULE,
         found=_count(
             [one is not None and one.is_found for one in judgements],
-            [one.found_by_chance for one in known],
+            [(one.found_by_chance, one.n_tried) for one in known],
         ),
         rings=_count(
             [bool(alarms[segment.rows].any()) for segment in test.segments],
-            [_share_with_alarm(alarms, one) for one in known],
+            [
+                (_share_with_alarm(alarms, one), len(one.case.windows.matched))
+                for one in known
+            ],
         ),
         is_standing=bool(known) and sum(o.is_standing for o in known) > len(known) / 2,
         share_in_alarm=float(alarms[is_normal].mean()),
@@ -442,15 +447,26 @@ def _share_with_alarm(alarms: Bools, judgement: Judgement) -> float:
     return float(np.mean(before[starts + windows.length] > before[starts]))
 
 
-def _count(hits: Sequence[bool], chances: Sequence[float]) -> Count:
-    """Return a count with its chance (Poisson-binomial)."""
+def _count(hits: Sequence[bool], chances: Sequence[tuple[float, int]]) -> Count:
+    """Return a count with its chance.
+
+    Parameters
+    ----------
+    hits : sequence of bool
+        One for each attack.
+    chances : sequence of (float, int)
+        Share of an attack's calm windows that are hit, and how many there are. The
+        p-value (Poisson-binomial) counts one window more as hit than there were: that
+        none of 60 is hit does not mean that none ever is.
+    """
     n = sum(hits)
     law = np.ones(1)
-    for chance in chances:
+    for share, n_windows in chances:
+        chance = (share * n_windows + 1) / (n_windows + 1)
         law = np.convolve(law, [1 - chance, chance])
     return Count(
         count=n,
         total=len(hits),
-        by_chance=float(sum(chances)),
+        by_chance=float(sum(share for share, _ in chances)),
         p_value=float(min(1.0, law[n:].sum())),
     )

@@ -17,7 +17,7 @@ from sightline.judgement.verdicts import (
     SegmentDiagnosis,
     Verdict,
 )
-from sightline.text import duration, names, share
+from sightline.text import duration, names, number, share
 
 _RULES: Final = {
     RungName.OWN_RULE: "Your own rule",
@@ -32,6 +32,7 @@ class _RungWords:
     outcome: RungOutcome
     n_windows: int
     few: bool = False
+    is_rule: bool = False
 
     @property
     def coverage(self) -> str:
@@ -54,7 +55,9 @@ class _RungWords:
         """How the attack stands out, in hindsight, against calm windows."""
         ways, outcome = self.outcome.ways, self.outcome
         if Way.COVERAGE in ways or not ways:
-            text = f"in hindsight {self.coverage} of it lies beyond the limit; "
+            # The limit of a rule was there before; that of a repair was not.
+            when = "" if self.is_rule else "in hindsight "
+            text = f"{when}{self.coverage} of it lies beyond the limit; "
             text += f"attack-free stretches: {share(outcome.calm)}"
         elif Way.ONSET in ways:
             text = f"its first {ONSET_ROWS} rows peak at {_times(outcome.onset)}"
@@ -88,7 +91,7 @@ class _RungWords:
 def _times(multiple: float | None) -> str:
     if multiple is None or multiple >= 1e4:
         return "far beyond the limit"
-    return f"{multiple:.2g} times the limit"
+    return f"{number(float(f'{multiple:.2g}'))} times the limit"
 
 
 def sentence_of(diagnosis: SegmentDiagnosis, *, n_channels: int) -> str:
@@ -111,7 +114,7 @@ def sentence_of(diagnosis: SegmentDiagnosis, *, n_channels: int) -> str:
         return _too_close(diagnosis)
     text = VERDICTS[verdict].sentence.format_map(words)
     if diagnosis.confidence < UNSURE:
-        text = f"This may be ({share(diagnosis.confidence)} sure): {text}"
+        text = f"It may be so ({share(diagnosis.confidence)} of draws agree). {text}"
     others = list(diagnosis.contributing or ())
     if others and verdict is not Verdict.DETECTED:
         repair, shows = ("repair", "shows") if len(others) == 1 else ("repairs", "show")
@@ -129,7 +132,10 @@ def _words(diagnosis: SegmentDiagnosis, n_channels: int) -> dict[str, object]:
     ladder, windows = diagnosis.ladder or {}, diagnosis.windows
     few = Flag.FEW_WINDOWS in (diagnosis.flags or ())
     count = 0 if windows is None else windows.count
-    rungs = {name: _RungWords(outcome, count, few) for name, outcome in ladder.items()}
+    rungs = {
+        name: _RungWords(outcome, count, few, LADDER[name].kind is Kind.RULE)
+        for name, outcome in ladder.items()
+    }
     present = diagnosis.found.rule if diagnosis.found else RungName.PROBE
     repairs = [
         (name, outcome)
