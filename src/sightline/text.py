@@ -198,6 +198,32 @@ def probability(value: float | None) -> str:
     return "<0.001" if value is not None and value < 0.0005 else score(value)
 
 
+def p_value(value: float | None) -> str:
+    """Return a p-value by its name, with the two figures that ranks support.
+
+    Examples
+    --------
+    >>> p_value(0.0164), p_value(0.377), p_value(1.0), p_value(2e-9)
+    ('p 0.016', 'p 0.38', 'p 1', 'p < 0.001')
+    """
+    if value is None:
+        return f"p {UNKNOWN}"
+    return "p < 0.001" if value < 0.001 else f"p {value:.2g}"
+
+
+def mean_count(value: float) -> str:
+    """Return an expected number of events with one decimal.
+
+    Examples
+    --------
+    >>> mean_count(0.43), mean_count(17.24), mean_count(0.01), mean_count(0)
+    ('0.4', '17.2', 'under 0.1', '0')
+    """
+    if value <= 0:
+        return "0"
+    return "under 0.1" if value < 0.05 else f"{value:.1f}"
+
+
 def correlation(value: float | None) -> str:
     """Return a correlation with its sign and two decimals.
 

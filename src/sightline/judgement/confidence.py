@@ -28,12 +28,27 @@ N_DRAWS: Final = 100
 # Below this confidence a verdict is undecided; below the next a sentence says "may be".
 UNDECIDED: Final = 0.5
 UNSURE: Final = 0.7
+# From this confidence on a verdict is called sure.
+SURE: Final = 0.9
 # The most that few windows allow.
 FEW_WINDOWS_CONFIDENCE: Final = 0.69
 # A rule in alarm in this share of the median calm window is standing.
 STANDING: Final = 0.5
 # Values of windows that are averaged at a time.
 _MOST_VALUES: Final = 4_000_000
+
+
+def confidence_word(confidence: float) -> str:
+    """Return a confidence as a word: "sure", "likely" or "may be".
+
+    Examples
+    --------
+    >>> [confidence_word(value) for value in (0.97, 0.7, 0.6)]
+    ['sure', 'likely', 'may be']
+    """
+    if confidence >= SURE:
+        return "sure"
+    return "likely" if confidence >= UNSURE else "may be"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

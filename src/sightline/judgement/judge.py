@@ -16,7 +16,7 @@ from sightline.facts import attack_facts
 from sightline.facts.attack_facts import AttackFacts, Movement
 from sightline.facts.records import audit_in
 from sightline.judgement.calm import CalmTime, CalmWindows
-from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
+from sightline.judgement.confidence import STANDING, UNDECIDED, Judgement, judge_case
 from sightline.judgement.event_test import WAYS, Way
 from sightline.judgement.ladder import JOIN, LADDER, Kind, causes, contributing
 from sightline.judgement.paper_signature import agrees, signature_of
@@ -317,7 +317,9 @@ def outcomes_of(judgement: Judgement) -> dict[str, RungOutcome]:
             effects = zip(WAYS[1:], judged.peak_effects[0], strict=True)
             ways += [way for way, has_effect in effects if has_effect]
         is_rule = LADDER[name].kind is Kind.RULE
-        visible = bool(judged.is_shown[0]) and not (is_rule and judgement.is_standing)
+        # Each rule by its own calm windows: one that stands says nothing of the other.
+        is_standing = is_rule and judged.median[0, 0, 0] >= STANDING
+        visible = bool(judged.is_shown[0]) and not is_standing
         outcomes[str(name)] = RungOutcome(
             coverage=float(judged.coverage[0]),
             calm=float(judged.median[0, best, 0]),

@@ -5,24 +5,46 @@ from dataclasses import dataclass
 from typing import Final
 
 from sightline.facts.attack_facts import AttackFacts, Movement
-from sightline.judgement.calm import LEAST_ROWS, LEAST_WINDOWS, Flag
+from sightline.judgement.calm import FEW_DISJOINT, LEAST_ROWS, LEAST_WINDOWS, Flag
 from sightline.judgement.confidence import UNSURE
 from sightline.judgement.event_test import ONSET_ROWS, RARE, Way
 from sightline.judgement.ladder import LADDER, Kind
 from sightline.judgement.verdicts import (
     VERDICTS,
+    Count,
     Repair,
     RungName,
     RungOutcome,
     SegmentDiagnosis,
     Verdict,
 )
-from sightline.text import duration, names, number, share
+from sightline.text import duration, mean_count, names, number, p_value, share
 
 _RULES: Final = {
     RungName.OWN_RULE: "Your own rule",
     RungName.PROBE: "The p99 rule",
 }
+# What limits the comparison with calm time, in words.
+FLAG_TEXTS: Final = {
+    Flag.UNMATCHED: "too few attack-free stretches in a similar state: the nearest in "
+    "state were used",
+    Flag.SHORTENED: "the attack-free stretches are shorter than the attack",
+    Flag.STATE_CHANGED: "the state after the attack differs from that before it, so a "
+    "change of normal operation cannot be told from the attack",
+    Flag.FEW_WINDOWS: f"fewer than {FEW_DISJOINT} attack-free stretches do not "
+    "overlap, so no p-value is given",
+}
+
+
+def chance_of(count: Count) -> str:
+    """Return the chance that stands beside a count of attacks.
+
+    Examples
+    --------
+    >>> chance_of(Count(count=18, total=26, by_chance=0.43, p_value=1e-9))
+    '0.4 by chance, p < 0.001'
+    """
+    return f"{mean_count(count.by_chance)} by chance, {p_value(count.p_value)}"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
-"""Attacks: the rows of the table, the details of each, and attacks by detectors.
+"""Attacks: facts of each, the answers of the detectors, details, and a matrix of both.
 
-A row opens to its details: the outcome of every rung of the ladder, the paper's
-figures, and a picture from the excerpt that the results hold around each attack.
+Each attack has one row of facts, which are the same for all detectors, and then one row
+for each detector. Such a row opens to its details: the outcome of every rung of the
+ladder, what it was compared with, the paper's figures, and a picture from the excerpt
+that the results hold around each attack.
 """
 
 from collections.abc import Sequence
@@ -9,24 +11,46 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from sightline.comparison.runs import TestbedRuns
+from sightline.comparison.joint import telemetry_of
+from sightline.comparison.runs import Attack, TestbedRuns
 from sightline.evaluation.result import SegmentResult
-from sightline.judgement.ladder import LADDER
-from sightline.judgement.verdicts import Verdict, VerdictInfo, info_of
+from sightline.facts.attack_facts import AttackFacts, Movement
+from sightline.judgement.calm import Flag
+from sightline.judgement.confidence import N_DRAWS, confidence_word
+from sightline.judgement.event_test import RARE, Way
+from sightline.judgement.ladder import LADDER, Kind
+from sightline.judgement.sentences import FLAG_TEXTS
+from sightline.judgement.verdicts import (
+    Found,
+    RungOutcome,
+    Verdict,
+    VerdictInfo,
+)
 from sightline.report import encoding
 from sightline.report.encoding import JsonObject
-from sightline.report.entries import Entry
-from sightline.text import delay, number, row_span, share
+from sightline.report.entries import OWN, P99, RULE_LABELS, Entry
+from sightline.text import UNKNOWN, delay, duration, number, p_value, row_span, share
+from sightline.text import names as name_list
 
 # Signals drawn below one another in the picture of an attack.
 MAX_SIGNALS = 5
+# A peak above this multiple of the limit is not written as a number.
+MOST_TIMES = 10_000
 # Contributions smaller than the largest by this factor get no colour.
 HEAT_RANGE = 200
 
 
 @dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The answer to a question about one attack: a word, and what it rests on."""
+
+    word: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class AttackRow:
-    """One attack of one detector as the table of attacks shows it.
+    """What one detector says of one attack.
 
     Parameters
     ----------
@@ -37,11 +61,22 @@ class AttackRow:
     segment : SegmentResult
         What was measured.
     verdict : VerdictInfo
-        Row of the table of verdicts.
+        Row of the table of verdicts, in view of all detectors of the testbed.
+    note : str
+        What the other detectors say; empty where they change nothing.
+    confidence : str
+        As a word and a number; empty where there is none.
+    found, evidence : Answer
+        Whether the present rule alarms because of the attack, and whether the evidence
+        is there at all.
     stages : tuple of str
         Stages of the targets; without targets, of the channels with the evidence.
-    began, lasted, coverage, first_alarm : str
-        Begin, duration, share of rows in alarm, and delay of the first alarm, as text.
+    coverage : float
+        Share of rows in alarm of the present rule.
+    first_alarm : int, optional
+        Rows until its first alarm.
+    covered, delayed : str
+        Both as text.
     """
 
     key: str
@@ -49,15 +84,147 @@ class AttackRow:
     index: int
     segment: SegmentResult
     verdict: VerdictInfo
+    note: str
+    confidence: str
+    found: Answer
+    evidence: Answer
     stages: tuple[str, ...]
+    coverage: float
+    first_alarm: int | None
+    covered: str
+    delayed: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackGroup:
+    """One attack: its facts, the same for all detectors, and what each detector says.
+
+    Parameters
+    ----------
+    id, testbed : str
+        As `sightline.comparison.runs` names them.
+    targets, stages : tuple of str
+        Channels under attack, and the stages they belong to.
+    start, length : int
+        First row and number of rows, of the first detector that has the attack.
+    began, lasted, aftermath : str
+        Begin, duration, and how long the plant recovers, as text.
+    telemetry : Answer
+        What the telemetry's own test says.
+    truth : str
+        What a simulator knows of the attack; empty where there is none.
+    notes : tuple of str
+        What the detectors together say of the telemetry's test.
+    rows : tuple of AttackRow
+        In the order of the page.
+    """
+
+    id: str
+    testbed: str
+    targets: tuple[str, ...]
+    stages: tuple[str, ...]
+    start: int
+    length: int
     began: str
     lasted: str
-    coverage: str
-    first_alarm: str
+    aftermath: str
+    telemetry: Answer
+    truth: str
+    notes: tuple[str, ...]
+    rows: tuple[AttackRow, ...]
 
 
 def attack_rows(entries: Sequence[Entry]) -> list[AttackRow]:
-    """Return one table row for each attack of each detector.
+    """Return one row for each attack of each detector.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        In the order of the page.
+
+    Returns
+    -------
+    list of AttackRow
+        Entry by entry, attacks in time order.
+    """
+    return [
+        _row(entry, i)
+        for entry in entries
+        for i in range(len(entry.evaluation.segments))
+    ]
+
+
+def _row(entry: Entry, i: int) -> AttackRow:
+    """Return what one detector says of one of its attacks."""
+    segment, step = entry.evaluation.segments[i], entry.evaluation.stream.step_s
+    coverage, first_alarm = _alarms(entry, i)
+    return AttackRow(
+        key=entry.attack_keys[i],
+        entry=entry,
+        index=i,
+        segment=segment,
+        verdict=entry.verdicts[i],
+        note=entry.joint[i].note if entry.joint else "",
+        confidence=""
+        if segment.confidence is None
+        else f"{confidence_word(segment.confidence)}, {share(segment.confidence)}",
+        found=_found_answer(entry, segment),
+        evidence=_evidence_answer(segment),
+        stages=attack_stages(segment, entry.stages),
+        coverage=coverage,
+        first_alarm=first_alarm,
+        covered=share(coverage),
+        delayed=delay(first_alarm, step),
+    )
+
+
+def _alarms(entry: Entry, i: int) -> tuple[float, int | None]:
+    """Return share of rows in alarm and first alarm of the present rule."""
+    segment, own = entry.evaluation.segments[i], entry.traces.own_first_alarm
+    rung = (segment.ladder or {}).get(OWN)
+    if entry.main_rule != OWN or rung is None or own is None or i >= len(own):
+        return segment.coverage, segment.first_alarm
+    return rung.coverage, int(own[i]) if own[i] >= 0 else None
+
+
+def _found_answer(entry: Entry, segment: SegmentResult) -> Answer:
+    """Return whether the present rule alarms because of an attack."""
+    facts = entry.evaluation.diagnosis
+    if segment.found is None:
+        return Answer(word=UNKNOWN)
+    if facts is not None and facts.is_standing:
+        return Answer(word="no", reason="the alarm never stops")
+    word = "yes" if segment.found.is_found else "no"
+    return Answer(word=word, reason=_reason(segment, segment.found))
+
+
+def _evidence_answer(segment: SegmentResult) -> Answer:
+    """Return whether the deviation score, or a repair of it, shows an attack."""
+    if segment.evidence is None:
+        return Answer(word=UNKNOWN)
+    reason = _reason(segment, segment.evidence)
+    if segment.evidence.is_found:
+        return Answer(word="yes", reason=reason)
+    shown = [
+        LADDER[name].proves
+        for name, outcome in (segment.ladder or {}).items()
+        if outcome.visible and name in LADDER and LADDER[name].kind is not Kind.RULE
+    ]
+    if shown:
+        return Answer(word="by a repair", reason=name_list([c for c in shown if c]))
+    return Answer(word="no", reason=reason)
+
+
+def _reason(segment: SegmentResult, found: Found) -> str:
+    """Return p-value and statistic of an answer; no p-value with few windows."""
+    if Flag.FEW_WINDOWS in (segment.flags or ()):
+        return "few stretches to compare with"
+    by = f", {found.statistic}" if found.is_found else ""
+    return f"{p_value(found.p_value)}{by}"
+
+
+def attack_groups(entries: Sequence[Entry]) -> list[AttackGroup]:
+    """Return the attacks of all testbeds, each with what its detectors say.
 
     Parameters
     ----------
@@ -66,28 +233,80 @@ def attack_rows(entries: Sequence[Entry]) -> list[AttackRow]:
 
     Returns
     -------
-    list of AttackRow
-        Entry by entry, attacks in time order.
+    list of AttackGroup
+        Testbed by testbed, in time order, matched across detectors by
+        `sightline.comparison.runs`.
     """
     clocks = encoding.clocks_by_testbed(entries)
-    rows = []
-    for entry in entries:
-        step = entry.evaluation.stream.step_s
-        for i, segment in enumerate(entry.evaluation.segments):
-            row = AttackRow(
-                key=entry.attack_keys[i],
-                entry=entry,
-                index=i,
-                segment=segment,
-                verdict=info_of(segment.verdict),
-                stages=attack_stages(segment, entry.stages),
-                began=encoding.time_text(entry, segment.start, clocks[entry.testbed]),
-                lasted=row_span(segment.length, step),
-                coverage=share(segment.coverage),
-                first_alarm=delay(segment.first_alarm, step),
+    groups = []
+    for testbed in clocks:
+        mine = {entry.label: entry for entry in entries if entry.testbed == testbed}
+        for attack in TestbedRuns(testbed, tuple(mine.values())).attacks:
+            rows = tuple(
+                _row(entry, attack.places[label])
+                for label, entry in mine.items()
+                if label in attack.places
             )
-            rows.append(row)
-    return rows
+            groups.append(_group(attack, rows, clocks[testbed]))
+    return groups
+
+
+def _group(
+    attack: Attack, rows: tuple[AttackRow, ...], clock: encoding.Clock
+) -> AttackGroup:
+    """Return the facts of an attack, and its rows."""
+    first = rows[0]
+    segment, step = first.segment, first.entry.evaluation.stream.step_s
+    facts = telemetry_of(attack)
+    targets = (one.targets for one in attack.segments.values())
+    return AttackGroup(
+        id=attack.id,
+        testbed=first.entry.testbed,
+        targets=tuple(next((one for one in targets if one), ())),
+        stages=next((row.stages for row in rows if row.stages), ()),
+        start=segment.start,
+        length=segment.length,
+        began=encoding.time_text(first.entry, segment.start, clock),
+        lasted=row_span(segment.length, step),
+        aftermath=_aftermath(attack),
+        telemetry=_telemetry_answer(facts),
+        truth=_truth(facts),
+        notes=tuple(dict.fromkeys(row.note for row in rows if row.note)),
+        rows=rows,
+    )
+
+
+def _aftermath(attack: Attack) -> str:
+    """Return how long the plant recovers; a range where detectors measured it each."""
+    known = sorted(
+        {s.aftermath_s for s in attack.segments.values() if s.aftermath_s is not None}
+    )
+    if not known:
+        return UNKNOWN
+    if known == [0.0]:
+        return "none"
+    return " to ".join(dict.fromkeys([duration(known[0]), duration(known[-1])]))
+
+
+def _telemetry_answer(facts: AttackFacts | None) -> Answer:
+    """Return what the telemetry's own test says of an attack, in a few words."""
+    if facts is None or facts.movement is None:
+        return Answer(word="not judged", reason="no usable telemetry was given")
+    word = f"{facts.movement}, {p_value(facts.p_value)}"
+    if facts.movement is not Movement.MOVES:
+        not_told = f"not told from {facts.n_windows} attack-free stretches"
+        is_still = facts.movement is Movement.STILL
+        return Answer(word=word, reason=not_told if is_still else "")
+    after = "" if not facts.onset_s else f", {duration(facts.onset_s)} after its start"
+    return Answer(word=word, reason=f"most in {name_list(facts.channels)}{after}")
+
+
+def _truth(facts: AttackFacts | None) -> str:
+    """Return what a simulator knows of an attack."""
+    if facts is None or facts.moves_in_truth is None:
+        return ""
+    what = "moves" if facts.moves_in_truth else "moves nothing"
+    return f"by the simulator it {what}" + ("" if facts.moves_in_truth else " recorded")
 
 
 def attack_stages(segment: SegmentResult, stages: dict[str, str]) -> tuple[str, ...]:
@@ -113,13 +332,15 @@ def attack_details(entry: Entry) -> list[JsonObject]:
     Returns
     -------
     list of mapping
-        One for each attack: ``ladder`` (see `ladder_bars`), ``facts`` (names and
-        values), ``signature`` and ``signature_agrees`` (the paper's reading, and
-        whether the ladder agrees), and ``picture`` (None without an excerpt).
+        One for each attack: ``ladder`` (see `ladder_bars`), ``judged`` (how it was
+        judged: names and texts), ``facts`` (the paper's figures: names and values),
+        ``signature`` and ``signature_agrees`` (the paper's reading, and whether the
+        ladder agrees), and ``picture`` (None without an excerpt).
     """
     return [
         {
             "ladder": ladder_bars(segment),
+            "judged": _judged(entry, segment),
             "facts": _facts(segment),
             "signature": segment.signature and segment.signature.reading,
             "signature_agrees": segment.signature_agrees,
@@ -137,15 +358,113 @@ def ladder_bars(segment: SegmentResult) -> list[JsonObject]:
     list of mapping
         In the order of `LADDER`; rungs that were not tried are left out. Each has the
         fields of `RungOutcome`, its name and its label; ``is_coverage`` is false for
-        a rung whose number is no share of the attack's rows.
+        a rung whose number is no share of the attack's rows. ``note`` says in words
+        how it compares with attack-free time, and ``shown`` by what it stands out.
     """
     ladder = segment.ladder or {}
+    few = Flag.FEW_WINDOWS in (segment.flags or ())
     return [
-        {"rung": name, "label": rung.label, "is_coverage": rung.is_coverage}
+        {
+            "rung": name,
+            "label": rung.label,
+            "is_coverage": rung.is_coverage,
+            "note": _rung_note(ladder[name], is_coverage=rung.is_coverage),
+            "shown": _shown(ladder[name], few=few),
+        }
         | asdict(ladder[name])
         for name, rung in LADDER.items()
         if name in ladder
     ]
+
+
+def _rung_note(outcome: RungOutcome, *, is_coverage: bool) -> str:
+    """Return what attack-free stretches do on a rung, and what it used."""
+    if not is_coverage:
+        note = (
+            "mean energy as a share of the usual; lowest attack-free stretch "
+            f"{share(outcome.limit)}"
+        )
+    else:
+        note = (
+            f"attack-free stretches {share(outcome.calm)}, {share(RARE)} of them up to "
+            f"{share(outcome.limit)}"
+        )
+    spans = [f"{by} rows" if by.isdecimal() else by for by in outcome.by]
+    return f"{note}; {', '.join(spans)}" if spans else note
+
+
+def _shown(outcome: RungOutcome, *, few: bool) -> str:
+    """Return by which statistics a rung shows an attack, and its p-value."""
+    multiples = {Way.PEAK: outcome.peak, Way.ONSET: outcome.onset}
+    ways = []
+    for way in outcome.ways:
+        multiple = multiples.get(way)
+        times = multiple is not None and multiple < MOST_TIMES
+        ways.append(f"{way} {multiple:.2g} \u00d7 limit" if times else str(way))
+    by = f"shown by {name_list(ways)}" if ways else ""
+    if outcome.visible and not ways:
+        by = "shown"
+    chance = "" if few or outcome.p_value is None else p_value(outcome.p_value)
+    return "; ".join(filter(None, [by or "not shown", chance]))
+
+
+def _judged(entry: Entry, segment: SegmentResult) -> list[tuple[str, str]]:
+    """Return how an attack was judged, as pairs of name and text."""
+    if segment.verdict is None:
+        return []
+    facts = entry.evaluation.diagnosis
+    rule = RULE_LABELS[facts.rule if facts and facts.rule else P99]
+    flags = [FLAG_TEXTS[flag] for flag in segment.flags or ()]
+    q_values = [
+        f"{name} {one.q_value:.2g}"
+        for name, one in (("rule", segment.found), ("evidence", segment.evidence))
+        if one is not None and Flag.FEW_WINDOWS not in (segment.flags or ())
+    ]
+    pairs = [
+        ("Present rule", rule),
+        ("Confidence", _confidence(segment)),
+        ("q (over all attacks)", ", ".join(q_values)),
+        (
+            "All repairs together",
+            "" if segment.ladder_p_value is None else p_value(segment.ladder_p_value),
+        ),
+        ("Also shown by", name_list(segment.contributing or ())),
+        ("Compared with", _windows(entry, segment)),
+        ("Limits", "; ".join(flags)),
+        (
+            "Aftermath",
+            f"{duration(segment.aftermath_s)} after it are not used as attack-free time"
+            if segment.aftermath_s
+            else "",
+        ),
+    ]
+    return [(name, text) for name, text in pairs if text]
+
+
+def _confidence(segment: SegmentResult) -> str:
+    """Return how sure a verdict is, and what else it may be."""
+    if segment.confidence is None:
+        return ""
+    others = [
+        f"{word} {share(part)}" for word, part in (segment.alternatives or {}).items()
+    ]
+    if segment.verdict == Verdict.UNDECIDED:
+        return f"too low; of {N_DRAWS} redrawn versions {name_list(others)}"
+    word = confidence_word(segment.confidence)
+    text = f"{word}: {share(segment.confidence)} of {N_DRAWS} redrawn versions agree"
+    return f"{text}; else {name_list(others)}" if others else text
+
+
+def _windows(entry: Entry, segment: SegmentResult) -> str:
+    """Return with which attack-free stretches an attack was compared."""
+    windows = segment.windows
+    if windows is None:
+        return ""
+    length = row_span(windows.length, entry.evaluation.stream.step_s)
+    return (
+        f"{windows.count} attack-free stretches of {length}, out of {windows.matched} "
+        f"in a similar state, {windows.disjoint} of which do not overlap"
+    )
 
 
 def _facts(segment: SegmentResult) -> list[tuple[str, str]]:
@@ -302,7 +621,7 @@ def matrix(entries: Sequence[Entry]) -> Matrix | None:
         targets = (segment.targets for segment in attack.segments.values())
         cells = [
             MatrixCell(
-                verdict=info_of(attack.segments[entry.label].verdict),
+                verdict=entry.verdicts[attack.places[entry.label]],
                 detector=entry.label,
                 key=entry.attack_keys[attack.places[entry.label]],
             )

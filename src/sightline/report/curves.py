@@ -7,7 +7,6 @@ or None if there is nothing to draw. Numbers are rounded to what a chart can sho
 import numpy as np
 
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
-from sightline.judgement.verdicts import info_of
 from sightline.metrics.ranking import PAUC_RATES
 from sightline.report import encoding
 from sightline.report.encoding import Clock, JsonObject
@@ -62,10 +61,12 @@ def energy_figure(entry: Entry, clock: Clock | None = None) -> JsonObject:
                 "key": key,
                 "start": segment.start,
                 "stop": segment.stop,
-                "verdict": info_of(segment.verdict).word,
+                "verdict": verdict.word,
                 "coverage": segment.coverage,
             }
-            for segment, key in zip(evaluation.segments, entry.attack_keys, strict=True)
+            for segment, key, verdict in zip(
+                evaluation.segments, entry.attack_keys, entry.verdicts, strict=True
+            )
         ],
     }
 
@@ -152,7 +153,7 @@ def windows_figure(entry: Entry) -> JsonObject | None:
                 "key": entry.attack_keys[i],
                 "ratio": float(ratio[i]),
                 "outweighs": float(np.mean(groups[group[i]] < attack[i])),
-                "verdict": info_of(segment.verdict).word,
+                "verdict": entry.verdicts[i].word,
             }
             for i, segment in enumerate(entry.evaluation.segments)
             if np.isfinite(ratio[i]) and ratio[i] > 0

@@ -1,8 +1,10 @@
 """The detectors as the page lists them, and the attacks that each alarm rule finds.
 
-An alarm rule *finds* an attack if its alarms stand out from attack-free time of the
-same length nearby (the rung of the rule is visible). It *hits* an attack if it alarms
-at all. A rule that never stops hits every attack and finds none.
+An alarm rule *finds* an attack if it does during the attack what it does not do in
+attack-free stretches of the same length (`sightline.judgement.event_test`). It *rings*
+in an attack if it alarms at all. A rule that never stops rings in every attack and
+finds none. The verdicts of the page are those of all detectors of a testbed together
+(`sightline.comparison.joint`).
 """
 
 from collections.abc import Sequence
@@ -11,16 +13,18 @@ from functools import cached_property
 
 import numpy as np
 
-from sightline.comparison.runs import DetectorRuns, group_runs
+from sightline.comparison.joint import JointVerdict, joint_verdicts_on
+from sightline.comparison.runs import DetectorRuns, TestbedRuns, group_runs
 from sightline.data.arrays import Floats
 from sightline.evaluation.result import Evaluation, SegmentResult
-from sightline.judgement.verdicts import RungName, Verdict
+from sightline.judgement.judge import METHOD
+from sightline.judgement.verdicts import RungName, Verdict, VerdictInfo, info_of
 from sightline.metrics.probe import AlarmMetrics
 from sightline.storage import Result
 from sightline.text import slug
 
 # The two alarm rules, by the names of their rungs, and what people read.
-OWN, P99 = RungName.OWN_RULE, RungName.DETECTED
+OWN, P99 = RungName.OWN_RULE, RungName.PROBE
 RULE_LABELS: dict[RungName, str] = {OWN: "own rule", P99: "p99 rule"}
 
 
@@ -32,9 +36,13 @@ class Entry(DetectorRuns):
     ----------
     key : str
         Unique on the page; part of the links to its attacks.
+    joint : tuple of JointVerdict
+        The verdict on each attack of the first seed in view of all other detectors of
+        the testbed. Empty: the verdicts of this detector alone.
     """
 
     key: str
+    joint: tuple[JointVerdict, ...] = ()
 
     @cached_property
     def train_mean(self) -> float:
@@ -69,6 +77,19 @@ class Entry(DetectorRuns):
             unique(f"attack-{self.key}_{slug(segment.id)}", taken)
             for segment in self.evaluation.segments
         ]
+
+    @cached_property
+    def verdicts(self) -> list[VerdictInfo]:
+        """The verdict on each attack of the first seed, as the page shows it."""
+        if self.joint:
+            return [info_of(one.verdict) for one in self.joint]
+        return [info_of(segment.verdict) for segment in self.evaluation.segments]
+
+    @property
+    def is_earlier(self) -> bool:
+        """Whether the verdicts were made by the rules of an earlier version."""
+        facts = self.evaluation.diagnosis
+        return facts is not None and facts.method < METHOD
 
     @property
     def main_rule(self) -> RungName:
@@ -125,6 +146,7 @@ def entries_of(results: Sequence[Result]) -> list[Entry]:
     keys: set[str] = set()
     entries = []
     for testbed in group_runs(results):
+        joint = _joint(testbed)
         group = [
             Entry(
                 runs.testbed,
@@ -133,11 +155,26 @@ def entries_of(results: Sequence[Result]) -> list[Entry]:
                 runs.results,
                 # No slug holds an underscore, so no two pairs of names share a key.
                 unique(f"{slug(runs.testbed)}_{slug(runs.label)}", keys),
+                joint[runs.label],
             )
             for runs in testbed.detectors
         ]
         entries += sorted(group, key=_merit)
     return entries
+
+
+def _joint(testbed: TestbedRuns) -> dict[str, tuple[JointVerdict, ...]]:
+    """Return the verdict on each attack of each detector, in the order of its own."""
+    by_place: dict[str, dict[int, JointVerdict]] = {
+        runs.label: {} for runs in testbed.detectors
+    }
+    for attack in testbed.attacks:
+        for label, verdict in joint_verdicts_on(attack).items():
+            by_place[label][attack.places[label]] = verdict
+    return {
+        label: tuple(verdicts[place] for place in sorted(verdicts))
+        for label, verdicts in by_place.items()
+    }
 
 
 def _merit(entry: Entry) -> tuple[float, float, float]:
@@ -181,11 +218,14 @@ def rules_of(evaluation: Evaluation) -> dict[RungName, AlarmMetrics]:
 
 def is_judged(evaluation: Evaluation, rule: RungName) -> bool:
     """Return whether the diagnosis says which attacks a rule finds."""
+    facts = evaluation.diagnosis
+    if facts is not None and facts.rule == rule:
+        return True
     return any(rule in (segment.ladder or {}) for segment in evaluation.segments)
 
 
 def is_found(segment: SegmentResult, rule: RungName) -> bool:
-    """Return whether a rule's alarm stands out from attack-free time.
+    """Return whether a rule alarms because of an attack.
 
     Parameters
     ----------
@@ -221,8 +261,8 @@ def found(evaluation: Evaluation, rule: RungName) -> int:
     Returns
     -------
     int
-        Attacks whose alarm stands out from attack-free time. Without a diagnosis of
-        the rule, attacks in which it alarms.
+        Attacks because of which it alarms. Without a diagnosis of the rule, attacks
+        in which it alarms at all.
     """
     if is_judged(evaluation, rule):
         return sum(is_found(segment, rule) for segment in evaluation.segments)

@@ -13,13 +13,23 @@ from sightline import text
 from sightline.comparison import compare
 from sightline.comparison.runs import Figure, FigureStyle, TestbedRuns, group_runs
 from sightline.evaluation.result import Evaluation
-from sightline.judgement.verdicts import RungName, VerdictInfo, info_of
+from sightline.judgement.event_test import LEVEL
+from sightline.judgement.judge import METHOD
+from sightline.judgement.sentences import chance_of
+from sightline.judgement.verdicts import Count, RungName, VerdictInfo, all_infos
 from sightline.metrics.intervals import count_interval
 from sightline.metrics.probe import AlarmMetrics
 from sightline.report.entries import OWN, RULE_LABELS, Entry, found, is_judged, rules_of
 
 # Detectors that a headline names.
 MAX_NAMES = 3
+# A count that chance reaches with this probability is no reason to boast.
+BY_CHANCE = 0.05
+EARLIER = (
+    "These verdicts and counts were made by the rules of an earlier version, which "
+    "judged many attacks differently. Evaluate the stream again to get the present "
+    "ones."
+)
 # Columns of the paper's main table.
 PAPER_COLUMNS = (
     Figure.ROC_AUC,
@@ -42,20 +52,27 @@ class RuleRow:
     rule : str
         "own rule" or "p99 rule".
     found : int, optional
-        Attacks whose alarm stands out from attack-free time; without a diagnosis,
-        attacks with an alarm. None without attacks.
+        Attacks because of which the rule alarms; without a diagnosis, attacks with an
+        alarm. None without attacks.
     n_attacks : int
         Attacks in the test.
     low, high : float
         Exact 95% interval of the share of attacks found.
+    chance : str
+        How many it would find by chance, with the probability of as many; or why that
+        is not known. Empty without attacks.
+    rings : str
+        Attacks with any alarm, and how many by chance; empty where that was not
+        measured.
     hits : int, optional
-        Attacks in which the rule alarms, whether that stands out or not.
-    is_judged : bool
-        Whether the diagnosis says what the rule finds.
+        Attacks in which the rule alarms, whether because of them or not.
+    is_judged, is_standing : bool
+        Whether the diagnosis says what the rule finds, and that it never stops.
     seeds : str
         Mean and range of `found` over seeds; empty with one seed.
-    false_alarms, rate, delay : str
-        False alarms a day, share of normal time in alarm, median delay.
+    false_alarms, rate, calm_rate, delay : str
+        False alarms a day, share of attack-free time in alarm, the same without the
+        aftermath of attacks (empty if not measured), median delay.
     is_over_alarming : bool
         Whether the rule is in alarm too much of the normal time to tell anything.
     """
@@ -65,11 +82,15 @@ class RuleRow:
     n_attacks: int
     low: float
     high: float
+    chance: str
+    rings: str
     hits: int | None
     is_judged: bool
+    is_standing: bool
     seeds: str
     false_alarms: str
     rate: str
+    calm_rate: str
     is_over_alarming: bool
     delay: str
 
@@ -108,6 +129,8 @@ class GlanceRow:
         Number of attacks with each verdict that occurs; empty without a diagnosis.
     check : str
         The first thing to check.
+    is_earlier : bool
+        Whether the verdicts were made by the rules of an earlier version.
     """
 
     key: str
@@ -117,6 +140,7 @@ class GlanceRow:
     rules: tuple[RuleRow, ...]
     verdicts: tuple[tuple[VerdictInfo, int], ...]
     check: str
+    is_earlier: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,13 +153,19 @@ class Headline:
         The best detector: the first entry of the testbed.
     title : str
         How many attacks it finds, by which rule, compared with the others.
+    chance : str
+        How many it would find by chance, and what that costs; empty without attacks.
     check : str
         The first thing to check with it.
+    earlier : str
+        Which detectors have verdicts of an earlier version; empty if none has.
     """
 
     detector: str
     title: str
+    chance: str
     check: str
+    earlier: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,20 +238,27 @@ def glance(entries: Sequence[Entry]) -> list[GlanceRow]:
                 _rule_row(entry, rule, alarms)
                 for rule, alarms in rules_of(entry.evaluation).items()
             ),
-            verdicts=tuple(
-                (info_of(word), count)
-                for word, count in (entry.evaluation.verdict_counts or {}).items()
-                if count
-            ),
+            verdicts=_verdict_counts(entry),
             check=first_check(entry.evaluation),
+            is_earlier=entry.is_earlier,
         )
         for entry in entries
     ]
 
 
+def _verdict_counts(entry: Entry) -> tuple[tuple[VerdictInfo, int], ...]:
+    """Return how many attacks have each verdict that occurs, as the page shows them."""
+    if entry.evaluation.diagnosis is None:
+        return ()
+    counts = [(info, entry.verdicts.count(info)) for info in all_infos()]
+    return tuple((info, count) for info, count in counts if count)
+
+
 def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
     """Return the row of one rule, with the exact interval of the attacks found."""
     evaluation = entry.evaluation
+    facts = evaluation.diagnosis
+    is_present = facts is not None and facts.rule == rule
     n = evaluation.stream.n_segments
     n_found = found(evaluation, rule)
     low, high = count_interval(n_found, n) if n else (0.0, 0.0)
@@ -231,14 +268,57 @@ def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
         n_attacks=n,
         low=low / n if n else 0.0,
         high=high / n if n else 0.0,
+        chance=_chance(evaluation, rule),
+        rings=chance_of(facts.rings) if facts and is_present and facts.rings else "",
         hits=alarms.hits,
         is_judged=is_judged(evaluation, rule),
+        is_standing=bool(facts and is_present and facts.is_standing),
         seeds=_over_seeds(entry, rule) if n else "",
         false_alarms=_false_alarms(alarms),
         rate=text.share(alarms.false_alarm_rate),
+        calm_rate=text.share(facts.share_in_alarm_calm)
+        if facts and is_present and facts.aftermath_share
+        else "",
         is_over_alarming=bool(alarms.over_alarming),
         delay=text.delay(entry.median_delay(rule), evaluation.stream.step_s),
     )
+
+
+def found_by_chance(evaluation: Evaluation, rule: RungName) -> Count | None:
+    """Return how many attacks a rule finds, with the number by chance.
+
+    Of the present rule it is measured, with attack-free stretches in the place of the
+    attacks. Another rule finds each of them with a probability of at most `LEVEL`,
+    which bounds both figures from above.
+
+    Returns
+    -------
+    Count, optional
+        None without attacks or a diagnosis, and for results of an earlier version.
+    """
+    facts, n = evaluation.diagnosis, evaluation.stream.n_segments
+    if facts is None or facts.found is None or not n:
+        return None
+    if facts.rule == rule:
+        return facts.found
+    from scipy.stats import binom
+
+    count = found(evaluation, rule)
+    p_value = float(binom.sf(count - 1, n, LEVEL))
+    return Count(count=count, total=n, by_chance=LEVEL * n, p_value=p_value)
+
+
+def _chance(evaluation: Evaluation, rule: RungName) -> str:
+    """Return what stands beside a number of attacks found."""
+    facts = evaluation.diagnosis
+    if not evaluation.stream.n_segments:
+        return ""
+    if facts is None:
+        return "attacks with any alarm; chance not measured"
+    count = found_by_chance(evaluation, rule)
+    if count is None:
+        return "by earlier rules; chance not measured"
+    return chance_of(count) if facts.rule == rule else f"at most {chance_of(count)}"
 
 
 def _false_alarms(alarms: AlarmMetrics) -> str:
@@ -275,20 +355,30 @@ def first_check(evaluation: Evaluation) -> str:
     Returns
     -------
     str
-        A warning if the rule in use is in alarm too often, then the advice of the
-        diagnosis. Without attacks or a diagnosis, what to do instead.
+        A warning if the rule in use never stops or is in alarm too often, then the
+        advice of the diagnosis, or why there is none. Without attacks or a diagnosis,
+        and for results of an earlier version, what to do instead.
     """
     alarms = evaluation.own_rule or evaluation.probe
-    advice = evaluation.diagnosis.advice if evaluation.diagnosis else ""
-    if alarms.over_alarming:
-        rule = "Its own rule" if evaluation.own_rule else "The p99 rule"
-        rate = text.share(alarms.false_alarm_rate)
-        return (
-            f"{rule} is in alarm for {rate} of normal time, so an alarm says little. "
-            f"{advice or 'Check the alarm limit first.'}"
+    facts = evaluation.diagnosis
+    if facts is not None and facts.method < METHOD:
+        return EARLIER
+    advice = (facts.advice_withheld or facts.advice or "") if facts else ""
+    rule = "Its own rule" if evaluation.own_rule else "The p99 rule"
+    rate = text.share(alarms.false_alarm_rate)
+    warning = ""
+    if facts is not None and facts.is_standing:
+        warning = (
+            f"{rule} is in alarm for {rate} of attack-free time: it never stops for "
+            "long, so it finds nothing."
         )
-    if advice:
-        return advice
+    elif alarms.over_alarming:
+        warning = (
+            f"{rule} is in alarm for {rate} of attack-free time, so an alarm says "
+            "little."
+        )
+    if warning or advice:
+        return f"{warning} {advice or 'Check the alarm limit first.'}".strip()
     if evaluation.stream.n_segments == 0:
         return (
             "No attack is labelled: check where false alarms come from, and whether "
@@ -309,11 +399,31 @@ def headline(entries: Sequence[Entry]) -> Headline:
     -------
     Headline
         It says "the most of all" only if no rule of another detector finds as many
-        attacks.
+        attacks, and chance does not.
     """
     best, *others = entries
-    title, check = _title(best, others), first_check(best.evaluation)
-    return Headline(detector=best.label, title=title, check=check)
+    earlier = [entry.label for entry in entries if entry.is_earlier]
+    return Headline(
+        detector=best.label,
+        title=_title(best, others),
+        chance=_headline_chance(best),
+        check=first_check(best.evaluation),
+        earlier=f"{text.names(earlier, MAX_NAMES)}: {EARLIER}" if earlier else "",
+    )
+
+
+def _headline_chance(best: Entry) -> str:
+    """Return what stands beside the number of attacks that a headline names."""
+    rule = best.main_rule
+    rate = text.share(rules_of(best.evaluation)[rule].false_alarm_rate)
+    cost = f"is in alarm for {rate} of attack-free time"
+    count = found_by_chance(best.evaluation, rule)
+    if count is None:
+        return f"Its rule {cost}." if best.evaluation.stream.n_segments else ""
+    return (
+        f"By chance it would find {text.mean_count(count.by_chance)} "
+        f"({text.p_value(count.p_value)}). Its rule {cost}."
+    )
 
 
 def _title(best: Entry, others: Sequence[Entry]) -> str:
@@ -328,7 +438,11 @@ def _title(best: Entry, others: Sequence[Entry]) -> str:
     by = "by its own rule" if rule == OWN else "by the p99 rule"
     n_seeds = len(best.results)
     seeds = f" in the first of {n_seeds} seeds" if n_seeds > 1 else ""
-    start = f"{best.label} finds {n_found} of {n} attacks{where} {by}{seeds}"
+    count = found_by_chance(best.evaluation, rule)
+    verb = "finds" if is_judged(best.evaluation, rule) else "alarms in"
+    start = f"{best.label} {verb} {n_found} of {n} attacks{where} {by}{seeds}"
+    if count is not None and count.p_value > BY_CHANCE:
+        return f"{start}, no more than by chance"
     return start + _rank(n_found, others)
 
 

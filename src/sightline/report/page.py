@@ -15,10 +15,9 @@ from sightline.comparison.runs import Figure
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
 from sightline.files import staged_file
-from sightline.judgement import calm
 from sightline.judgement.verdicts import Verdict, all_infos
 from sightline.report import curves, overview, provenance, your_data
-from sightline.report.attacks import attack_details, attack_rows, matrix
+from sightline.report.attacks import attack_details, attack_groups, matrix
 from sightline.report.encoding import JsonObject, clocks_by_testbed, zones_by_testbed
 from sightline.report.entries import Entry, entries_of
 from sightline.report.false_alarms import false_alarms
@@ -170,8 +169,6 @@ def page_data(entries: Sequence[Entry]) -> JsonObject:
         "detected_word": Verdict.DETECTED,
         "parts": curves.PARTS,
         "method": {
-            "contrast": calm.CONTRAST,
-            "rare": 1 - calm.RARE,
             "pauc_rate": curves.PAUC_RATE,
             "low_rate": curves.LOW_RATE,
         },
@@ -210,7 +207,8 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
     """
     testbeds = list(dict.fromkeys(entry.testbed for entry in entries))
     groups = {t: [e for e in entries if e.testbed == t] for t in testbeds}
-    rows = attack_rows(entries)
+    attacks = attack_groups(entries)
+    rows = [row for attack in attacks for row in attack.rows]
     words = {row.verdict.word for row in rows}
     return {
         "testbeds": testbeds,
@@ -223,7 +221,7 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "picture_height": your_data.HEIGHT,
         "paper_columns": overview.PAPER_COLUMNS,
         "paper": overview.paper_table(entries),
-        "attacks": rows,
+        "attacks": attacks,
         "zones": zones_by_testbed(entries),
         "stages": sorted({stage for row in rows for stage in row.stages}),
         "verdicts": all_infos(),
@@ -231,6 +229,7 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "matrices": {t: matrix(group) for t, group in groups.items()},
         "agreements": {t: overview.agreement_table(g) for t, g in groups.items()},
         "transfer": overview.transfer(entries),
+        "earlier": overview.EARLIER,
         "streams": provenance.stream_rows(entries, redact=redact),
         "definitions": provenance.definitions(),
         "limitations": provenance.LIMITATIONS,

@@ -125,7 +125,7 @@ def _energy_row(axis: Any, entry: Entry, hours: Floats) -> None:
     style.log_scale(axis.yaxis, 10 ** np.array([low, high]), most=3)
     _levels(axis, entry)
     segments = entry.evaluation.segments
-    words = [info_of(segment.verdict).word for segment in segments]
+    words = [verdict.word for verdict in entry.verdicts]
     for segment, word in zip(segments, words, strict=True):
         ends = hours[segment.start], hours[segment.stop - 1]
         axis.axvspan(*ends, color=info_of(word).light, alpha=0.22, lw=0.6)
@@ -336,8 +336,8 @@ def ladder_coverage(entries: Sequence[Entry]) -> "Figure | None":
 def _rung(axis: Any, entry: Entry, rung: str, y: int) -> None:
     """Mark each attack at its coverage on one rung, and attack-free time by a bar."""
     outcomes = [
-        (s.ladder[rung], info_of(s.verdict).word)
-        for s in entry.evaluation.segments
+        (s.ladder[rung], verdict.word)
+        for s, verdict in zip(entry.evaluation.segments, entry.verdicts, strict=True)
         if s.ladder and rung in s.ladder
     ]
     if not outcomes:

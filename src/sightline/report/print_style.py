@@ -249,7 +249,7 @@ def verdict_handles(entries: "Sequence[Entry]") -> list[Any]:
     """Return legend handles of the verdicts that occur in the results."""
     from matplotlib.lines import Line2D
 
-    words = {info_of(s.verdict).word for e in entries for s in e.evaluation.segments}
+    words = {verdict.word for entry in entries for verdict in entry.verdicts}
     return [
         Line2D([], [], label=info.word, **mark(info.word))
         for info in all_infos()

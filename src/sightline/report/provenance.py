@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from sightline.comparison.runs import Figure
 from sightline.evaluation.result import Evaluation
-from sightline.judgement import calm
+from sightline.facts import attack_facts
+from sightline.judgement import confidence, event_test
+from sightline.judgement.judge import METHOD
 from sightline.metrics import ranking
 from sightline.report.entries import Entry
 from sightline.text import DAGGER, duration, share
@@ -28,7 +30,7 @@ LIMITATIONS = (
     "A channel that carries evidence is not necessarily the cause.",
 )
 # Metadata of a stream that the section shows elsewhere, or that is too long.
-_HIDDEN = ("groups", "scale", "detector_settings", "seed")
+_HIDDEN = ("groups", "scale", "detector_settings", "seed", attack_facts.META_KEY)
 MAX_LETTERS = 200
 
 
@@ -70,11 +72,35 @@ def definitions() -> dict[str, str]:
     'Probability that an attack row has more energy than a normal row; 0.5 is chance.'
     """
     return {
-        "Attacks found": "Attacks during which the rule is in alarm at least "
-        f"{100 * calm.CONTRAST:.0f} percentage points more of the time than in "
-        "attack-free windows of the same length nearby (their median), and more than "
-        f"in {share(calm.RARE)} of them. An alarm that never stops finds nothing. The "
-        "interval is exact (Clopper-Pearson, 95%).",
+        "Attacks found": "Attacks during which the rule does what it does in at most "
+        f"{share(event_test.LEVEL)} of attack-free stretches of the same length: it is "
+        f"in alarm at least {100 * event_test.EFFECT:.0f} percentage points more of "
+        "the time than in the usual one, or its score peaks, at the onset or later, at "
+        f"{event_test.PEAK_EFFECT:.0f} times the limit or more. An alarm that never "
+        "stops finds nothing. The interval is exact (Clopper-Pearson, 95%).",
+        "By chance": "Attacks that the same rule would find if each were replaced by "
+        "an attack-free stretch, on average, and the probability p of as many or more. "
+        "Of a rule that is not the present one an upper bound.",
+        "Alarm because of it": "Whether the present rule finds the attack: the "
+        "detector's own rule if it has one, else the p99 rule. With the p-value of "
+        "this attack alone, and the statistic that stands out most: coverage, peak or "
+        f"onset (the first {event_test.ONSET_ROWS} rows).",
+        "Evidence": "Whether the deviation score itself shows the attack with a limit "
+        "from attack-free time, whatever the present rule does; or only a repair.",
+        "p, q": "p: share of attack-free stretches that stand out at least as much as "
+        "the attack. q: the same corrected for the number of attacks (Benjamini and "
+        "Hochberg).",
+        "Confidence": "Share of redrawn versions of the attack and of attack-free time "
+        f"that lead to the same verdict: sure from {share(confidence.SURE)}, likely "
+        f"from {share(confidence.UNSURE)}, may be below. Below "
+        f"{share(confidence.UNDECIDED)} no verdict is given.",
+        "Telemetry": "Whether the measured values themselves move during the attack, "
+        "by a test of their own: the same for all detectors. It moves if p is at most "
+        f"{attack_facts.MOVES}, and is still if p is above {attack_facts.STILL:.2f}. "
+        "If it is still but a rule detects the attack, or repairs of two detectors "
+        "show it, these contradict the test, and the page names them.",
+        "Aftermath": "Time after an attack in which the plant recovers. It is not used "
+        "as attack-free time.",
         "False alarms a day": "Runs of alarms that touch no attack, for each day of "
         "attack-free test time.",
         "Typical delay": "Median time from the start of an attack to the first alarm, "
@@ -165,7 +191,9 @@ def _facts(entry: Entry) -> dict[str, str]:
         "reference": e.reference.estimator
         + ("" if shrinkage is None else f", shrinkage {shrinkage:.3g}"),
         "guard after attacks": f"{e.guard} rows",
+        "verdicts": _method(e),
         "false-cause rate": _false_causes(e),
+        "aftermath": _aftermath(e),
         "telemetry judged": "yes"
         if e.diagnosis and e.diagnosis.telemetry_judged
         else "no: none was given, or no diagnosis was made",
@@ -181,6 +209,26 @@ def _false_causes(evaluation: Evaluation) -> str:
         return "not measured"
     rate, n_windows = share(facts.false_cause_rate), facts.n_calm_windows
     return f"{rate} of {n_windows} attack-free windows"
+
+
+def _method(evaluation: Evaluation) -> str:
+    """Return which rules made the verdicts."""
+    facts = evaluation.diagnosis
+    if facts is None:
+        return "none: no diagnosis was made"
+    return (
+        "by the present rules"
+        if facts.method == METHOD
+        else "by earlier rules: evaluate the stream again"
+    )
+
+
+def _aftermath(evaluation: Evaluation) -> str:
+    """Return how much attack-free time was left out as aftermath of attacks."""
+    facts = evaluation.diagnosis
+    if facts is None or facts.aftermath_share is None:
+        return "not measured"
+    return f"{share(facts.aftermath_share)} of attack-free time left out"
 
 
 def _intervals(evaluation: Evaluation) -> str:

@@ -318,6 +318,7 @@ def _tags(result: Result) -> list[str]:
         tags += [str(name) for name in (() if channels is None else channels)]
     for segment in evaluation.segments:
         tags += [*(segment.targets or ()), *(segment.evidence_channels or ())]
+        tags += segment.telemetry.channels if segment.telemetry else ()
     return tags
 
 
@@ -455,6 +456,13 @@ def _segment(segment: SegmentResult, names: Pseudonyms) -> SegmentResult:
         targets=tuple(names.name(name) for name in segment.targets or ()),
         evidence_channels=tuple(names.name(n) for n in segment.evidence_channels or ()),
         ladder=names.nested(segment.ladder),
+        telemetry=None
+        if segment.telemetry is None
+        else replace(
+            segment.telemetry,
+            id=names.attack(segment.telemetry.id),
+            channels=tuple(names.name(name) for name in segment.telemetry.channels),
+        ),
         sentence=names.nested(segment.sentence),
     )
 

@@ -8,7 +8,7 @@ function element(tag, className, text) {
 
 const percent = (value) => (value === null ? "–" : value > 0 && value < 0.005 ? "<1%" : `${Math.round(100 * value)}%`);
 
-/* Each rung of the ladder: the bar is the attack, the mark attack-free time. */
+/* Each rung of the ladder: the bar is the attack, the marks are attack-free time. */
 function ladder(bars, verdict) {
   const list = element("div", "ladder");
   for (const bar of bars) {
@@ -18,21 +18,15 @@ function ladder(bars, verdict) {
     name.append(element("b", "", bar.label), element("span", "", `${percent(bar.coverage)}${bar.visible ? " ✓" : ""}`));
     const track = element("div", "track");
     track.setAttribute("aria-hidden", "true");
-    const fill = element("i"), calm = element("u");
+    const fill = element("i"), calm = element("u"), rare = element("u", "rare");
     fill.style.width = `${Math.min(100, 100 * (bar.coverage ?? 0))}%`;
     calm.style.left = `${Math.min(99, 100 * (bar.calm ?? 0))}%`;
-    track.append(fill, calm);
-    const note = bar.is_coverage ? `attack-free time ${percent(bar.calm)}${whyHidden(bar)}` : "energy relative to attack-free time";
-    row.append(name, track, element("small", "", `${note}${bar.by.length ? `; ${bar.by.join(", ")}` : ""}${bar.visible ? "; stands out" : ""}`));
+    rare.style.left = `${Math.min(99, 100 * (bar.limit ?? 0))}%`;
+    track.append(fill, calm, rare);
+    row.append(name, track, element("small", "", bar.shown), element("small", "", bar.note));
     list.append(row);
   }
   return list;
-}
-
-/* Why an attack far above attack-free time does not stand out: some windows exceed it. */
-function whyHidden(bar) {
-  const isFarAbove = !bar.visible && bar.limit !== null && bar.coverage - bar.calm >= DATA.method.contrast - 1e-9;
-  return isFarAbove ? `, ${percent(DATA.method.rare)} of windows over ${percent(bar.limit)}` : "";
 }
 
 async function attackPicture(place, entry, index) {

@@ -1,6 +1,8 @@
-/* The table of attacks: sorting, filters, details of a row, and links. */
+/* The table of attacks: sorting, filters, details of a row, and links. Each attack is a
+   body of the table: a row of facts, then a row for each detector. */
 const attackTable = byId("attack-table");
-const attackRows = attackTable ? [...attackTable.tBodies[0].rows] : [];
+const attackRows = attackTable ? [...attackTable.querySelectorAll("tr.attack")] : [];
+const bodyOf = (row) => row.parentElement;
 const MAX_ROWS = 30;
 const openPictures = new Map();
 let showsAll = false, printsAll = false;
@@ -13,19 +15,22 @@ const filters = {
 
 function matching() {
   const wanted = Object.keys(filters).map((name) => [name, byId(`filter-${name}`).value]).filter(([, value]) => value);
-  return attackRows.filter((row) => Number(row.dataset.testbed) === state.testbed && wanted.every(([name, value]) => filters[name](row, value)));
+  return attackRows.filter((row) => Number(bodyOf(row).dataset.testbed) === state.testbed && wanted.every(([name, value]) => filters[name](row, value)));
 }
 
 function showAttacks() {
   if (!attackTable) return;
   const fits = new Set(matching());
   let nShown = 0;
-  for (const row of [...attackTable.tBodies[0].rows]) {
-    if (row.classList.contains("detail")) continue;
-    const isOpen = openPictures.has(row.id);
-    row.hidden = !fits.has(row) || (!showsAll && !printsAll && nShown >= MAX_ROWS && !isOpen);
-    if (!row.hidden) nShown++;
-    if (isOpen) openPictures.get(row.id).row.hidden = row.hidden;
+  for (const body of attackTable.tBodies) {
+    const isFull = !showsAll && !printsAll && nShown >= MAX_ROWS;
+    for (const row of body.querySelectorAll("tr.attack")) {
+      const isOpen = openPictures.has(row.id);
+      row.hidden = !fits.has(row) || (isFull && !isOpen);
+      if (!row.hidden) nShown++;
+      if (isOpen) openPictures.get(row.id).row.hidden = row.hidden;
+    }
+    body.hidden = !body.querySelector("tr.attack:not([hidden])");
   }
   const more = byId("show-all");
   more.hidden = nShown >= fits.size;
@@ -35,10 +40,12 @@ function showAttacks() {
 
 /* Numbers sort as numbers; texts sort with their numbers in natural order. */
 const collator = new Intl.Collator("en", { numeric: true });
+const factsText = (cell) => (row) => bodyOf(row).rows[0].cells[cell].textContent.trim();
+const order = (row) => Number(bodyOf(row).dataset.order);
+const rowText = (cell) => (row) => row.cells[cell].textContent.replace("▸", "").trim();
 const sortKeys = {
-  id: (row) => row.cells[0].textContent.replace("▸", "").trim(), detector: (row) => row.cells[1].textContent,
-  verdict: (row) => Object.keys(DATA.verdicts).indexOf(row.dataset.verdict), stage: (row) => row.cells[3].textContent,
-  targets: (row) => row.cells[4].textContent, start: (row) => Number(row.dataset.start), rows: (row) => Number(row.dataset.rows),
+  id: factsText(0), telemetry: factsText(1), targets: factsText(2), start: order, rows: (row) => Number(bodyOf(row).dataset.rows), aftermath: factsText(5),
+  detector: rowText(0), verdict: (row) => Object.keys(DATA.verdicts).indexOf(row.dataset.verdict), found: rowText(2), evidence: rowText(3),
   coverage: (row) => Number(row.dataset.coverage), alarm: (row) => (row.dataset.alarm === "" ? Infinity : Number(row.dataset.alarm)),
 };
 
@@ -58,11 +65,17 @@ function sortOrder(key, rising) {
   };
 }
 
+/* Sort the detectors of each attack, and the attacks by the first of them. */
 function sortAttacks(button) {
   const compare = sortOrder(sortKeys[button.dataset.sort], markSorted(attackTable, button.closest("th")));
-  for (const row of attackRows.slice().sort(compare)) {
-    attackTable.tBodies[0].append(row);
-    if (openPictures.has(row.id)) attackTable.tBodies[0].append(openPictures.get(row.id).row);
+  const groups = [...attackTable.tBodies].map((body) => ({ body, rows: [...body.querySelectorAll("tr.attack")].sort(compare) }));
+  groups.sort((a, b) => compare(a.rows[0], b.rows[0]));
+  for (const { body, rows } of groups) {
+    for (const row of rows) {
+      body.append(row);
+      if (openPictures.has(row.id)) body.append(openPictures.get(row.id).row);
+    }
+    attackTable.append(body);
   }
   showAttacks();
 }
@@ -82,7 +95,12 @@ async function openAttack(row) {
   inner.append(row.querySelector(".texts").content.cloneNode(true));
   const parts = element("div", "parts"), left = element("div"), right = element("div");
   if (detail.ladder.length) {
-    left.append(element("h4", "", "Effect of each repair"), ladder(detail.ladder, row.dataset.verdict), element("p", "facts-line", "Bar: share of the attack beyond the limit. Mark: the same in attack-free time."));
+    left.append(element("h4", "", "The rules, and the effect of each repair"), ladder(detail.ladder, row.dataset.verdict), element("p", "facts-line", "Bar: share of the attack beyond the limit. Marks: the same in the usual attack-free stretch, and in a rare one."));
+  }
+  if (detail.judged.length) {
+    const list = element("dl", "judged");
+    for (const [name, text] of detail.judged) list.append(element("dt", "", name), element("dd", "", text));
+    left.append(element("h4", "", "How it was judged"), list);
   }
   left.append(element("p", "facts-line", detail.facts.map(([name, value]) => `${name} ${value}`).join(" · ")));
   if (detail.signature) {
@@ -115,7 +133,7 @@ function redrawPictures() {
 async function followLink(behavior = "auto") {
   const row = byId(location.hash.slice(1));
   if (!row || !row.classList.contains("attack")) return;
-  chooseTestbed(Number(row.dataset.testbed));
+  chooseTestbed(Number(bodyOf(row).dataset.testbed));
   if (!matching().includes(row)) for (const name of Object.keys(filters)) byId(`filter-${name}`).value = "";
   await openAttack(row);
   showAttacks();

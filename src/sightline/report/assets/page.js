@@ -3,7 +3,7 @@ function chooseTestbed(index) {
   const changes = index !== state.testbed;
   state.testbed = index;
   byId("testbed").value = String(index);
-  for (const part of document.querySelectorAll("main [data-testbed]:not(tr):not(option)")) {
+  for (const part of document.querySelectorAll("main [data-testbed]:not(.attacks tbody):not(option)")) {
     part.hidden = Number(part.dataset.testbed) !== index;
   }
   const detector = byId("filter-detector");
