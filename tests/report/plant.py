@@ -88,15 +88,15 @@ def write_crowded_plant(folder: Path) -> Path:
     ]
     renamed = dict(zip(CHANNELS, tags, strict=True))
     ladder = dict(base.segments[0].ladder)
-    ladder[RungName.DETECTED] = RungOutcome(
-        coverage=0.55, calm=0.1, limit=0.62, visible=False
+    ladder[RungName.PROBE] = RungOutcome(
+        coverage=0.55, calm=0.1, limit=0.62, visible=False, p_value=0.0656
     )
     segments = tuple(
         replace(
             segment,
             id=f"attack with a very long identifier number {k}",
             targets=tuple(tags),
-            refocus_channels=tuple(tags[:1]),
+            evidence_channels=tuple(tags[:1]),
             ladder=ladder,
         )
         for k, segment in enumerate(base.segments)

@@ -15,7 +15,7 @@ from report.plant import PLAIN, QUOTED, SPANS
 from sightline.evaluation.chart_data import extreme_rows
 from sightline.judgement.verdicts import VERDICTS, RungName, RungOutcome, info_of
 from sightline.metrics.intervals import count_interval
-from sightline.report.attacks import attack_details, attack_rows, matrix
+from sightline.report.attacks import attack_details, attack_groups, matrix
 from sightline.report.curves import (
     drift_figure,
     energy_figure,
@@ -92,7 +92,7 @@ def changed(entry, *, label=None, testbed=None, traces=None, **changes):
 
 def finding(entry, label, *, own=None, p99=0):
     """Return a detector whose rules find these numbers of attacks."""
-    wanted = {RungName.DETECTED: p99}
+    wanted = {RungName.PROBE: p99}
     if own is not None:
         wanted[RungName.OWN_RULE] = own
     segments = tuple(
@@ -181,7 +181,7 @@ def test_without_a_diagnosis_seeds_and_delay_count_attacks_with_an_alarm(entries
         replace(segment, ladder=None, verdict=None)
         for segment in entry.evaluation.segments
     )
-    bare = changed(entry, segments=segments)
+    bare = changed(entry, segments=segments, diagnosis=None)
     bare = replace(bare, results=bare.results * 2)
     own = glance([bare])[0].rules[0]
     k = entry.evaluation.own_rule.hits
@@ -221,8 +221,13 @@ def test_figures_at_a_glance_are_those_on_disk(entries):
         known = on_disk(entry)
         p99 = row.rules[-1]
         n = known["stream"]["n_segments"]
-        if known["verdict_counts"]:
-            assert p99.found == known["verdict_counts"]["detected"]
+        if known["diagnosis"]:
+            shown = [s["ladder"]["probe"]["visible"] for s in known["segments"]]
+            assert p99.found == sum(shown)
+            present = row.rules[0]
+            assert present.found == known["diagnosis"]["found"]["count"]
+            assert present.found == known["verdict_counts"]["detected"]
+            assert present.hits == known["diagnosis"]["rings"]["count"]
         else:
             assert p99.found == known["probe"]["hits"]
         low, high = count_interval(p99.found, n)
@@ -352,22 +357,30 @@ def test_stability_tells_drift_and_spreads(entries):
 
 
 def test_rows_of_attacks_are_those_on_disk(entries):
-    rows = attack_rows(entries)
+    groups = attack_groups(entries)
+    assert len(groups) == 2 * len(SPANS)
+    rows = [row for attack in groups for row in attack.rows]
     assert len(rows) == len(entries) * len(SPANS)
     for entry in entries:
         mine = [row for row in rows if row.entry is entry]
         for row, segment in zip(mine, on_disk(entry)["segments"], strict=True):
             assert row.segment.id == segment["id"]
-            assert row.segment.coverage == segment["coverage"]
-            assert row.verdict.word == (segment["verdict"] or "not-diagnosed")
+            rule = (segment["found"] or {}).get("rule", "probe")
+            rung = (segment["ladder"] or {}).get(rule, segment)
+            assert row.coverage == rung["coverage"]
+            joint = row.entry.joint[row.index]
+            if not joint.note:
+                assert row.verdict.word == (segment["verdict"] or "not-diagnosed")
+            if segment["confidence"] is not None:
+                assert f"{segment['confidence']:.0%}" in row.confidence
             assert row.segment.sentence == segment["sentence"]
             assert list(row.segment.targets) == segment["targets"]
 
 
 def test_stages_come_from_targets(entries):
-    rows = attack_rows([entries[0]])
-    assert rows[0].stages == ("stage <1>",)
-    assert rows[3].stages == ("stage 2",)
+    attacks = attack_groups([entries[0]])
+    assert attacks[0].stages == attacks[0].rows[0].stages == ("stage <1>",)
+    assert attacks[3].stages == attacks[3].rows[0].stages == ("stage 2",)
 
 
 def test_a_picture_has_the_channels_that_carry_the_evidence(entries):
@@ -406,7 +419,7 @@ def test_the_matrix_has_a_verdict_for_every_attack_and_detector(entries):
     assert len(made.rows) == len(SPANS)
     for i, row in enumerate(made.rows):
         for entry, cell in zip(works, row.cells, strict=True):
-            verdict = entry.evaluation.segments[i].verdict or "not-diagnosed"
+            verdict = entry.joint[i].verdict or "not-diagnosed"
             assert cell.verdict.word == verdict
             assert cell.verdict.symbol == info_of(verdict).symbol
     assert matrix([]) is None
@@ -457,7 +470,7 @@ def test_entries_of_one_testbed_share_one_kind_of_clock(entries):
         assert (axis["kind"], axis["times"][0]) == ("hours", 0)
         assert np.interp(360, axis["rows"], axis["times"]) == pytest.approx(1.0)
         assert time_text(entry, 360, "hours") == "day 1, 01:00:00"
-    assert attack_rows([dated, rowed])[0].began == "row 300"
+    assert attack_groups([dated, rowed])[0].began == "row 300"
 
 
 def test_an_uneven_clock_stays_a_clock(entries):

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from sightline import FileError, read_results, write_report, write_results
 from sightline.cli.app import app
 from sightline.evaluation import chart_data
+from sightline.judgement import confidence, event_test
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import VERDICTS, Verdict, all_infos
 from sightline.report.encoding import LEVELS
@@ -317,19 +318,20 @@ def test_unknown_testbeds_and_single_detectors_are_not_named(results, tmp_path):
 
 def test_thresholds_on_the_page_are_those_of_the_method(results, tmp_path, monkeypatch):
     before = write_report(results, tmp_path / "before.html")
-    monkeypatch.setattr("sightline.judgement.calm.CONTRAST", 0.37)
-    monkeypatch.setattr("sightline.judgement.calm.RARE", 0.875)
+    monkeypatch.setattr("sightline.judgement.event_test.EFFECT", 0.37)
+    monkeypatch.setattr("sightline.judgement.event_test.LEVEL", 0.125)
+    monkeypatch.setattr("sightline.judgement.confidence.SURE", 0.95)
     after = write_report(results, tmp_path / "after.html")
     pages = [
         Parsed(without_plotly(path.read_text(encoding="utf-8")))
         for path in (before, after)
     ]
-    for page, points, rare in zip(pages, ("30", "37"), ("95%", "88%"), strict=True):
+    for page, points, level, sure in zip(
+        pages, ("30", "37"), ("5%", "12%"), ("90%", "95%"), strict=True
+    ):
         assert f"at least {points} percentage points more" in page.text
-        assert f"and more than in {rare} of them" in page.text
-    methods = [json.loads(page.scripts["data"])["method"] for page in pages]
-    assert [method["contrast"] for method in methods] == [0.3, 0.37]
-    assert methods[1]["rare"] == pytest.approx(0.125)
+        assert f"at most {level} of attack-free stretches" in page.text
+        assert f"sure from {sure}, likely from 70%" in page.text
 
 
 def test_scripts_and_template_hold_no_number_or_word_of_the_method():
@@ -357,6 +359,9 @@ def test_numbers_in_the_docs_of_the_report_are_those_of_the_code():
     text = " ".join(docs.read_text(encoding="utf-8").split())
     for phrase in (
         f"as {LEVELS:,} steps of its logarithm",
+        f"sure from {confidence.SURE:.0%}, likely from {confidence.UNSURE:.0%}",
+        f"Below {confidence.UNDECIDED:.0%} the verdict is `undecided`",
+        f"an upper bound ({event_test.LEVEL:.0%} of the attacks)",
         f"names of more than {MAX_LETTERS} letters",
         f"with 2 to {chart_data.MOST_STATES} values",
         f"at most {chart_data.MOST_COLUMNS} columns, {chart_data.MOST_CHANNELS} "
@@ -392,8 +397,8 @@ def test_results_in_memory_give_the_page_of_results_on_disk(folder, tmp_path):
 
 
 def test_the_page_says_by_which_rule(parsed):
-    assert "alarms in this table are those of the p99 rule." in parsed.text
-    assert re.search(r"With the p99 rule, \d of 6 attacks are detected", parsed.text)
+    assert "the detector's own if it has one, else the p99 rule." in parsed.text
+    assert re.search(r"With their present rules, \d of 6 attacks are", parsed.text)
     assert "so there is nothing to compare" in parsed.text
 
 

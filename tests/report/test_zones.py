@@ -11,7 +11,7 @@ import pytest
 from report.plant import N_TEST, SPANS, evaluations
 
 from sightline import write_results
-from sightline.report.attacks import attack_rows
+from sightline.report.attacks import attack_groups
 from sightline.report.encoding import time_axis, zones_by_testbed
 from sightline.report.entries import entries_of
 from sightline.report.false_alarms import false_alarms
@@ -54,9 +54,9 @@ def test_false_alarms_are_counted_by_the_hour_of_the_zone(change):
 def test_begins_of_attacks_are_those_of_the_zone_and_seconds_stay(change):
     middle = CHANGES[change]
     [entry] = entries_of([result_at(middle, "Europe/Berlin")])
-    for row, (start, _) in zip(attack_rows([entry]), SPANS, strict=True):
+    for attack, (start, _) in zip(attack_groups([entry]), SPANS, strict=True):
         at = datetime.fromtimestamp(entry.traces.test_time[start], BERLIN)
-        assert row.began.startswith(f"{at:%Y-%m-%d %H:%M:%S}")
+        assert attack.began.startswith(f"{at:%Y-%m-%d %H:%M:%S}")
     axis = time_axis(entry)
     assert axis["times"][0] == entry.traces.test_time[0]
     offsets = {"spring": (3600, 7200), "autumn": (7200, 3600)}[change]

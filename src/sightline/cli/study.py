@@ -520,15 +520,19 @@ def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:
     table = titled_table(f"At a glance on {testbed}{first_seed}")
     table.add_column("detector", overflow="fold")
     table.add_column("rule", no_wrap=True)
-    for header in ("attacks found,\n95% interval", "false alarms", "typical\ndelay"):
+    for header in (
+        "attacks found,\nand by chance",
+        "false alarms,\nshare of time",
+        "typical\ndelay",
+    ):
         table.add_column(header, justify="right", no_wrap=True)
     for row in rows:
         for k, rule in enumerate(row.rules):
             table.add_row(
                 Text("" if k else row.detector),
                 rule.rule,
-                f"{rule.found_text}, {rule.interval}".removesuffix(", "),
-                rule.false_alarms,
+                "\n".join(filter(None, [rule.found_text, rule.chance])),
+                f"{rule.false_alarms}\n{rule.rate}",
                 rule.delay,
             )
     return table

@@ -88,7 +88,9 @@ def joint_verdicts_on(attack: Attack) -> dict[str, JointVerdict]:
             # The same word for all: a lone repair is one of too many tries.
             verdict, note = Verdict.NOT_IN_TELEMETRY, _not_vetoed(attack, by_repair)
         elif verdict in _NOT_SHOWN:
-            if vetoing and (is_still or verdict is Verdict.NOT_IN_TELEMETRY):
+            # Without facts the word itself says it: that of an earlier version.
+            says_still = facts is None and verdict is Verdict.NOT_IN_TELEMETRY
+            if vetoing and (is_still or says_still):
                 verdict, vetoed_by = Verdict.WEAK_EVIDENCE, vetoing
                 note = _vetoed(vetoing, is_detected=bool(by_rule))
             elif facts is not None and not is_still:

@@ -244,8 +244,8 @@ def _statistics(
     own : array of shape (n_variants, 3)
         Of the attack.
     again : array of shape (n_draws, n_variants, 3)
-        Of its redrawn versions. Their onset is that of the attack: rows drawn anew have
-        no first ones.
+        Of its redrawn versions. Their onset is that of the attack: rows drawn again
+        have no first ones.
     calm : array of shape (n_variants, n_windows, 3)
         Of the calm windows.
     """

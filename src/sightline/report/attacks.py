@@ -65,7 +65,8 @@ class AttackRow:
     note : str
         What the other detectors say; empty where they change nothing.
     confidence : str
-        As a word and a number; empty where there is none.
+        As a word and a number; with the verdict of this detector alone where the one
+        that is shown differs. Empty where there is none.
     found, evidence : Answer
         Whether the present rule alarms because of the attack, and whether the evidence
         is there at all.
@@ -134,26 +135,6 @@ class AttackGroup:
     rows: tuple[AttackRow, ...]
 
 
-def attack_rows(entries: Sequence[Entry]) -> list[AttackRow]:
-    """Return one row for each attack of each detector.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        In the order of the page.
-
-    Returns
-    -------
-    list of AttackRow
-        Entry by entry, attacks in time order.
-    """
-    return [
-        _row(entry, i)
-        for entry in entries
-        for i in range(len(entry.evaluation.segments))
-    ]
-
-
 def _row(entry: Entry, i: int) -> AttackRow:
     """Return what one detector says of one of its attacks."""
     segment, step = entry.evaluation.segments[i], entry.evaluation.stream.step_s
@@ -165,9 +146,7 @@ def _row(entry: Entry, i: int) -> AttackRow:
         segment=segment,
         verdict=entry.verdicts[i],
         note=entry.joint[i].note if entry.joint else "",
-        confidence=""
-        if segment.confidence is None
-        else f"{confidence_word(segment.confidence)}, {share(segment.confidence)}",
+        confidence=_confidence_text(segment, entry.verdicts[i]),
         found=_found_answer(entry, segment),
         evidence=_evidence_answer(segment),
         stages=attack_stages(segment, entry.stages),
@@ -176,6 +155,14 @@ def _row(entry: Entry, i: int) -> AttackRow:
         covered=share(coverage),
         delayed=delay(first_alarm, step),
     )
+
+
+def _confidence_text(segment: SegmentResult, shown: VerdictInfo) -> str:
+    """Return a confidence as a word and a number, with the verdict that it is of."""
+    if segment.confidence is None or segment.verdict is None:
+        return ""
+    text = f"{confidence_word(segment.confidence)}, {share(segment.confidence)}"
+    return text if segment.verdict == shown.word else f"alone {segment.verdict}: {text}"
 
 
 def _alarms(entry: Entry, i: int) -> tuple[float, int | None]:
@@ -268,7 +255,7 @@ def _group(
         length=segment.length,
         began=encoding.time_text(first.entry, segment.start, clock),
         lasted=row_span(segment.length, step),
-        aftermath=_aftermath(attack),
+        aftermath=_aftermath(attack, facts),
         telemetry=_telemetry_answer(facts),
         truth=_truth(facts),
         notes=tuple(dict.fromkeys(row.note for row in rows if row.note)),
@@ -276,16 +263,16 @@ def _group(
     )
 
 
-def _aftermath(attack: Attack) -> str:
-    """Return how long the plant recovers; a range where detectors measured it each."""
-    known = sorted(
-        {s.aftermath_s for s in attack.segments.values() if s.aftermath_s is not None}
-    )
+def _aftermath(attack: Attack, facts: AttackFacts | None) -> str:
+    """Return how long the plant recovers, by the telemetry or else by each detector."""
+    measured = [facts] if facts is not None else list(attack.segments.values())
+    known = sorted({s.aftermath_s for s in measured if s.aftermath_s is not None})
     if not known:
         return UNKNOWN
     if known == [0.0]:
         return "none"
-    return " to ".join(dict.fromkeys([duration(known[0]), duration(known[-1])]))
+    least = duration(known[0]) if known[0] else "none"
+    return " to ".join(dict.fromkeys([least, duration(known[-1])]))
 
 
 def _telemetry_answer(facts: AttackFacts | None) -> Answer:

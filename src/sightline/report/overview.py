@@ -72,7 +72,7 @@ class RuleRow:
         Mean and range of `found` over seeds; empty with one seed.
     false_alarms, rate, calm_rate, delay : str
         False alarms a day, share of attack-free time in alarm, the same without the
-        aftermath of attacks (empty if not measured), median delay.
+        aftermath of attacks (empty if that is equal or not measured), median delay.
     is_over_alarming : bool
         Whether the rule is in alarm too much of the normal time to tell anything.
     """
@@ -262,6 +262,9 @@ def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
     n = evaluation.stream.n_segments
     n_found = found(evaluation, rule)
     low, high = count_interval(n_found, n) if n else (0.0, 0.0)
+    rate = calm_rate = text.share(alarms.false_alarm_rate)
+    if facts and is_present and facts.share_in_alarm_calm is not None:
+        calm_rate = text.share(facts.share_in_alarm_calm)
     return RuleRow(
         rule=RULE_LABELS[rule],
         found=n_found if n else None,
@@ -275,10 +278,8 @@ def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
         is_standing=bool(facts and is_present and facts.is_standing),
         seeds=_over_seeds(entry, rule) if n else "",
         false_alarms=_false_alarms(alarms),
-        rate=text.share(alarms.false_alarm_rate),
-        calm_rate=text.share(facts.share_in_alarm_calm)
-        if facts and is_present and facts.aftermath_share
-        else "",
+        rate=rate,
+        calm_rate=calm_rate if calm_rate != rate else "",
         is_over_alarming=bool(alarms.over_alarming),
         delay=text.delay(entry.median_delay(rule), evaluation.stream.step_s),
     )

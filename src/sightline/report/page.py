@@ -6,6 +6,7 @@ colour or a label of its own: all of them come from the tables of `judgement`.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -279,6 +280,8 @@ def render(
         "correlation": correlation,
         "probability": probability,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
+        # A p-value stays on one line.
+        "unbroken": lambda text: re.sub(r"\bp (< )?(?=\d)", _joined, text),
         "percent": lambda value: f"{100 * value:.0f}%",
     }
     return environment.get_template("page.html").render(
@@ -311,6 +314,10 @@ def for_script(value: object) -> str:
 def _asset(name: str) -> str:
     """Return the text of a template, style sheet or script of the package."""
     return (files("sightline.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _joined(match: re.Match[str]) -> str:
+    return match[0].replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _title(entries: Sequence[Entry]) -> str:
