@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from report.plant import PLAIN, QUOTED, SPANS
+from report.recordings import recording_facts
 from report.test_data import changed, entry_of
 from report.test_page import Parsed, without_plotly
 from scipy.stats import binom
@@ -25,6 +26,7 @@ from sightline.report.overview import (
     glance,
     headline,
 )
+from sightline.report.redaction import redacted
 from sightline.storage import Result
 from sightline.text import mean_count, p_value
 
@@ -341,20 +343,25 @@ def test_redaction_reaches_the_facts_of_attacks(results, tmp_path):
         )
         sentence = "But the telemetry moves, most in HUSHED_TAG and LIT101."
         first = replace(first, telemetry=facts, sentence=sentence)
-        meta = {**evaluation.provenance.meta, "attack_facts": [{"id": "HUSHED"}]}
+        recorded = recording_facts()
+        other = replace(facts, id="other", channels=("HUSHED_TOO",))
         return replace(
             evaluation,
             segments=(first, *others),
-            provenance=replace(evaluation.provenance, meta=meta),
+            recording=replace(recorded, attacks=(facts, other)),
         )
 
     seen = of_works(results, **{PLAIN: secret})
     shown = unbroken(page_of(seen, tmp_path))
     assert "most in HUSHED_TAG and LIT101" in shown
-    assert "attack_facts" not in shown
     loaded = [Result.of(result.evaluation) for result in seen]
     path = write_report(loaded, tmp_path / "redacted.html", redact=True)
     page = without_plotly(path.read_text(encoding="utf-8"))
     assert "HUSHED" not in page
+    hidden, names = redacted(loaded)
+    facts = [r.evaluation.recording for r in hidden if r.evaluation.recording]
+    assert facts
+    assert all(one.attacks[1].channels == (names.name("HUSHED_TOO"),) for one in facts)
+    assert names.name("HUSHED_TOO").startswith("CH-")
     assert "LIT101" not in page
     assert re.search(r"most in CH-\d{3} and CH-\d{3}", page)

@@ -244,7 +244,7 @@ def _group(
     """Return the facts of an attack, and its rows."""
     first = rows[0]
     segment, step = first.segment, first.entry.evaluation.stream.step_s
-    facts = telemetry_of(attack)
+    facts = telemetry_of(attack) or _recorded(first)
     targets = (one.targets for one in attack.segments.values())
     return AttackGroup(
         id=attack.id,
@@ -261,6 +261,13 @@ def _group(
         notes=tuple(dict.fromkeys(row.note for row in rows if row.note)),
         rows=rows,
     )
+
+
+def _recorded(row: AttackRow) -> AttackFacts | None:
+    """Return the facts of an attack that a recording carries, judged or not."""
+    recording = row.entry.evaluation.recording
+    known = recording.attacks if recording else ()
+    return next((facts for facts in known if facts.id == row.segment.id), None)
 
 
 def _aftermath(attack: Attack, facts: AttackFacts | None) -> str:

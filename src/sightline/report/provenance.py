@@ -30,7 +30,7 @@ LIMITATIONS = (
     "A channel that carries evidence is not necessarily the cause.",
 )
 # Metadata of a stream that the section shows elsewhere, or that is too long.
-_HIDDEN = ("groups", "scale", "detector_settings", "seed", attack_facts.META_KEY)
+_HIDDEN = ("groups", "scale", "detector_settings", "seed")
 MAX_LETTERS = 200
 
 

@@ -20,6 +20,7 @@ from sightline.evaluation.result import (
     SegmentResult,
     StreamFacts,
 )
+from sightline.facts.attack_facts import AttackFacts
 from sightline.facts.codes import Finding
 from sightline.facts.records import RecordingFacts, TableFacts, TagFacts, TagSummary
 from sightline.storage import Result
@@ -286,6 +287,7 @@ def _names(result: Result, *, keep_plant: bool) -> dict[str, list[str]]:
     files: list[str] = []
     if facts is not None:
         tags += [*(tag.name for tag in facts.tags), *facts.words]
+        tags += [channel for one in facts.attacks for channel in one.channels]
         stages += [tag.stage for tag in facts.tags if tag.stage]
         files = [table.name for table in facts.tables]
     files += [found.table for found in evaluation.findings]
@@ -408,8 +410,18 @@ def _recording(facts: RecordingFacts, names: Pseudonyms) -> RecordingFacts:
         timezone="" if names.hide_times else facts.timezone,
         tables=tuple(_table(table, names) for table in facts.tables),
         tags=tuple(_tag(tag, names) for tag in facts.tags),
+        attacks=tuple(_attack(facts, names) for facts in facts.attacks),
         words={names.name(column): "words mapped to numbers" for column in facts.words},
         notices=(f"{_left_out(len(lost), 'notice')} of reading.",) if lost else (),
+    )
+
+
+def _attack(facts: AttackFacts, names: Pseudonyms) -> AttackFacts:
+    """Return what the telemetry says of an attack, under pseudonyms."""
+    return replace(
+        facts,
+        id=names.attack(facts.id),
+        channels=tuple(names.name(channel) for channel in facts.channels),
     )
 
 
@@ -456,13 +468,7 @@ def _segment(segment: SegmentResult, names: Pseudonyms) -> SegmentResult:
         targets=tuple(names.name(name) for name in segment.targets or ()),
         evidence_channels=tuple(names.name(n) for n in segment.evidence_channels or ()),
         ladder=names.nested(segment.ladder),
-        telemetry=None
-        if segment.telemetry is None
-        else replace(
-            segment.telemetry,
-            id=names.attack(segment.telemetry.id),
-            channels=tuple(names.name(name) for name in segment.telemetry.channels),
-        ),
+        telemetry=segment.telemetry and _attack(segment.telemetry, names),
         sentence=names.nested(segment.sentence),
     )
 
