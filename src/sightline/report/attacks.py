@@ -393,8 +393,9 @@ def _shown(outcome: RungOutcome, *, few: bool) -> str:
     ways = []
     for way in outcome.ways:
         multiple = multiples.get(way)
-        times = multiple is not None and multiple < MOST_TIMES
-        ways.append(f"{way} {multiple:.2g} \u00d7 limit" if times else str(way))
+        is_number = multiple is not None and multiple < MOST_TIMES
+        times = f" {number(float(f'{multiple:.2g}'))} \u00d7 limit" if is_number else ""
+        ways.append(f"{way}{times}")
     by = f"shown by {name_list(ways)}" if ways else ""
     if outcome.visible and not ways:
         by = "shown"
