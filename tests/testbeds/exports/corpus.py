@@ -899,6 +899,18 @@ LONG = [
         notices=("1 of 15 readings are of bad quality",),
     ),
     Case(
+        name="a wide export of changes, held until bad text ends it",
+        test=wide(
+            *(
+                f"{k},{'OPEN' if k == 0 else 'Bad Input' if k == 9 else ''}"
+                for k in range(12)
+            )
+        ),
+        toml='[hold_s]\nB = "forever"\n',
+        values=[[k, 1 if k < 9 else NAN] for k in range(12)],
+        notices=("OPEN = 1 in B", "'Bad Input' 1 times"),
+    ),
+    Case(
         name="a tag that begins late",
         test="tag,time,value\n"
         + "".join(f"A,{s},{k}\n" for k, s in enumerate(stamps()))
@@ -1022,6 +1034,20 @@ SETTINGS = [
         toml='train_decimals = "as-test"\n',
         values=[[k + 0.1, k] for k in range(12)],
         notices=("Train was rounded to the decimals of test", "A (1)"),
+    ),
+    Case(
+        name="a start of train that is all of it",
+        test=PLAIN,
+        toml="trim_start_s = 3600\n",
+        refused="plant.toml: trim_start_s = 3600 leaves no row of train",
+    ),
+    Case(
+        name="units in the header and in the list of tags",
+        test=PLAIN.replace("A,B", "A [mm],B [m3/h]"),
+        tags="tag,role\nA [mm],sensor\nB [m3/h],ignore\n",
+        channels=("A",),
+        values=[[1], [2], [3]],
+        notices=("tags.csv: B was left out, because its role is ignore",),
     ),
     Case(
         name="a setting of columns that is misspelt",
