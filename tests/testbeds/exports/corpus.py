@@ -385,6 +385,21 @@ NUMBERS = [
         values=[[1.234, 0.5], [2.345, 1.5], [3.456, 2.5]],
     ),
     Case(
+        name="points that can be thousands beside decimal commas",
+        test=wide("1.234;0,5", "2.345;1,5", "3.456;2,5", header="time;A;B", sep=";"),
+        refused="'1.234', which can be a decimal point or a thousands separator",
+    ),
+    Case(
+        name="decimal points in one column and commas in another",
+        test=wide("1.25;0,5", "2.345;1,5", "3.456;2,5", header="time;A;B", sep=";"),
+        values=[[1.25, 0.5], [2.345, 1.5], [3.456, 2.5]],
+    ),
+    Case(
+        name="decimal commas in a table of commas",
+        test=wide("1,5,2,5", "2,5,3,5", "3,5,4,5"),
+        refused="line 2 has 5 cells and the names above it are 3: if numbers have",
+    ),
+    Case(
         name="decimal points and commas in one column",
         test=wide("1.5;10", "2,5;20", "3,5;30", header="time;A;B", sep=";"),
         refused="has decimal points and decimal commas, such as '1.5' and '2,5'",
