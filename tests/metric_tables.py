@@ -12,7 +12,12 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from sightline.evaluation.result import ReferenceFacts, SegmentResult, StreamFacts
+from sightline.evaluation.result import (
+    ReferenceFacts,
+    SegmentResult,
+    StreamFacts,
+    TwoSided,
+)
 from sightline.judgement.verdicts import SegmentDiagnosis
 from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.quality import Compactness, Drift, Quality
@@ -27,6 +32,7 @@ RECORDS = {
         StreamFacts,
         ReferenceFacts,
         Rank,
+        TwoSided,
         Drift,
         Compactness,
         Quality,

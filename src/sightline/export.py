@@ -228,7 +228,10 @@ def _add_alarms(
 
     Labels reach only a rule that was asked for by name and whose name says it.
     """
-    if not isinstance(detector, LearnedDetector) or rule == NO_RULE:
+    if rule == NO_RULE:
+        return
+    if not isinstance(detector, LearnedDetector):
+        _add_own(export, given.test_residuals.score, given.test_residuals.alarms)
         return
     title = _title(detector)
     uses = () if rule is None else rule_named(detector.rules, rule, title).looks_at
@@ -260,10 +263,17 @@ def _add_native(export: _Export, native: NativeAlarms) -> None:
                 f"own rule: it looks at {' and '.join(looks_at)}, which no detector in "
                 "service could."
             )
-    if native.alarms is not None:
-        export.alarms = native.alarms.astype(np.int8)
-    if np.isfinite(native.score).all():
-        export.score = native.score
+    _add_own(export, native.score, native.alarms)
+
+
+def _add_own(export: _Export, score: Floats | None, alarms: Bools | None) -> None:
+    """Add the score and the alarms of a detector's own rule, as far as it has them."""
+    if alarms is not None:
+        export.alarms = np.asarray(alarms).astype(np.int8)
+    if score is None:
+        return
+    if np.isfinite(score).all():
+        export.score = score
     else:
         export.notices.append(
             "own rule: its score is left out, for some rows have none."
@@ -320,6 +330,7 @@ def _residuals(
         index=index[is_number],
         is_warm_up=_set(residuals.is_warm_up)[is_number],
         score=None if residuals.score is None else residuals.score[is_number],
+        alarms=None if residuals.alarms is None else residuals.alarms[is_number],
         notices=(
             *residuals.notices,
             f"{lost:,} rows of {len(is_number):,} have residuals that are nan and were "

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -29,8 +30,8 @@ BLOCKS = {
     "false_alarm_rate false_alarms_per_day over_alarming",
 }
 OTHER_BLOCKS = (
-    "own_rule intervals floor segments repairs verdict_counts bootstrap dropped_rows "
-    "provenance"
+    "two_sided own_rule intervals floor segments repairs verdict_counts bootstrap "
+    "dropped_rows provenance"
 )
 SEGMENT = (
     "id start stop length auc auc_nearby kl kl_plain d_full d_ms reliable d_atk d_eff "
@@ -431,16 +432,113 @@ def test_the_detectors_own_alarms_and_score_are_judged_beside_the_energy():
 # Quality
 
 
-def test_a_one_sided_channel_is_listed_and_its_raw_value_ranked():
-    rng = np.random.default_rng(0)
+def scores(attack=lambda score: score, *, shift=1.0, seed=0):
+    """Return train, test and labels of one score; `attack` changes it in an attack."""
+    rng = np.random.default_rng(seed)
     labels = np.repeat([0, 1, 0], [400, 50, 150])
-    train, test = rng.gamma(2.0, size=(500, 1)) + 1, rng.gamma(2.0, size=(600, 1)) + 1
-    test[labels == 1] = 0.01 * test[labels == 1]  # far below normal, yet an attack
-    evaluation = quick(ResidualStream(train, test, labels, channels=["error"]))
-    assert evaluation.quality.one_sided_channels == ("error",)
+    train, test = (rng.gamma(2.0, size=(n, 1)) + shift for n in (500, 600))
+    test[labels == 1] = attack(test[labels == 1])
+    return train, test, labels
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_score_is_ranked_by_its_own_value(seed):
+    train, test, labels = scores(lambda score: 1.3 * score, seed=seed)
+    evaluation = quick(ResidualStream(train, test, labels, score=test[:, 0]))
     raw = sklearn.metrics.roc_auc_score(labels, test[:, 0])
-    assert evaluation.rank.raw_roc_auc == pytest.approx(raw)
-    assert raw < 0.1 < 0.5 < evaluation.rank.roc_auc
+    partial_auc = sklearn.metrics.roc_auc_score(labels, test[:, 0], max_fpr=0.05)
+    assert evaluation.rank.roc_auc == pytest.approx(raw, rel=0, abs=1e-12)
+    # scikit-learn moves the partial area to where 0.5 is chance.
+    assert (1 + evaluation.rank.pauc_5) / 2 == pytest.approx(partial_auc, abs=1e-12)
+    alarms = test[:, 0] > np.quantile(train[:, 0], 0.99)
+    assert evaluation.probe.f1 == pytest.approx(
+        sklearn.metrics.f1_score(labels, alarms), abs=1e-12
+    )
+    assert evaluation.rank.raw_roc_auc == evaluation.rank.roc_auc
+    assert replace(evaluation.rank, raw_roc_auc=None) == evaluation.own_score
+    assert evaluation.quality.one_sided_channels == ("channel_0",)
+
+
+def test_low_scores_in_an_attack_are_no_evidence():
+    # Normal scores lie around 20; those of the attack are at most a tenth of that.
+    train, test, labels = scores(lambda score: 0.05 * score, shift=18.0)
+    one, two = (
+        evaluate(ResidualStream(train, test, labels, one_sided=choice))
+        for choice in (None, False)
+    )
+    assert one.rank.roc_auc < 0.1 < 0.5 < two.rank.roc_auc
+    assert (one.probe.hits, two.probe.hits) == (0, 1)
+    assert one.probe.f1 == 0 < two.probe.f1
+    assert one.intervals["roc_auc"] is None or one.intervals["roc_auc"].high < 0.1
+    assert one.segments[0].auc < 0.1
+    assert one.two_sided.roc_auc == pytest.approx(two.rank.roc_auc, abs=1e-12)
+    assert one.two_sided.pauc_1 == pytest.approx(two.rank.pauc_1, abs=1e-12)
+    assert one.two_sided.f1 == pytest.approx(two.probe.f1, abs=1e-12)
+    assert two.two_sided is None
+    (said,) = (text for text in one.notices if "one-sided" in text)
+    assert "one_sided=False" in said
+    assert f"{two.rank.roc_auc:.1%}" in said
+
+
+@pytest.mark.parametrize("factor", [1e-9, 0.5, 7.0, 1e9])
+def test_the_unit_of_a_score_does_not_matter(factor):
+    train, test, labels = scores(lambda score: 2 * score)
+    expected = quick(ResidualStream(train, test, labels)).to_dict()
+    scaled = quick(ResidualStream(factor * train, factor * test, labels)).to_dict()
+    for block in ("rank", "two_sided", "probe", "drift", "compactness", "windows"):
+        assert_same(scaled[block], expected[block], 1e-9, block)
+    assert expected["compactness"]["compactness"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("grow", [np.square, np.sqrt, np.log1p, np.expm1])
+def test_a_growing_function_of_a_score_ranks_and_alarms_alike(grow):
+    train, test, labels = scores(lambda score: 1.5 * score)
+    expected = quick(ResidualStream(train, test, labels))
+    grown = quick(ResidualStream(grow(train), grow(test), labels))
+    assert_same(grown.to_dict()["rank"], expected.to_dict()["rank"], 1e-12)
+    # An interpolated limit is not the same, but no row lies between the two.
+    assert grown.probe.hits == expected.probe.hits
+    assert grown.segments[0].coverage == expected.segments[0].coverage
+
+
+def test_a_score_that_may_be_negative_is_measured_from_its_lowest_value():
+    train, test, labels = scores(lambda score: score + 3, shift=-2.0)
+    assert train.min() < 0
+    judged = quick(ResidualStream(train, test, labels, space="score"))
+    floored = np.maximum(test[:, 0], train.min())
+    raw = sklearn.metrics.roc_auc_score(labels, floored)
+    assert judged.rank.roc_auc == pytest.approx(raw, abs=1e-12)
+    assert judged.quality.one_sided_channels == ()
+    asked = quick(ResidualStream(train, test, labels, one_sided=True))
+    assert asked.rank == judged.rank
+    # Without a word it is a signed residual.
+    plain = quick(ResidualStream(train, test, labels))
+    assert plain.two_sided is None
+    assert plain.rank.roc_auc == pytest.approx(judged.two_sided.roc_auc, abs=0.02)
+
+
+def test_rounding_below_zero_leaves_a_score_one_sided():
+    train, test, labels = scores()
+    train[3] = -1e-12
+    assert quick(ResidualStream(train, test, labels)).two_sided is not None
+    train[3] = -1e-3
+    assert quick(ResidualStream(train, test, labels)).two_sided is None
+
+
+def test_only_one_channel_can_be_one_sided():
+    train, test = np.random.default_rng(0).random((2, 300, 2))
+    assert quick(ResidualStream(train, test)).two_sided is None
+    with pytest.raises(StreamError, match="this one has 2: leave it out"):
+        ResidualStream(train, test, one_sided=True)
+    with pytest.raises(StreamError, match="`one_sided` must be True or False; got 1"):
+        ResidualStream(train[:, :1], test[:, :1], one_sided=1)
+
+
+def test_a_score_without_attacks_has_no_two_sided_figure():
+    train, test, _ = scores()
+    evaluation = quick(ResidualStream(train, test))
+    assert set(evaluation.to_dict()["two_sided"].values()) == {None}
+    assert evaluation.drift.d_drift == pytest.approx(0, abs=0.1)
 
 
 @pytest.mark.parametrize("where", ["train", "test"])

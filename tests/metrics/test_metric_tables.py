@@ -90,7 +90,8 @@ def test_a_public_metric_says_range_direction_and_shows_an_example(name):
     ],
 )
 def test_numbers_in_formulas_are_those_of_the_code(key, value):
-    (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{key}` |")]
+    # Other tables may have a figure of the same name, and refer to the first.
+    row, *_ = [line for line in PAGE.splitlines() if line.startswith(f"| `{key}` |")]
     assert value in row
 
 

@@ -318,3 +318,12 @@ def test_a_real_file_obeys_the_schema_and_a_damaged_one_does_not(tmp_path):
     values = json.loads(text)
     del values["probe"]["hits"]
     assert violations(values, schema) == ["probe: lacks hits"]
+
+
+def test_a_result_without_the_two_sided_reading_still_loads(tmp_path):
+    written = evaluate(full_stream(), intervals=False, diagnosis=False).to_dict()
+    del written["two_sided"]
+    (tmp_path / "evaluation.json").write_text(json.dumps(written))
+    read = read_evaluation(tmp_path)
+    assert read.two_sided is None
+    assert read.to_dict() == written | {"two_sided": None}

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from samples import assert_same_evaluation, bare_stream, full_stream, refused
 
-from sightline import Attack, evaluate, read_stream, write_stream
+from sightline import Attack, ResidualStream, evaluate, read_stream, write_stream
 from sightline.storage.parquet import write_parquet_folder
 
 PLACES = ["sample.npz", "sample"]
 SERIES = "labels alarms score train_time test_time train_breaks test_breaks".split()
 TABLES = "train test calibration telemetry_train telemetry_test".split()
 FACTS = (
-    "channels telemetry_channels segments space name detector testbed step_s meta "
-    "notices"
+    "channels telemetry_channels segments space one_sided name detector testbed step_s "
+    "meta notices"
 ).split()
 
 
@@ -188,3 +188,12 @@ def test_the_folder_one_stands_in_has_a_name_too(tmp_path, monkeypatch):
     assert read_stream(".").name == "plant"
     monkeypatch.chdir(tmp_path / "plant" / "train")
     assert read_stream("..").name == "plant"
+
+
+@pytest.mark.parametrize("one_sided", [None, True, False])
+@pytest.mark.parametrize("name", ["stream.npz", "stream"])
+def test_a_stream_keeps_whether_it_is_one_sided(tmp_path, name, one_sided):
+    train, test = np.random.default_rng(0).random((2, 50, 1))
+    stream = ResidualStream(train, test, np.zeros(50, int), one_sided=one_sided)
+    write_stream(stream, tmp_path / name)
+    assert read_stream(tmp_path / name).one_sided is one_sided

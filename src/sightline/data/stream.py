@@ -24,6 +24,7 @@ from sightline.data.segments import Attack, name_segments, segments_of
 from sightline.data.stream_input import (
     check_attacks,
     check_clock,
+    check_one_sided,
     check_per_row,
     check_table,
     check_telemetry,
@@ -46,7 +47,7 @@ NO_LABELS = "No labels were given: every test row is taken as attack-free."
 _NOTICED = {"labels", "segments", "test", "test_time", "test_breaks"}
 # Changing these alone needs no check of the rows.
 _FACTS = {"space", "name", "detector", "testbed", "step_s", "timezone", "meta"}
-_FACTS |= {"notices"}
+_FACTS |= {"notices", "one_sided"}
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -82,6 +83,10 @@ class ResidualStream:
         Names of the telemetry's channels.
     space : str, optional
         Residual space: observation, sensor, invariant, or another word.
+    one_sided : bool, optional
+        Whether only larger values of the single channel are anomalous, as of a score.
+        Not given: they are if the space is ``"score"``, or no value of train is
+        negative. False for residuals that are anomalous in both directions.
     name, detector, testbed : str, optional
         Names of the stream, of the detector that made it, and of the testbed.
     step_s : float, optional
@@ -124,6 +129,7 @@ class ResidualStream:
     telemetry_test: Rows | None
     telemetry_channels: tuple[str, ...]
     space: str | None
+    one_sided: bool | None
     name: str
     detector: str | None
     testbed: str | None
@@ -151,6 +157,7 @@ class ResidualStream:
         telemetry_test: object = None,
         telemetry_channels: Sequence[str] | None = None,
         space: str | None = None,
+        one_sided: bool | None = None,
         name: str = "stream",
         detector: str | None = None,
         testbed: str | None = None,
@@ -185,6 +192,7 @@ class ResidualStream:
             "segments": check_attacks(segments, n_test),
             "step_s": step_from(step_s, test_s),
             "timezone": check_timezone(timezone or zone_in_text(test_time)),
+            "one_sided": check_one_sided(one_sided, len(channels)),
             "meta": dict(meta or {}),
         }
         self.__dict__.update(values | texts | telemetry)
@@ -288,6 +296,7 @@ class ResidualStream:
             copy.__dict__.update(
                 step_s=step_from(copy.step_s, self.test_time),
                 timezone=check_timezone(copy.timezone),
+                one_sided=check_one_sided(copy.one_sided, copy.p),
                 meta=dict(copy.meta or {}),
                 notices=tuple(dict.fromkeys(copy.notices)),
             )

@@ -287,6 +287,18 @@ def check_test_labels(labels: object, n_test: int) -> Labels:
     return codes
 
 
+def check_one_sided(one_sided: object, p: int) -> bool | None:
+    """Return whether a stream is one-sided as given; refuse it for several channels."""
+    if one_sided is not None and not isinstance(one_sided, bool):
+        raise StreamError(f"`one_sided` must be True or False; got {one_sided!r:.40}.")
+    if one_sided and p > 1:
+        raise StreamError(
+            f"`one_sided` is for a stream of one channel; this one has {p}: leave it "
+            "out, or give a single score."
+        )
+    return one_sided
+
+
 def attack_free_rows(labels: npt.ArrayLike, name: str) -> Bools:
     """Return which train rows are used: all but the ignored ones.
 

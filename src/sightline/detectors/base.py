@@ -114,7 +114,9 @@ class Residuals:
     spacing : int, optional
         Steps from one row to the next within a run; `every` if not given.
     score : array of shape (n_rows,), optional
-        The detector's own score of a row, where it has one beyond the residuals.
+        The detector's own score of a row, high where it is odd.
+    alarms : array of bool, shape (n_rows,), optional
+        Rows that the detector's own rule calls odd.
     is_warm_up : array of shape (n_rows,), optional
         Rows computed from fewer steps than the detector looks back; none if not given.
     scale : array of shape (n_channels,), optional
@@ -141,6 +143,7 @@ class Residuals:
     every: int = 1
     spacing: int | None = None
     score: Floats | None = None
+    alarms: Bools | None = None
     is_warm_up: Bools | None = None
     scale: Floats | None = None
     notices: tuple[str, ...] = ()
@@ -171,8 +174,9 @@ class Residuals:
         )
         if warm_up.shape != index.shape:
             raise StreamError("`is_warm_up` must have one value for each row.")
-        if self.score is not None and np.shape(self.score) != index.shape:
-            raise StreamError("`score` must have one value for each row.")
+        for name, series in (("score", self.score), ("alarms", self.alarms)):
+            if series is not None and np.shape(series) != index.shape:
+                raise StreamError(f"`{name}` must have one value for each row.")
         for name, value in (
             ("spacing", self.every if self.spacing is None else self.spacing),
             ("values", values),

@@ -458,8 +458,8 @@ def score_stream(
     Parameters
     ----------
     stream : ResidualStream
-        The residuals. Train is read twice (to fit, to score), test and calibration
-        once.
+        The residuals, from their floor if they are judged one-sided (`as_judged`).
+        Train is read twice (to fit, to score), test and calibration once.
     labels : array of shape (n_test,)
         1 attack, 0 normal, -1 ignore.
     estimator : str
@@ -476,6 +476,8 @@ def score_stream(
     )
     moments = merged(folds)
     reference = fit_reference(stream.train, estimator=estimator, moments=moments)
+    if stream.one_sided:
+        reference = reference.about_zero()
 
     def score(name: str, rows: Rows, **options: Any) -> Scored:
         return score_rows(
@@ -488,14 +490,13 @@ def score_stream(
         )
 
     train = score("train", stream.train, scale=scale_of(moments))
+    other = None
+    if (labels == ATTACK).any():
+        # A single channel has the same energy in any unit.
+        other = standardised_reference(moments, train.scaled_fourth)
+        other = reference if stream.one_sided else other
     test = score(
-        "test",
-        stream.test,
-        counted=labels == NORMAL,
-        other=standardised_reference(moments, train.scaled_fourth)
-        if (labels == ATTACK).any()
-        else None,
-        watch=watch,
+        "test", stream.test, counted=labels == NORMAL, other=other, watch=watch
     )
     calibration_mean = None
     if stream.calibration is not None:

@@ -91,6 +91,18 @@ class Reference:
         _ = self._cholesky
         return self
 
+    def about_zero(self) -> "Reference":
+        """Return the reference with mean 0 and the second moments as covariance.
+
+        For rows whose distance from 0, and not from their mean, tells how normal they
+        are. Their mean energy is the same.
+        """
+        return replace(
+            self,
+            mean=np.zeros_like(self.mean),
+            covariance=self.covariance + np.outer(self.mean, self.mean),
+        )
+
     def mean_energy(self, moments: Moments) -> float:
         """Return the mean energy of rows, from their moments alone.
 
@@ -315,7 +327,11 @@ def _minimum_covariance_determinant(rows: row_tables.Rows) -> Reference:
 
 
 def crossfit_excess(
-    folds: Sequence[Moments], train_energy: float, *, estimator: str = "ledoit-wolf"
+    folds: Sequence[Moments],
+    train_energy: float,
+    *,
+    estimator: str = "ledoit-wolf",
+    one_sided: bool = False,
 ) -> float | None:
     """Return how much energy a reference misses on train rows it did not see.
 
@@ -331,6 +347,8 @@ def crossfit_excess(
         Mean train energy.
     estimator : str
         One of `ESTIMATORS`.
+    one_sided : bool
+        Whether references are taken about 0.
 
     Returns
     -------
@@ -346,7 +364,10 @@ def crossfit_excess(
         if others.constant.all():
             return None
         try:
-            energy = fit(others).mean_energy(fold)
+            reference = fit(others)
+            if one_sided:
+                reference = reference.about_zero()
+            energy = reference.mean_energy(fold)
         except StreamError:  # too few rows for an invertible covariance
             return None
         excess.append(energy - train_energy)

@@ -94,16 +94,25 @@ def _on_drift(measures: StreamMeasures) -> Iterator[str]:
 
 def _on_channels(measures: StreamMeasures) -> Iterator[str]:
     """Yield remarks on channels that are one-sided, too small, or constant."""
-    quality, raw = measures.quality, measures.rank.raw_roc_auc
-    if quality.one_sided_channels:
+    quality, two_sided = measures.quality, measures.two_sided
+    if two_sided is not None:
+        yield (
+            "Judged one-sided, as a score: only high values of the single channel "
+            "count as anomalous, in all figures. Give one_sided=False if low values "
+            "are anomalous too"
+            + (
+                "."
+                if two_sided.roc_auc is None
+                else f"; ROC-AUC is then {share(two_sided.roc_auc, 1)}."
+            )
+        )
+    elif quality.one_sided_channels:
         yield (
             "Never negative, probably absolute errors or scores: "
             f"{names(quality.one_sided_channels, MOST_NAMES, quoted=True)}. Energy "
             "also counts unusually low values as anomalies: give signed residuals if "
             "you can."
         )
-        if raw is not None:
-            yield f"Ranked by the raw value instead, ROC-AUC is {share(raw, 1)}."
     if quality.scale_blind_channels:
         yield (
             "Spread too small, compared with the other channels, to count: "

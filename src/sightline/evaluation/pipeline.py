@@ -36,6 +36,7 @@ from sightline.data.row_tables import KeptRows, Rows, finite_rows, gather_rows
 from sightline.data.segments import Attack, breaks_kept, with_guard
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest, Track, score_stream
+from sightline.energy.one_sided import as_judged, two_sided_energy
 from sightline.energy.reference import crossfit_excess
 from sightline.errors import StreamError
 from sightline.evaluation import result
@@ -111,6 +112,7 @@ def evaluate(
     1
     """
     stream, dropped = _settle_nonfinite(stream, nonfinite)
+    stream = as_judged(stream)
     attacks, labels = _attacks_and_labels(stream, guard)
     diagnosed = diagnosis and bool(attacks)
     track = Track(progress, stream)
@@ -341,8 +343,8 @@ def _measure(
     Parameters
     ----------
     stream : ResidualStream
-        Names and channels; its rows are read only if it has a single channel, to rank
-        by the raw value as well.
+        Names and channels; its rows are read only if it has a single channel that is
+        judged two-sided, to rank by the raw value as well.
     scored, test : ScoredStream, ScoredTest
         All energies, and labels and alarms of the test.
     ranks : AttackRanks
@@ -372,7 +374,10 @@ def _measure(
             if standardised is None
             else ranking.roc_auc_of_ranks(_ranks_of(standardised, labels)),
         ),
-        rank=ranking.measure_rank(ranks, lengths, raw=_raw_ranks(stream, labels)),
+        rank=ranking.measure_rank(
+            ranks, lengths, raw=_raw_ranks(stream, ranks, labels)
+        ),
+        two_sided=_two_sided(scored, test) if stream.one_sided else None,
         windows=measure_windows(windows),
         drift=quality.measure_drift(
             mean,
@@ -380,7 +385,10 @@ def _measure(
             max_z=scored.test.max_z or 0.0,
             calibration_mean=scored.calibration_mean,
             d_crossfit=crossfit_excess(
-                scored.folds, mean, estimator=reference.estimator
+                scored.folds,
+                mean,
+                estimator=reference.estimator,
+                one_sided=bool(stream.one_sided),
             ),
         ),
         compactness=quality.measure_compactness(mean, stream.p),
@@ -405,16 +413,37 @@ def _ranks_of(score: Floats, labels: Labels) -> ranking.AttackRanks:
     return ranking.rank_attacks(score[labels == ATTACK], normal)
 
 
-def _raw_ranks(stream: ResidualStream, labels: Labels) -> ranking.AttackRanks | None:
-    """Return the ranks by the raw value of a single channel, which energy folds.
+def _raw_ranks(
+    stream: ResidualStream, ranks: ranking.AttackRanks, labels: Labels
+) -> ranking.AttackRanks | None:
+    """Return the ranks by the raw value of a single channel.
 
-    Energy is the same above and below the mean, so a score whose high values alone are
-    anomalous ranks better by its raw value. None with several channels or no attack.
+    Those by energy if it is judged one-sided, which grows with the value. None with
+    several channels or no attack.
     """
     if stream.p > 1 or not (labels == ATTACK).any():
         return None
+    if stream.one_sided:
+        return ranks
     raw = gather_rows(stream.test, np.arange(stream.test.n_rows))[:, 0]
     return _ranks_of(raw, labels)
+
+
+def _two_sided(scored: ScoredStream, test: ScoredTest) -> result.TwoSided:
+    """Return how a stream that is judged one-sided would do by two-sided energy."""
+    if not test.attacks:
+        return result.TwoSided()
+    train, tested = (
+        two_sided_energy(each.energy, scored.reference, scored.moments)
+        for each in (scored.train, scored.test)
+    )
+    ranks = _ranks_of(tested, test.labels)
+    alarms = QuantileRule.from_normal(train).alarms(tested)
+    return result.TwoSided(
+        roc_auc=ranking.roc_auc_of_ranks(ranks),
+        pauc_1=ranking.partial_auc_of_ranks(ranks, ranking.PAUC_RATES[0]),
+        f1=_judge(test, alarms).f1,
+    )
 
 
 def _judge(test: ScoredTest, alarms: Bools, tau99: float | None = None) -> AlarmMetrics:
@@ -448,6 +477,10 @@ def _quality(stream: ResidualStream, scored: ScoredStream) -> quality.Quality:
     )
     # Never negative: an absolute error, or a score.
     one_sided = scored.train.one_sided & scored.test.one_sided & ~constant
+    if stream.one_sided:
+        # A floor hides whether values were negative; one channel has no other's scale.
+        one_sided &= getattr(stream.train, "floor", 0.0) == 0
+        blind[:] = False
     return quality.Quality(
         max_z=scored.train.max_z,
         max_z_test_normal=scored.test.max_z,

@@ -291,6 +291,40 @@ class ChartData:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TwoSided:
+    """What two-sided energy would give for a stream that is judged one-sided.
+
+    Parameters
+    ----------
+    roc_auc : float, optional
+        `rank.roc_auc` if very low values counted as anomalous too.
+        Formula: as `rank.roc_auc`, of `(r_t - mu0)^2 / (2 S0)`.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: 0.5.
+        Null: without attacks.
+    pauc_1 : float, optional
+        `rank.pauc_1` by the same energy.
+        Formula: as `rank.pauc_1`.
+        Range: -0.005 to 1.
+        Better: higher.
+        Nothing wrong: 0.
+        Null: without attacks.
+    f1 : float, optional
+        `probe.f1` of the p99 rule on the same energy.
+        Formula: as `probe.f1`.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: -.
+        Null: as `probe.f1`.
+    """
+
+    roc_auc: float | None = None
+    pauc_1: float | None = None
+    f1: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class StreamMeasures:
     """What is measured on the stream as a whole, one record for each block.
 
@@ -300,6 +334,8 @@ class StreamMeasures:
         What was evaluated, and what counts as normal.
     rank, windows : Rank, Windows
         Attack rows against normal rows, attacks against windows of their length.
+    two_sided : TwoSided, optional
+        Figures of the two-sided reading; None unless the stream is judged one-sided.
     drift, compactness, quality : Drift, Compactness, Quality
         The residuals of normal operation.
     probe : AlarmMetrics
@@ -317,6 +353,7 @@ class StreamMeasures:
     stream: StreamFacts
     reference: ReferenceFacts
     rank: Rank
+    two_sided: TwoSided | None = None
     windows: Windows
     drift: Drift
     compactness: Compactness

@@ -11,7 +11,7 @@ from sightline.facts.records import TagSummary
 # Columns that are copied at a time: a column of a wide table is slow to read alone.
 _COLUMNS_AT_ONCE = 16
 # Values of a tag that are sorted at most; of more, evenly spaced ones.
-MOST_SORTED = 20_000
+MOST_SORTED = 10_000
 # Stretches of the outline of a tag.
 STRETCHES = 60
 # Differences below this many units of rounding are no difference.

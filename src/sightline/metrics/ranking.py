@@ -90,8 +90,8 @@ class Rank:
         Range: 0 to 1.
         Better: higher.
         Nothing wrong: 0.5.
-        Null: if p > 1, or without attacks. Meant for a score; for a signed residual it
-        ignores attacks that push down.
+        Null: if p > 1, or without attacks. Equal to `roc_auc` of a stream that is
+        judged one-sided; for a signed residual it ignores attacks that push down.
     """
 
     roc_auc: float | None = None

@@ -31,8 +31,8 @@ from sightline.files import brief
 from sightline.storage.metadata import stream_name
 
 _SCORE_ONLY = (
-    "Its scores are one number a row, not a residual of each channel: a low score is "
-    "not odd, so read raw_roc_auc, which ranks the score itself.",
+    "Its scores are one number a row, not a residual of each channel: only a high "
+    "score is taken as odd.",
 )
 
 

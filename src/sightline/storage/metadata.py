@@ -44,6 +44,7 @@ class StreamMetadata:
     detector: str | None = None
     testbed: str | None = None
     space: str | None = None
+    one_sided: bool | None = None
     step_s: float | None = None
     timezone: str | None = None
     notices: tuple[str, ...] = ()
@@ -68,8 +69,8 @@ def facts_from(values: object, name: str) -> StreamMetadata:
     Examples
     --------
     >>> facts_from({"detector": "GDN", "step_s": 1, "seed": 3}, "meta.json")
-    StreamMetadata(detector='GDN', testbed=None, space=None, step_s=1.0, timezone=None,
-                   notices=(), meta={'seed': 3})
+    StreamMetadata(detector='GDN', testbed=None, space=None, one_sided=None, step_s=1.0,
+                   timezone=None, notices=(), meta={'seed': 3})
     """
     if not isinstance(values, dict):
         raise StreamError(
@@ -83,6 +84,7 @@ def facts_from(values: object, name: str) -> StreamMetadata:
     meta = others.pop("meta") if isinstance(values.get("meta"), dict) else {}
     return StreamMetadata(
         **texts,
+        one_sided=others.pop("one_sided", None),
         step_s=None if step_s is None else _number(step_s, f"{name} step_s"),
         notices=tuple(str(notice) for notice in notices),
         meta=others | meta,
@@ -96,7 +98,7 @@ def facts_json(stream: ResidualStream) -> dict[str, object]:
     """
     values: dict[str, object] = {
         key: getattr(stream, key)
-        for key in (*_TEXTS, "step_s")
+        for key in (*_TEXTS, "one_sided", "step_s")
         if getattr(stream, key) is not None
     }
     if stream.notices:

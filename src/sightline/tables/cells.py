@@ -116,6 +116,8 @@ def read_cells(texts: Any, *, path: object, decimal_comma: bool = False) -> Cell
     numbers = stripped.cast(pl.Float64, strict=False)
     words = _rest(stripped, numbers)
     if not words.len() - words.null_count():
+        if decimal_comma:
+            _check_points(stripped, path, texts.name)
         return Cells(numbers, words)
     unit = ""
     # Only the different texts that are no plain number: there are few, or all are.
@@ -129,6 +131,18 @@ def read_cells(texts: Any, *, path: object, decimal_comma: bool = False) -> Cell
         stripped = _where(is_with.fill_null(False), bare, stripped)
     numbers = _with_separators(stripped, path, texts.name, decimal_comma)
     return Cells(numbers, _rest(stripped, numbers), unit)
+
+
+def _check_points(texts: Any, path: object, name: str) -> None:
+    """Refuse points that may be thousands, in a table with decimal commas."""
+    is_either = texts.str.contains(_EITHER_POINT).fill_null(False)
+    has_point = texts.str.contains(".", literal=True).fill_null(False)
+    if is_either.any() and bool((is_either == has_point).all()):
+        raise FileError(
+            f"{path}: column {name!r} holds {texts[is_either.arg_max() or 0]!r}, which "
+            "can be a decimal point or a thousands separator, because other columns "
+            "have decimal commas: export numbers without thousands separators."
+        )
 
 
 def _rest(texts: Any, numbers: Any) -> Any:

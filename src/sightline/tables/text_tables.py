@@ -349,7 +349,8 @@ def _form_of(path: Path, head: bytes, least_columns: int) -> _Form:
             "commas, semicolons, tabs or '|'."
         )
     header = rows[header_line]
-    _check_header(path, header, header_line)
+    before = rows[header_line - 1] if header_line else []
+    _check_header(path, header, header_line, before)
     below, units = _below(rows[header_line + 1 :], header)
     data = rows[header_line + 1 + below :]
     return _Form(
@@ -398,12 +399,20 @@ def _header_line(rows: Sequence[Sequence[str]], n_cells: int) -> int | None:
     return None
 
 
-def _check_header(path: Path, header: Sequence[str], line: int) -> None:
-    """Refuse a first line of numbers: the table has no header."""
+def _check_header(
+    path: Path, header: Sequence[str], line: int, before: Sequence[str]
+) -> None:
+    """Refuse a first line of numbers: the table has no header, or a shorter one."""
     filled = [cell for cell in header if cell]
     is_number = [bool(_NUMBER.match(cell)) for cell in filled]
     counted = [str(k) for k in range(len(filled))]
     if sum(is_number) * 2 > len(filled) and filled != counted:
+        if len(before) > 1:
+            raise FileError(
+                f"{path}: line {line + 1} has {len(header)} cells and the names above "
+                f"it are {len(before)}: if numbers have decimal commas, export with "
+                "semicolons between the columns; else check the header."
+            )
         raise FileError(
             f"{path}: line {line + 1} must hold the names of the columns; it holds "
             f"{listed(filled, 3, quoted=True)}: add a header line."

@@ -28,7 +28,7 @@ from sightline.data.rounding import TrainDecimals
 from sightline.data.segments import Attack, KnownEffect, breaks_from_time
 from sightline.errors import FileError, StreamError
 from sightline.testbeds import csv_reader
-from sightline.text import did_you_mean, names
+from sightline.text import did_you_mean, duration, names
 
 # How many seconds a reading stays valid when no other follows it.
 HOLD_S = 60.0
@@ -503,7 +503,9 @@ def hold_words(hold_s: float | Floats) -> str:
     shortest, longest = float(np.min(hold_s)), float(np.max(hold_s))
     if shortest < longest:
         return "the hold_s of their tag"
-    return f"{longest:g} s" if np.isfinite(longest) else "any length of time"
+    if not np.isfinite(longest):
+        return "any length of time"
+    return f"{longest:g} s" if longest < 100_000 else duration(longest)
 
 
 def still_missing(

@@ -385,6 +385,21 @@ NUMBERS = [
         values=[[1.234, 0.5], [2.345, 1.5], [3.456, 2.5]],
     ),
     Case(
+        name="points that can be thousands beside decimal commas",
+        test=wide("1.234;0,5", "2.345;1,5", "3.456;2,5", header="time;A;B", sep=";"),
+        refused="'1.234', which can be a decimal point or a thousands separator",
+    ),
+    Case(
+        name="decimal points in one column and commas in another",
+        test=wide("1.25;0,5", "2.345;1,5", "3.456;2,5", header="time;A;B", sep=";"),
+        values=[[1.25, 0.5], [2.345, 1.5], [3.456, 2.5]],
+    ),
+    Case(
+        name="decimal commas in a table of commas",
+        test=wide("1,5,2,5", "2,5,3,5", "3,5,4,5"),
+        refused="line 2 has 5 cells and the names above it are 3: if numbers have",
+    ),
+    Case(
         name="decimal points and commas in one column",
         test=wide("1.5;10", "2,5;20", "3,5;30", header="time;A;B", sep=";"),
         refused="has decimal points and decimal commas, such as '1.5' and '2,5'",
@@ -899,6 +914,18 @@ LONG = [
         notices=("1 of 15 readings are of bad quality",),
     ),
     Case(
+        name="a wide export of changes, held until bad text ends it",
+        test=wide(
+            *(
+                f"{k},{'OPEN' if k == 0 else 'Bad Input' if k == 9 else ''}"
+                for k in range(12)
+            )
+        ),
+        toml='[hold_s]\nB = "forever"\n',
+        values=[[k, 1 if k < 9 else NAN] for k in range(12)],
+        notices=("OPEN = 1 in B", "'Bad Input' 1 times"),
+    ),
+    Case(
         name="a tag that begins late",
         test="tag,time,value\n"
         + "".join(f"A,{s},{k}\n" for k, s in enumerate(stamps()))
@@ -1022,6 +1049,20 @@ SETTINGS = [
         toml='train_decimals = "as-test"\n',
         values=[[k + 0.1, k] for k in range(12)],
         notices=("Train was rounded to the decimals of test", "A (1)"),
+    ),
+    Case(
+        name="a start of train that is all of it",
+        test=PLAIN,
+        toml="trim_start_s = 3600\n",
+        refused="plant.toml: trim_start_s = 3600 leaves no row of train",
+    ),
+    Case(
+        name="units in the header and in the list of tags",
+        test=PLAIN.replace("A,B", "A [mm],B [m3/h]"),
+        tags="tag,role\nA [mm],sensor\nB [m3/h],ignore\n",
+        channels=("A",),
+        values=[[1], [2], [3]],
+        notices=("tags.csv: B was left out, because its role is ignore",),
     ),
     Case(
         name="a setting of columns that is misspelt",

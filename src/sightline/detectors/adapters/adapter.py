@@ -132,6 +132,8 @@ class Adapter(ABC):
             space=rows.space,
             every=self.settings.every,
             scale=self.preprocessing.scaling.scale if in_space else None,
+            score=rows.score,
+            alarms=rows.alarms,
             notices=(*scaled.notices, *rows.notices),
         )
 

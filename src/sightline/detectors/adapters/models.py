@@ -5,7 +5,8 @@ Of scikit-learn, PyOD, aeon, or anything with the same methods.
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
@@ -158,6 +159,7 @@ class _FittedModel(NamedTuple):
     model: Any
     reconstruct: Call | None
     score: Call | None
+    alarms: Call | None
     notices: tuple[str, ...]
 
 
@@ -170,9 +172,14 @@ class FromOutlierDetector(Adapter):
     has a residual, observed minus reconstructed.
 
     *Score* otherwise: one number a row, space ``"score"``, named after the model. A
-    score is no residual, and `notices` says so, and also if it is one-sided, never
-    negative on train. PyOD's `decision_function` and aeon's `predict` are high where a
-    row is odd; scikit-learn's `score_samples` is low there, and its sign is changed.
+    score is no residual, and `notices` says so. It is judged one-sided: only a high
+    score is odd. PyOD's `decision_function` and aeon's `predict` are high where a row
+    is odd; scikit-learn's `score_samples` is low there, and its sign is changed.
+
+    In both cases the stream carries the library's own score as `score`, and its own
+    alarms as `alarms`: rows that PyOD's `predict` calls 1, by the model's
+    `contamination`, or scikit-learn's calls -1. aeon's models have no limit of their
+    own.
 
     A model of windows (aeon's, PyOD's time series models) scores run by run and learns
     from the longest run of train, so that no window crosses a gap. Most of these score
@@ -254,55 +261,45 @@ class FromOutlierDetector(Adapter):
             options = {"axis": 0} if _takes_axis(model, "fit") else {}
             model.fit(values[rows], **options)
         reconstruct = self._reconstruction(model, values[rows], notices)
+        score = self._score or _score_call(model)
+        alarms = _alarm_call(model) if self._score is None else None
         if reconstruct is not None:
-            return _FittedModel(model, reconstruct, None, tuple(notices))
-        score = self._score or _score_call(model, title)
+            return _FittedModel(model, reconstruct, score, alarms, tuple(notices))
+        if score is None:
+            raise StreamError(
+                f"{title} has no score whose direction is known (decision_function of "
+                "PyOD, predict of aeon, score_samples of scikit-learn): give `score`, "
+                "a function of the model and rows that is high where a row is odd."
+            )
         scores = self._scores(model, score, values[rows])
         notices.append(
             f"{title} gives one score a row and no expectation of each channel: this "
-            "score takes the place of a residual, high where a row is odd, so read "
-            "raw_roc_auc, which ranks the score itself."
+            "score takes the place of a residual, and only a high score is odd."
         )
         if np.isin(scores, (0, 1)).all():
             notices.append(
                 f"{title} gives only 0 or 1 for each row of train, which is an alarm "
                 "more than a score."
             )
-        # A comparison with nan is false: a row without a score does not count.
-        if not (scores < 0).any():
-            notices.append(
-                f"The score of {title} is one-sided, never negative on train: energy "
-                "counts a very low score as odd too, and it is not."
-            )
-        return _FittedModel(model, None, score, tuple(notices))
+        return _FittedModel(model, None, score, alarms, tuple(notices))
 
     def _row_residuals(
         self, learned: _FittedModel, scaled: Scaled, scaling: Scaling
     ) -> Residuals:
         values = np.asarray(scaled.values, np.float64)
         rows = np.arange(len(values))
-        if learned.reconstruct is not None:
-            expected = self._reconstructed(learned.model, learned.reconstruct, values)
-            return observation(values - expected, rows, *learned.notices)
-        score = learned.score or _score_call(learned.model, self.card.title)
-        scores = np.full(len(values), np.nan)
-        failures: list[str] = []
         runs = [rows]
         if _is_of_windows(learned.model):
             runs = runs_of(rows, scaled.breaks)
-        for run in runs:
-            try:
-                scores[run] = self._scores(learned.model, score, values[run])
-            except SightlineError:
-                raise
-            except Exception as error:
-                # Most often a run is shorter than a window; others may not be.
-                if len(failures) + 1 == len(runs):
-                    raise
-                failures.append(
-                    f"{self.card.title} gives no score for a run of {len(run):,} rows "
-                    f"({brief(error).rstrip('.')})."
-                )
+        failures: list[str] = []
+        scores = self._by_run(learned.model, learned.score, values, runs, failures)
+        flagged = self._by_run(learned.model, learned.alarms, values, runs, [])
+        alarms = None if flagged is None else np.asarray(flagged == 1)
+        if learned.reconstruct is not None:
+            expected = self._reconstructed(learned.model, learned.reconstruct, values)
+            residuals = observation(values - expected, rows, *learned.notices)
+            return replace(residuals, score=scores, alarms=alarms)
+        assert scores is not None  # noqa: S101
         notices = [*learned.notices, *failures]
         # An infinite score stays: the oddest row must not count as one without a score.
         is_scored = ~np.isnan(scores)
@@ -313,8 +310,43 @@ class FromOutlierDetector(Adapter):
             index=rows[is_scored],
             channels=(self.card.name,),
             space="score",
+            score=scores[is_scored],
+            alarms=None if alarms is None else alarms[is_scored],
             notices=tuple(notices),
         )
+
+    def _by_run(
+        self,
+        model: Any,
+        call: Call | None,
+        values: Floats,
+        runs: Sequence[Ints],
+        failures: list[str],
+    ) -> Floats | None:
+        """Return one number for each row, run by run; None without a call.
+
+        A run for which the model raises gets nan and a sentence in `failures`, unless
+        it raises for all of them.
+        """
+        if call is None:
+            return None
+        numbers = np.full(len(values), np.nan)
+        n_failed = 0
+        for run in runs:
+            try:
+                numbers[run] = self._scores(model, call, values[run])
+            except SightlineError:
+                raise
+            except Exception as error:
+                # Most often a run is shorter than a window; others may not be.
+                n_failed += 1
+                if n_failed == len(runs):
+                    raise
+                failures.append(
+                    f"{self.card.title} gives no score for a run of {len(run):,} rows "
+                    f"({brief(error).rstrip('.')})."
+                )
+        return numbers
 
     def _reconstruction(
         self, model: Any, values: Floats, notices: list[str]
@@ -380,7 +412,7 @@ def _learns_nothing(model: Any) -> bool:
     return bool(model.get_tag("fit_is_empty"))
 
 
-def _score_call(model: Any, title: str) -> Call:
+def _score_call(model: Any) -> Call | None:
     """Return how to score rows so that high is odd; the sign is never guessed."""
     if _takes_axis(model, "predict"):
         return lambda fitted, values: fitted.predict(values, axis=0)
@@ -389,11 +421,22 @@ def _score_call(model: Any, title: str) -> Call:
         return lambda fitted, values: fitted.decision_function(values)
     if hasattr(model, "score_samples"):
         return lambda fitted, values: -np.asarray(fitted.score_samples(values))
-    raise StreamError(
-        f"{title} has no score whose direction is known (decision_function of PyOD, "
-        "predict of aeon, score_samples of scikit-learn): give `score`, a function of "
-        "the model and rows that is high where a row is odd."
-    )
+    return None
+
+
+def _alarm_call(model: Any) -> Call | None:
+    """Return how a model flags rows by its own limit, 1 for odd; None if it has none.
+
+    aeon's `predict` is a score. Of scikit-learn's models only outlier detectors, which
+    have an `offset_`, flag rows by `predict`; those of others are clusters or classes.
+    """
+    if _takes_axis(model, "predict") or not hasattr(model, "predict"):
+        return None
+    if hasattr(model, "decision_scores_"):
+        return lambda fitted, values: fitted.predict(values)
+    if hasattr(model, "score_samples") and hasattr(model, "offset_"):
+        return lambda fitted, values: np.asarray(fitted.predict(values)) == -1
+    return None
 
 
 def _reconstruction_call(model: Any) -> Call | None:

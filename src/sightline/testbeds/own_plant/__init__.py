@@ -36,6 +36,7 @@ from sightline.data.segments import breaks_from_time
 from sightline.errors import FileError, naming
 from sightline.files import reading
 from sightline.progress import Progress, Step, StepKind, silent
+from sightline.tables.headers import name_and_unit
 from sightline.tables.lists import EXCEL, list_rows, read_incidents
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import PARQUET, TEXT
@@ -98,7 +99,7 @@ def read_folder(
     progress(Step(StepKind.READING, 1, len(paths), paths["test"].name))
     test = in_order_of(train.channels, readings_of(sources.pop(), states), folder)
     settings.check_holds(train.channels, folder / "plant.toml")
-    train, prepared = _prepared(train, test, settings)
+    train, prepared = _prepared(train, test, settings, folder / "plant.toml")
     notices = [*train.notices, *test.notices, *empty, *states.notices()]
     notices += [*prepared, *_agreement(train, test, folder)]
     tags, tag_notices = _tags(tag_rows, train.channels, {**test.units, **train.units})
@@ -147,7 +148,7 @@ def read_folder(
 
 
 def _prepared(
-    train: Readings, test: Readings, settings: PlantSettings
+    train: Readings, test: Readings, settings: PlantSettings, path: Path
 ) -> tuple[Readings, list[str]]:
     """Return train without its start and rounded like test, as plant.toml asks."""
     notices = []
@@ -155,8 +156,8 @@ def _prepared(
         keep = train.time >= train.time[0] + settings.trim_start_s
         if not keep.any():
             raise FileError(
-                f"trim_start_s = {settings.trim_start_s:g} in plant.toml leaves no row "
-                "of train: state fewer seconds."
+                f"{path}: trim_start_s = {settings.trim_start_s:g} leaves no row of "
+                "train: state fewer seconds."
             )
         n_cut = int((~keep).sum())
         notices.append(
@@ -258,7 +259,8 @@ def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
         return {}
     rows: dict[str, dict[str, str]] = {}
     for row in list_rows(path, ["tag"]).values():
-        tag, role = row["tag"], row.get("role", "").lower()
+        tag, unit = name_and_unit(row["tag"])
+        role = row.get("role", "").lower()
         if tag in rows:
             raise FileError(f"{path}: names {tag!r} twice: keep one line.")
         if role not in ("", _IGNORE, *Role):
@@ -266,7 +268,7 @@ def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
                 f"{path}: role {role!r} of tag {tag!r} is unknown; "
                 f"{did_you_mean(role, [*Role, _IGNORE])}"
             )
-        rows[tag] = row | {"role": role}
+        rows[tag] = row | {"role": role, "unit": row.get("unit") or unit}
     return rows
 
 
