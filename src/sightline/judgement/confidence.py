@@ -261,8 +261,13 @@ def _statistics(
 
 
 def _quiet_test(case: Case) -> QuietTest:
-    """Return the mean energies: from train, and about the centre if that has moved."""
+    """Return the mean energies: from train, and about the centre if that has moved.
+
+    None of them for a one-sided score, of which low values are good.
+    """
     record, length = case.record, case.windows.length
+    if record.is_one_sided:
+        return QuietTest(own=[], calm=[])
     own = [record.energy[case.segment.rows]]
     calm = [_means(record.energy, case.windows.matched, length)]
     if case.has_moved:

@@ -106,6 +106,7 @@ def diagnose(
             standardised_reference(scored.moments, scored.train.scaled_fourth),
         ),
         channels=stream.channels,
+        is_one_sided=stream.one_sided is True,
     )
     judgements = _judge_all(record, test.segments, seed, progress)
     found = [_found(judgements, RungName.EVIDENCE), _found(judgements, None)]

@@ -120,9 +120,11 @@ def score_reference(case: Case) -> list[Scores] | None:
 
     Row by row the least over the centres, with the covariance of calm rows about a
     moving mean: a calm row by the half of calm time to which it does not belong, the
-    attack by the half that leaves less. None unless the reference has moved.
+    attack by the half that leaves less. None unless the reference has moved, and for a
+    one-sided score, which has no centre.
     """
-    local = case.record.local if case.has_moved else None
+    is_open = case.has_moved and not case.record.is_one_sided
+    local = case.record.local if is_open else None
     if local is None:
         return None
     scores = []
@@ -150,9 +152,11 @@ def score_space(case: Case) -> list[Scores] | None:
     Alternating blocks of rows form two halves. In one half channels are ranked by the
     larger of |mean| and mean square, in units of what one calm window in 20 reaches;
     the first 1, 2, 3 or 5 are scored in the other half, and the reverse. None where no
-    line of centres reaches across the attack, or it has too few rows for two halves.
+    line of centres reaches across the attack, it has too few rows for two halves, or
+    there is only one channel.
     """
-    if case.is_too_long or case.windows.length < 2 * LEAST_HALF:
+    is_single = len(case.record.channels) == 1
+    if is_single or case.is_too_long or case.windows.length < 2 * LEAST_HALF:
         return None
     halves = [_halves(len(rows)) for rows in case.scaled]
     strength = np.array(
@@ -207,7 +211,8 @@ def score_memory(case: Case) -> list[Scores] | None:
     Exponentially weighted averages start at zero with the stretch, about its centre.
     By channel: the largest, in units of the deviation of the same average over train,
     and the sum of squares of the three largest. Over all channels: the sum of squares
-    of whitened averages. None where no line of centres reaches across the attack.
+    of whitened averages. Of a one-sided score only the average of log energy. None
+    where no line of centres reaches across the attack.
     """
     if case.is_too_long:
         return None
@@ -228,8 +233,11 @@ def score_memory(case: Case) -> list[Scores] | None:
             z = np.abs(averaged[:, :p]) / units.memory[span]
             if k == 0 and span == SPANS[0]:
                 leading = int(np.argmax(np.mean(z, axis=0)))
-            traces = {"channel": z.max(axis=1), "log": averaged[:, -1]}
-            traces["all"] = np.einsum("tj,tj->t", *(2 * (averaged[:, p:-1],)))
+            traces = {} if record.is_one_sided else {"channel": z.max(axis=1)}
+            traces["log"] = averaged[:, -1]
+            if p > 1:
+                squares = np.einsum("tj,tj->t", *(2 * (averaged[:, p:-1],)))
+                traces["all"] = squares
             if p > 2 * _TOP:
                 top = np.partition(z, p - _TOP, axis=1)[:, p - _TOP :]
                 traces["top"] = np.einsum("tj,tj->t", top, top)

@@ -160,6 +160,9 @@ class Record:
         Scales of the channels.
     channels : tuple of str
         Names of the channels.
+    is_one_sided : bool
+        Whether the stream is a score of which only large values are anomalous: then no
+        rung looks at values that are too small.
     """
 
     scored: ScoredTest
@@ -167,6 +170,7 @@ class Record:
     calm: CalmTime
     units: Units
     channels: tuple[str, ...]
+    is_one_sided: bool = False
 
     @cached_property
     def energy(self) -> Floats:

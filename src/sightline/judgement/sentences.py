@@ -57,6 +57,11 @@ class _RungWords:
     is_rule: bool = False
 
     @property
+    def is_alarm(self) -> bool:
+        """Whether the rung is a rule of which only the alarms are known."""
+        return self.is_rule and self.outcome.peak is None
+
+    @property
     def coverage(self) -> str:
         return share(self.outcome.coverage)
 
@@ -79,7 +84,8 @@ class _RungWords:
         if Way.COVERAGE in ways or not ways:
             # The limit of a rule was there before; that of a repair was not.
             when = "" if self.is_rule else "in hindsight "
-            text = f"{when}{self.coverage} of it lies beyond the limit; "
+            where = "is in alarm" if self.is_alarm else "lies beyond the limit"
+            text = f"{when}{self.coverage} of it {where}; "
             text += f"attack-free stretches: {share(outcome.calm)}"
         elif Way.ONSET in ways:
             text = f"its first {ONSET_ROWS} rows peak at {_times(outcome.onset)}"
@@ -90,8 +96,9 @@ class _RungWords:
     @property
     def against(self) -> str:
         """Coverage of an attack that a rung does not show, and of calm windows."""
+        where = "is in alarm" if self.is_alarm else "lies beyond"
         return (
-            f"{self.coverage} of it lies beyond; attack-free stretches: "
+            f"{self.coverage} of it {where}; attack-free stretches: "
             f"{share(self.outcome.calm)}, one in {round(1 / (1 - RARE))} above "
             f"{self.limit}"
         )
