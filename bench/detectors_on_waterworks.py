@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    made = simulate(seed=1)
+    made = simulate(seed=1, recovery_labels=False)
     test = with_effect(made)
     for name in asked.detectors.split(","):
         # Nothing is drawn in GeCo: one seed is as all.
