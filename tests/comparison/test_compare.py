@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from sightline import ResidualStream, evaluate, read_results, write_results
 from sightline.comparison.compare import SeededFigure, compare, ranking_transfer
 from sightline.errors import FileError
+from sightline.storage import Result
 
 # Table "tab:main" of the paper: ROC-AUC, P_FULL and median D_FULL. The 0.530 printed
 # for two detectors on WADI is broken in the printed order, GDN above FuSAGNet.
@@ -263,6 +265,7 @@ def test_a_comparison_is_json(results):
     text = json.dumps(compare(results, n_replicates=20).to_dict(), allow_nan=False)
     assert set(json.loads(text)) == {
         "agreement",
+        "detections",
         "differences",
         "figures",
         "notices",
@@ -302,8 +305,69 @@ def test_verdicts_of_detectors_on_one_attack_are_laid_side_by_side(tmp_path):
     compared = compare(read_results([tmp_path]), n_replicates=20)
     first, second = compared.verdicts
     assert first.verdicts == {"narrow": "detected", "wide": "diluted"}
+    assert first.joint_verdicts == first.verdicts
+    assert set(first.confidences) == {"narrow", "wide"}
+    assert (first.vetoed_by, first.telemetry) == ((), None)
     assert (
         first.reading == "visible in the sensor space, diluted in the observation space"
     )
     assert first.seen_by == ("narrow",)
     assert second.reading == "missed by all"
+
+
+def moving_nothing(name, lift, testbed="plant"):
+    """A stream whose telemetry does not know of its attack, lifted in the residuals."""
+    rng = np.random.default_rng(7)
+    train, test = rng.normal(size=(2000, 3)), rng.normal(size=(6000, 3))
+    labels = np.zeros(6000, np.int8)
+    labels[3000:3060] = 1
+    test[3000:3060] += lift
+    return ResidualStream(
+        train,
+        test,
+        labels,
+        name=name,
+        detector=name,
+        testbed=testbed,
+        telemetry_train=rng.normal(size=(2000, 2)),
+        telemetry_test=rng.normal(size=(6000, 2)),
+    )
+
+
+def test_compare_shows_the_verdict_of_all_and_names_who_vetoes(tmp_path):
+    streams = [moving_nothing("blind", 0.0), moving_nothing("sharp", 4.0)]
+    write_results([evaluate(stream, intervals=False) for stream in streams], tmp_path)
+    results = read_results([tmp_path])
+    (row,) = compare(results, n_replicates=2).verdicts
+    assert row.verdicts == {"blind": "not-in-telemetry", "sharp": "detected"}
+    assert row.joint_verdicts == {"blind": "weak-evidence", "sharp": "detected"}
+    assert row.vetoed_by == ("sharp",)
+    assert row.telemetry.movement == "still"
+    # The file keeps what the stream alone says.
+    blind = next(r for r in results if r.detector == "blind")
+    assert blind.evaluation.segments[0].verdict == "not-in-telemetry"
+
+
+def test_attacks_found_come_with_chance_and_cost(results):
+    compared = compare(results, n_replicates=2)
+    found = {(row.testbed, row.detector): row for row in compared.detections}
+    assert set(found) == {(r.testbed, r.detector) for r in results}
+    for result in results:
+        facts = result.evaluation.diagnosis
+        row = found[result.testbed, result.detector]
+        assert row.rule == "probe"
+        if result.name == "sharpx1":
+            assert (row.found, row.rings) == (facts.found, facts.rings)
+            assert row.share_in_alarm == facts.share_in_alarm
+            assert row.found.count > row.found.by_chance
+
+
+def test_results_judged_by_earlier_rules_are_named(results):
+    first, *others = results
+    facts = replace(first.evaluation.diagnosis, method=1, found=None)
+    earlier = Result(first.folder, replace(first.evaluation, diagnosis=facts))
+    compared = compare([earlier, *others], n_replicates=2)
+    (notice,) = [n for n in compared.notices if "earlier version" in n]
+    assert notice.startswith(f"{first.testbed}: the verdicts of {first.detector} were")
+    shown = {(row.testbed, row.detector) for row in compared.detections}
+    assert (first.testbed, first.detector) not in shown

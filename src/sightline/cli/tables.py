@@ -8,29 +8,51 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sightline.comparison.compare import SEEN_BY_ALL, Comparison
+from sightline.comparison.compare import SEEN_BY_ALL, Comparison, SideBySide
 from sightline.comparison.runs import Figure
-from sightline.evaluation.result import Evaluation
-from sightline.judgement.verdicts import Verdict
+from sightline.evaluation.result import Evaluation, SegmentResult
+from sightline.judgement.confidence import STANDING, confidence_word
+from sightline.judgement.event_test import LEVEL
+from sightline.judgement.judge import METHOD
+from sightline.judgement.verdicts import Count, RungName, Verdict
 from sightline.metrics.probe import AlarmMetrics
-from sightline.text import UNKNOWN, names, number, row_span, share
+from sightline.text import (
+    UNKNOWN,
+    mean_count,
+    names,
+    number,
+    probability,
+    row_span,
+    share,
+)
 
 # Attacks that get a row; the others are in segments.csv.
 MAX_ATTACKS = 40
 # Missed attacks that are explained in words.
 MAX_MISSED = 12
 LEGEND = """\
-Alarms: energy above the 99th percentile of train energy (p99 rule), with nothing
+False alarms: of the limit that 1% of train energy exceeds (p99 rule), with nothing
 tuned; if the detector has its own rule, this rule comes first.
 ROC-AUC: probability that an attack row has more energy than a normal row (50% is
 chance); per attack: the same with equal weight for each attack; pAUC@1%: the same
 for false-alarm rates up to 1% (0 is chance, 1 is perfect). Below: 95% intervals.
 Energy: mean of train, median of attack-free test rows; a large rise is drift.
 """
-ATTACK_LEGEND = """\
-Time in alarm: share of its rows. AUC nearby: against normal rows close in time.
-Window rank: share of normal windows of its length with less evidence (D_FULL).
+FOUND_LEGEND = f"""\
+Found: the present rule does in the attack what at most one in {round(1 / LEVEL)} attack-free
+stretches of its length does. Any alarm: attacks with at least one. By chance: the
+mean count if each attack were such a stretch, and p, the probability of that count
+or more. Time in alarm: share of attack-free time, which is what finding costs.
 """
+ATTACK_LEGEND = """\
+Time in alarm: share of its rows. Window rank: share of normal windows of its length
+with less evidence (D_FULL). Verdict: with the share of redrawn data that gives it.
+"""
+EARLIER_RULES = (
+    "Verdicts were made by the rules of an earlier version, which judged many attacks "
+    "differently: evaluate again to renew them."
+)
+_RULES = {RungName.OWN_RULE: "own", RungName.PROBE: "p99"}
 _Written = Callable[[float | None], str]
 
 
@@ -40,8 +62,8 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     Parameters
     ----------
     evaluations : sequence of Evaluation
-        One row each. If there is only one, tables of its attacks and the reasons why
-        they were missed follow.
+        One row each, and one row each on the attacks found, with chance and cost. If
+        there is only one, its attacks and the reasons why they were missed follow.
 
     Returns
     -------
@@ -52,7 +74,6 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     table = _table("Evaluation", ["stream"], [])
     table.columns[0].min_width = 8
     for header in (
-        "attacks\nwith an\nalarm",
         "false\nalarms",
         "ROC-AUC",
         "ROC-AUC\nper\nattack",
@@ -64,30 +85,96 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         level, rise = e.compactness.p_eff / 2, e.drift.d_drift_robust
         table.add_row(
             Text(_name(e)),
-            _by_rule(e, partial(_alarmed, e)),
-            _by_rule(e, _false_alarms),
+            _by_rule(e, partial(_false_alarms, e)),
             _with_interval(e, Figure.ROC_AUC, _share),
             _with_interval(e, Figure.MEAN_SEGMENT_AUC, _share),
             _with_interval(e, Figure.PAUC_1, _score),
             f"{number(level)}/{number(None if rise is None else level + rise)}",
         )
     parts: list[RenderableType] = [table, Text(LEGEND, style="dim")]
+    parts += _found(evaluations)
     if len(evaluations) == 1 and evaluations[0].segments:
         parts += [_attacks(evaluations[0]), *_missed(evaluations[0])]
     serious = [one.line for e in evaluations for one in e.findings if one.is_serious]
     parts += [Text(f"- {line}", style="bold") for line in dict.fromkeys(serious)]
-    notices = [(_name(e), notice) for e in evaluations for notice in e.notices]
+    notices = [(_name(e), notice) for e in evaluations for notice in _notices(e)]
     several = len(evaluations) > 1
     parts += [Text(f"- {n}: {text}" if several else f"- {text}") for n, text in notices]
     return Group(*parts)
 
 
+def _notices(e: Evaluation) -> list[str]:
+    """Return what a reader of the figures must know."""
+    is_earlier = e.diagnosis is not None and e.diagnosis.method < METHOD
+    return [*e.notices, EARLIER_RULES] if is_earlier else list(e.notices)
+
+
+def _found(evaluations: Sequence[Evaluation]) -> list[RenderableType]:
+    """Return how many attacks the present rules find, with chance and cost."""
+    table = _found_table("Attacks found", "stream")
+    for e in evaluations:
+        facts = e.diagnosis
+        if facts is not None and facts.found is not None:
+            table.add_row(
+                Text(_name(e)),
+                *_found_cells(facts.rule, facts.found, facts.rings),
+                share(facts.share_in_alarm, 1),
+            )
+        elif e.stream.n_segments:
+            # Not judged: there are no calm windows that could tell what chance gives.
+            rule, metrics = RungName.PROBE, e.probe
+            if e.own_rule is not None:
+                rule, metrics = RungName.OWN_RULE, e.own_rule
+            rings = f"{metrics.hits} of {e.stream.n_segments}"
+            unknown = ["not judged", UNKNOWN, UNKNOWN, rings, UNKNOWN, UNKNOWN]
+            table.add_row(Text(_name(e)), _RULES[rule], *unknown, UNKNOWN)
+    if not table.row_count:
+        return []
+    standing = [
+        Text(_standing(_name(e), e.diagnosis.share_in_alarm), style="bold")
+        for e in evaluations
+        if e.diagnosis is not None and e.diagnosis.is_standing
+    ]
+    return [table, *standing, Text(FOUND_LEGEND, style="dim")]
+
+
+def _found_table(title: str, *left: str) -> Table:
+    """Return an empty table of attacks found: each count has its chance beside it."""
+    headers = ["found", "by\nchance", "p", "any\nalarm", "by\nchance", "p"]
+    table = _table(title, [*left, "rule"], [*headers, "time in\nalarm"])
+    table.columns[0].min_width = 8
+    return table
+
+
+def _found_cells(
+    rule: RungName | None, found: Count | None, rings: Count | None
+) -> list[str]:
+    """Return the rule, and two counts with what chance gives."""
+    cells = [UNKNOWN if rule is None else _RULES[rule]]
+    for count in (found, rings):
+        if count is None:
+            cells += [UNKNOWN] * 3
+            continue
+        cells += [f"{count.count} of {count.total}", mean_count(count.by_chance)]
+        cells.append(probability(count.p_value))
+    return cells
+
+
+def _standing(name: str, share_in_alarm: float | None) -> str:
+    """Return why a rule that never stops finds nothing."""
+    return (
+        f"{name}: the present rule is in alarm in {share(share_in_alarm)} of "
+        f"attack-free time, {share(STANDING)} or more of a usual stretch. An alarm that "
+        "does not stop finds nothing."
+    )
+
+
 def _attacks(e: Evaluation) -> RenderableType:
-    """Return the table of attacks: alarms of the p99 rule, and evidence."""
-    headers = ["rows", "time in\nalarm", "first\nalarm"]
-    headers += ["AUC", "AUC\nnearby", "window\nrank"]
+    """Return the table of attacks: alarms of the p99 rule, evidence, verdict."""
+    headers = ["rows", "time in\nalarm", "first\nalarm", "AUC", "window\nrank"]
     table = _table("Each attack", ["attack"], headers)
     table.columns[0].min_width = 8
+    table.add_column("verdict", overflow="fold")
     for i, row in enumerate(e.segments[:MAX_ATTACKS]):
         table.add_row(
             Text(row.id),
@@ -95,8 +182,8 @@ def _attacks(e: Evaluation) -> RenderableType:
             share(row.coverage),
             row_span(row.first_alarm, e.stream.step_s),
             _share(row.auc),
-            _share(row.auc_nearby),
             _window_rank(e, i),
+            UNKNOWN if row.verdict is None else _sure(row.verdict, row.confidence),
         )
     parts: list[RenderableType] = [table]
     if len(e.segments) > MAX_ATTACKS:
@@ -104,18 +191,43 @@ def _attacks(e: Evaluation) -> RenderableType:
     return Group(*parts, Text(ATTACK_LEGEND, style="dim"))
 
 
+def _sure(verdict: str, confidence: float | None) -> str:
+    """Return a verdict with how sure it is; older results do not say that.
+
+    Examples
+    --------
+    >>> _sure("diluted", 0.93), _sure("diluted", None)
+    ('diluted (sure, 93%)', 'diluted')
+    """
+    if confidence is None or verdict == Verdict.UNDECIDED:
+        return str(verdict)
+    return f"{verdict} ({confidence_word(confidence)}, {share(confidence)})"
+
+
 def _missed(e: Evaluation) -> list[RenderableType]:
-    """Return why attacks were missed, and what to check first."""
-    if e.diagnosis is None:
+    """Return why attacks were missed, and what to check first.
+
+    Where causes cannot be told apart on the stream, that is said first, and no advice
+    is given.
+    """
+    facts = e.diagnosis
+    if facts is None:
         return []
+    parts: list[RenderableType] = []
+    if facts.advice_withheld is not None:
+        parts.append(Text(f"No advice. {facts.advice_withheld}", style="bold"))
     missed = [row for row in e.segments if row.verdict != Verdict.DETECTED]
-    parts = [Text("Why attacks were missed", style="bold")] if missed else []
-    parts += [
-        Text(f"{row.id} ({row.verdict}): {row.sentence}") for row in missed[:MAX_MISSED]
-    ]
+    parts += [Text("Why attacks were missed", style="bold")] if missed else []
+    parts += [Text(_reason(row)) for row in missed[:MAX_MISSED]]
     if len(missed) > MAX_MISSED:
         parts.append(_more(len(missed) - MAX_MISSED))
-    return [*parts, Text(e.diagnosis.advice, style="bold"), Text()]
+    if facts.advice is not None:
+        parts.append(Text(facts.advice, style="bold"))
+    return [*parts, Text()]
+
+
+def _reason(row: SegmentResult) -> str:
+    return f"{row.id}: {_sure(row.verdict or UNKNOWN, row.confidence)}. {row.sentence}"
 
 
 def _more(n: int) -> Text:
@@ -142,21 +254,18 @@ def _by_rule(e: Evaluation, describe: Callable[[AlarmMetrics], str]) -> str:
     return "\n".join(describe(rule) for rule in rules)
 
 
-def _alarmed(e: Evaluation, rule: AlarmMetrics) -> str:
-    """Return the number of attacks with an alarm, with the rule if there are two."""
-    if e.stream.n_segments == 0:
-        return UNKNOWN
-    count = f"{rule.hits} of {e.stream.n_segments}"
-    name = "own " if rule is e.own_rule else "p99 "
-    return count if e.own_rule is None else name + count
+def _false_alarms(e: Evaluation, rule: AlarmMetrics) -> str:
+    """Return false alarms a day, or their number if the step is unknown.
 
-
-def _false_alarms(rule: AlarmMetrics) -> str:
-    """Return false alarms a day, or their number if the step is unknown."""
+    With the name of the rule if there are two.
+    """
     rate = rule.false_alarms_per_day
     if rate is None:
-        return f"{rule.false_positive_segments} in total"
-    return f"{rate:.1f}/day" if rate < 1000 else f"{rate:.2g}/day"
+        text = f"{rule.false_positive_segments} in total"
+    else:
+        text = f"{rate:.1f}/day" if rate < 1000 else f"{rate:.2g}/day"
+    name = _RULES[RungName.OWN_RULE if rule is e.own_rule else RungName.PROBE]
+    return text if e.own_rule is None else f"{name} {text}"
 
 
 def _with_interval(e: Evaluation, figure: Figure, written: _Written) -> str:
@@ -196,10 +305,17 @@ def comparison(compared: Comparison) -> RenderableType:
     RenderableType
         For a `rich` console, at most 80 columns wide.
     """
-    parts = (_rankings, _differences, _agreement, _transfer, _verdicts)
+    parts = (_rankings, _differences, _agreement, _transfer, _detections, _verdicts)
     tables = [figures_table(compared), *(part(compared) for part in parts)]
-    notices = (Text(f"- {notice}") for notice in compared.notices)
-    return Group(*(table for table in tables if table.row_count), *notices)
+    notices = [
+        _standing(f"{row.detector} on {row.testbed}", row.share_in_alarm)
+        for row in compared.detections
+        if row.is_standing
+    ]
+    return Group(
+        *(table for table in tables if table.row_count),
+        *(Text(f"- {notice}") for notice in [*notices, *compared.notices]),
+    )
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
@@ -313,13 +429,35 @@ def _transfer(compared: Comparison) -> Table:
     return table
 
 
+def _detections(compared: Comparison) -> Table:
+    """Return how many attacks each detector's present rule finds."""
+    table = _found_table("Attacks found (first seeds)", "testbed", "detector")
+    for row in compared.detections:
+        cells = _found_cells(row.rule, row.found, row.rings)
+        table.add_row(
+            Text(row.testbed), Text(row.detector), *cells, share(row.share_in_alarm, 1)
+        )
+    return table
+
+
 def _verdicts(compared: Comparison) -> Table:
-    """Return the attacks that some detector misses, with all verdicts."""
-    title = "Attacks that not every detector detects"
+    """Return the attacks that some detector misses, with the joint verdicts."""
+    title = "Attacks that not every detector detects (verdicts of all together)"
     table = _table(title, ["testbed", "attack", "verdicts"], [])
     for row in compared.verdicts:
         if row.reading != SEEN_BY_ALL:
-            words = ", ".join(f"{name}: {word}" for name, word in row.verdicts.items())
-            text = Text(f"{words} ({row.reading})")
-            table.add_row(row.testbed, Text(row.attack), text)
+            table.add_row(row.testbed, Text(row.attack), Text(_side_by_side(row)))
     return table
+
+
+def _side_by_side(row: SideBySide) -> str:
+    """Return the verdicts on one attack, how sure they are, and who vetoes."""
+    words = ", ".join(
+        f"{name}: {_sure(word, row.confidences[name])}"
+        for name, word in row.joint_verdicts.items()
+    )
+    text = f"{words} ({row.reading})"
+    if row.vetoed_by:
+        text += f". The telemetry's own test does not show it; {names(row.vetoed_by)} "
+        text += "shows it." if len(row.vetoed_by) == 1 else "show it."
+    return text

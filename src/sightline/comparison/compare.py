@@ -7,12 +7,15 @@ from itertools import combinations, count, pairwise, product
 
 import numpy as np
 
+from sightline.comparison.joint import joint_verdicts_on, telemetry_of
 from sightline.comparison.paired_bootstrap import Difference, Pairing
 from sightline.comparison.runs import Attack, Figure, TestbedRuns, group_runs
 from sightline.data.arrays import Ints
 from sightline.evaluation.result import plain
 from sightline.evaluation.uncertainty import figures
-from sightline.judgement.verdicts import Verdict
+from sightline.facts.attack_facts import AttackFacts
+from sightline.judgement.judge import METHOD
+from sightline.judgement.verdicts import Count, RungName, Verdict
 from sightline.metrics.intervals import N_REPLICATES
 from sightline.metrics.ranking import FEWEST_RANKED, RankCorrelation, rank_correlation
 from sightline.progress import Progress, Step, StepKind, silent
@@ -123,8 +126,16 @@ class SideBySide:
     ----------
     testbed, attack : str
         Names; the attack's is that of `sightline.comparison.runs.Attack`.
-    verdicts, spaces : dict
-        By detector, of its first seed: the verdict, and the residual space.
+    joint_verdicts : dict
+        By detector: the verdict in view of all detectors of the testbed, of the first
+        seed (`sightline.comparison.joint`). This is the one to show.
+    verdicts, confidences, spaces : dict
+        By detector, of its first seed: the verdict of the stream alone, how sure it is
+        (None in results of earlier versions), and the residual space.
+    vetoed_by : tuple of str
+        Detectors that show the attack though the telemetry's own test does not.
+    telemetry : AttackFacts, optional
+        What the telemetry says of the attack; None where it was not judged.
     seen_by : tuple of str
         The detectors that detect the attack.
     reading : str
@@ -134,10 +145,44 @@ class SideBySide:
 
     testbed: str
     attack: str
+    joint_verdicts: dict[str, str]
     verdicts: dict[str, str]
+    confidences: dict[str, float | None]
     spaces: dict[str, str | None]
+    vetoed_by: tuple[str, ...]
+    telemetry: AttackFacts | None
     seen_by: tuple[str, ...]
     reading: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detections:
+    """How many attacks a detector's present rule finds, with chance and cost.
+
+    Of the first seed. All but the names is None for results of earlier versions and
+    without attacks.
+
+    Parameters
+    ----------
+    testbed, detector : str
+        Names.
+    rule : RungName, optional
+        The present rule: ``own-rule`` or ``probe``.
+    found, rings : Count, optional
+        Attacks that it finds, and attacks with any alarm.
+    is_standing : bool
+        Whether it is in alarm so long in calm time that it finds nothing.
+    share_in_alarm : float, optional
+        Share of attack-free time in alarm.
+    """
+
+    testbed: str
+    detector: str
+    rule: RungName | None
+    found: Count | None
+    rings: Count | None
+    is_standing: bool
+    share_in_alarm: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,10 +201,12 @@ class Comparison:
         For each two testbeds.
     differences : tuple of Difference
         For each two detectors of a testbed, with paired intervals.
+    detections : tuple of Detections
+        For each detector of a testbed with a diagnosis.
     verdicts : tuple of SideBySide
         For each attack of a testbed with two or more detectors.
     notices : tuple of str
-        What could not be compared, and why.
+        What could not be compared, and why; results judged by earlier rules.
     """
 
     figures: tuple[SeededFigure, ...]
@@ -167,6 +214,7 @@ class Comparison:
     agreement: tuple[Agreement, ...]
     transfer: tuple[Transfer, ...]
     differences: tuple[Difference, ...]
+    detections: tuple[Detections, ...]
     verdicts: tuple[SideBySide, ...]
     notices: tuple[str, ...]
 
@@ -216,6 +264,7 @@ def compare(
         for first, second in combinations(runs.detectors, 2):
             differences += pairing.differences(first, second)
         notices += [*pairing.notices(runs.testbed), *_different_channels(runs)]
+        notices += _earlier_rules(runs)
     seeded = seeded_figures(studied)
     return Comparison(
         figures=tuple(seeded),
@@ -223,6 +272,7 @@ def compare(
         agreement=tuple(row for runs in studied for row in agreements(runs)),
         transfer=tuple(ranking_transfer(seeded)),
         differences=tuple(differences),
+        detections=tuple(row for runs in studied for row in _detections(runs)),
         verdicts=tuple(row for runs in studied for row in _side_by_side(runs)),
         notices=tuple(notices),
     )
@@ -258,6 +308,41 @@ def _different_channels(runs: TestbedRuns) -> list[str]:
     return [
         f"{runs.testbed}: the detectors do not have residuals of the same "
         f"{len(every)} channels: {'; '.join(lacking)}."
+    ]
+
+
+def _earlier_rules(runs: TestbedRuns) -> list[str]:
+    """Return a sentence on results whose verdicts come from earlier rules."""
+    earlier = [
+        detector.label
+        for detector in runs.detectors
+        if (facts := detector.evaluation.diagnosis) is not None
+        and facts.method < METHOD
+    ]
+    if not earlier:
+        return []
+    return [
+        f"{runs.testbed}: the verdicts of {names(earlier, _MOST)} were made by the "
+        "rules of an earlier version, which judged many attacks differently: evaluate "
+        "again to compare them with others."
+    ]
+
+
+def _detections(runs: TestbedRuns) -> list[Detections]:
+    """Return what the present rule of each detector finds, where it was judged."""
+    return [
+        Detections(
+            testbed=runs.testbed,
+            detector=detector.label,
+            rule=facts.rule,
+            found=facts.found,
+            rings=facts.rings,
+            is_standing=facts.is_standing,
+            share_in_alarm=facts.share_in_alarm,
+        )
+        for detector in runs.detectors
+        if (facts := detector.evaluation.diagnosis) is not None
+        and facts.found is not None
     ]
 
 
@@ -375,35 +460,48 @@ def _side_by_side(runs: TestbedRuns) -> list[SideBySide]:
 
 
 def _verdicts_on(runs: TestbedRuns, attack: Attack) -> SideBySide:
-    verdicts = {
-        label: str(segment.verdict)
-        for label, segment in attack.segments.items()
-        if segment.verdict is not None
+    """Return the verdicts of all detectors on one attack."""
+    joint = {
+        label: one
+        for label, one in joint_verdicts_on(attack).items()
+        if one.verdict is not None
     }
-    spaces = {name: runs[name].evaluation.stream.space for name in verdicts}
-    seen_by = tuple(name for name, word in verdicts.items() if word == Verdict.DETECTED)
-    diluted = [name for name, word in verdicts.items() if word == Verdict.DILUTED]
+    words = {label: str(one.verdict) for label, one in joint.items()}
+    segments = {label: attack.segments[label] for label in words}
+    spaces = {name: runs[name].evaluation.stream.space for name in words}
+    seen_by = tuple(name for name, word in words.items() if word == Verdict.DETECTED)
+    vetoing = [name for one in joint.values() for name in one.vetoed_by]
+    return SideBySide(
+        testbed=runs.testbed,
+        attack=attack.id,
+        joint_verdicts=words,
+        verdicts={name: str(segment.verdict) for name, segment in segments.items()},
+        confidences={name: segment.confidence for name, segment in segments.items()},
+        spaces=spaces,
+        vetoed_by=tuple(dict.fromkeys(vetoing)),
+        telemetry=telemetry_of(attack),
+        seen_by=seen_by,
+        reading=_reading(words, spaces, seen_by),
+    )
+
+
+def _reading(
+    words: Mapping[str, str], spaces: Mapping[str, str | None], seen_by: Sequence[str]
+) -> str:
+    """Return who detects an attack, in words, with the spaces where it is diluted."""
 
     def space(name: str) -> str:
         title = spaces[name]
         return f"the residuals of {name}" if title is None else f"the {title} space"
 
-    if len(seen_by) == len(verdicts):
-        reading = SEEN_BY_ALL
-    elif not seen_by:
-        reading = "missed by all"
-    elif diluted:
-        reading = f"visible in {space(seen_by[0])}, diluted in {space(diluted[0])}"
-    else:
-        reading = f"seen by {', '.join(seen_by)}"
-    return SideBySide(
-        testbed=runs.testbed,
-        attack=attack.id,
-        verdicts=verdicts,
-        spaces=spaces,
-        seen_by=seen_by,
-        reading=reading,
-    )
+    diluted = [name for name, word in words.items() if word == Verdict.DILUTED]
+    if len(seen_by) == len(words):
+        return SEEN_BY_ALL
+    if not seen_by:
+        return "missed by all"
+    if diluted:
+        return f"visible in {space(seen_by[0])}, diluted in {space(diluted[0])}"
+    return f"seen by {', '.join(seen_by)}"
 
 
 def agreements(runs: TestbedRuns) -> list[Agreement]:
