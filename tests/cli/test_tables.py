@@ -1,5 +1,6 @@
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +15,12 @@ from sightline import (
     read_results,
     write_results,
 )
-from sightline.cli.tables import MAX_ATTACKS, comparison, summary
-from sightline.text import UNKNOWN
+from sightline.cli.tables import EARLIER_RULES, MAX_ATTACKS, comparison, summary
+from sightline.judgement.confidence import confidence_word
+from sightline.judgement.verdicts import Verdict
+from sightline.text import UNKNOWN, mean_count, probability, share
+
+HISTORIC = Path(__file__).parents[1] / "historic_results"
 
 ATTACKS = [(20, 30), (60, 62), (100, 120)]
 
@@ -26,7 +31,10 @@ def printed(renderable):
     console = Console(width=80, file=file, highlight=False, markup=False, emoji=False)
     console.print(renderable)
     text = file.getvalue()
-    assert max(map(len, text.splitlines())) <= 80
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    # A table that does not fit is cut at the right, and its rule has no end.
+    assert not any(len(line) == 80 and line.endswith("\u2500") for line in lines)
     assert "\N{HORIZONTAL ELLIPSIS}" not in text
     return text
 
@@ -52,7 +60,10 @@ def test_a_summary_shows_attacks_false_alarms_and_ranking(with_intervals):
     e, text = with_intervals, printed(summary([with_intervals]))
     low, high = e.intervals["roc_auc"]
     assert "mine" in text
-    assert f"{e.probe.hits} of 3" in text
+    found, rings = e.diagnosis.found, e.diagnosis.rings
+    assert f"{found.count} of 3" in text
+    assert f"{rings.count} of 3" in text
+    assert rings.count == e.probe.hits
     assert f"{e.probe.false_alarms_per_day:.1f}/day" in text
     assert f"{e.rank.roc_auc:.1%}" in text
     assert f"{100 * low:.0f}-{high:.0%}" in text
@@ -111,22 +122,121 @@ def test_a_stream_without_attacks_shows_dashes():
     lines = printed(summary([small(attacks=[], name="calm", step_s=1.0)])).splitlines()
     (line,) = [line for line in lines if line.split()[:1] == ["calm"]]
     cells = line.split()
-    assert [cells[k] for k in (1, 3, 4, 5)] == [UNKNOWN] * 4
-    assert cells[2].endswith("/day")
+    assert [cells[k] for k in (2, 3, 4)] == [UNKNOWN] * 3
+    assert cells[1].endswith("/day")
+    assert not any("Attacks found" in line for line in lines)
     assert not any("Each attack" in line for line in lines)
 
 
 def test_the_own_rule_stands_before_p99(full):
     text = printed(summary([full]))
-    own = f"own {full.own_rule.hits} of {full.stream.n_segments}"
-    p99 = f"p99 {full.probe.hits} of {full.stream.n_segments}"
+    own = f"own {full.own_rule.false_alarms_per_day:.1f}/day"
+    p99 = f"p99 {full.probe.false_alarms_per_day:.1f}/day"
     assert text.index(own) < text.index(p99)
 
 
 def test_without_an_own_rule_p99_needs_no_name():
-    table = printed(summary([small()])).split("Alarms: energy")[0]
+    table = printed(summary([small()])).split("False alarms: of the limit")[0]
     assert "own" not in table
     assert "p99" not in table
+
+
+# What is found, with chance and cost
+
+
+def line_after(text, title, name):
+    """Return the cells of the row of a name in the table of a title."""
+    lines = text[text.index(title) :].splitlines()
+    return next(line.split() for line in lines if line.split()[:1] == [name])
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """Two attacks of which the p99 rule finds one, in much calm time."""
+    return evaluate(
+        make_stream(
+            n_train=1000,
+            n_test=3000,
+            attacks=[(500, 530), (2000, 2040)],
+            strength=4.0,
+            name="judged",
+            step_s=60.0,
+        ),
+        intervals=False,
+    )
+
+
+def test_every_count_has_its_chance_p_and_cost_beside_it(judged):
+    facts = judged.diagnosis
+    cells = line_after(printed(summary([judged])), "Attacks found", "judged")
+    expected = ["judged", "p99"]
+    for count in (facts.found, facts.rings):
+        expected += [str(count.count), "of", str(count.total)]
+        expected += [mean_count(count.by_chance).replace("under ", "<")]
+        expected += [probability(count.p_value)] if count is facts.found else []
+    assert cells == [*expected, share(facts.share_in_alarm, 1)]
+
+
+def test_what_was_not_judged_has_no_chance_and_is_not_called_found():
+    stream = make_stream(n_train=300, n_test=200, attacks=ATTACKS, name="plain")
+    evaluation = evaluate(stream, intervals=False, diagnosis=False)
+    text = printed(summary([evaluation]))
+    cells = line_after(text, "Attacks found", "plain")
+    assert cells == [
+        *("plain", "p99", "not", "judged", UNKNOWN, UNKNOWN),
+        *(str(evaluation.probe.hits), "of", "3", UNKNOWN, UNKNOWN),
+    ]
+
+
+def test_a_verdict_stands_with_its_confidence(judged):
+    text = " ".join(printed(summary([judged])).split())
+    for row in judged.segments:
+        assert row.confidence is not None
+        word = confidence_word(row.confidence)
+        assert f"{row.verdict} ({word}, {share(row.confidence)})" in text
+
+
+def with_facts(evaluation, **changes):
+    facts = replace(evaluation.diagnosis, **changes)
+    return replace(evaluation, diagnosis=facts)
+
+
+def test_advice_comes_last_and_where_it_is_withheld_the_reason_comes_first(judged):
+    missed = replace(judged.segments[0], verdict=Verdict.DRIFT, sentence="Drifted.")
+    one = replace(judged, segments=(missed, *judged.segments[1:]))
+    text = printed(summary([with_facts(one, advice="First try rest.")]))
+    assert text.index("Drifted.") < text.index("First try rest.")
+    withheld = with_facts(one, advice=None, advice_withheld="It blames calm time.")
+    text = printed(summary([withheld]))
+    assert text.index("No advice. It blames calm time.") < text.index("Drifted.")
+    assert "First try" not in text
+
+
+def test_a_standing_rule_says_that_it_finds_nothing(judged):
+    standing = with_facts(judged, is_standing=True, share_in_alarm=0.8)
+    text = " ".join(printed(summary([standing])).split())
+    assert "judged: the present rule is in alarm in 80% of attack-free time" in text
+    assert "does not stop finds nothing." in text
+    assert "finds nothing" not in printed(summary([judged]))
+
+
+def test_results_of_earlier_rules_say_so_in_one_line(judged):
+    earlier = with_facts(judged, method=1)
+    assert f"- {EARLIER_RULES}" in " ".join(printed(summary([earlier])).split())
+    assert "earlier version" not in printed(summary([judged]))
+
+
+def test_older_results_on_disk_are_printed():
+    for folder in sorted(HISTORIC.rglob("evaluation.json")):
+        (result,) = read_results([folder.parent])
+        text = " ".join(printed(summary([result.evaluation])).split())
+        assert EARLIER_RULES in text
+        assert "not judged" in text
+
+
+def test_no_one_says_nothing_to_see(judged, full):
+    text = printed(summary([judged])) + printed(summary([full]))
+    assert "nothing to see" not in text.lower()
 
 
 def test_notices_are_printed(full):
@@ -239,6 +349,33 @@ def test_agreement_shows_rho_and_shared_attacks(rivals):
     row = rivals.agreement[0]
     assert f"{row.rho:+.2f}" in text
     assert "0 | 0" in text
+
+
+def test_a_comparison_shows_attacks_found_with_chance(rivals):
+    text = printed(comparison(rivals))
+    assert "Attacks found" in text
+    assert len(rivals.detections) == 5
+    for row in rivals.detections:
+        assert f"{row.found.count} of {row.found.total}" in text
+        assert mean_count(row.found.by_chance).replace("under ", "<") in text
+    standing = replace(rivals.detections[0], is_standing=True)
+    text = printed(comparison(replace(rivals, detections=(standing,))))
+    assert "does not stop finds nothing" in " ".join(text.split())
+
+
+def test_a_veto_is_told_beside_the_joint_verdict(rivals):
+    row = replace(
+        rivals.verdicts[0],
+        joint_verdicts={"sharp": "detected", "dull": "weak-evidence"},
+        verdicts={"sharp": "detected", "dull": "not-in-telemetry"},
+        confidences={"sharp": 1.0, "dull": None},
+        vetoed_by=("sharp",),
+        reading="seen by sharp",
+    )
+    text = " ".join(printed(comparison(replace(rivals, verdicts=(row,)))).split())
+    assert "sharp: detected (sure, 100%), dull: weak-evidence" in text
+    assert "The telemetry's own test does not show it; sharp shows it." in text
+    assert "not-in-telemetry" not in text
 
 
 def test_a_lone_result_has_figures_alone(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from strategies import make_stream
 
 from sightline import evaluate
+from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Repair
 from sightline.metrics.window_kl import Windows
 from sightline.paper.tables import published, published_figures
@@ -42,6 +43,7 @@ def result(
     verdicts=None,
     d_full=None,
     chance=0.0,
+    method=METHOD,
     intervals=None,
     stream=None,
     **figures,
@@ -60,7 +62,7 @@ def result(
     repairs = diagnosis = None
     if verdicts is not None:
         segments, repairs = with_verdicts(base.segments, verdicts)
-        diagnosis = replace(base.diagnosis, false_cause_rate=chance)
+        diagnosis = replace(base.diagnosis, false_cause_rate=chance, method=method)
     evaluation = replace(
         base,
         stream=replace(base.stream, **facts),
@@ -78,10 +80,10 @@ def result(
 
 
 RUNGS = {
-    "threshold": "recalibrate",
-    "drift": "rereference",
-    "diluted": "refocus",
-    "sequential": "accumulate",
+    "threshold": "evidence",
+    "drift": "reference",
+    "diluted": "space",
+    "sequential": "memory",
     "quiet": "quiet",
 }
 
@@ -101,8 +103,6 @@ def with_verdicts(rows, verdicts):
             recall_before=0.0,
             recall_after=0.0,
             segments_gained=tuple(ids),
-            false_alarms_per_day_before=None,
-            false_alarms_per_day_after=None,
         )
         for rung, ids in gained.items()
     }

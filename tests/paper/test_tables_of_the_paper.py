@@ -6,6 +6,8 @@ import io
 import pytest
 
 from sightline.comparison.compare import compare
+from sightline.facts.attack_facts import AttackFacts, Movement
+from sightline.judgement.verdicts import RungOutcome, Verdict
 from sightline.paper import tables
 from sightline.paper.cross_tables import transfer_table
 from sightline.paper.example_attacks import case_table
@@ -191,7 +193,8 @@ def case_results(make_result):
 
 
 def test_each_question_gets_the_attack_that_the_rule_names(make_result):
-    table = case_table(Study(case_results(make_result)))
+    results = case_results(make_result)
+    table = case_table(Study(results))
     rows = list(csv.DictReader(io.StringIO(table.to_csv())))
     found = [(r["attack_id"], r["detectors"], r["verdict"]) for r in rows]
     assert found == [
@@ -202,6 +205,8 @@ def test_each_question_gets_the_attack_that_the_rule_names(make_result):
         ("5", "gdn", "drift"),
     ]
     assert float(rows[2]["auc"]) == 0.44
+    sure = [s.confidence for r in results for s in r.evaluation.segments[:1]]
+    assert float(rows[0]["confidence"]) == min(sure)
     assert "all detectors (median)" in table.to_markdown()
     assert "It is drift." in table.to_latex()
 
@@ -216,3 +221,20 @@ def test_a_question_without_an_example_is_said(make_result):
 
 def test_without_verdicts_there_are_no_cases(make_result):
     assert case_table(Study([make_result("x", "a")])).n_rows == 0
+
+
+def test_cases_have_the_verdict_of_all_detectors_together(make_result):
+    """An attack that one detector detects is in the telemetry for the other as well."""
+    still = AttackFacts(id="1", movement=Movement.STILL, p_value=0.38, n_windows=200)
+
+    def shown(visible):
+        outcome = RungOutcome(coverage=0.5, calm=0, limit=0, visible=visible)
+        return {"ladder": {"probe": outcome}, "telemetry": still}
+
+    blind = make_result("x", "a", verdicts=[(Verdict.NOT_IN_TELEMETRY, shown(False))])
+    (row,) = csv.DictReader(io.StringIO(case_table(Study([blind])).to_csv()))
+    assert row["verdict"] == "not-in-telemetry"
+    sharp = make_result("x", "b", verdicts=[(Verdict.DETECTED, shown(True))])
+    (row,) = csv.DictReader(io.StringIO(case_table(Study([blind, sharp])).to_csv()))
+    assert row["verdict"] == "weak-evidence"
+    assert row["sentence"].endswith("does not show this attack, but b detects it.")

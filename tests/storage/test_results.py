@@ -98,6 +98,25 @@ def test_segments_are_a_table_with_a_row_for_each_attack(tmp_path, full):
     assert float(rows[0]["auc"]) == full.segments[0].auc
 
 
+def test_figures_of_the_judgement_are_columns_of_their_own(tmp_path, full):
+    write_results([full, plain("unjudged")], tmp_path)
+    rows = rows_of(tmp_path / "full" / "segments.csv")
+    for row, segment in zip(rows, full.segments, strict=True):
+        assert row["verdict"] == segment.verdict
+        assert float(row["confidence"]) == segment.confidence
+        assert float(row["found_p_value"]) == segment.found.p_value
+        assert float(row["found_q_value"]) == segment.found.q_value
+        assert row["found_statistic"] == segment.found.statistic
+        assert row["found_rule"] == segment.found.rule == "own-rule"
+        assert float(row["evidence_p_value"]) == segment.evidence.p_value
+        assert float(row["telemetry_p_value"]) == segment.telemetry.p_value
+        assert row["telemetry_movement"] == segment.telemetry.movement
+        assert float(row["aftermath_s"]) == segment.aftermath_s
+        assert json.loads(row["flags"]) == list(segment.flags)
+    for row in rows_of(tmp_path / "unjudged" / "segments.csv"):
+        assert row["found_p_value"] == row["telemetry_movement"] == ""
+
+
 def test_without_attacks_the_table_of_segments_has_a_header_alone(tmp_path):
     stream = make_stream(n_train=80, n_test=60, p=2, attacks=[], name="calm")
     write_results([evaluate(stream, intervals=False)], tmp_path)

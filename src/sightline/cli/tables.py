@@ -31,22 +31,23 @@ MAX_ATTACKS = 40
 # Missed attacks that are explained in words.
 MAX_MISSED = 12
 LEGEND = """\
-False alarms: of the limit that 1% of train energy exceeds (p99 rule), with nothing
-tuned; if the detector has its own rule, this rule comes first.
+False alarms: of the limit that 1% of train energy exceeds (p99 rule), with
+nothing tuned; if the detector has its own rule, this rule comes first.
 ROC-AUC: probability that an attack row has more energy than a normal row (50% is
 chance); per attack: the same with equal weight for each attack; pAUC@1%: the same
 for false-alarm rates up to 1% (0 is chance, 1 is perfect). Below: 95% intervals.
 Energy: mean of train, median of attack-free test rows; a large rise is drift.
 """
 FOUND_LEGEND = f"""\
-Found: the present rule does in the attack what at most one in {round(1 / LEVEL)} attack-free
-stretches of its length does. Any alarm: attacks with at least one. By chance: the
-mean count if each attack were such a stretch, and p, the probability of that count
-or more. Time in alarm: share of attack-free time, which is what finding costs.
+Found: the present rule does in the attack what few attack-free stretches of
+its length do (at most {LEVEL:.0%}). Any alarm: attacks with at least one.
+By chance: the mean count if each attack were such a stretch; p: probability of
+that count or more. Time in alarm: share of attack-free time, the cost.
 """
 ATTACK_LEGEND = """\
-Time in alarm: share of its rows. Window rank: share of normal windows of its length
-with less evidence (D_FULL). Verdict: with the share of redrawn data that gives it.
+Time in alarm: share of its rows. Window rank: share of normal windows of its
+length with less evidence (D_FULL). Verdict: with the share of redrawn versions
+of attack and attack-free time that give the same.
 """
 EARLIER_RULES = (
     "Verdicts were made by the rules of an earlier version, which judged many attacks "
@@ -127,7 +128,7 @@ def _found(evaluations: Sequence[Evaluation]) -> list[RenderableType]:
                 rule, metrics = RungName.OWN_RULE, e.own_rule
             rings = f"{metrics.hits} of {e.stream.n_segments}"
             unknown = ["not judged", UNKNOWN, UNKNOWN, rings, UNKNOWN, UNKNOWN]
-            table.add_row(Text(_name(e)), _RULES[rule], *unknown, UNKNOWN)
+            table.add_row(Text(_name(e)), _RULES[rule], *unknown)
     if not table.row_count:
         return []
     standing = [
@@ -140,7 +141,7 @@ def _found(evaluations: Sequence[Evaluation]) -> list[RenderableType]:
 
 def _found_table(title: str, *left: str) -> Table:
     """Return an empty table of attacks found: each count has its chance beside it."""
-    headers = ["found", "by\nchance", "p", "any\nalarm", "by\nchance", "p"]
+    headers = ["found", "by\nchance", "p", "any\nalarm", "by\nchance"]
     table = _table(title, [*left, "rule"], [*headers, "time in\nalarm"])
     table.columns[0].min_width = 8
     return table
@@ -150,22 +151,27 @@ def _found_cells(
     rule: RungName | None, found: Count | None, rings: Count | None
 ) -> list[str]:
     """Return the rule, and two counts with what chance gives."""
-    cells = [UNKNOWN if rule is None else _RULES[rule]]
-    for count in (found, rings):
+
+    def beside_chance(count: Count | None) -> list[str]:
         if count is None:
-            cells += [UNKNOWN] * 3
-            continue
-        cells += [f"{count.count} of {count.total}", mean_count(count.by_chance)]
-        cells.append(probability(count.p_value))
-    return cells
+            return [UNKNOWN, UNKNOWN]
+        by_chance = mean_count(count.by_chance).replace("under ", "<")
+        return [f"{count.count} of {count.total}", by_chance]
+
+    return [
+        UNKNOWN if rule is None else _RULES[rule],
+        *beside_chance(found),
+        probability(None if found is None else found.p_value),
+        *beside_chance(rings),
+    ]
 
 
 def _standing(name: str, share_in_alarm: float | None) -> str:
     """Return why a rule that never stops finds nothing."""
     return (
         f"{name}: the present rule is in alarm in {share(share_in_alarm)} of "
-        f"attack-free time, {share(STANDING)} or more of a usual stretch. An alarm that "
-        "does not stop finds nothing."
+        f"attack-free time, {share(STANDING)} or more of a usual stretch of it. An "
+        "alarm that does not stop finds nothing."
     )
 
 
@@ -227,7 +233,8 @@ def _missed(e: Evaluation) -> list[RenderableType]:
 
 
 def _reason(row: SegmentResult) -> str:
-    return f"{row.id}: {_sure(row.verdict or UNKNOWN, row.confidence)}. {row.sentence}"
+    sure = "" if row.confidence is None else f", {share(row.confidence)}"
+    return f"{row.id} ({row.verdict}{sure}): {row.sentence}"
 
 
 def _more(n: int) -> Text:

@@ -1,12 +1,14 @@
 """One attack for each of the paper's four questions, chosen by rule."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.comparison.runs import DetectorRuns
+from sightline.comparison.joint import joint_verdicts_on, telemetry_of
+from sightline.comparison.runs import Attack, DetectorRuns, TestbedRuns
 from sightline.evaluation.result import SegmentResult
+from sightline.judgement.sentences import telemetry_finding
 from sightline.judgement.verdicts import Verdict
 from sightline.paper import markup
 from sightline.paper.markup import Cell, Column, PaperTable, Phrase, words
@@ -35,11 +37,15 @@ class Example:
     runs : DetectorRuns
         The detector on the testbed.
     segment : SegmentResult
-        The attack, of the first seed.
+        The attack, of the first seed, with the verdict in view of all detectors of the
+        testbed (`sightline.comparison.joint`) and a sentence that says so.
+    telemetry : str
+        What the telemetry says of the attack, the same for all detectors.
     """
 
     runs: DetectorRuns
     segment: SegmentResult
+    telemetry: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +73,8 @@ class Case:
 def choose_cases(study: Study) -> tuple[Case, ...]:
     """Return the clearest attack for each question, if there is any.
 
+    Verdicts are those of all detectors of a testbed together.
+
     - No evidence: no repair shows the attack, for as many as possible of the detectors
       with a verdict; of these attacks the one with the lowest median AUC.
     - Local: detected in a smaller residual space and diluted in a larger one, the
@@ -87,11 +95,7 @@ def choose_cases(study: Study) -> tuple[Case, ...]:
         Four, in this order. A case without an example has no lines.
     """
     attacks = [
-        [
-            Example(runs, attack.segments[runs.label])
-            for runs in study.on(testbed).detectors
-            if runs.label in attack.segments
-        ]
+        _examples(study.on(testbed), attack)
         for testbed in study.testbeds
         for attack in study.on(testbed).attacks
     ]
@@ -115,6 +119,20 @@ def choose_cases(study: Study) -> tuple[Case, ...]:
             remark="drift",
         ),
     )
+
+
+def _examples(runs: TestbedRuns, attack: Attack) -> list[Example]:
+    """Return an attack as each detector shows it, with the joint verdicts."""
+    telemetry = telemetry_finding(telemetry_of(attack))
+    joint = joint_verdicts_on(attack)
+    examples = []
+    for one in runs.detectors:
+        if one.label in joint:
+            segment, together = attack.segments[one.label], joint[one.label]
+            sentence = f"{segment.sentence or ''} {together.note}".strip()
+            told = replace(segment, verdict=together.verdict, sentence=sentence)
+            examples.append(Example(one, told, telemetry))
+    return examples
 
 
 def _without_evidence(attacks: Sequence[Sequence[Example]]) -> Case:
@@ -199,7 +217,8 @@ def case_table(study: Study) -> PaperTable:
         Columns in CSV: ``question``; ``attack_testbed`` and ``attack_id``;
         ``detectors``; ``length_low`` and ``length_high``, rows of the attack; ``auc``,
         ``coverage``, ``sdr`` and ``d_eff`` as in ``segments.csv``, medians over
-        detectors; ``verdict`` and ``sentence``.
+        detectors; ``verdict``, of all detectors together; ``confidence``, the lowest;
+        ``sentence``.
     """
     has_verdicts = any(s.verdict for r in study.runs for s in r.evaluation.segments)
     cases = choose_cases(study) if has_verdicts else ()
@@ -221,6 +240,7 @@ def case_table(study: Study) -> PaperTable:
             Column("sdr", words("SDR")),
             Column("d_eff", Phrase("D_eff", r"$D_{\mathrm{eff}}$")),
             Column("verdict", words("Verdict"), "l"),
+            Column("confidence", words("Conf.")),
             Column("sentence", words("In words"), "p{4.6cm}"),
         ),
         groups=markup.one_group(
@@ -240,7 +260,11 @@ def _case_row(study: Study, case: Case, line: Sequence[Example]) -> tuple[Cell, 
     verdicts = ", ".join(sorted({str(s.verdict) for s in segments}))
     sentence = segment.sentence
     if len(line) > 1:
-        sentence = "None of the repairs makes this attack stand out in these residuals."
+        sentence = (
+            "None of the repairs makes this attack stand out in these residuals. "
+            + line[0].telemetry
+        )
+    sure = [s.confidence for s in segments if s.confidence is not None]
     coverage = _median([s.coverage for s in segments])
     sdr = _median([s.sdr for s in segments])
     return (
@@ -260,6 +284,7 @@ def _case_row(study: Study, case: Case, line: Sequence[Example]) -> tuple[Cell, 
         ),
         markup.number_cell(_median([s.d_eff for s in segments]), markup.powers),
         markup.text_cell(verdicts),
+        Cell(markup.fixed(min(sure, default=None), 2), (min(sure, default=None),)),
         markup.text_cell(sentence),
     )
 

@@ -15,6 +15,7 @@ import msgspec
 
 from sightline.comparison.runs import DetectorRuns, Figure
 from sightline.evaluation.result import SegmentResult, plain
+from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
 from sightline.judgement.ladder import causes
 from sightline.judgement.verdicts import Verdict
 from sightline.paper import rankings
@@ -25,7 +26,7 @@ from sightline.text import names
 
 FEWEST_MISSED = 2
 LEVEL = 0.05
-# By design the ladder gives a cause to no more than this share of attack-free windows.
+# The ladder is built to give a cause to about this share of attack-free windows.
 # A stream that reports a lower share is not believed beyond it.
 LEAST_CHANCE = 0.05
 # Detectors this close in ROC-AUC rank alike; a drift this many times another is named.
@@ -107,6 +108,19 @@ class Missed:
     segments: tuple[SegmentResult, ...]
     chance: float
 
+    @property
+    def why_unusable(self) -> str | None:
+        """Why the causes of these attacks prove nothing; None where they do."""
+        facts = self.runs.evaluation.diagnosis
+        if facts is not None and facts.method < METHOD:
+            return "verdicts by the rules of an earlier version: evaluate again"
+        if self.chance > MOST_FALSE_CAUSES:
+            return (
+                f"causes cannot be told apart: {self.chance:.0%} of attack-free "
+                "windows get one"
+            )
+        return None
+
     def beyond_chance(self, n_caused: int, n_detectors: int) -> bool:
         """Return whether chance rarely gives this many missed attacks a cause.
 
@@ -124,7 +138,7 @@ def unstable_references(study: Study) -> tuple[Trial, ...]:
 
     It holds if more of a detector's missed attacks have the verdict drift than chance
     gives (see `Missed.beyond_chance`), for any detector; it fails if for none. Open
-    where no detector misses `FEWEST_MISSED` attacks.
+    where no detector misses `FEWEST_MISSED` attacks, or causes cannot be told apart.
     """
     return _on_each_testbed(study, partial(_judge_verdict, Verdict.DRIFT))
 
@@ -154,13 +168,23 @@ def _on_each_testbed(study: Study, judge: _Judge) -> tuple[Trial, ...]:
     for testbed in study.testbeds:
         detectors = study.on(testbed).detectors
         missed = [m for runs in detectors if (m := _missed(runs)) is not None]
-        if missed:
-            outcome, sentence = judge(study, testbed, missed)
+        usable = [m for m in missed if m.why_unusable is None]
+        if usable:
+            outcome, sentence = judge(study, testbed, usable)
         else:
             outcome = Outcome.OPEN
             sentence = f"No detector missed {FEWEST_MISSED} attacks."
             if not any(s.verdict for r in detectors for s in r.evaluation.segments):
                 sentence = "No attack has a verdict: no diagnosis, or no attack."
+            elif missed:
+                sentence = "No detector's causes can be counted."
+        left_out = [
+            f"{study.detector_title(m.runs.label)} ({m.why_unusable})"
+            for m in missed
+            if m.why_unusable is not None
+        ]
+        if left_out:
+            sentence += f" Left out: {names(left_out)}."
         trials.append(Trial(study.testbed_title(testbed), outcome, sentence))
     return tuple(trials)
 

@@ -7,10 +7,12 @@ from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 
+from sightline.comparison.joint import LEAST_SHOWING
 from sightline.comparison.runs import DetectorRuns
 from sightline.detectors import detector_type
-from sightline.judgement.event_test import BUDGET
-from sightline.judgement.ladder import NEARLY_ALL
+from sightline.facts import attack_facts
+from sightline.judgement import calm, confidence, event_test, ladder, record
+from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
 from sightline.paper.markup import escaped_latex, escaped_markdown, one_line, render
 from sightline.paper.study import Study, card_of_runs, plant_of, space_of
 from sightline.text import names, plural
@@ -66,9 +68,22 @@ def methods_markdown(study: Study) -> str:
         bootstraps=[e.bootstrap for e in firsts if e.bootstrap],
         counts=lambda facts, key: _counts(getattr(fact, key) for fact in facts),
         is_diagnosed=bool(diagnoses),
+        has_earlier=any(diagnosis.method < METHOD for diagnosis in diagnoses),
+        has_telemetry=any(diagnosis.telemetry_judged for diagnosis in diagnoses),
         false_causes=_range(None if rate is None else 100 * rate for rate in rates),
-        budget=f"{BUDGET:.0%}",
-        nearly_all=NEARLY_ALL,
+        aftermaths=_range(
+            None if d.aftermath_share is None else 100 * d.aftermath_share
+            for d in diagnoses
+        ),
+        budget=f"{event_test.BUDGET:.0%}",
+        most_false_causes=f"{MOST_FALSE_CAUSES:.0%}",
+        least_showing=LEAST_SHOWING,
+        attack_facts=attack_facts,
+        calm=calm,
+        confidence=confidence,
+        event_test=event_test,
+        ladder=ladder,
+        record=record,
         versions=_versions(study),
         references=references_of(study),
     )

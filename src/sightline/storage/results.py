@@ -31,8 +31,18 @@ from sightline.metrics.probe import AlarmMetrics
 from sightline.storage.metadata import parse_json
 from sightline.storage.npz import read_arrays
 
-# Columns that segments.csv has beside the keys of `SegmentResult`.
+# Columns that segments.csv has beside the keys of `SegmentResult`: times, and figures of
+# the records within a segment by themselves, so that they can be sorted and filtered.
 _SEGMENT_TIMES = ("start_time", "end_time")
+_SEGMENT_FIGURES = {
+    "found_p_value": ("found", "p_value"),
+    "found_q_value": ("found", "q_value"),
+    "found_statistic": ("found", "statistic"),
+    "found_rule": ("found", "rule"),
+    "evidence_p_value": ("evidence", "p_value"),
+    "telemetry_p_value": ("telemetry", "p_value"),
+    "telemetry_movement": ("telemetry", "movement"),
+}
 # Blocks of the evaluation whose figures are columns of summary.csv.
 _SUMMARY_BLOCKS = (
     "stream",
@@ -233,10 +243,16 @@ def _write_folder(evaluation: Evaluation, folder: Path) -> None:
     values = evaluation.to_dict()
     columns = [field.name for field in fields(SegmentResult)]
     rows = [
-        row | _segment_times(evaluation, segment)
+        row
+        | {
+            column: (row[record] or {}).get(key)
+            for column, (record, key) in _SEGMENT_FIGURES.items()
+        }
+        | _segment_times(evaluation, segment)
         for row, segment in zip(values["segments"], evaluation.segments, strict=True)
     ]
-    _write_csv(rows, folder / "segments.csv", [*columns, *_SEGMENT_TIMES])
+    columns += [*_SEGMENT_FIGURES, *_SEGMENT_TIMES]
+    _write_csv(rows, folder / "segments.csv", columns)
     if evaluation.traces is not None:
         charts = vars(evaluation.traces).items()
         arrays = {name: array for name, array in charts if array is not None}
