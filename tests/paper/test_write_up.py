@@ -11,7 +11,10 @@ from typer.testing import CliRunner
 from sightline import FileError, read_results, write_up
 from sightline.cli.app import app
 from sightline.comparison.compare import compare
+from sightline.facts import attack_facts
+from sightline.judgement import calm, confidence, event_test, ladder
 from sightline.paper import figures
+from sightline.paper.methods import methods_markdown
 from sightline.paper.study import Study
 from sightline.report.print_style import drawable, styled
 from sightline.storage import Result
@@ -94,10 +97,30 @@ def test_methods_say_how_it_was_made(written):
     told = (folder / "methods.md").read_text()
     for words in ("2 runs (seeds 0 and 1) on SWaT", "ledoit-wolf", "p/2", "99th"):
         assert words in told
+    for words in (
+        f"at most {calm.MOST_WINDOWS} windows",
+        f"p of at most {event_test.LEVEL} with a coverage at least {event_test.EFFECT}",
+        f"{ladder.NEARLY_ALL} of the best coverage",
+        f"share of {confidence.N_DRAWS} draws",
+        f"within {attack_facts.CAP_LENGTHS} attack lengths",
+        "No telemetry was judged.",
+        "q-values (Benjamini and Hochberg)",
+    ):
+        assert words in told
+    assert "earlier version" not in told
+    assert "{" not in told.partition("## To cite")[0]
     cited = (folder / "references.bib").read_text()
     for key in ("shi-what", "ledoit2004", "deng2021gdn", "mathur2016swat", "sightline"):
         assert f"{{{key}" in cited
     assert "wolsing2025geco" not in cited  # GeCo is not in this study
+
+
+def test_methods_say_which_verdicts_they_do_not_describe(make_result):
+    earlier = make_result("x", "a", verdicts=["drift"], method=1)
+    assert "rules of an earlier version" in methods_markdown(Study([earlier]))
+    unjudged = methods_markdown(Study([make_result("x", "a")]))
+    assert "Attacks were not judged." in unjudged
+    assert "Judgement of attacks" not in unjudged
 
 
 def test_earlier_work_is_kept(written, make_result):

@@ -143,7 +143,10 @@ def _found_table(title: str, *left: str) -> Table:
     """Return an empty table of attacks found: each count has its chance beside it."""
     headers = ["found", "by\nchance", "p", "any\nalarm", "by\nchance"]
     table = _table(title, [*left, "rule"], [*headers, "time in\nalarm"])
-    table.columns[0].min_width = 8
+    for column in table.columns[: len(left)]:
+        column.min_width = 8
+    # Many columns: less space between them.
+    table.padding = (0, 1, 0, 0)
     return table
 
 

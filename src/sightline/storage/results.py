@@ -31,8 +31,8 @@ from sightline.metrics.probe import AlarmMetrics
 from sightline.storage.metadata import parse_json
 from sightline.storage.npz import read_arrays
 
-# Columns that segments.csv has beside the keys of `SegmentResult`: times, and figures of
-# the records within a segment by themselves, so that they can be sorted and filtered.
+# Columns that segments.csv has beside the keys of `SegmentResult`: times, and figures
+# of the records within a segment by themselves, to sort and filter by.
 _SEGMENT_TIMES = ("start_time", "end_time")
 _SEGMENT_FIGURES = {
     "found_p_value": ("found", "p_value"),
