@@ -1,12 +1,12 @@
 """One attack for each of the paper's four questions, chosen by rule."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.comparison.joint import joint_verdicts_on, telemetry_of
-from sightline.comparison.runs import Attack, DetectorRuns, TestbedRuns
+from sightline.comparison.joint import telemetry_of
+from sightline.comparison.runs import Attack, DetectorRuns
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.sentences import telemetry_finding
 from sightline.judgement.verdicts import Verdict
@@ -94,8 +94,15 @@ def choose_cases(study: Study) -> tuple[Case, ...]:
     tuple of Case
         Four, in this order. A case without an example has no lines.
     """
+    judged = {
+        (runs.testbed, runs.label): (runs, study.judged(runs)) for runs in study.runs
+    }
     attacks = [
-        _examples(study.on(testbed), attack)
+        [
+            Example(runs, segments[attack.places[runs.label]], _telemetry(attack))
+            for (place, label), (runs, segments) in judged.items()
+            if place == testbed and label in attack.places
+        ]
         for testbed in study.testbeds
         for attack in study.on(testbed).attacks
     ]
@@ -121,18 +128,8 @@ def choose_cases(study: Study) -> tuple[Case, ...]:
     )
 
 
-def _examples(runs: TestbedRuns, attack: Attack) -> list[Example]:
-    """Return an attack as each detector shows it, with the joint verdicts."""
-    telemetry = telemetry_finding(telemetry_of(attack))
-    joint = joint_verdicts_on(attack)
-    examples = []
-    for one in runs.detectors:
-        if one.label in joint:
-            segment, together = attack.segments[one.label], joint[one.label]
-            sentence = f"{segment.sentence or ''} {together.note}".strip()
-            told = replace(segment, verdict=together.verdict, sentence=sentence)
-            examples.append(Example(one, told, telemetry))
-    return examples
+def _telemetry(attack: Attack) -> str:
+    return telemetry_finding(telemetry_of(attack))
 
 
 def _without_evidence(attacks: Sequence[Sequence[Example]]) -> Case:

@@ -99,7 +99,8 @@ class Missed:
     runs : DetectorRuns
         The detector on a testbed.
     segments : tuple of SegmentResult
-        Its missed attacks, of the first seed.
+        Its missed attacks, of the first seed, with the verdicts of all detectors of the
+        testbed together.
     chance : float
         Share of attack-free windows to which the ladder gives a cause.
     """
@@ -167,7 +168,7 @@ def _on_each_testbed(study: Study, judge: _Judge) -> tuple[Trial, ...]:
     trials = []
     for testbed in study.testbeds:
         detectors = study.on(testbed).detectors
-        missed = [m for runs in detectors if (m := _missed(runs)) is not None]
+        missed = [m for runs in detectors if (m := _missed(study, runs)) is not None]
         usable = [m for m in missed if m.why_unusable is None]
         if usable:
             outcome, sentence = judge(study, testbed, usable)
@@ -189,9 +190,9 @@ def _on_each_testbed(study: Study, judge: _Judge) -> tuple[Trial, ...]:
     return tuple(trials)
 
 
-def _missed(runs: DetectorRuns) -> Missed | None:
+def _missed(study: Study, runs: DetectorRuns) -> Missed | None:
     """Return what a detector misses; None for fewer than `FEWEST_MISSED` attacks."""
-    segments = tuple(filter(is_missed, runs.evaluation.segments))
+    segments = tuple(filter(is_missed, study.judged(runs)))
     if len(segments) < FEWEST_MISSED:
         return None
     diagnosis = runs.evaluation.diagnosis
@@ -250,10 +251,11 @@ def _different_drifts(study: Study, testbed: str) -> str:
 def _detected_elsewhere(study: Study, testbed: str) -> str:
     """Return how many diluted attacks a detector with fewer channels detects."""
     runs = study.on(testbed)
+    judged = {one.label: study.judged(one) for one in runs.detectors}
     n_diluted = n_detected = 0
     for attack in runs.attacks:
-        for label, segment in attack.segments.items():
-            if segment.verdict != Verdict.DILUTED:
+        for label, place in attack.places.items():
+            if judged[label][place].verdict != Verdict.DILUTED:
                 continue
             n_diluted += 1
             pooled = runs[label]

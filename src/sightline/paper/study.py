@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
+from sightline.comparison.joint import JointVerdict, joint_verdicts
 from sightline.comparison.runs import DetectorRuns, Figure, TestbedRuns, group_runs
 from sightline.detectors import list_detectors
 from sightline.detectors.base import DetectorCard
+from sightline.evaluation.result import SegmentResult
 from sightline.storage import Result
 from sightline.testbeds import list_testbeds
 
@@ -88,6 +90,26 @@ class Study:
     def runs_of(self, detector: str) -> list[DetectorRuns]:
         """Return the runs of a detector, given by its label, in the testbeds' order."""
         return [runs for runs in self.runs if runs.label == detector]
+
+    @cached_property
+    def _joint(self) -> dict[tuple[str, str, str], JointVerdict]:
+        return joint_verdicts(self._runs.values())
+
+    def judged(self, runs: DetectorRuns) -> tuple[SegmentResult, ...]:
+        """Return the attacks of a detector's first seed with their joint verdicts.
+
+        The verdict is the one in view of all detectors of the testbed
+        (`sightline.comparison.joint`), and the sentence says what they add.
+        """
+        return tuple(
+            replace(
+                segment,
+                verdict=joint.verdict,
+                sentence=f"{segment.sentence or ''} {joint.note}".strip(),
+            )
+            for segment in runs.evaluation.segments
+            for joint in [self._joint[runs.testbed, runs.label, segment.id]]
+        )
 
     @cached_property
     def has_seeds(self) -> bool:
