@@ -18,7 +18,7 @@ from sightline.evaluation.result import (
     StreamFacts,
     TwoSided,
 )
-from sightline.judgement.verdicts import SegmentDiagnosis
+from sightline.judgement.verdicts import DiagnosisFacts, SegmentDiagnosis
 from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.quality import Compactness, Drift, Quality
 from sightline.metrics.ranking import Rank
@@ -39,6 +39,7 @@ RECORDS = {
         AlarmMetrics,
         SegmentMeasures,
         SegmentDiagnosis,
+        DiagnosisFacts,
         Windows,
     )
 }

@@ -16,20 +16,25 @@ from sightline.evaluation.result import (
     StreamMeasures,
     Uncertainty,
 )
-from sightline.judgement.verdicts import DiagnosisFacts, Repair, RungOutcome, Signature
+from sightline.facts.attack_facts import AttackFacts
+from sightline.judgement.calm import WindowFacts
+from sightline.judgement.verdicts import Count, Found, Repair, RungOutcome, Signature
 from sightline.metrics import intervals, quality, ranking, window_kl
 from sightline.metrics.intervals import Floor
 from sightline.metrics.segment import NEARBY_FACTOR, NEARBY_LEAST
 
 PAGE = metric_tables.PAGE.read_text(encoding="utf-8")
 OTHERS = (
+    AttackFacts,
     BootstrapFacts,
-    DiagnosisFacts,
+    Count,
     Floor,
+    Found,
     Repair,
     RungOutcome,
     StreamMeasures,
     Uncertainty,
+    WindowFacts,
 )
 
 

@@ -89,7 +89,7 @@ def joint_verdicts_on(attack: Attack) -> dict[str, JointVerdict]:
             verdict, note = Verdict.NOT_IN_TELEMETRY, _not_vetoed(attack, by_repair)
         elif verdict in _NOT_SHOWN:
             # Without facts the word itself says it: that of an earlier version.
-            says_still = facts is None and verdict is Verdict.NOT_IN_TELEMETRY
+            says_still = facts is None and verdict == Verdict.NOT_IN_TELEMETRY
             if vetoing and (is_still or says_still):
                 verdict, vetoed_by = Verdict.WEAK_EVIDENCE, vetoing
                 note = _vetoed(vetoing, is_detected=bool(by_rule))
@@ -118,7 +118,7 @@ def _showing(attack: Attack, kinds: Sequence[Kind]) -> tuple[str, ...]:
         sorted(
             label
             for label, segment in attack.segments.items()
-            if (segment.verdict is Verdict.DETECTED and Kind.RULE in kinds)
+            if (segment.verdict == Verdict.DETECTED and Kind.RULE in kinds)
             or any(
                 outcome.visible and name in LADDER and LADDER[name].kind in kinds
                 for name, outcome in (segment.ladder or {}).items()
