@@ -36,13 +36,14 @@ OTHER_BLOCKS = (
 SEGMENT = (
     "id start stop length auc auc_nearby kl kl_plain d_full d_ms reliable d_atk d_eff "
     "sdr sdr_usable hit coverage first_alarm first_alarm_s kl_shrunk n_matched name "
-    "targets note verdict ladder refocus_channels contributing signature "
-    "signature_agrees sentence"
+    "targets note"
 )
 # Filled by later parts of the walk.
 OF_DIAGNOSIS = ("repairs", "verdict_counts")
 OF_DIAGNOSIS_OF_A_SEGMENT = (
-    "verdict ladder refocus_channels contributing signature signature_agrees sentence"
+    "verdict confidence alternatives found evidence ladder ladder_p_value "
+    "evidence_channels contributing windows flags aftermath_s telemetry signature "
+    "signature_agrees sentence"
 )
 
 
@@ -81,7 +82,8 @@ def test_results_have_the_stable_keys():
         assert set(keys.split()) <= written[block].keys(), block
     assert set(OTHER_BLOCKS.split()) <= written.keys()
     for row in written["segments"]:
-        assert set(SEGMENT.split()) <= row.keys()
+        named = f"{SEGMENT} {OF_DIAGNOSIS_OF_A_SEGMENT}".split()
+        assert set(named) <= row.keys()
 
 
 def test_what_was_not_asked_for_is_null():
@@ -694,9 +696,11 @@ def test_progress_rises_to_the_total():
     seen = []
     stream = make_stream(calibration=np.ones((700, 4)))
     evaluate(stream, progress=seen.append)
-    drawn = [step for step in seen if step.kind is StepKind.DRAWING_INTERVALS]
-    read = [step for step in seen if step.kind is not StepKind.DRAWING_INTERVALS]
-    for part, total in ((read, 2 * 1500 + 5 * 1200 + 700), (drawn, 500 + 199)):
+    counted = (StepKind.DRAWING_INTERVALS, StepKind.DIAGNOSING)
+    drawn, judged = ([s for s in seen if s.kind is kind] for kind in counted)
+    read = [step for step in seen if step.kind not in counted]
+    n_read = 2 * 1500 + 1200 + 700
+    for part, total in ((read, n_read), (drawn, 500 + 199), (judged, 3)):
         assert {step.total for step in part} == {total}
         done = [step.done for step in part]
         assert done == sorted(done)

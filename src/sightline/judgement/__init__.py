@@ -1,8 +1,9 @@
-"""Why was an attack missed? Each repair is carried out on the same stream.
+"""Was this attack found, why not, and how sure is that?
 
-`sightline.judgement.judge.diagnose` is the entry. From below to above: ``verdicts`` has
-the table of verdicts and the records of a diagnosis, ``calm`` compares an attack with
-attack-free windows, ``subspaces`` and ``refit`` score the residuals in other ways,
-``evidence`` gathers all that for one stream, ``ladder`` has the table of the rungs and
-the decision, ``sentences`` puts it into words, and ``judge`` measures the repairs.
+`sightline.judgement.judge.diagnose` is the entry. From below to above: ``calm`` finds
+attack-free windows to compare an attack with, ``event_test`` has the one test of every
+rule and score, ``verdicts`` the table of verdicts and the records of a diagnosis,
+``record`` the residuals of an attack and its windows, ``ladder`` the table of the rungs
+and the decision, ``confidence`` how sure a verdict is, ``sentences`` puts it into
+words, and ``judge`` joins it for a stream.
 """
