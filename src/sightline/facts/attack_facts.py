@@ -50,6 +50,7 @@ CAP_ROWS: Final = 36
 
 
 _SMALLEST: Final = np.finfo(np.float64).tiny
+_HUGE: Final = 1e100
 
 
 class Movement(StrEnum):
@@ -82,7 +83,8 @@ class AttackFacts:
         Seconds from the start of the attack until the first channel moves.
     aftermath_s : float, optional
         Seconds after the attack until the plant is back; 0 where it is back at once or
-        does not come back within the cap. None without a step in seconds.
+        does not come back within the cap. In steps of the test where their length in
+        seconds is not known.
     moves_in_truth : bool, optional
         Whether it moves anything that is recorded, where a simulator knows it.
     """
@@ -108,7 +110,7 @@ class Telemetry:
         Measured values, standardised by train.
     change, surprise : array of shape (n_rows, n_channels)
         Difference to the row before, and residual of the one-step model; 0 in the
-        first row of a recording.
+        first row of a recording, and in the first normal row after others.
     labels : array of shape (n_rows,)
         The label of each row: 1 if any of its steps is an attack, 0 if all are normal.
     breaks : array of int
@@ -129,6 +131,13 @@ class Telemetry:
     starts: Ints
     channels: tuple[str, ...]
     step_s: float | None
+
+    @property
+    def row_s(self) -> float:
+        """Seconds of a row; its steps where their length is not known."""
+        if self.step_s is not None:
+            return self.step_s
+        return float(np.diff(self.starts).max(initial=1))
 
     def rows_of(self, segment: Segment) -> Segment:
         """Return the rows that hold any step of a segment of the test."""
@@ -166,34 +175,37 @@ def prepare(
     Returns
     -------
     Telemetry or None
-        None where train has fewer than three rows, or its values are so large that
-        their squares overflow.
+        None where train has fewer than three rows, no test row is normal, or values of
+        train are so large that their squares overflow.
     """
     every = 1 if step_s is None else max(1, round(STEP_S / step_s))
     every = max(every, -(-test.n_rows // MOST_ROWS))
     learned, learned_breaks = _averaged(train, train_breaks, every)
     tested, breaks = _averaged(test, test_breaks, every)
-    if len(learned) < _LARGEST or not len(tested):
+    row_labels = _row_labels(labels, test_breaks, every)
+    is_normal = row_labels == NORMAL
+    if len(learned) < _LARGEST or not is_normal.any():
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         mean, spread = learned.mean(axis=0), learned.std(axis=0)
-        is_huge = not np.isfinite([spread, np.abs(tested).max(axis=0) ** 2]).all()
-    if is_huge:
-        return None
-    # A channel that stands still in train is measured in its own test spread.
-    spread = np.where(spread > 1e-9 * np.abs(mean), spread, 0.0)
-    still = spread == 0
-    spread[still] = np.maximum(
-        np.abs(tested[:, still] - mean[still]).max(axis=0), 1e-300
-    )
-    learned, tested = (learned - mean) / spread, (tested - mean) / spread
+        if not np.isfinite(spread).all():
+            return None
+        # A channel that stands still in train is measured in its normal test spread;
+        # if it stands still there as well, any unit does.
+        largest = np.abs(tested[is_normal] - mean).max(axis=0)
+        least = 1e-9 * np.abs(mean)
+        other = np.where(largest > least, largest, np.maximum(np.abs(mean), 1.0))
+        spread = np.where(spread > least, spread, other)
+        learned = (learned - mean) / spread
+        # Squares of what is standardised must not overflow, whatever an attack writes.
+        tested = np.clip((tested - mean) / spread, -_HUGE, _HUGE)
     model = _one_step_model(learned, learned_breaks)
-    change, surprise = _views(tested, breaks, model)
+    change, surprise = _views(tested, breaks, is_normal, model)
     return Telemetry(
         level=tested,
         change=change,
         surprise=surprise,
-        labels=_row_labels(labels, test_breaks, every),
+        labels=row_labels,
         breaks=breaks,
         starts=_blocks(test_breaks, test.n_rows, every),
         channels=tuple(channels),
@@ -217,7 +229,8 @@ def _averaged(rows: Rows, breaks: Ints, every: int) -> tuple[Floats, Ints]:
     for first, block in read_on_grid(rows):
         values = np.asarray(block, np.float64)
         if not np.isfinite(values).all():
-            values = _held(values, last)
+            values = _held(values, _first_values(values) if first == 0 else last)
+        values = np.clip(values, -(_HUGE**1.5), _HUGE**1.5)
         last = values[-1]
         row = (
             np.searchsorted(starts, np.arange(first, first + len(values)), "right") - 1
@@ -233,6 +246,13 @@ def _held(values: Floats, last: Floats) -> Floats:
     whole = np.concatenate([last[None], values])
     run = np.zeros(1, np.int64)
     return forward_fill(whole, run, is_missing=~np.isfinite(whole))[0][1:]
+
+
+def _first_values(values: Floats) -> Floats:
+    """Return the first finite value of each column; 0 where there is none."""
+    is_finite = np.isfinite(values)
+    found = values[is_finite.argmax(axis=0), np.arange(values.shape[1])]
+    return np.where(is_finite.any(axis=0), found, 0.0)
 
 
 def _row_labels(labels: Labels, breaks: Ints, every: int) -> Labels:
@@ -254,11 +274,19 @@ def _one_step_model(rows: Floats, breaks: Ints) -> Floats:
     return np.asarray(np.linalg.solve(inside, x.T @ y))
 
 
-def _views(rows: Floats, breaks: Ints, model: Floats) -> tuple[Floats, Floats]:
-    """Return change and surprise of each row; 0 where there is no row before."""
+def _views(
+    rows: Floats, breaks: Ints, is_normal: Bools, model: Floats
+) -> tuple[Floats, Floats]:
+    """Return change and surprise of each row; 0 where there is no row before.
+
+    They are 0 as well in a normal row after one that is not: no row of an attack enters
+    what other attacks are compared with.
+    """
     before = np.concatenate([rows[:1], rows[:-1]])
     change, surprise = rows - before, rows - before @ model
-    change[breaks] = surprise[breaks] = 0.0
+    is_first = np.concatenate([[False], is_normal[1:] & ~is_normal[:-1]])
+    is_first[breaks] = True
+    change[is_first] = surprise[is_first] = 0.0
     return change, surprise
 
 
@@ -422,9 +450,7 @@ def facts_of_attacks(
         judged = AttackFacts(id=attack.id)
         if windows is not None:
             judged = _judged(telemetry, views, is_still, limits, attack, *windows)
-        step_s = telemetry.step_s
-        aftermath_s = None if step_s is None else n_after * step_s
-        facts.append(replace(judged, aftermath_s=aftermath_s))
+        facts.append(replace(judged, aftermath_s=n_after * telemetry.row_s))
     return tuple(facts)
 
 
@@ -499,8 +525,8 @@ def _judged(
 ) -> AttackFacts:
     """Return what the telemetry says of one attack, but for its aftermath."""
     segment = telemetry.rows_of(attack.segment)
-    own = _statistics(views[segment.rows])
-    calm = np.array([_statistics(views[s : s + length]) for s in starts])
+    own = _statistics(views[segment.rows], length)
+    calm = np.array([_statistics(views[s : s + length], length) for s in starts])
     median, rare = np.median(calm, axis=0), np.quantile(calm, _RARE, axis=0)
     low = np.quantile(calm, 1 - _RARE, axis=0)
     above = np.maximum(rare - median, _FLOORS[:, None])
@@ -542,11 +568,14 @@ def _judged(
     )
 
 
-def _statistics(rows: Floats) -> Floats:
-    """Return |mean|, log peak and log spread of each column, shape (3, n_columns)."""
-    size = np.abs(rows)
-    n = min(_LARGEST, len(rows))
-    largest = np.partition(size, len(rows) - n, axis=0)[len(rows) - n :]
+def _statistics(rows: Floats, length: int) -> Floats:
+    """Return |mean|, log peak and log spread of each column, shape (3, n_columns).
+
+    Peaks are those of the first `length` rows: as many as a calm window has.
+    """
+    size = np.abs(rows[:length])
+    n = min(_LARGEST, len(size))
+    largest = np.partition(size, len(size) - n, axis=0)[len(size) - n :]
     mean = rows.mean(axis=0)
     return np.stack(
         [

@@ -1,4 +1,4 @@
-"""Was this attack found, why not, and how sure is that?
+"""Tells whether an attack was found, why not, and how sure that is.
 
 `sightline.judgement.judge.diagnose` is the entry. From below to above: ``calm`` finds
 attack-free windows to compare an attack with, ``event_test`` has the one test of every

@@ -103,8 +103,8 @@ class Judgement:
         What each rung looked at.
     quiet : QuietTest
         Mean energies.
-    is_standing : bool
-        Whether the present rule never stops.
+    standing : frozenset of str
+        Rules that are in alarm in half of a usual calm window.
     p_value : float
         Of the whole ladder.
     shares : dict of Verdict to float
@@ -120,7 +120,7 @@ class Judgement:
     judged: Mapping[str, Judged]
     scores: Mapping[str, list[Scores]]
     quiet: QuietTest
-    is_standing: bool
+    standing: frozenset[str]
     p_value: float
     shares: dict[Verdict, float]
     found_by_chance: float
@@ -138,6 +138,11 @@ class Judgement:
         share = self.shares.get(self.verdict, 0.0)
         few = Flag.FEW_WINDOWS in self.case.windows.flags
         return min(share, FEW_WINDOWS_CONFIDENCE) if few else share
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether the present rule never stops, so that it finds nothing."""
+        return self.rule in self.standing
 
     @property
     def is_found(self) -> bool:
@@ -185,13 +190,15 @@ def judge_case(case: Case, *, seed: int = 0, n_draws: int = N_DRAWS) -> Judgemen
         )
     quiet = _quiet_test(case)
     rule = next(n for n in scores if LADDER[n].kind is Kind.RULE)
-    is_standing = bool(judged[rule].median[0, 0, 0] >= STANDING)
-    decided = decide(judged, quiet.is_quiet(), is_standing=is_standing)
-    shares = _shares(
-        decide(redrawn, quiet.is_quiet(rows), is_standing=is_standing), n_draws
+    standing = frozenset(
+        name
+        for name, one in judged.items()
+        if LADDER[name].kind is Kind.RULE and one.median[0, 0, 0] >= STANDING
     )
-    in_place = decide(replaced, np.zeros(n_windows, np.bool_), is_standing=is_standing)
-    is_found = replaced[rule].is_shown & (not is_standing)
+    decided = decide(judged, quiet.is_quiet(), standing=standing)
+    shares = _shares(decide(redrawn, quiet.is_quiet(rows), standing=standing), n_draws)
+    in_place = decide(replaced, np.zeros(n_windows, np.bool_), standing=standing)
+    is_found = replaced[rule].is_shown & (rule not in standing)
     blamed = ~np.isin(
         in_place.verdicts,
         [ORDER.index(Verdict.DETECTED), ORDER.index(Verdict.WEAK_EVIDENCE)],
@@ -202,7 +209,7 @@ def judge_case(case: Case, *, seed: int = 0, n_draws: int = N_DRAWS) -> Judgemen
         judged=judged,
         scores=scores,
         quiet=quiet,
-        is_standing=is_standing,
+        standing=standing,
         p_value=float(decided.p_value[0]),
         shares=shares,
         found_by_chance=float(is_found.mean()),
@@ -244,8 +251,8 @@ def _statistics(
     own : array of shape (n_variants, 3)
         Of the attack.
     again : array of shape (n_draws, n_variants, 3)
-        Of its redrawn versions. Their onset is that of the attack: rows drawn again
-        have no first ones.
+        Of its redrawn versions. Their onset is that of the attack: redrawn rows have no
+        first ones.
     calm : array of shape (n_variants, n_windows, 3)
         Of the calm windows.
     """

@@ -96,8 +96,11 @@ class Scores:
             median, limit = np.quantile(pool, [0.5, 1 - BUDGET]).tolist()
         else:
             median = float(np.median(pool))
-        # A limit below the calm median: the rule stands, and every row is above it.
-        unit = limit - median if limit > median else np.finfo(np.float64).tiny
+        if limit <= median:
+            # The rule stands: a row is above its limit or not, and has no multiple.
+            above = (self.own > limit, self.calm > limit)
+            return 2 * above[0].astype(np.float64), 2 * above[1].astype(np.float64)
+        unit = limit - median
         return (self.own - median) / unit, (self.calm - median) / unit
 
 
@@ -121,7 +124,8 @@ def statistics(u: Floats, length: int, *, is_alarm: bool = False) -> Floats:
     """
     found = np.empty((len(u), len(WAYS)))
     found[:, 0] = np.mean(u > 1, axis=1)
-    has_onset = u.shape[1] > LEAST_ONSET
+    # An attack has an onset only if its calm windows are long enough to have one.
+    has_onset = min(u.shape[1], length) > LEAST_ONSET
     if is_alarm:
         first = np.mean(u[:, :ONSET_ROWS] > 1, axis=1)
         found[:, 1], found[:, 2] = 0.0, first if has_onset else 0.0

@@ -16,9 +16,9 @@ from sightline.facts import attack_facts
 from sightline.facts.attack_facts import AttackFacts, Movement
 from sightline.facts.records import audit_in
 from sightline.judgement.calm import CalmTime, CalmWindows
-from sightline.judgement.confidence import STANDING, UNDECIDED, Judgement, judge_case
+from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
 from sightline.judgement.event_test import WAYS, Way
-from sightline.judgement.ladder import JOIN, LADDER, Kind, causes, contributing
+from sightline.judgement.ladder import JOIN, causes, contributing
 from sightline.judgement.paper_signature import agrees, signature_of
 from sightline.judgement.record import Record, cases_of, units_of
 from sightline.judgement.sentences import advice_of, sentence_of
@@ -250,13 +250,17 @@ def _segment(
 ) -> SegmentDiagnosis:
     """Return what is said of one attack."""
     signature = signature_of(row)
+    # Without a step in seconds it was counted in steps, and is not reported.
+    aftermath_s = None if record.scored.step_s is None else fact.aftermath_s
     known = SegmentDiagnosis(
         verdict=Verdict.UNDECIDED,
         ladder={},
         evidence_channels=(),
         contributing=(),
-        aftermath_s=fact.aftermath_s,
-        telemetry=None if fact.p_value is None else fact,
+        aftermath_s=aftermath_s,
+        telemetry=None
+        if fact.p_value is None
+        else replace(fact, aftermath_s=aftermath_s),
         signature=signature,
         found=found,
         evidence=evidence,
@@ -317,10 +321,7 @@ def outcomes_of(judgement: Judgement) -> dict[str, RungOutcome]:
         if judged.by_peak[0]:
             effects = zip(WAYS[1:], judged.peak_effects[0], strict=True)
             ways += [way for way, has_effect in effects if has_effect]
-        is_rule = LADDER[name].kind is Kind.RULE
-        # Each rule by its own calm windows: one that stands says nothing of the other.
-        is_standing = is_rule and judged.median[0, 0, 0] >= STANDING
-        visible = bool(judged.is_shown[0]) and not is_standing
+        visible = bool(judged.is_shown[0]) and name not in judgement.standing
         outcomes[str(name)] = RungOutcome(
             coverage=float(judged.coverage[0]),
             calm=float(judged.median[0, best, 0]),
@@ -427,8 +428,9 @@ def _facts(
             [one is not None and one.is_found for one in judgements],
             [(one.found_by_chance, one.n_tried) for one in known],
         ),
+        # Whether an alarm in an attack without calm windows is chance is not known.
         rings=_count(
-            [bool(alarms[segment.rows].any()) for segment in test.segments],
+            [bool(alarms[one.case.segment.rows].any()) for one in known],
             [
                 (_share_with_alarm(alarms, one), len(one.case.windows.matched))
                 for one in known

@@ -359,7 +359,10 @@ ORDER: Final = tuple(Verdict)
 
 
 def decide(
-    judged: Mapping[str, Judged], is_quiet: Bools, *, is_standing: bool
+    judged: Mapping[str, Judged],
+    is_quiet: Bools,
+    *,
+    standing: frozenset[str] = frozenset(),
 ) -> Decided:
     """Return the verdicts to which the outcomes of the rungs lead.
 
@@ -375,9 +378,8 @@ def decide(
         the first is the present one.
     is_quiet : array of bool, shape (n_cases,)
         Whether the energy is lower than ever in calm time.
-    is_standing : bool
-        Whether the present rule is in alarm in half of a usual calm window: then it
-        shows nothing.
+    standing : frozenset of str
+        Rules that are in alarm in half of a usual calm window: they show nothing.
     """
     n_cases = len(is_quiet)
     rules = [n for n in judged if LADDER[n].kind is Kind.RULE]
@@ -396,15 +398,15 @@ def decide(
         n: shown[n] & (judged[n].coverage >= HALF * accumulated - 1e-9) for n in repairs
     }
     best = np.max([competing[n] * judged[n].coverage for n in repairs], axis=0)
-    present = judged[rules[0]].is_shown if not is_standing else np.zeros(n_cases, bool)
-    steps: list[tuple[Bools, Verdict]] = [(present, Verdict.DETECTED)]
+    by_rule = [judged[n].is_shown & (n not in standing) for n in rules]
+    steps: list[tuple[Bools, Verdict]] = [(by_rule[0], Verdict.DETECTED)]
     steps += [
         (competing[n] & (judged[n].coverage >= NEARLY_ALL * best - 1e-9), _cause(n))
         for n in repairs
     ]
     steps += [(shown[n], _cause(n)) for n in memories]
     # The p99 rule shows what the present rule misses: its limit is the cause.
-    steps += [(judged[n].is_shown, Verdict.THRESHOLD) for n in rules[1:]]
+    steps += [(is_shown, Verdict.THRESHOLD) for is_shown in by_rule[1:]]
     steps += [(judged[n].by_peak, _cause(n)) for n in repairs]
     steps.append((is_quiet, Verdict.QUIET))
     verdicts = np.full(n_cases, ORDER.index(Verdict.WEAK_EVIDENCE))

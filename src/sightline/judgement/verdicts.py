@@ -452,7 +452,7 @@ class DiagnosisFacts:
     found : Count, optional
         Attacks that the present rule finds.
     rings : Count, optional
-        Attacks with any alarm of the present rule.
+        Attacks with any alarm of the present rule, of those with calm windows.
     is_standing : bool
         Whether the present rule is in alarm in half of a usual calm window, so that it
         finds nothing.
