@@ -203,14 +203,12 @@ def p_value(value: float | None) -> str:
 
     Examples
     --------
-    >>> p_value(0.0164), p_value(0.377), p_value(0.0088), p_value(2e-9)
-    ('p 0.016', 'p 0.38', 'p 0.009', 'p < 0.001')
+    >>> p_value(0.0164), p_value(0.377), p_value(0.00995), p_value(2e-9)
+    ('p 0.016', 'p 0.38', 'p 0.01', 'p < 0.001')
     """
     if value is None:
         return f"p {UNKNOWN}"
-    if value < 0.001:
-        return "p < 0.001"
-    return f"p {value:.2g}" if value >= 0.01 else f"p {value:.3f}"
+    return "p < 0.001" if value < 0.001 else f"p {round(value, 3):.2g}"
 
 
 def mean_count(value: float) -> str:

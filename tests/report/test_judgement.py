@@ -293,6 +293,39 @@ def test_facts_of_an_attack_are_there_once_for_all_detectors(results, tmp_path):
     assert text.count(attack.truth) == 1
 
 
+def test_an_undecided_attack_names_its_candidates(entries):
+    entry = entry_of(entries, PLAIN)
+    first = replace(
+        entry.evaluation.segments[0],
+        verdict=Verdict.UNDECIDED,
+        confidence=0.42,
+        alternatives={"drift": 0.45, "threshold": 0.42, "quiet": 0.13},
+    )
+    undecided = changed(entry, segments=(first,))
+    row = attack_groups([undecided])[0].rows[0]
+    assert row.confidence == "drift 45% or threshold 42%"
+
+
+def test_facts_of_another_record_are_named_where_they_differ(results, tmp_path):
+    def moving(evaluation):
+        first, *others = still(evaluation).segments
+        facts = replace(first.telemetry, movement=Movement.MOVES, p_value=0.03)
+        first = replace(first, telemetry=facts, verdict=Verdict.WEAK_EVIDENCE)
+        return replace(evaluation, segments=(first, *others))
+
+    seen = of_works(results, **{PLAIN: still, QUOTED: moving})
+    attack = attack_groups(entries_of(seen))[0]
+    assert attack.telemetry.word == "moves, p 0.03"
+    notes = {row.entry.label: row.telemetry_note for row in attack.rows}
+    assert notes[QUOTED] == notes["mean"] == ""
+    assert notes[PLAIN].endswith("attack-free stretches: moves, p 0.03.")
+    words = {row.entry.label: row.verdict.word for row in attack.rows}
+    assert words[PLAIN] == words[QUOTED] == Verdict.WEAK_EVIDENCE
+    own = next(row for row in attack.rows if row.entry.label == PLAIN)
+    assert own.confidence.startswith("alone not-in-telemetry: ")
+    assert notes[PLAIN] in unbroken(page_of(seen, tmp_path))
+
+
 # What is withheld, and what is old
 
 

@@ -64,9 +64,12 @@ class AttackRow:
         Row of the table of verdicts, in view of all detectors of the testbed.
     note : str
         What the other detectors say; empty where they change nothing.
+    telemetry_note : str
+        That the telemetry of another detector's record counts; else empty.
     confidence : str
         As a word and a number; with the verdict of this detector alone where the one
-        that is shown differs. Empty where there is none.
+        that is shown differs. Of an undecided one its candidates. Empty where there is
+        none.
     found, evidence : Answer
         Whether the present rule alarms because of the attack, and whether the evidence
         is there at all.
@@ -86,6 +89,7 @@ class AttackRow:
     segment: SegmentResult
     verdict: VerdictInfo
     note: str
+    telemetry_note: str
     confidence: str
     found: Answer
     evidence: Answer
@@ -135,8 +139,8 @@ class AttackGroup:
     rows: tuple[AttackRow, ...]
 
 
-def _row(entry: Entry, i: int) -> AttackRow:
-    """Return what one detector says of one of its attacks."""
+def _row(entry: Entry, i: int, facts: AttackFacts | None) -> AttackRow:
+    """Return what one detector says of one of its attacks, whose facts are given."""
     segment, step = entry.evaluation.segments[i], entry.evaluation.stream.step_s
     coverage, first_alarm = _alarms(entry, i)
     return AttackRow(
@@ -146,6 +150,7 @@ def _row(entry: Entry, i: int) -> AttackRow:
         segment=segment,
         verdict=entry.verdicts[i],
         note=entry.joint[i].note if entry.joint else "",
+        telemetry_note=_telemetry_note(segment.telemetry, facts),
         confidence=_confidence_text(segment, entry.verdicts[i]),
         found=_found_answer(entry, segment),
         evidence=_evidence_answer(segment),
@@ -161,6 +166,9 @@ def _confidence_text(segment: SegmentResult, shown: VerdictInfo) -> str:
     """Return a confidence as a word and a number, with the verdict that it is of."""
     if segment.confidence is None or segment.verdict is None:
         return ""
+    if segment.verdict == shown.word == Verdict.UNDECIDED:
+        leading = list((segment.alternatives or {}).items())[:2]
+        return " or ".join(f"{word} {share(part)}" for word, part in leading)
     text = f"{confidence_word(segment.confidence)}, {share(segment.confidence)}"
     return text if segment.verdict == shown.word else f"alone {segment.verdict}: {text}"
 
@@ -229,8 +237,9 @@ def attack_groups(entries: Sequence[Entry]) -> list[AttackGroup]:
     for testbed in clocks:
         mine = {entry.label: entry for entry in entries if entry.testbed == testbed}
         for attack in TestbedRuns(testbed, tuple(mine.values())).attacks:
+            facts = telemetry_of(attack)
             rows = tuple(
-                _row(entry, attack.places[label])
+                _row(entry, attack.places[label], facts)
                 for label, entry in mine.items()
                 if label in attack.places
             )
@@ -293,6 +302,16 @@ def _telemetry_answer(facts: AttackFacts | None) -> Answer:
         return Answer(word=word, reason=not_told if is_still else "")
     after = "" if not facts.onset_s else f", {duration(facts.onset_s)} after its start"
     return Answer(word=word, reason=f"most in {name_list(facts.channels)}{after}")
+
+
+def _telemetry_note(own: AttackFacts | None, facts: AttackFacts | None) -> str:
+    """Return a sentence if a record's own facts are not those that count for all."""
+    if own is None or facts is None or own.movement == facts.movement:
+        return ""
+    return (
+        "The telemetry of another detector's record counts, which has as many or more "
+        f"attack-free stretches: {facts.movement}, {p_value(facts.p_value)}."
+    )
 
 
 def _truth(facts: AttackFacts | None) -> str:
