@@ -188,7 +188,7 @@ def prepare(
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         mean, spread = learned.mean(axis=0), learned.std(axis=0)
-        if not np.isfinite(spread).all():
+        if not (spread < _HUGE).all():
             return None
         # A channel that stands still in train is measured in its normal test spread;
         # if it stands still there as well, any unit does.
