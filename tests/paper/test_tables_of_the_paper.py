@@ -9,7 +9,7 @@ from sightline.comparison.compare import compare
 from sightline.facts.attack_facts import AttackFacts, Movement
 from sightline.judgement.verdicts import RungOutcome, Verdict
 from sightline.paper import tables
-from sightline.paper.cross_tables import transfer_table
+from sightline.paper.cross_tables import found_table, transfer_table
 from sightline.paper.example_attacks import case_table
 from sightline.paper.study import Study
 from sightline.paper.tables import (
@@ -238,3 +238,18 @@ def test_cases_have_the_verdict_of_all_detectors_together(make_result):
     (row,) = csv.DictReader(io.StringIO(case_table(Study([blind, sharp])).to_csv()))
     assert row["verdict"] == "weak-evidence"
     assert row["sentence"].endswith("does not show this attack, but b detects it.")
+
+
+def test_attacks_found_are_a_table_with_chance_and_cost(make_result):
+    results = [make_result("x", "a", verdicts=["drift"]), make_result("x", "b")]
+    study = Study(results)
+    table = found_table(study, compare(results, n_replicates=2))
+    (row,) = csv.DictReader(io.StringIO(table.to_csv()))
+    facts = results[0].evaluation.diagnosis
+    assert (row["testbed"], row["detector"], row["rule"]) == ("x", "a", "probe")
+    assert (row["found"], row["found_of"]) == (str(facts.found.count), "8")
+    assert float(row["by_chance"]) == facts.found.by_chance
+    assert float(row["p_value"]) == facts.found.p_value
+    assert int(row["rings"]) == facts.rings.count
+    assert float(row["share_in_alarm"]) == facts.share_in_alarm
+    assert f"| {facts.found.count} of 8 |" in table.to_markdown()

@@ -59,6 +59,7 @@ TABLES = (
     "attack_cases",
     "cross_testbed_ranking",
     "detectors",
+    "found",
     "main",
     "main_beside_paper",
     "rankings",
@@ -174,7 +175,7 @@ def test_no_results_are_refused(tmp_path):
 def test_one_detector_without_diagnosis(make_result, tmp_path):
     made = write_up([make_result("x", "a")], tmp_path / "up", n_replicates=2)
     told = " ".join(made.notices)
-    for name in ("attack_cases", "cross_testbed_ranking", "agreement", "rankings"):
+    for name in ("attack_cases", "cross_testbed_ranking", "agreement", "found"):
         assert f"Skipped table '{name}': it needs " in told
     assert "Skipped figure 'agreement': it needs at least two detectors" in told
     assert "Skipped table 'rankings': it needs at least two seeds." in made.notices

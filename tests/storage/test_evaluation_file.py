@@ -18,6 +18,7 @@ from on_disk import full_stream
 import sightline.storage.results
 from sightline import (
     Evaluation,
+    compare,
     evaluate,
     read_evaluation,
     read_results,
@@ -187,6 +188,12 @@ def test_there_are_old_results_of_both_schemas_to_load():
 def test_older_results_make_a_page(tmp_path):
     page = write_report(OLD_FOLDERS, tmp_path / "report.html")
     assert "pca" in page.read_text(encoding="utf-8")
+
+
+def test_older_results_are_compared_and_marked():
+    compared = compare(read_results(OLD_FOLDERS), n_replicates=2)
+    assert sum("rules of an earlier version" in n for n in compared.notices) == 2
+    assert compared.detections == ()
 
 
 def test_train_energy_of_the_first_results_was_whole(tmp_path):

@@ -68,7 +68,7 @@ class VerdictInfo:
         What it says of an attack, and what to do about it.
     sentence : str
         Template of the sentence on one attack. `sightline.judgement.sentences` fills
-        it in: a rung by its name (``{refocus.coverage}``), and a few phrases.
+        it in: a rung by its name (``{space.coverage}``), and a few phrases.
     symbol : str
         One character. A verdict is never shown by its colour alone.
     marker, print_marker : str

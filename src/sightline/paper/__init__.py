@@ -26,7 +26,12 @@ from sightline.errors import FileError
 from sightline.files import reading, staged_folder, writing
 from sightline.metrics.intervals import N_REPLICATES
 from sightline.paper import tables as paper_tables
-from sightline.paper.cross_tables import agreement_table, ranking_table, transfer_table
+from sightline.paper.cross_tables import (
+    agreement_table,
+    found_table,
+    ranking_table,
+    transfer_table,
+)
 from sightline.paper.example_attacks import case_table
 from sightline.paper.figures import Drawn, draw_all
 from sightline.paper.findings import (
@@ -221,6 +226,7 @@ def _tables(study: Study, compared: Comparison) -> tuple[list[PaperTable], list[
         (paper_tables.detector_table(study), "it needs results"),
         (paper_tables.main_table(study), "it needs results"),
         (paper_tables.supplementary_table(study), "it needs results"),
+        (found_table(study, compared), "it needs attacks judged by the present rules"),
         (case_table(study), "it needs an attack with a verdict"),
         (transfer_table(study, compared), "it needs at least two testbeds"),
         (agreement_table(study, compared), why_undefined(compared.agreement)),

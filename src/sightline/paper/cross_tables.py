@@ -1,14 +1,22 @@
-"""Tables across detectors and testbeds: transfer of rankings, and agreement."""
+"""Tables across detectors and testbeds: attacks found, transfer, agreement."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from sightline.comparison.compare import Agreement, Comparison, Ranking, Transfer
+from sightline.comparison.compare import (
+    Agreement,
+    Comparison,
+    Detections,
+    Ranking,
+    Transfer,
+)
 from sightline.comparison.runs import Figure
+from sightline.judgement.verdicts import Count
 from sightline.paper import markup
 from sightline.paper.markup import Cell, Column, Group, PaperTable, Phrase, words
 from sightline.paper.study import Study, space_of
 from sightline.paper.tables import DETECTOR, P, header, testbed_groups
+from sightline.text import UNKNOWN, probability
 
 RHO = Phrase("rho", r"$\rho$")
 N = Phrase("n", "$n$")
@@ -187,4 +195,65 @@ def _ranking_row(study: Study, row: Ranking) -> tuple[Cell, ...]:
         Cell(order, (" > ".join(row.order),)),
         Cell(markup.percent(row.holds, 0), (row.holds,)),
         markup.hidden_cell(" ".join(map(str, row.above))),
+    )
+
+
+def found_table(study: Study, compared: Comparison) -> PaperTable:
+    """Return how many attacks each detector's present rule finds, with chance and cost.
+
+    Parameters
+    ----------
+    study : Study
+        For the titles.
+    compared : Comparison
+        Its `detections` are written.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed. Columns in CSV: ``testbed``, ``detector``, ``rule``;
+        ``found`` and ``found_of``, ``by_chance`` and ``p_value``; ``rings`` and
+        ``rings_of``, attacks with any alarm, and ``rings_by_chance``;
+        ``share_in_alarm``, of attack-free time; ``is_standing``.
+    """
+    return PaperTable(
+        name="found",
+        caption=markup.caption("found"),
+        columns=(
+            DETECTOR,
+            Column("rule", words("Rule"), "l"),
+            Column("found", words("Found"), parts=("", "of")),
+            Column("by_chance", words("By chance")),
+            Column("p_value", P),
+            Column("rings", words("Any alarm"), parts=("", "of")),
+            Column("rings_by_chance", words("By chance")),
+            Column("share_in_alarm", words("Time in alarm")),
+            Column("is_standing", is_shown=False),
+        ),
+        groups=testbed_groups(
+            study,
+            lambda t: [
+                _found_row(study, row, row.found)
+                for row in compared.detections
+                if row.testbed == t and row.found is not None
+            ],
+        ),
+    )
+
+
+def _found_row(study: Study, row: Detections, found: Count) -> tuple[Cell, ...]:
+    """Return the counts of one detector, each with what chance gives."""
+    rings, rate = row.rings, row.share_in_alarm
+    n_rings = (None, None) if rings is None else (rings.count, rings.total)
+    by_chance = None if rings is None else rings.by_chance
+    return (
+        markup.text_cell(row.detector, study.detector_title(row.detector)),
+        markup.text_cell(None if row.rule is None else str(row.rule)),
+        Cell(words(f"{found.count} of {found.total}"), (found.count, found.total)),
+        Cell(markup.fixed(found.by_chance, 1), (found.by_chance,)),
+        Cell(words(probability(found.p_value)), (found.p_value,)),
+        Cell(words(UNKNOWN if rings is None else "{} of {}".format(*n_rings)), n_rings),
+        Cell(markup.fixed(by_chance, 1), (by_chance,)),
+        Cell(words(UNKNOWN) if rate is None else markup.percent(rate), (rate,)),
+        markup.hidden_cell(str(row.is_standing).lower()),
     )
