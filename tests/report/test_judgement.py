@@ -151,7 +151,7 @@ def test_the_two_questions_have_an_answer_each(entries):
         if segment.evidence.is_found:
             assert row.evidence.word == "yes"
             assert segment.evidence.statistic in row.evidence.reason
-        else:
+        elif not segment.ladder["probe"].visible:
             repairs = [n for n in segment.ladder if n not in ("own-rule", "probe")]
             shown = any(segment.ladder[name].visible for name in repairs)
             assert row.evidence.word == ("by a repair" if shown else "no")
@@ -304,6 +304,17 @@ def test_an_undecided_attack_names_its_candidates(entries):
     undecided = changed(entry, segments=(first,))
     row = attack_groups([undecided])[0].rows[0]
     assert row.confidence == "drift 45% or threshold 42%"
+
+
+def test_what_only_the_p99_rule_shows_is_evidence(entries):
+    entry = entry_of(entries, QUOTED)
+    first = entry.evaluation.segments[0]
+    ladder = {n: replace(o, visible=n == "probe") for n, o in first.ladder.items()}
+    missed = replace(
+        first, ladder=ladder, evidence=replace(first.evidence, is_found=False)
+    )
+    row = attack_groups([changed(entry, segments=(missed,))])[0].rows[0]
+    assert (row.evidence.word, row.evidence.reason) == ("yes", "by the p99 rule")
 
 
 def test_facts_of_another_record_are_named_where_they_differ(results, tmp_path):

@@ -520,11 +520,8 @@ def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:
     table = titled_table(f"At a glance on {testbed}{first_seed}")
     table.add_column("detector", overflow="fold")
     table.add_column("rule", no_wrap=True)
-    for header in (
-        "attacks found,\nand by chance",
-        "false alarms,\nshare of time",
-        "typical\ndelay",
-    ):
+    table.add_column("attacks found,\nand by chance", justify="right")
+    for header in ("false alarms,\nshare of time", "typical\ndelay"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in rows:
         for k, rule in enumerate(row.rules):

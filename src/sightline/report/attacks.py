@@ -166,10 +166,10 @@ def _confidence_text(segment: SegmentResult, shown: VerdictInfo) -> str:
     """Return a confidence as a word and a number, with the verdict that it is of."""
     if segment.confidence is None or segment.verdict is None:
         return ""
-    if segment.verdict == shown.word == Verdict.UNDECIDED:
-        leading = list((segment.alternatives or {}).items())[:2]
-        return " or ".join(f"{word} {share(part)}" for word, part in leading)
     text = f"{confidence_word(segment.confidence)}, {share(segment.confidence)}"
+    if segment.verdict == Verdict.UNDECIDED:
+        leading = list((segment.alternatives or {}).items())[:2]
+        text = " or ".join(f"{word} {share(part)}" for word, part in leading)
     return text if segment.verdict == shown.word else f"alone {segment.verdict}: {text}"
 
 
@@ -200,6 +200,9 @@ def _evidence_answer(segment: SegmentResult) -> Answer:
     reason = _reason(segment, segment.evidence)
     if segment.evidence.is_found:
         return Answer(word="yes", reason=reason)
+    probe = (segment.ladder or {}).get(P99)
+    if probe is not None and probe.visible:
+        return Answer(word="yes", reason=f"by the {RULE_LABELS[P99]}")
     shown = [
         LADDER[name].proves
         for name, outcome in (segment.ladder or {}).items()

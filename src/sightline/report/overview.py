@@ -156,7 +156,7 @@ class Headline:
     chance : str
         How many it would find by chance, and what that costs; empty without attacks.
     check : str
-        The first thing to check with it.
+        The first thing to check with it; empty for verdicts of an earlier version.
     earlier : str
         Which detectors have verdicts of an earlier version; empty if none has.
     """
@@ -363,7 +363,7 @@ def first_check(evaluation: Evaluation) -> str:
     alarms = evaluation.own_rule or evaluation.probe
     facts = evaluation.diagnosis
     if facts is not None and facts.method < METHOD:
-        return EARLIER
+        return "Evaluate the stream again: these verdicts are by earlier rules."
     advice = (facts.advice_withheld or facts.advice or "") if facts else ""
     rule = "Its own rule" if evaluation.own_rule else "The p99 rule"
     rate = text.share(alarms.false_alarm_rate)
@@ -408,7 +408,7 @@ def headline(entries: Sequence[Entry]) -> Headline:
         detector=best.label,
         title=_title(best, others),
         chance=_headline_chance(best),
-        check=first_check(best.evaluation),
+        check="" if best.is_earlier else first_check(best.evaluation),
         earlier=f"{text.names(earlier, MAX_NAMES)}: {EARLIER}" if earlier else "",
     )
 
