@@ -60,6 +60,17 @@ def number(value: float | None) -> str:
     return text.replace("-", MINUS)
 
 
+def exact(value: float) -> str:
+    """Return a number with the fewest digits that read back as the same number.
+
+    Examples
+    --------
+    >>> exact(-9999.0), exact(2147483647.0), exact(1e38)
+    ('-9999', '2147483647', '1e+38')
+    """
+    return repr(float(value)).removesuffix(".0")
+
+
 def superscript(power: int) -> str:
     """Return a whole number in superscript digits."""
     return str(power).translate(_SUPERSCRIPT)

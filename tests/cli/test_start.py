@@ -369,3 +369,16 @@ def test_from_one_raw_export_to_a_report(home):
     assert "<title>historian" in page
     for name in ("var", "pca", "geco"):
         assert (home / f"study/historian-{name}-seed0/evaluation.json").is_file()
+
+
+def test_columns_are_named_by_an_option(home):
+    rows = ["When,Zone,FIT101,Note"]
+    rows += [f"{at:%Y-%m-%d},{at:%H:%M:%S},{k % 7},x" for k, at in enumerate(times(60))]
+    (home / "export.csv").write_text("\n".join(rows) + "\n")
+    refused(invoke("start", "export.csv"), "name it with --column time=NAME.")
+    columns = ("time=When", "time=Zone", "ignore=Note")
+    started("export.csv", *(word for c in columns for word in ("--column", c)))
+    assert open_testbed("export").train.channels == ("FIT101",)
+    wrong = invoke("start", "export.csv", "--column", "moment=When", "--out", "other")
+    assert wrong.exit_code == 2
+    assert "ROLE=NAME" in wrong.stderr

@@ -11,7 +11,7 @@ from testbed_files import DATA, needs_batadal, needs_skab
 
 import sightline
 from sightline.data.attack_list import ListedAttack
-from sightline.facts.audit import audit_of, refusal
+from sightline.facts.audit import audit_of, refusal, refused
 from sightline.facts.codes import CODES, Severity
 from sightline.facts.records import audit_in, carried
 from sightline.testbeds import Testbed
@@ -449,11 +449,13 @@ def test_only_errors_of_a_users_plant_that_are_not_accepted_are_refused():
             accepts=accepts,
         )
 
-    said = refusal(plant(()), audit_of(plant(())))
+    (error,) = refused(plant(()), audit_of(plant(())))
+    assert error.missing_values == (-9999.0,)
+    said = refusal(error)
     for words in ("SL222", "PRESSURE", "test row 1,000", "missing_values", "accept ="):
         assert words in said
-    assert refusal(plant(("SL222",)), audit_of(plant(("SL222",)))) == ""
-    assert refusal(plant(None), audit_of(plant(None))) == ""
+    assert refused(plant(("SL222",)), audit_of(plant(("SL222",)))) == ()
+    assert refused(plant(None), audit_of(plant(None))) == ()
 
 
 def test_every_code_is_documented_as_the_table_says():

@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 
 from sightline import evaluate, export_stream, make_detector, open_testbed
 from sightline.cli.app import app
+from sightline.facts.audit import audit_of
 from sightline.testbeds.waterworks import simulate, write_simulation
 
 # The tag, the row of test and the code of each planted cell.
@@ -61,7 +62,26 @@ def test_a_run_refuses_fault_codes_and_names_the_cells(faulty, tmp_path):
         'accept = ["SL222"]',
     ):
         assert words in message
+    assert message.count("SL222:") == message.count("LIT301 holds") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "code", ["2147483647", "-3.4028235E+38", "3.40282347E+38", "9.96921E+36", "999.9"]
+)
+def test_the_remedy_removes_every_digit_of_a_code(code, tmp_path):
+    for name, day in (("train", 14), ("test", 15)):
+        rows = ["time,A,B"]
+        for k in range(600):
+            value = code if k == 100 else f"{5 + 0.01 * (k % 37) + 0.001 * day:.3f}"
+            at = f"2026-11-{day} {k // 60:02d}:{k % 60:02d}:00"
+            rows.append(f"{at},{value},{3 + 0.01 * (k % 41) + 0.001 * day:.3f}")
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n")
+    (error,) = audit_of(open_testbed(tmp_path)).errors
+    assert error.code == "SL222"
+    line = error.remedy.removeprefix("Write ").removesuffix(" into plant.toml.")
+    (tmp_path / "plant.toml").write_text(line + "\n")
+    assert audit_of(open_testbed(tmp_path)).errors == ()
 
 
 def test_findings_that_are_accepted_do_not_stop_a_run(faulty, tmp_path):

@@ -1,5 +1,6 @@
 """What all commands share: consoles, option types, and the handling of errors."""
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,12 +61,26 @@ def door(*, debug: bool) -> Iterator[None]:
 
 
 @contextmanager
-def options_named() -> Iterator[None]:
-    """Name options of the command where an error names keys of plant.toml."""
+def options_named(column: str = "--{}") -> Iterator[None]:
+    """Name options of the command where an error names keys of plant.toml.
+
+    Parameters
+    ----------
+    column : str
+        The option that says which column is what, with ``{}`` for what it is.
+    """
+
+    def options(match: re.Match[str]) -> str:
+        return " or ".join(column.format(role) for role in match[1].split(" or "))
+
     try:
         yield
     except FileError as error:
-        text = str(error)
+        text = re.sub(
+            r"(\w+(?: or \w+)?) in (?:the section )?\[columns\] of plant\.toml",
+            options,
+            str(error),
+        )
         for key in ("time_format", "timezone"):
             option = f"--{key.replace('_', '-')}"
             text = text.replace(f"{key} in plant.toml", option)

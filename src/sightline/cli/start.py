@@ -1,25 +1,24 @@
 """The command `start`: from exports of a historian to a plant's folder."""
 
-import json
-import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from sightline.cli.console import DebugOption, console, door, grid, options_named
 from sightline.errors import FileError, SightlineError
 from sightline.progress import Step, StepKind, progress_bar
-from sightline.text import names
+from sightline.text import exact, names
 
 if TYPE_CHECKING:
     from sightline.facts.records import Audit
     from sightline.testbeds.own_plant.proposal import Proposal
+    from sightline.testbeds.own_plant.settings import ColumnNames
 
 # Tables that are larger are announced before they are written.
 _LARGE_BYTES = 100_000_000
@@ -47,6 +46,14 @@ def start_command(
     step: Annotated[
         float | None, Option(min=0.001, help="Seconds between rows.")
     ] = None,
+    column: Annotated[
+        list[str] | None,
+        Option(
+            metavar="ROLE=NAME",
+            help="Which column is time, tag, value, quality or label, or which to "
+            "ignore, where names do not say it; may be repeated.",
+        ),
+    ] = None,
     debug: DebugOption = False,
 ) -> None:
     """Look at exports of a historian, and make a plant's folder of them.
@@ -59,6 +66,7 @@ def start_command(
     Examples:
       sightline start export.csv
       sightline start january.csv february.csv --out plant --timezone Europe/Berlin
+      sightline start export.csv --column time=Moment --column ignore=Remark
     """
     from sightline.files import staged_folder
     from sightline.testbeds.own_plant.look import look_at
@@ -70,11 +78,19 @@ def start_command(
             raise FileError(
                 f"{folder}: exists already and is kept: choose another --out."
             )
-        with progress_bar("Reading") as advance, options_named():
+        columns = _columns(column or [])
+        with progress_bar("Reading") as advance, options_named("--column {}=NAME"):
             seen = []
             for k, path in enumerate(exports):
                 advance(Step(StepKind.READING, k, len(exports), path.name))
-                seen.append(look_at(path, timezone=timezone, time_format=time_format))
+                seen.append(
+                    look_at(
+                        path,
+                        timezone=timezone,
+                        time_format=time_format,
+                        columns=columns,
+                    )
+                )
             proposal = propose(
                 seen,
                 timezone=timezone,
@@ -98,6 +114,30 @@ def start_command(
         screen.print(_result(proposal, audit, folder))
 
 
+def _columns(stated: Sequence[str]) -> "ColumnNames":
+    """Return which column is what, from texts such as ``"time=Moment"``."""
+    from sightline.testbeds.own_plant.settings import ColumnNames
+
+    by_role: dict[str, list[str]] = {field.name: [] for field in fields(ColumnNames)}
+    for text in stated:
+        role, _, name = text.partition("=")
+        if role not in by_role or not name:
+            raise BadParameter(
+                f"--column takes ROLE=NAME, where ROLE is one of {', '.join(by_role)}; "
+                f"got {text!r}."
+            )
+        by_role[role].append(name)
+    for role, found in by_role.items():
+        if len(found) > {"time": 2, "ignore": len(found)}.get(role, 1):
+            raise BadParameter(f"--column {role} is given too often.")
+    times, ignore = by_role.pop("time"), by_role.pop("ignore")
+    return ColumnNames(
+        time=(times[0], times[1]) if times[1:] else next(iter(times), None),
+        ignore=tuple(ignore),
+        **{role: next(iter(found), None) for role, found in by_role.items()},
+    )
+
+
 def _audit(partial: Path, folder: Path) -> "Audit":
     """Return the audit of the folder as written, or the error that reading it gives."""
     from sightline.facts.audit import audit_of
@@ -111,10 +151,7 @@ def _audit(partial: Path, folder: Path) -> "Audit":
 
 def _fault_codes(audit: "Audit") -> tuple[float, ...]:
     """Return the fault codes that the audit would have in plant.toml."""
-    codes: list[float] = []
-    for one in audit.findings:
-        if stated := re.search(r"missing_values = (\[[^\]]*\])", one.remedy):
-            codes += json.loads(stated[1])
+    codes = (code for one in audit.findings for code in one.missing_values)
     return tuple(dict.fromkeys(codes))
 
 
@@ -163,7 +200,7 @@ def _faults(proposal: "Proposal") -> list[str]:
     """Return a sentence on numbers that were taken as fault codes."""
     if not proposal.missing_values:
         return []
-    codes = names([f"{code:g}" for code in proposal.missing_values])
+    codes = names([exact(code) for code in proposal.missing_values])
     return [
         f"{codes} look like fault codes and are read as missing: missing_values in "
         "plant.toml; take them out if they are measured."

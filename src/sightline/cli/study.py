@@ -497,7 +497,7 @@ def study_summary(study: "Study") -> RenderableType:
             for row in study.at_a_glance
         ]
         parts.append(Text())
-    parts += [Text(f"- {notice}") for notice in study.notices]
+    parts += [Text(f"- {notice}") for notice in _shown_notices(study)]
     for name, reason in study.failed.items():
         parts.append(Text(f"{name} failed: {reason}", style="red"))
     if study.failed:
@@ -511,6 +511,22 @@ def study_summary(study: "Study") -> RenderableType:
             )
         )
     return Group(*parts)
+
+
+def _shown_notices(study: "Study") -> list[str]:
+    """Return the notices of a study; on one testbed, one line for all that is skipped.
+
+    The tables and figures of the paper compare testbeds and seeds.
+    """
+    rest = [text for text in study.notices if not text.startswith("Skipped ")]
+    n_skipped = len(study.notices) - len(rest)
+    if len({row.testbed for row in study.at_a_glance}) != 1 or n_skipped < 2:
+        return list(study.notices)
+    return [
+        *rest,
+        f"{n_skipped} tables and figures of the paper were skipped: they need several "
+        "testbeds, seeds or more attacks.",
+    ]
 
 
 def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:

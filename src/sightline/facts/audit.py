@@ -179,23 +179,24 @@ def audit_of(testbed: Testbed, progress: Progress = silent) -> Audit:
     )
 
 
-def refusal(testbed: Testbed, audit: Audit) -> str:
-    """Return why a plant must not be trained on, in one sentence; empty if it may be.
+def refused(testbed: Testbed, audit: Audit) -> tuple[Finding, ...]:
+    """Return the errors for which a plant must not be trained on.
 
-    Published and simulated testbeds are never refused. A plant of the user is, for the
-    first error that its ``plant.toml`` does not accept.
+    Published and simulated testbeds are never refused. A plant of the user is, for each
+    error that its ``plant.toml`` does not accept.
     """
     if testbed.accepts is None:
-        return ""
-    for error in (one for one in audit.errors if one.code not in testbed.accepts):
-        remedy = (
-            f"{error.remedy.removesuffix('.')}, or" if error.remedy else "Mend it, or"
-        )
-        return (
-            f"{error.code}: {error.text.removesuffix('.')}. {remedy} write accept = "
-            f'["{error.code}"] into plant.toml to use the data as they are.'
-        )
-    return ""
+        return ()
+    return tuple(one for one in audit.errors if one.code not in testbed.accepts)
+
+
+def refusal(error: Finding) -> str:
+    """Return why a plant must not be trained on, and what to do about it."""
+    remedy = f"{error.remedy.removesuffix('.')}, or" if error.remedy else "Mend it, or"
+    return (
+        f"{error.code}: {error.text.removesuffix('.')}. {remedy} write accept = "
+        f'["{error.code}"] into plant.toml to use the data as they are.'
+    )
 
 
 def _notices(notices: Iterable[str]) -> list[Finding]:

@@ -72,6 +72,8 @@ class Finding:
         One sentence: what it does to results.
     remedy : str
         What to do: where there is one, the line to write into ``plant.toml``.
+    missing_values : tuple of float
+        Fault codes that the remedy adds to ``missing_values``; else empty.
     """
 
     code: str
@@ -82,6 +84,7 @@ class Finding:
     cells: tuple[str, ...] = ()
     effect: str = ""
     remedy: str = ""
+    missing_values: tuple[float, ...] = ()
 
     @property
     def is_serious(self) -> bool:
@@ -268,6 +271,7 @@ def finding(
     tags: Sequence[str] = (),
     cells: Sequence[str] = (),
     remedy: str = "",
+    missing_values: Sequence[float] = (),
 ) -> Finding:
     """Return a finding of a code; severity and effect are the code's by default.
 
@@ -287,6 +291,7 @@ def finding(
         cells=tuple(cells),
         effect=row.effect,
         remedy=remedy,
+        missing_values=tuple(missing_values),
     )
 
 

@@ -19,13 +19,15 @@ from sightline.facts.codes import Finding, Severity, finding
 from sightline.facts.records import TagFacts
 from sightline.facts.tag_facts import columns_of, smallest_step, summary_of, thinned
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.text import duration, names, plural
+from sightline.text import duration, exact, names, plural
 
 # Values that historians, loggers and converters write where nothing was measured.
 _MAGNITUDES = np.array(
     (
         *(999.0, 9999.0, 99999.0, 999999.0, 9999999.0, 999.9, 9999.9, 999.99, 9999.99),
-        *(1e30, 1e31, 1e35, 1e37, 1e38, 9.96921e36, 9.9e37, 3.4028234663852886e38),
+        *(1e30, 1e31, 1e35, 1e37, 1e38, 9.96921e36, 9.9e37),
+        # The largest single, and as text of fewer digits.
+        *(3.4028234663852886e38, 3.40282347e38, 3.4028235e38, 3.402823e38),
         *(32767.0, 32766.0, 32768.0, 65535.0, 65534.0, 2147483647.0, 2147483648.0),
         *(4294967295.0, 1.7976931348623157e308),
     )
@@ -254,11 +256,12 @@ def check_codes(tag: TagColumns) -> Hit | None:
         is_far[rows] = True
         keep = np.isin(rows, _jumped(column.values, is_far, tag.usual))
         for code in values[keep].tolist():
-            codes[float(f"{code:.7g}")] = codes.get(float(f"{code:.7g}"), 0) + 1
+            listed = float(FAULT_CODES[np.abs(FAULT_CODES - code).argmin()])
+            codes[listed] = codes.get(listed, 0) + 1
         cells += column.cells(rows[keep])
     if not codes:
         return None
-    said = [f"{code:g} in {plural(count, 'cell')}" for code, count in codes.items()]
+    said = [f"{exact(code)} in {plural(n, 'cell')}" for code, n in codes.items()]
     return Hit(
         tag=tag.tag.name,
         text=f"{tag.tag.name} holds {names(said)}: {names(cells, _MOST_CELLS)}",
@@ -347,6 +350,7 @@ def check_single_precision(tag: TagColumns) -> Hit | None:
         is_large = np.isfinite(column.values) & (
             np.abs(column.values) > _LARGEST_SINGLE
         )
+        is_large &= ~np.isin(column.values, FAULT_CODES)
         if is_large.any():
             cells += column.cells(np.flatnonzero(is_large))
     if not cells:
@@ -599,7 +603,13 @@ def _joined(code: str, hits: Sequence[Hit], n_tags: int) -> Finding | None:
         tags=tags,
         cells=[cell for hit in hits for cell in hit.cells],
         remedy=_remedy(code, hits),
+        missing_values=_fault_codes(hits) if code == "SL222" else (),
     )
+
+
+def _fault_codes(hits: Sequence[Hit]) -> list[float]:
+    """Return the fault codes of all tags, each once, in ascending order."""
+    return sorted({code for hit in hits for code in hit.details})
 
 
 def _remedy(code: str, hits: Sequence[Hit]) -> str:
@@ -612,8 +622,7 @@ def _remedy(code: str, hits: Sequence[Hit]) -> str:
                 "option of the testbed), or export both tables alike."
             )
         case "SL222":
-            codes = sorted({code for hit in hits for code in hit.details})
-            listed = ", ".join(f"{code:g}" for code in codes)
+            listed = ", ".join(map(exact, _fault_codes(hits)))
             return f"Write missing_values = [{listed}] into plant.toml."
         case "SL228":
             seconds = max(hit.details[1] for hit in hits)

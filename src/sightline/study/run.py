@@ -1,6 +1,7 @@
 """A study from plan to results: open the testbeds, list the cells, run them."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from sightline.data.arrays import NORMAL
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import FileError, SightlineError, StreamError
 from sightline.export import check_rule
-from sightline.facts.audit import audit_of, refusal
+from sightline.facts.audit import audit_of, refusal, refused
 from sightline.facts.records import Audit
 from sightline.files import brief
 from sightline.progress import Progress, Step, StepKind, silent
@@ -176,9 +177,12 @@ def _open_testbed(
     if (np.asarray(testbed.train.labels) != NORMAL).all():
         raise StreamError(f"{at}: no row of train is normal.")
     audit = audit_of(testbed, progress)
-    audited(choice.label, audit)
-    if refused := refusal(testbed, audit):
-        raise FileError(f"{at}: {refused}")
+    errors = refused(testbed, audit)
+    # The error below says the first of them.
+    rest = tuple(one for one in audit.findings if one not in errors[:1])
+    audited(choice.label, replace(audit, findings=rest))
+    if errors:
+        raise FileError(f"{at}: {refusal(errors[0])}")
     if cache is None:
         return RecordedTestbed.of(testbed, audit)
     progress(Step(StepKind.WRITING, detail=choice.label))

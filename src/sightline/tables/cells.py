@@ -38,11 +38,11 @@ MISSING = frozenset(
 # Words of two states, 0 and 1.
 _ZERO = frozenset(
     "off close closed stop stopped false no man manual normal inactive disabled idle "
-    "low ok".split()
+    "low ok aus zu geschlossen halt stopp hand".split()
 )
 _ONE = frozenset(
     "on open opened run running start started true yes auto automatic alarm active "
-    "enabled high fault trip tripped".split()
+    "enabled high fault trip tripped ein an auf offen läuft betrieb automatik".split()
 )
 _LABELS: Mapping[str, int] = {
     **dict.fromkeys(("normal", "benign", "noattack", "false", "no"), NORMAL),

@@ -1,7 +1,8 @@
 """Which column of a table is the time, the tag, the value, the quality or the label.
 
 Names are compared without case, blanks and punctuation. The table `NAMES` holds the
-headers of PI (DataLink, Web API), Wonderware, Ignition, InfluxDB and WinCC.
+headers of PI (DataLink, Web API), Wonderware, Ignition, InfluxDB and WinCC, and their
+German names.
 """
 
 import re
@@ -20,15 +21,20 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         ),
         *("utctime", "timeutc", "timestamputc", "utctimestamp", "datetimeutc"),
         *("sourcetimestamp", "servertimestamp", "eventtime", "sampletime", "utc"),
+        *("zeitstempel", "datumuhrzeit", "datumzeit", "datum", "zeit", "uhrzeit"),
     ),
     "tag": (
         *("tag", "tagname", "tagpath", "point", "pointname", "varname", "field"),
         *("tagid", "itemid", "variable", "signal", "sensor", "channel", "metric"),
+        *("messstelle", "kanal"),
     ),
-    "value": ("value", "varvalue", "vvalue", "floatvalue", "intvalue", "stringvalue"),
+    "value": (
+        *("value", "varvalue", "vvalue", "floatvalue", "intvalue", "stringvalue"),
+        *("wert", "messwert"),
+    ),
     "quality": (
         *("opcquality", "qualitydetail", "quality", "dataintegrity", "validity"),
-        *("statuscode", "isgood", "good", "qualitycode", "status"),
+        *("statuscode", "isgood", "good", "qualitycode", "status", "qualität"),
     ),
     "label": (
         *("label", "labels", "normalattack", "attack", "isattack", "attflag"),
@@ -84,7 +90,8 @@ def name_and_unit(name: str) -> tuple[str, str]:
     if match is None:
         return name, ""
     unit = (match[2] if match[2] is not None else match[3]).strip()
-    return (match[1], unit) if unit and is_unit(unit) else (name, "")
+    # Valve [1] is the first of several valves.
+    return (match[1], unit) if is_unit(unit) and unit not in ("", "1") else (name, "")
 
 
 def columns_called(role: str, columns: Sequence[str]) -> list[str]:

@@ -25,11 +25,14 @@ ReadTime = Callable[[str, str, int], float]
 # Alternative names for the columns of a list of attacks.
 _ALIASES = {
     **dict.fromkeys(("attack_id", "incident", "incident_id"), "id"),
+    **dict.fromkeys(("nr", "ereignis", "vorfall"), "id"),
     **dict.fromkeys(("start_time", "starttime", "begin", "from"), "start"),
+    **dict.fromkeys(("beginn", "von"), "start"),
     **dict.fromkeys(("stop", "end_time", "endtime", "until", "to"), "end"),
+    **dict.fromkeys(("ende", "bis"), "end"),
     **dict.fromkeys(("duration", "duration_minutes"), "duration_min"),
     **dict.fromkeys(("targets", "tag"), "tags"),
-    **dict.fromkeys(("description", "comment"), "note"),
+    **dict.fromkeys(("description", "comment", "bemerkung", "beschreibung"), "note"),
 }
 _DAY = re.compile(r"^\d{4}-\d{1,2}-\d{1,2}$")
 

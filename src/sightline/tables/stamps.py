@@ -241,9 +241,24 @@ def _dates_of_numbers(
         return Seconds(np.asarray(numbers * _UNITS[unit][0], np.float64), True)
     # A fraction of a day is exact to some microseconds: round to milliseconds.
     milliseconds = np.rint((numbers - _EXCEL_1970) * 86_400_000.0)
+    seconds = np.rint(milliseconds / 1000)
+    if np.abs(milliseconds - 1000 * seconds).max(initial=0) <= _excel_error(numbers):
+        milliseconds = 1000 * seconds
     dates = pl.Series(milliseconds.astype(np.int64)).cast(pl.Datetime("ms"))
     said = f"its time was read as days of Excel, {numbers[0]:.10g} as {dates[0]}"
     return dates, (said,)
+
+
+def _excel_error(numbers: Floats) -> float:
+    """Return by how many milliseconds rounded days of Excel may be wrong.
+
+    Half of their last decimal; 0 if they have more than six.
+    """
+    for decimals in range(7):
+        scaled = numbers * 10.0**decimals
+        if np.abs(scaled - np.rint(scaled)).max(initial=0) < 1e-3:
+            return 0.5 * 86_400_000 / float(10**decimals) + 1
+    return 0.0
 
 
 def _is_whole(numbers: Floats) -> bool:
@@ -275,8 +290,8 @@ def _unit_of(numbers: Floats, refuse: _Refusal) -> str:
         return "s"
     low, high = float(numbers.min()), float(numbers.max())
     advice = (
-        "state what it is with time_format = "
-        f"{', '.join(map(repr, _UNITS))} in plant.toml"
+        "state what it is with time_format in plant.toml, one of "
+        f"{', '.join(map(repr, _UNITS))}"
     )
     is_whole = _is_whole(numbers)
     if _EXCEL_RANGE[0] <= low and high <= _EXCEL_RANGE[1] and not is_whole:

@@ -493,7 +493,7 @@ def _check_end(path: Path, text: bytes | None, form: _Form) -> None:
         return
     last = tail.rpartition(b"\n")[2].decode("utf-8", errors="replace")
     n_cells, n_names = len(_cells(last, form.separator)), _width(form.names)
-    if last.strip() and 1 <= n_cells < n_names:
+    if last.strip() and not _is_comment(last) and 1 <= n_cells < n_names:
         raise FileError(
             f"{path}: ends in the middle of a row, after {n_cells} of {n_names} "
             "columns: it was cut short; copy it again from its source."
@@ -568,6 +568,7 @@ def _filtered(table: Table, keep: Any, **changes: Any) -> Table:
         path=table.path,
         units=table.units,
         decimal_comma=table.decimal_comma,
+        form=table.form,
         first_line=table.first_line,
         rows=rows[keep.to_numpy()],
         notices=changes.get("notices", table.notices),
@@ -617,7 +618,8 @@ def _without_headers(table: Table, form: _Form) -> Table:
         )
     if n_comments:
         notices.append(
-            f"{table.path.name}: {plural(n_comments, 'line')} of comment was left out."
+            f"{table.path.name}: {plural(n_comments, 'line')} of comment "
+            f"{'was' if n_comments == 1 else 'were'} left out."
         )
     kept = _filtered(table, ~(is_header | is_comment), notices=tuple(notices))
     return Table(**{**kept.__dict__, "frame": _retyped(kept.frame)})

@@ -109,6 +109,12 @@ HALVES = [[1.5, 10], [2.5, 20], [3.5, 30]]
 GERMAN = "%d.%m.%Y %H:%M:%S"
 
 FILES = [
+    Case(
+        name="a comment without a line end at the end",
+        test=PLAIN + "# 3 rows",
+        values=ROWS,
+        notices=("1 line of comment was left out",),
+    ),
     Case(name="a plain table", test=PLAIN, values=ROWS),
     Case(name="a byte order mark", test="\ufeff" + PLAIN, values=ROWS),
     Case(name="line ends of Windows", test=PLAIN.replace("\n", "\r\n"), values=ROWS),
@@ -188,6 +194,36 @@ FILES = [
     ),
 ]
 HEADERS = [
+    Case(
+        name="numbers in brackets are no units",
+        test=wide("1,10", "2,20", "3,30", header="time,LIT [1],LIT [2]"),
+        values=ROWS,
+        channels=("LIT [1]", "LIT [2]"),
+    ),
+    Case(
+        name="another unit in test than in train",
+        train=wide("1,10", "2,20", "3,30", header="time,A [mm],B"),
+        test=wide("1,10", "2,20", "3,30", header="time,A [m],B"),
+        refused="A is in mm in train and in m in test",
+    ),
+    *(
+        Case(
+            name=f"labels called {label}",
+            test=wide("1,0", "2,0", "3,1", header=f"time,A,{label}"),
+            refused=f"column '{label}' looks like labels",
+        )
+        for label in ("class", "Ground Truth", "is_malicious", "Outlier")
+    ),
+    Case(
+        name="German names, date and time in two columns",
+        test=wide(
+            *("08:00:00;1,5;10", "08:00:10;2,5;20", "08:00:20;3,5;30"),
+            header="Datum;Uhrzeit;A;B",
+            sep=";",
+            form="%d.%m.%Y",
+        ),
+        values=HALVES,
+    ),
     Case(
         name="comments before the header",
         test="# exported by A. Engineer\n// plant 7\n" + PLAIN,
@@ -481,6 +517,26 @@ NUMBERS = [
 ]
 WORDS = [
     Case(
+        name="on and off in train, open and closed in test",
+        train=wide("1,ON", "2,OFF", "3,ON"),
+        test=wide("1,OPEN", "2,CLOSED", "3,OPEN"),
+        refused="tag 'B' has other words in each table, OFF and ON in train.csv but "
+        "CLOSED and OPEN in test.csv",
+    ),
+    Case(
+        name="stopped in all of train, running in all of test",
+        train=wide("1,STOPPED", "2,STOPPED", "3,STOPPED"),
+        test=wide("1,RUNNING", "2,RUNNING", "3,RUNNING"),
+        values=[[1, 1], [2, 1], [3, 1]],
+        notices=("STOPPED = 0, RUNNING = 1 in B",),
+    ),
+    Case(
+        name="auf and zu",
+        test=wide("1,AUF", "2,ZU", "3,AUF"),
+        values=[[1, 1], [2, 0], [3, 1]],
+        notices=("ZU = 0, AUF = 1 in B",),
+    ),
+    Case(
         name="open and closed",
         test=wide("1,OPEN", "2,CLOSED", "3,OPEN"),
         values=[[1, 1], [2, 0], [3, 1]],
@@ -607,6 +663,12 @@ TIMES = [
         name="days of Excel",
         test=timed(*(f"{25569 + (EIGHT + 10 * k) / 86400:.9f}" for k in range(3))),
         values=ROWS,
+        notices=("its time was read as days of Excel",),
+    ),
+    Case(
+        name="days of Excel with five decimals",
+        test=timed("46341.33333", "46341.33345", "46341.33356", "46341.33368"),
+        values=[*ROWS, [4, 40]],
         notices=("its time was read as days of Excel",),
     ),
     Case(
@@ -810,6 +872,12 @@ TIMES = [
 ]
 NOW, SOON = stamps(2, form="%Y-%m-%dT%H:%M:%SZ")
 LONG = [
+    Case(
+        name="a long table with words in train, a long one with numbers in test",
+        train="tag,time,value\nA,2026-11-15 08:00:00,ON\nA,2026-11-15 08:00:10,OFF\n",
+        test="tag,time,value\nA,2026-11-16 08:00:00,1\nA,2026-11-16 08:00:10,0\n",
+        refused="holds words such as 'OFF' in train.csv and numbers in test.csv",
+    ),
     Case(
         name="Wonderware",
         test="DateTime,TagName,Value,vValue,Quality,QualityDetail,OPCQuality\n"

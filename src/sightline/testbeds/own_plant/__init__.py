@@ -189,12 +189,19 @@ def _prepared(
 
 
 def _agreement(train: Readings, test: Readings, folder: Path) -> list[str]:
-    """Refuse tables with different clocks; return a notice if their steps differ."""
+    """Refuse tables with different clocks or units; say if their steps differ."""
     if train.is_utc != test.is_utc:
         raise FileError(
             f"{folder}: time stamps of one table carry a zone and those of the other "
             "do not: state timezone in plant.toml."
         )
+    for tag in train.channels:
+        units = [readings.units.get(tag, "") for readings in (train, test)]
+        if all(units) and units[0].lower() != units[1].lower():
+            raise FileError(
+                f"{folder}: {tag} is in {units[0]} in train and in {units[1]} in test: "
+                "export both tables in one unit."
+            )
     if train.step_s == test.step_s:
         return []
     return [

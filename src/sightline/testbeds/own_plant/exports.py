@@ -181,7 +181,12 @@ class _Missing:
     def without_codes(self, values: Floats, name: str) -> Floats:
         """Return values with nan for the numbers that mean "no value"."""
         codes = self.source.settings.missing_values
-        is_code = np.isin(values, codes) if codes else np.zeros(1, np.bool_)
+        if not codes:
+            return np.asarray(values, np.float64)
+        # A table may hold them in single precision.
+        with np.errstate(over="ignore"):
+            singles = np.asarray(codes, np.float32)
+        is_code = np.isin(values, [*codes, *singles[np.isfinite(singles)].tolist()])
         if not is_code.any():
             return np.asarray(values, np.float64)
         self.codes[name] = int(is_code.sum())

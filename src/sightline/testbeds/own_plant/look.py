@@ -29,7 +29,7 @@ from sightline.tables.lists import EXCEL
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import Table, read_table
 from sightline.testbeds.own_plant.exports import bad_quality
-from sightline.testbeds.own_plant.settings import PlantSettings
+from sightline.testbeds.own_plant.settings import ColumnNames, PlantSettings
 from sightline.testbeds.own_plant.tables import (
     Columns,
     columns_of,
@@ -141,7 +141,11 @@ class Export:
 
 
 def look_at(
-    path: Path, *, timezone: str | None = None, time_format: str | None = None
+    path: Path,
+    *,
+    timezone: str | None = None,
+    time_format: str | None = None,
+    columns: ColumnNames | None = None,
 ) -> Export:
     """Read an export and say what it holds.
 
@@ -151,6 +155,8 @@ def look_at(
         A table of `sightline.tables`, or an Excel file.
     timezone, time_format : str, optional
         Zone of stamps without offset, and form of the stamps, where it cannot be found.
+    columns : ColumnNames, optional
+        Which column is what, where names do not say it.
 
     Raises
     ------
@@ -158,23 +164,25 @@ def look_at(
         If it is no table, or has no column of time stamps or no tag.
     """
     table = _read(path)
-    settings = PlantSettings(timezone=timezone, time_format=time_format)
+    settings = PlantSettings(
+        timezone=timezone, time_format=time_format, columns=columns or ColumnNames()
+    )
     chosen: list[str] = []
-    columns = columns_of(table, settings.columns, frozenset(), chosen)
-    is_long = columns.tag is not None
-    units = _units_by_tag(table.frame, columns.tag) if is_long else table.units
+    found = columns_of(table, settings.columns, frozenset(), chosen)
+    is_long = found.tag is not None
+    units = _units_by_tag(table.frame, found.tag) if is_long else table.units
     if is_long:
-        table = long_table(table, columns, chosen)
-    stamps, zone = stamps_of(table, columns, settings)
+        table = long_table(table, found, chosen)
+    stamps, zone = stamps_of(table, found, settings)
     read = seconds_from(
         stamps,
         path=path,
         zone=zone,
         time_format=time_format,
-        series=table.frame[columns.tag].rank("dense") if is_long else None,
+        series=table.frame[found.tag].rank("dense") if is_long else None,
         place_of=table.place_of,
     )
-    shaped = _long(table, columns) if is_long else _wide(table, columns)
+    shaped = _long(table, found) if is_long else _wide(table, found)
     return Export(
         path=path,
         is_long=is_long,
@@ -183,7 +191,7 @@ def look_at(
         is_utc=read.is_utc,
         tags=_tags_seen(shaped.frame, units, read.seconds, is_long=is_long),
         attack_s=_first_attack(shaped.frame, read.seconds),
-        time_words=f"column {columns.time!r}, such as {str(stamps[0])!r}",
+        time_words=f"column {found.time!r}, such as {str(stamps[0])!r}",
         form=table.form or path.suffix.lower().lstrip("."),
         notices=(
             *table.notices,

@@ -25,7 +25,7 @@ from sightline.tables.lists import read_incidents
 from sightline.tables.stamps import seconds_from
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant.look import Export, TagSeen, joined, sentences
-from sightline.text import duration, names, plural
+from sightline.text import duration, exact, names, plural
 
 # Train is this share of the time, unless an incident comes earlier.
 TRAIN_SHARE = 0.6
@@ -497,7 +497,7 @@ def _missing_line(values: Sequence[float]) -> str:
     """Return the line of plant.toml about numbers that mean "no value"."""
     if not values:
         return "# missing_values = [-9999, 32767]"
-    return f"missing_values = [{', '.join(f'{value:.15g}' for value in values)}]"
+    return f"missing_values = [{', '.join(map(exact, values))}]"
 
 
 def _comment(text: str) -> list[str]:

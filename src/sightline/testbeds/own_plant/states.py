@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from sightline.errors import FileError
@@ -81,7 +82,8 @@ def states_of(sources: Sequence[Source]) -> States:
     Raises
     ------
     FileError
-        If a tag holds words in one table and numbers in another.
+        If a tag holds words in one table and numbers in another, or two words or more
+        in each table and none in both, as ON and OFF against OPEN and CLOSED.
     """
     contents: dict[str, list[_Content]] = defaultdict(list)
     for source in sources:
@@ -96,6 +98,7 @@ def states_of(sources: Sequence[Source]) -> States:
         if mapped is None:
             continue
         if not n_numbers:
+            _check_same_words(tag, parts, sources[0].path.parent)
             numbers[tag] = mapped
             texts[tag] = words_in_text(mapped, words)
             continue
@@ -109,6 +112,22 @@ def states_of(sources: Sequence[Source]) -> States:
                 "ignore in tags.csv."
             )
     return States(numbers, texts)
+
+
+def _check_same_words(tag: str, parts: Sequence[_Content], folder: Path) -> None:
+    """Refuse two tables that call the states of a tag by other words."""
+    spoken = [{word.lower() for word in part.words} for part in parts]
+    if (
+        len(spoken) == 2
+        and min(map(len, spoken)) > 1
+        and spoken[0].isdisjoint(spoken[1])
+    ):
+        said = [f"{names(sorted(p.words), 3)} in {p.place}" for p in parts]
+        raise FileError(
+            f"{folder}: tag {tag!r} has other words in each table, "
+            f"{' but '.join(said)}: write the states of both tables with the "
+            "same words, or give it the role ignore in tags.csv."
+        )
 
 
 def _contents(source: Source) -> dict[str, _Content]:
@@ -126,17 +145,20 @@ def _contents(source: Source) -> dict[str, _Content]:
             for tag in columns.tags
         }
     value = columns.values[0]
-    if value not in source.cells:
-        return {}
-    cells, tags = source.cells[value], frame[columns.tag]
+    cells, tags = source.cells.get(value), frame[columns.tag]
+    is_number = (frame[value] if cells is None else cells.numbers).is_not_null()
     n_numbers = dict(
-        pl.DataFrame({"t": tags, "n": cells.numbers.is_not_null().cast(pl.Int64)})
+        pl.DataFrame({"t": tags, "n": is_number.cast(pl.Int64)})
         .group_by("t")
         .agg(pl.col("n").sum())
         .sort("t")
         .rows()
     )
     words: dict[str, Counter[str]] = defaultdict(Counter)
+    if cells is None:
+        return {
+            tag: _Content(source.place, n, words[tag]) for tag, n in n_numbers.items()
+        }
     stated = pl.DataFrame({"t": tags, "w": cells.words}).filter(
         cells.words.is_not_null() & ~is_missing(cells.words)
     )

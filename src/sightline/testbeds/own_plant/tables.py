@@ -26,7 +26,12 @@ from sightline.text import names, plural
 # Counters of rows that exports add; they are left out if they count.
 _COUNTERS = frozenset("id index idx row rowid rownumber no nr number sample".split())
 _QUALITY_OF = re.compile(r"^(.+?)[\s._:-]*(?:quality|qual)$", re.IGNORECASE)
-_LIKE_LABELS = re.compile(r"attack|anomal", re.IGNORECASE)
+_LIKE_LABELS = re.compile(
+    r"attack|anomal|intrusion|malicious|ground.?truth|^(is.?)?outlier$|^class$|^target$",
+    re.IGNORECASE,
+)
+# Columns of dates, and of the time of day that may stand beside them.
+_DATES, _CLOCKS = ("date", "datum"), ("time", "zeit", "uhrzeit")
 # Tags that WinCC writes when its runtime starts and stops.
 _NO_TAG = "$RT_"
 
@@ -273,9 +278,11 @@ def _counts(column: Any, name: str) -> bool:
 
 def _is_clock(table: Table, times: Sequence[str]) -> bool:
     """Return whether a date and a time of day stand in two columns."""
-    by_name = {plain(name): name for name in times[:2]}
-    return {*by_name} == {"date", "time"} and bool(
-        re.match(r"^\s*\d{1,2}:\d\d", str(table.frame[by_name["time"]][0]))
+    pair = sorted(times[:2], key=lambda name: plain(name) not in _DATES)
+    return (
+        [plain(name) in _DATES for name in pair] == [True, False]
+        and plain(pair[1]) in _CLOCKS
+        and bool(re.match(r"^\s*\d{1,2}:\d\d", str(table.frame[pair[1]][0])))
     )
 
 
@@ -292,7 +299,7 @@ def stamps_of(
         if _is_clock(table, times):
             pair = (
                 (times[0], times[1])
-                if plain(times[0]) == "date"
+                if plain(times[0]) in _DATES
                 else (times[1], times[0])
             )
     if pair is not None:
