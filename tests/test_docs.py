@@ -239,17 +239,18 @@ def test_errors_are_quoted_as_they_are(
     assert str(caught.value) in OWN_RESIDUALS.read_text(encoding="utf-8")
 
 
-def absolute_score() -> ResidualStream:
+def absolute(n_channels: int) -> ResidualStream:
     given = small_arrays()
     return small_stream(
-        train=np.abs(given["train"][:, :1]),
-        test=np.abs(given["test"][:, :1]),
-        channels=["score"],
+        train=np.abs(given["train"][:, :n_channels]),
+        test=np.abs(given["test"][:, :n_channels]),
+        channels=["LIT101", "FIT101"][:n_channels],
     )
 
 
 REMARKS: dict[str, tuple[Callable[[], ResidualStream], tuple[str, ...]]] = {
-    "absolute": (absolute_score, ("Never negative", "Ranked by the raw value")),
+    "absolute": (lambda: absolute(2), ("Never negative",)),
+    "score": (lambda: absolute(1), ("Judged one-sided",)),
     "small unit": (
         lambda: small_stream(
             train=GIVEN["train"] * [1, 1, 1e-4],

@@ -20,6 +20,8 @@ from sightline.judgement.verdicts import (
 )
 from sightline.text import duration, mean_count, names, number, p_value, share
 
+# More channels than this are counted, not listed.
+MOST_NAMES: Final = 5
 _RULES: Final = {
     RungName.OWN_RULE: "Your own rule",
     RungName.PROBE: "The p99 rule",
@@ -225,7 +227,8 @@ def advice_of(repairs: Mapping[str, Repair]) -> str:
     if name is None:
         return "No repair shows an attack that is not found already."
     best = repairs[name]
-    what = (LADDER[name].repair or "").format(by=names(best.by) or "single channels")
+    by = names(best.by, MOST_NAMES) or "single channels"
+    what = (LADDER[name].repair or "").format(by=by)
     text = (
         f"First try {what}. In hindsight this shows {_attacks(best.segments_gained)}, "
         f"which the present rule misses; in all {share(best.recall_after)} of the "
