@@ -854,9 +854,8 @@ TIMES = [
                 for h, m in ((2, 0), (2, 30), (2, 0), (2, 30), (3, 0))
             )
         ),
-        first=None,
-        values=[[3, 30], [4, 40], [5, 50]],
-        notices=("if clocks went back in autumn, state timezone",),
+        refused="time goes back by an hour at 2026-10-25 02:00:00 (line 4), as clocks "
+        "do in autumn: state timezone",
     ),
     Case(
         name="the hour that is left out, zone stated",

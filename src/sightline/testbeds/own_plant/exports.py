@@ -31,7 +31,7 @@ from sightline.testbeds.base import (
 from sightline.testbeds.own_plant.settings import PlantSettings
 from sightline.testbeds.own_plant.states import States, states_of
 from sightline.testbeds.own_plant.tables import Source, open_source
-from sightline.text import duration, names, plural
+from sightline.text import counted, duration, names, plural
 
 LABEL = "label"
 # The largest number of rows of a grid for each row of its table.
@@ -285,8 +285,8 @@ def read_wide(source: Source, states: States) -> Readings:
     _check_growth(len(time) + n_filled, len(time), source, step_s)
     if n_filled:
         notices.append(
-            f"{place}: {n_filled:,} rows are missing in gaps of up to {hold_s:g} s and "
-            "were filled with the last values."
+            f"{place}: {counted(n_filled, 'row', 'is', 'are')} missing in gaps of up "
+            f"to {hold_s:g} s and filled with the last values."
         )
         row, since = expanded_rows(lost)
         is_bad = None if is_bad is None else is_bad[row]
@@ -626,8 +626,9 @@ def _grid_notices(
     notices = []
     if held.any():
         notices.append(
-            f"{place}: {int(held.sum()):,} cells without a new reading were held at "
-            f"the last value for up to {hold_words(hold_s)}: "
+            f"{place}: {plural(int(held.sum()), 'cell')} without a new reading "
+            f"{'was' if held.sum() == 1 else 'were'} held at the last value for up to "
+            f"{hold_words(hold_s)}: "
             f"{counts_by_channel(held, channels)}."
         )
     if unused.any():
