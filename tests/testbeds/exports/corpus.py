@@ -872,6 +872,13 @@ TIMES = [
 NOW, SOON = stamps(2, form="%Y-%m-%dT%H:%M:%SZ")
 LONG = [
     Case(
+        name="long, with a tag of labels",
+        test="tag,time,value\nA,2026-11-15 08:00:00,1\n"
+        "is_attack,2026-11-15 08:00:00,0\n",
+        tags="tag,role\nA,sensor\n",
+        refused="has a tag called 'is_attack': write the labels",
+    ),
+    Case(
         name="a long table with words in train, a long one with numbers in test",
         train="tag,time,value\nA,2026-11-15 08:00:00,ON\nA,2026-11-15 08:00:10,OFF\n",
         test="tag,time,value\nA,2026-11-16 08:00:00,1\nA,2026-11-16 08:00:10,0\n",

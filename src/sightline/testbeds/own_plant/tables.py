@@ -271,7 +271,7 @@ def _wide_columns(
             continue
         if plain(column) in NO_TAGS - _COUNTERS or _counts(table.frame[column], column):
             left_out.append(column)
-        elif _LIKE_LABELS.search(column):
+        elif is_like_labels(column):
             raise FileError(
                 f"{path}: column {column!r} looks like labels, which a detector must "
                 "not learn: name it with label or ignore in the section [columns] of "
@@ -291,6 +291,11 @@ def _wide_columns(
         qualities={tag: q for tag, q in qualities.items() if tag in tags},
         tags=tuple(tags),
     )
+
+
+def is_like_labels(name: str) -> bool:
+    """Return whether a column or tag is called like labels, not like a reading."""
+    return bool(_LIKE_LABELS.search(name) or columns_called("label", [name]))
 
 
 def _counts(column: Any, name: str) -> bool:
