@@ -143,6 +143,17 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
 
 
+def counted(count: int, word: str, one: str, many: str) -> str:
+    """Return a number of things with the verb that agrees with it.
+
+    Examples
+    --------
+    >>> counted(1, "row", "is", "are"), counted(2, "row", "is", "are")
+    ('1 row is', '2 rows are')
+    """
+    return f"{plural(count, word)} {one if count == 1 else many}"
+
+
 def names(
     items: Sequence[object], most: int | None = None, *, quoted: bool = False
 ) -> str:

@@ -390,6 +390,22 @@ def test_a_tag_that_is_cut_off_is_a_note():
     assert given.serious == ()
 
 
+def test_a_tag_in_another_unit_in_test_is_a_warning():
+    train, test = clean()
+
+    def in_other_unit(values):
+        values[:, PRESSURE] /= 1000
+
+    given = audit(train, edited(test, in_other_unit))
+    (one,) = found(given, "SL231")
+    assert (one.severity, one.tags) == (Severity.WARNING, ("PRESSURE",))
+
+    def drifted(values):
+        values[:, PRESSURE] += np.ptp(values[:, PRESSURE])
+
+    assert not found(audit(train, edited(test, drifted)), "SL231")
+
+
 # ---- missing cells, records ----------------------------------------------------------
 
 

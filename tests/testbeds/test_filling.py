@@ -138,10 +138,10 @@ def test_what_could_not_be_held_is_told_too():
     filled, told = told_of(values, hold_s=10)
     np.testing.assert_array_equal(filled, [[1, NAN], [1, 2], [NAN, 3]])
     assert told == [
-        "test: 1 missing cells were held at the last value for up to 10 s: LIT101 (1).",
-        "test: 1 cells have no number, because they lie before the first value of "
+        "test: 1 missing cell was held at the last value for up to 10 s: LIT101 (1).",
+        "test: 1 cell has no number, because they lie before the first value of "
         "their tag: P101 (1).",
-        "test: 1 cells have no number, because the last value was more than 10 s old: "
+        "test: 1 cell has no number, because the last value was more than 10 s old: "
         "LIT101 (1).",
     ]
 

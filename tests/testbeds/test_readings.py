@@ -125,7 +125,7 @@ def test_text_among_the_numbers_is_missing_and_told(tmp_path):
         "and B ('No Data' 1 times).",
         "test.csv: 2 missing cells were held at the last value for up to 1 s: "
         "A (1) and B (1).",
-        "test.csv: 1 cells have no number, because the last value was more "
+        "test.csv: 1 cell has no number, because the last value was more "
         "than 1 s old: A (1).",
     )
 
@@ -203,7 +203,7 @@ def test_a_short_gap_gets_rows_of_its_own_that_are_held(tmp_path):
     assert found.labels.tolist() == [0, 1, 1, 1, 0, 0, 0]
     assert found.breaks.tolist() == [0]
     assert found.notices == (
-        "test.csv: 2 rows are missing in gaps of up to 60 s and were filled "
+        "test.csv: 2 rows are missing in gaps of up to 60 s and filled "
         "with the last values.",
         "test.csv: 2 missing cells were held at the last value for up to 60 s: A (2).",
     )
@@ -472,8 +472,8 @@ def test_a_cell_of_a_long_table_is_the_last_good_reading_within_the_limit(
 def told_held(notices, table="test"):
     """Return how many cells of a table are said to have been held."""
     form = re.compile(
-        rf"{table}(?:\.csv)?: ([\d,]+) (?:missing cells|cells without a new "
-        r"reading) were held"
+        rf"{table}(?:\.csv)?: ([\d,]+) (?:missing cells?|cells? without a new "
+        r"reading) (?:was|were) held"
     )
     found = [form.match(text) for text in notices]
     return sum(int(match[1].replace(",", "")) for match in found if match)

@@ -144,7 +144,8 @@ def _audit(partial: Path, folder: Path) -> "Audit":
     from sightline.testbeds.own_plant import read_folder
 
     try:
-        return audit_of(read_folder(partial))
+        with options_named("--column {}=NAME"):
+            return audit_of(read_folder(partial))
     except SightlineError as error:
         raise FileError(str(error).replace(str(partial), str(folder))) from error
 

@@ -19,6 +19,7 @@ from sightline.facts.leaks import shared_stretches
 from sightline.facts.records import TagFacts, TagSummary
 from sightline.facts.tag_checks import check_tags
 from sightline.progress import Progress, silent
+from sightline.testbeds.base import HOLD_S
 from sightline.text import duration, names
 
 # How many names and places a sentence lists before it counts the rest.
@@ -526,7 +527,8 @@ def check_finite(given: Recordings) -> list[Finding]:
                     table=name,
                     tags=sorted(counts, key=lambda tag: -counts[tag]),
                     remedy="Give a tag with few readings role ignore in tags.csv, or "
-                    "raise hold_s in plant.toml.",
+                    "raise hold_s in plant.toml (after a bad reading a value is held "
+                    f"for {HOLD_S:g} s at most).",
                 )
             )
     return findings
@@ -555,4 +557,5 @@ PASSED = {
     "SL225": "Every cell is a finite number.",
     "SL227 SL229": "No tag stands still for unusually long.",
     "SL228": "Train begins as it goes on.",
+    "SL231": "Every sensor lies in test where it lies in train.",
 }

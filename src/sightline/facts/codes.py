@@ -258,6 +258,13 @@ _TABLE = (
         severity=Severity.NOTE,
         effect="Beyond the limit nothing is measured, so no detector sees a change.",
     ),
+    Code(
+        code="SL231",
+        title="Tag lies elsewhere in test",
+        severity=Severity.WARNING,
+        effect="Every row of test is new to a detector, so that it is in alarm "
+        "throughout, or its limits mean nothing.",
+    ),
 )
 CODES: Mapping[str, Code] = {row.code: row for row in _TABLE}
 

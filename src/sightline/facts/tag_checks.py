@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import ATTACK, Bools, Floats, Ints
-from sightline.data.recording import Recording, Tag
+from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import run_bounds
 from sightline.data.zones import stamp
 from sightline.facts.codes import Finding, Severity, finding
@@ -41,6 +41,8 @@ _STORED_CODES = np.concatenate(
 # A value is far outside if it lies this many widths beyond the usual range, which
 # is that from the 1% to the 99% quantile.
 _CODE_WIDTHS, _EXTREME_WIDTHS = 2.0, 20.0
+# Test lies elsewhere than train if it is this many widths of train away from it.
+_PLACE_WIDTHS = 2.0
 # More cells than this share are no fault codes but how the tag is.
 _MOST_CODES = 0.2
 # Impossible extremes are this short, and this few.
@@ -468,6 +470,30 @@ def check_start(tag: TagColumns) -> Hit | None:
 
 
 TagCheck = Callable[[TagColumns], Hit | None]
+
+
+def check_place(tag: TagColumns) -> Hit | None:
+    """Find a sensor that test has far outside all that train has, as in another unit.
+
+    The usual range of test, from its 1% to its 99% quantile, lies more than
+    `_PLACE_WIDTHS` widths of the whole range of train above or below it.
+    """
+    train, test = tag.train.ordered, tag.test.ordered
+    if tag.tag.role is not Role.SENSOR or not len(train) or not len(test):
+        return None
+    low, high = (float(value) for value in np.quantile(test, [0.01, 0.99]))
+    first, last = float(train[0]), float(train[-1])
+    distance = max(low - last, first - high)
+    if not (first < last and distance > _PLACE_WIDTHS * (last - first)):
+        return None
+    return Hit(
+        tag=tag.tag.name,
+        text=f"{tag.tag.name} ({first:.4g} to {last:.4g} in train, {low:.4g} to "
+        f"{high:.4g} in test)",
+        weight=distance / (last - first),
+    )
+
+
 TAG_CHECKS: dict[str, TagCheck] = {
     "SL221": lambda tag: tag.rounding,
     "SL222": check_codes,
@@ -476,6 +502,7 @@ TAG_CHECKS: dict[str, TagCheck] = {
     "SL228": check_start,
     "SL229": check_still,
     "SL230": check_cut,
+    "SL231": check_place,
 }
 
 
@@ -584,6 +611,7 @@ _LEADS = {
     "SL228": "{} a start-up at the beginning of train",
     "SL229": "{} a stretch without any change, far longer than usual",
     "SL230": "{} many rows at an exact limit",
+    "SL231": "{} values in test far outside all of train",
 }
 
 
@@ -637,5 +665,10 @@ def _remedy(code: str, hits: Sequence[Hit]) -> str:
             )
         case "SL223" | "SL224":
             return f"Correct these cells in the export, or {ignore}."
+        case "SL231":
+            return (
+                "Export both tables in one unit; if the plant runs elsewhere now, "
+                "learn from a later time."
+            )
         case _:
             return f"Check the sensor; {ignore} if it was out of service."

@@ -257,7 +257,10 @@ def _side(summary: TagSummary, low: float, high: float) -> Side:
     known = None not in ends
     return Side(
         range=" to ".join(dict.fromkeys(map(number, ends))) if known else UNKNOWN,
-        resolution=number(summary.resolution),
+        # A step of 0.001 is not written as a power of ten.
+        resolution=UNKNOWN
+        if summary.resolution is None
+        else f"{summary.resolution:.3g}",
         spread=number(summary.spread),
         missing=share(summary.missing, 1) if summary.missing else "none",
         summary=summary,

@@ -28,7 +28,7 @@ from sightline.data.rounding import TrainDecimals
 from sightline.data.segments import Attack, KnownEffect, breaks_from_time
 from sightline.errors import FileError, StreamError
 from sightline.testbeds import csv_reader
-from sightline.text import did_you_mean, duration, names
+from sightline.text import counted, did_you_mean, duration, names
 
 # How many seconds a reading stays valid when no other follows it.
 HOLD_S = 60.0
@@ -492,7 +492,8 @@ def hold(
     notices = []
     if counts.any():
         notices.append(
-            f"{place}: {int(counts.sum()):,} missing cells were held at the last value "
+            f"{place}: {counted(int(counts.sum()), 'missing cell', 'was', 'were')} "
+            "held at the last value "
             f"for up to {hold_words(hold_s)}: {counts_by_channel(counts, channels)}."
         )
     return filled, notices + still_missing(filled, channels, place, hold_s)
@@ -526,14 +527,17 @@ def still_missing(
     notices = []
     if early.any():
         notices.append(
-            f"{place}: {int(early.sum()):,} cells have no number, because they lie "
-            "before the first value of their tag: "
+            f"{place}: {counted(int(early.sum()), 'cell', 'has', 'have')} no number, "
+            "because they lie before the first value of their tag: "
             f"{counts_by_channel(early, channels)}."
         )
     if late.any():
+        # A long hold is ended by a bad reading.
+        is_long = float(np.max(hold_s)) > HOLD_S
+        ended = f", or {HOLD_S:g} s at a bad reading" if is_long else ""
         notices.append(
-            f"{place}: {int(late.sum()):,} cells have no number, because the last "
-            f"value was more than {hold_words(hold_s)} old: "
+            f"{place}: {counted(int(late.sum()), 'cell', 'has', 'have')} no number, "
+            f"because the last value was more than {hold_words(hold_s)} old{ended}: "
             f"{counts_by_channel(late, channels)}."
         )
     return notices

@@ -854,9 +854,8 @@ TIMES = [
                 for h, m in ((2, 0), (2, 30), (2, 0), (2, 30), (3, 0))
             )
         ),
-        first=None,
-        values=[[3, 30], [4, 40], [5, 50]],
-        notices=("if clocks went back in autumn, state timezone",),
+        refused="time goes back by an hour at 2026-10-25 02:00:00 (line 4), as clocks "
+        "do in autumn: state timezone",
     ),
     Case(
         name="the hour that is left out, zone stated",
@@ -872,6 +871,13 @@ TIMES = [
 ]
 NOW, SOON = stamps(2, form="%Y-%m-%dT%H:%M:%SZ")
 LONG = [
+    Case(
+        name="long, with a tag of labels",
+        test="tag,time,value\nA,2026-11-15 08:00:00,1\n"
+        "is_attack,2026-11-15 08:00:00,0\n",
+        tags="tag,role\nA,sensor\n",
+        refused="has a tag called 'is_attack': write the labels",
+    ),
     Case(
         name="a long table with words in train, a long one with numbers in test",
         train="tag,time,value\nA,2026-11-15 08:00:00,ON\nA,2026-11-15 08:00:10,OFF\n",

@@ -30,10 +30,9 @@ from sightline.testbeds.base import (
 )
 from sightline.testbeds.own_plant.settings import PlantSettings
 from sightline.testbeds.own_plant.states import States, states_of
-from sightline.testbeds.own_plant.tables import Source, open_source
-from sightline.text import duration, names, plural
+from sightline.testbeds.own_plant.tables import Source, is_like_labels, open_source
+from sightline.text import counted, duration, names, plural
 
-LABEL = "label"
 # The largest number of rows of a grid for each row of its table.
 _MOST_GROWTH = 1000
 _NOTHING_LEFT = "tags.csv leaves no tag of it, because all have the role ignore."
@@ -285,8 +284,8 @@ def read_wide(source: Source, states: States) -> Readings:
     _check_growth(len(time) + n_filled, len(time), source, step_s)
     if n_filled:
         notices.append(
-            f"{place}: {n_filled:,} rows are missing in gaps of up to {hold_s:g} s and "
-            "were filled with the last values."
+            f"{place}: {counted(n_filled, 'row', 'is', 'are')} missing in gaps of up "
+            f"to {hold_s:g} s and filled with the last values."
         )
         row, since = expanded_rows(lost)
         is_bad = None if is_bad is None else is_bad[row]
@@ -554,10 +553,12 @@ def _slow_tags(
 def _by_tag(tags: Any, time: Floats, source: Source) -> tuple[list[str], list[Ints]]:
     """Return the tags, and for each the rows of its readings in order of time."""
     all_tags = sorted(set(tags))
-    if LABEL in (tag.lower() for tag in all_tags):
+    free = [tag for tag in all_tags if tag not in source.ignored]
+    if labels := [tag for tag in free if is_like_labels(tag)]:
         raise FileError(
-            f"{source.path}: has a tag called {LABEL!r}: write the labels of a long "
-            "table into attacks.csv, or a detector would learn them."
+            f"{source.path}: has a tag called {labels[0]!r}: write the labels of a "
+            "long table into attacks.csv and give it the role ignore in tags.csv, or a "
+            "detector would learn them."
         )
     codes = tags.rank("dense").to_numpy() - 1
     order = np.lexsort((np.arange(len(time)), time, codes))
@@ -626,8 +627,9 @@ def _grid_notices(
     notices = []
     if held.any():
         notices.append(
-            f"{place}: {int(held.sum()):,} cells without a new reading were held at "
-            f"the last value for up to {hold_words(hold_s)}: "
+            f"{place}: {plural(int(held.sum()), 'cell')} without a new reading "
+            f"{'was' if held.sum() == 1 else 'were'} held at the last value for up to "
+            f"{hold_words(hold_s)}: "
             f"{counts_by_channel(held, channels)}."
         )
     if unused.any():

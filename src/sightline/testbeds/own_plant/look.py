@@ -32,6 +32,7 @@ from sightline.testbeds.own_plant.exports import bad_quality
 from sightline.testbeds.own_plant.settings import ColumnNames, PlantSettings
 from sightline.testbeds.own_plant.tables import (
     Columns,
+    check_clock,
     columns_of,
     long_table,
     stamps_of,
@@ -182,6 +183,8 @@ def look_at(
         series=table.frame[found.tag].rank("dense") if is_long else None,
         place_of=table.place_of,
     )
+    if not (is_long or read.is_utc):
+        check_clock(read.seconds, table)
     shaped = _long(table, found) if is_long else _wide(table, found)
     return Export(
         path=path,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats
+from sightline.data.zones import stamp
 from sightline.errors import FileError
 from sightline.tables.cells import Cells, has_certain_comma, is_missing, read_cells
 from sightline.tables.headers import NO_TAGS, columns_called, plain
@@ -160,6 +161,8 @@ def open_source(
         place_of=table.place_of,
     )
     notices += [f"{path.name}: {text}." for text in seconds.notices]
+    if columns.tag is None and not seconds.is_utc:
+        check_clock(seconds.seconds, table)
     source = Source(
         table=table,
         columns=columns,
@@ -173,6 +176,28 @@ def open_source(
     )
     source.cells.update(_cells(source))
     return source
+
+
+def check_clock(time: Floats, table: Table) -> None:
+    """Refuse an hour that comes twice in the night to a Sunday, as clocks go back.
+
+    Without a zone the second hour would replace the first.
+    """
+    steps = np.diff(time)
+    if (steps >= 0).all():
+        return
+    usual = float(np.median(np.abs(steps)))
+    is_back = np.abs(steps + 3600 - usual) < max(1.0, 0.5 * usual)
+    # Day 3 of 1970 was a Sunday.
+    is_night = ((time[1:] // 86_400) % 7 == 3) & (time[1:] % 86_400 < 4 * 3600)
+    rows = np.flatnonzero(is_back & is_night) + 1
+    if len(rows):
+        raise FileError(
+            f"{table.path}: time goes back by an hour at "
+            f"{stamp(float(time[rows[0]]), None)} "
+            f"({table.place_of(int(rows[0]))}), as clocks do in autumn: state "
+            "timezone in plant.toml, such as 'Europe/Berlin'."
+        )
 
 
 def columns_of(
@@ -246,7 +271,7 @@ def _wide_columns(
             continue
         if plain(column) in NO_TAGS - _COUNTERS or _counts(table.frame[column], column):
             left_out.append(column)
-        elif _LIKE_LABELS.search(column):
+        elif is_like_labels(column):
             raise FileError(
                 f"{path}: column {column!r} looks like labels, which a detector must "
                 "not learn: name it with label or ignore in the section [columns] of "
@@ -266,6 +291,11 @@ def _wide_columns(
         qualities={tag: q for tag, q in qualities.items() if tag in tags},
         tags=tuple(tags),
     )
+
+
+def is_like_labels(name: str) -> bool:
+    """Return whether a column or tag is called like labels, not like a reading."""
+    return bool(_LIKE_LABELS.search(name) or columns_called("label", [name]))
 
 
 def _counts(column: Any, name: str) -> bool:
