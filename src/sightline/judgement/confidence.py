@@ -12,9 +12,18 @@ import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.judgement.calm import Flag
-from sightline.judgement.event_test import Judged, Scores, Statistics, judge, statistics
+from sightline.judgement.event_test import (
+    WAYS,
+    Judged,
+    Scores,
+    Statistics,
+    Way,
+    judge,
+    statistics,
+)
 from sightline.judgement.ladder import (
     LADDER,
+    LADDER_LEVEL,
     ORDER,
     QUIET_SHARE,
     Decided,
@@ -147,7 +156,23 @@ class Judgement:
     @property
     def is_found(self) -> bool:
         """Whether the present rule shows the attack."""
-        return bool(self.judged[self.rule].is_shown[0]) and not self.is_standing
+        return bool(self.ways_of(self.rule))
+
+    def ways_of(self, name: str) -> tuple[Way, ...]:
+        """Return by which statistics a rung shows the attack; empty if it does not.
+
+        A standing rule shows nothing. A repair shows an attack by coverage only if the
+        whole ladder does: it pays for its length.
+        """
+        judged = self.judged[name]
+        if name in self.standing:
+            return ()
+        pays = LADDER[name].kind is Kind.RULE or self.p_value <= LADDER_LEVEL
+        ways = [Way.COVERAGE] if judged.by_coverage[0] and pays else []
+        if judged.by_peak[0]:
+            effects = zip(WAYS[1:], judged.peak_effects[0], strict=True)
+            ways += [way for way, has_effect in effects if has_effect]
+        return tuple(ways)
 
 
 @np.errstate(over="ignore", invalid="ignore")

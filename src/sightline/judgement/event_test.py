@@ -77,6 +77,8 @@ class Scores:
         coverage of the first rows have a meaning.
     name : str
         What was used, for the result.
+    channels : tuple of str
+        The channels that lead; empty if it is the energy, or all channels alike.
     """
 
     own: Floats
@@ -85,6 +87,7 @@ class Scores:
     limit: float | None = None
     is_alarm: bool = False
     name: str = ""
+    channels: tuple[str, ...] = ()
 
     def in_units(self) -> tuple[Floats, Floats]:
         """Return ``u`` of the attack's rows and of the calm rows; 1 is the limit."""

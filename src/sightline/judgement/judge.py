@@ -17,7 +17,7 @@ from sightline.facts.attack_facts import AttackFacts, Movement
 from sightline.facts.records import audit_in
 from sightline.judgement.calm import CalmTime, CalmWindows
 from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
-from sightline.judgement.event_test import WAYS, Way
+from sightline.judgement.event_test import WAYS
 from sightline.judgement.ladder import JOIN, causes, contributing
 from sightline.judgement.paper_signature import agrees, signature_of
 from sightline.judgement.record import Record, cases_of, units_of
@@ -208,10 +208,9 @@ def _found(
             continue
         name = rung or one.rule
         judged = one.judged[name]
-        is_found = one.is_found if rung is None else bool(judged.is_shown[0])
         found.append(
             Found(
-                is_found=is_found,
+                is_found=bool(one.ways_of(name)),
                 p_value=p_value,
                 q_value=next(q_values),
                 statistic=WAYS[judged.way[0]],
@@ -302,7 +301,7 @@ def _with_judgement(known: SegmentDiagnosis, judgement: Judgement) -> SegmentDia
         alternatives=alternatives,
         ladder=ladder,
         ladder_p_value=judgement.p_value,
-        evidence_channels=_evidence_channels(ladder, verdict),
+        evidence_channels=_evidence_channels(judgement),
         contributing=contributing(shown, verdict),
         windows=windows.facts,
         flags=windows.flags,
@@ -317,17 +316,13 @@ def outcomes_of(judgement: Judgement) -> dict[str, RungOutcome]:
         scores = judgement.scores[name]
         best = int(judged.best[0])
         u = scores[best].in_units()[0]
-        ways = [Way.COVERAGE] if judged.by_coverage[0] else []
-        if judged.by_peak[0]:
-            effects = zip(WAYS[1:], judged.peak_effects[0], strict=True)
-            ways += [way for way, has_effect in effects if has_effect]
-        visible = bool(judged.is_shown[0]) and name not in judgement.standing
+        ways = judgement.ways_of(name)
         outcomes[str(name)] = RungOutcome(
             coverage=float(judged.coverage[0]),
             calm=float(judged.median[0, best, 0]),
             limit=float(judged.rare[0, best, 0]),
-            visible=visible,
-            ways=tuple(ways),
+            visible=bool(ways),
+            ways=ways,
             p_value=float(judged.p_value[0]),
             peak=None if scores[best].is_alarm else _largest(u),
             onset=None if scores[best].is_alarm else _largest(u[:10]),
@@ -349,16 +344,17 @@ def _largest(u: Floats) -> float | None:
     return mean if np.isfinite(mean) else None
 
 
-def _evidence_channels(
-    ladder: dict[str, RungOutcome], verdict: Verdict
-) -> tuple[str, ...]:
+def _evidence_channels(judgement: Judgement) -> tuple[str, ...]:
     """Return the channels of the best smaller space, or the one that accumulates."""
-    memory, space = ladder.get(RungName.MEMORY), ladder.get(RungName.SPACE)
-    if memory is not None and verdict is Verdict.SEQUENTIAL:
-        first = memory.by[0].removeprefix("3 channels, ").removesuffix(" first")
-        if first not in ("the energy", "all channels"):
-            return (first,)
-    return () if space is None else space.by
+
+    def leading(name: RungName) -> tuple[str, ...]:
+        if name not in judgement.scores:
+            return ()
+        return judgement.scores[name][int(judgement.judged[name].best[0])].channels
+
+    first = leading(RungName.MEMORY)
+    is_sequential = judgement.verdict is Verdict.SEQUENTIAL
+    return first if is_sequential and first else leading(RungName.SPACE)
 
 
 # --- The stream -----------------------------------------------------------------------

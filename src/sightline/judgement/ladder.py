@@ -190,7 +190,12 @@ def score_space(case: Case) -> list[Scores] | None:
         used = dict.fromkeys(order[0, :, :size].T.ravel().tolist())
         names = [case.record.channels[j] for j in used][:size]
         scores.append(
-            Scores(own=each[0], calm=np.stack(each[1:]), name=JOIN.join(names))
+            Scores(
+                own=each[0],
+                calm=np.stack(each[1:]),
+                name=JOIN.join(names),
+                channels=tuple(names),
+            )
         )
     return scores
 
@@ -245,12 +250,13 @@ def score_memory(case: Case) -> list[Scores] | None:
                 kept.setdefault(f"{name} {span}", []).append(trace)
     channel = case.record.channels[leading]
     names = {"channel": channel, "log": "the energy", "all": "all channels"}
-    names["top"] = f"{_TOP} channels, {channel} first"
+    names["top"] = f"{channel} with {_TOP - 1} others"
     return [
         Scores(
             own=traces[0],
             calm=np.stack(traces[1:]),
             name=f"{names[key.split()[0]]}{JOIN}{key.split()[1]}",
+            channels=(channel,) if key.split()[0] in ("channel", "top") else (),
         )
         for key, traces in kept.items()
     ]
