@@ -179,7 +179,11 @@ def test_advice_is_the_first_repair_that_gains_something():
     assert "shows attacks 3 and 5, which the present rule misses" in text
     assert "75% of the attacks, where the present rule finds 25%" in text
     assert advice_of({"quiet": repair()}).startswith("No repair shows")
-    assert "but not attack 7" in advice_of({"evidence": repair("3", lost=("7",))})
+    more = advice_of({"evidence": repair("3", "4", lost=("7",))})
+    assert "but not attack 7" in more
+    alike = advice_of({"evidence": repair("3", lost=("7",))})
+    assert alike.startswith("No repair in place of the present rule shows more attacks")
+    assert alike.endswith("would in hindsight show attack 3.")
 
 
 @pytest.mark.parametrize("name", [n for n, r in LADDER.items() if r.repair])

@@ -52,7 +52,7 @@ class Diagnosis:
     segments : tuple of SegmentDiagnosis
         One for each attack.
     repairs : dict of str to Repair
-        Which attacks each repair shows; the one that gains most first.
+        Which attacks each repair shows; the one with the largest net gain first.
     verdict_counts : dict of str to int
         Attacks of each verdict, those that do not occur included.
     facts : DiagnosisFacts
@@ -365,7 +365,8 @@ def measure_repairs(
 ) -> dict[str, Repair]:
     """Return which attacks each repair shows in place of the present rule.
 
-    The repair that gains most attacks comes first; of equal ones the cheaper.
+    The repair that gains most attacks over those it loses comes first; of equal ones
+    the one that gains more, then the cheaper.
     """
     pairs = [
         (attack.id, one, outcomes_of(one))
@@ -385,8 +386,14 @@ def measure_repairs(
             segments_lost=tuple(i for i, *_ in pairs if i in found and i not in shown),
             by=tuple(by for by, _ in used.most_common()),
         )
-    order = sorted(repairs, key=lambda name: -len(repairs[name].segments_gained))
+    order = sorted(repairs, key=lambda name: _net_gain(repairs[name]), reverse=True)
     return {name: repairs[name] for name in order}
+
+
+def _net_gain(repair: Repair) -> tuple[int, int]:
+    """Return attacks gained minus attacks lost, and attacks gained."""
+    gained = len(repair.segments_gained)
+    return gained - len(repair.segments_lost), gained
 
 
 def _named(outcome: RungOutcome) -> tuple[str, ...]:

@@ -219,20 +219,31 @@ def telemetry_finding(facts: AttackFacts | None) -> str:
 
 
 def advice_of(repairs: Mapping[str, Repair]) -> str:
-    """Return the first thing to try, in words: the repair that gains most attacks.
+    """Return the first thing to try, in words: the repair with the largest net gain.
 
     What a repair costs in alarms is measured by alarm rules, not here.
+
+    Parameters
+    ----------
+    repairs : mapping of str to Repair
+        By the name of the rung, the largest net gain first.
     """
     name = next((n for n, r in repairs.items() if r.segments_gained), None)
     if name is None:
-        return "No repair shows an attack that is not found already."
+        return "No repair shows an attack that the present rule does not find."
     best = repairs[name]
     by = names(best.by, MOST_NAMES) or "single channels"
     what = (LADDER[name].repair or "").format(by=by)
+    gained = _attacks(best.segments_gained)
+    if len(best.segments_gained) <= len(best.segments_lost):
+        return (
+            "No repair in place of the present rule shows more attacks than it finds. "
+            f"Beside it, {what} would in hindsight show {gained}."
+        )
     text = (
-        f"First try {what}. In hindsight this shows {_attacks(best.segments_gained)}, "
-        f"which the present rule misses; in all {share(best.recall_after)} of the "
-        f"attacks, where the present rule finds {share(best.recall_before)}"
+        f"First try {what}. In hindsight this shows {gained}, which the present rule "
+        f"misses; in all {share(best.recall_after)} of the attacks, where the present "
+        f"rule finds {share(best.recall_before)}"
     )
     if best.segments_lost:
         text += f", but not {_attacks(best.segments_lost)}"
