@@ -80,7 +80,7 @@ def stamp(at: float, zone: str | None = None) -> str:
     --------
     >>> stamp(86401.0)
     '1970-01-02 00:00:01'
-    >>> stamp(1_792_890_000, "Europe/Berlin"), stamp(1_792_893_600, "Europe/Berlin")
+    >>> stamp(1_792_887_600, "Europe/Berlin"), stamp(1_792_894_800, "Europe/Berlin")
     ('2026-10-25 02:20:00 +02:00', '2026-10-25 03:20:00')
     """
     moment = _moment(at, zone)

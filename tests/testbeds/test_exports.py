@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from testbeds.exports.corpus import CASES, FILES, HEADERS, NUMBERS, PLAIN, TIMES, Case
+from export_corpus import CASES, FILES, HEADERS, NUMBERS, PLAIN, TIMES, Case
 
 from sightline import SightlineError, open_testbed, read_tables
 from sightline.tables import text_tables
@@ -121,7 +121,7 @@ def test_separator_encoding_and_line_ends_do_not_matter(
 
 
 def test_the_page_lists_every_name_of_a_column():
-    page = (Path(__file__).parents[3] / "docs" / "own-plant.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "own-plant.md").read_text("utf-8")
     rows = dict(
         re.findall(
             r"^\| (\w+) \| (`time`.*|`tag`.*|`value`.*|`opc.*|`label`.*) \|$",
