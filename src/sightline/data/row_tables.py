@@ -7,11 +7,11 @@ A pass over the rows is a task. It runs once on the whole table or, if the table
 divided into parts that workers read, once on each part (`map_parts`).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -291,51 +291,6 @@ def _share(rows: Rows, first: int, stop: int, series: Sequence[Any]) -> list[Any
         for each in series
     ]
     return [Part(cast(CutRows, rows).between(first, stop), first), *shares]
-
-
-@dataclass(frozen=True, eq=False)
-class Carried(Generic[T]):
-    """The state at the first row of each part, by row number."""
-
-    states: Mapping[int, T]
-
-    @property
-    def state(self) -> T:
-        """The state at row 0."""
-        return self.states[0]
-
-    def between(self, first: int, stop: int) -> "Carried[T]":
-        """Return the state at the first row of the part that begins at `first`."""
-        return Carried({0: self.states[first]})
-
-
-def carry_over(
-    rows: Rows, task: Callable[..., T], state: T, *series: Any
-) -> Carried[T]:
-    """Return the state at the first row of each part, carried from part to part.
-
-    For what can only be computed in order. If the table is not divided, nothing is
-    read.
-
-    Parameters
-    ----------
-    rows : Rows
-        The table.
-    task : callable
-        Called with a `Part`, the state at its first row, and the part's share of
-        `series`; returns the state after its last row.
-    state : object
-        The state at row 0.
-    *series
-        As for `map_parts`.
-    """
-    parts, states = parts_of(rows), {0: state}
-    if parts is not None:
-        for first, stop in pairwise(parts.bounds[:-1].tolist()):
-            part, *shares = _share(rows, first, stop, series)
-            call = partial(task, part, states[first], *shares)
-            states[stop] = next(parts.runner.run(iter([call]), no_tick))
-    return Carried(states)
 
 
 def joined(pieces: Sequence[npt.NDArray[S]]) -> npt.NDArray[S]:

@@ -319,3 +319,31 @@ def name_segments(
             )
         )
     return named
+
+
+def window_starts(stretches: Sequence[Segment], length: int) -> Ints:
+    """Return where windows of a length begin, every quarter of it, within stretches.
+
+    Examples
+    --------
+    >>> window_starts([Segment(0, 10), Segment(20, 23)], 8)
+    array([0, 2])
+    """
+    starts = [
+        np.arange(s.start, s.stop - length + 1, max(1, length // 4))
+        for s in stretches
+        if s.length >= length
+    ]
+    return np.concatenate(starts) if starts else np.zeros(0, np.int64)
+
+
+def evenly_chosen(values: Ints, most: int) -> Ints:
+    """Return at most `most` of the values, evenly spaced, first and last included.
+
+    Examples
+    --------
+    >>> evenly_chosen(np.arange(10), 4)
+    array([0, 3, 6, 9])
+    """
+    n = min(len(values), most)
+    return values[np.linspace(0, len(values) - 1, n).round().astype(np.int64)]

@@ -389,15 +389,10 @@ class Track:
         Takes a `Step`; None reports nothing.
     stream : ResidualStream
         Train is read twice, test and calibration once.
-    more_passes : int
-        How often the test is read again after scoring.
     """
 
-    def __init__(
-        self, progress: Progress | None, stream: ResidualStream, *, more_passes: int = 0
-    ) -> None:
+    def __init__(self, progress: Progress | None, stream: ResidualStream) -> None:
         extra = stream.calibration.n_rows if stream.calibration else 0
-        extra += more_passes * stream.test.n_rows
         self.total = 2 * stream.train.n_rows + stream.test.n_rows + extra
         self.done = 0
         self.progress = progress or silent
@@ -410,11 +405,6 @@ class Track:
             self.progress(Step(kind, self.done, self.total, detail))
 
         return tick
-
-    def finish(self, kind: StepKind) -> None:
-        """Report that all is done, if a stage needed fewer rows than it might have."""
-        if self.done < self.total:
-            self.progress(Step(kind, self.total, self.total))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -255,36 +255,3 @@ def moments_of(rows: Floats) -> Moments:
         first=rows[0].copy(),
         constant=np.asarray((rows == rows[0]).all(axis=0)),
     )
-
-
-class GrowingMoments:
-    """Moments of rows that arrive block by block.
-
-    The result is that of `fold_moments` with one fold if all blocks but the last have
-    `BLOCK_ROWS` rows.
-    """
-
-    def __init__(self, n_channels: int) -> None:
-        self._sums = _Sums(n_channels)
-        self._blocks = 0
-        self._whole: Moments | None = None
-
-    def add(self, rows: Residuals) -> None:
-        """Take in any number of rows."""
-        for start in range(0, len(rows), row_tables.BLOCK_ROWS):
-            self._sums.add(rows[start : start + row_tables.BLOCK_ROWS])
-            self._blocks += 1
-            if self._blocks % RUN_BLOCKS == 0:
-                self._take()
-
-    def _take(self) -> None:
-        part = self._sums.take()
-        self._whole = part if self._whole is None else self._whole + part
-
-    def value(self) -> Moments:
-        """Return the moments of all rows so far."""
-        if self._sums.count:
-            self._take()
-        if self._whole is None:
-            raise ValueError("no rows")
-        return self._whole

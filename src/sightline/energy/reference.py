@@ -253,14 +253,6 @@ _REFERENCE_OF: dict[str, Callable[[Moments], Reference]] = {
 }
 
 
-def reference_of(moments: Moments, estimator: str = "ledoit-wolf") -> Reference:
-    """Return the reference of rows, from their moments alone.
-
-    An estimator that needs the rows themselves is replaced by Ledoit-Wolf.
-    """
-    return _REFERENCE_OF.get(estimator, _ledoit_wolf)(moments)
-
-
 def scale_of(moments: Moments) -> Floats:
     """Return each channel's standard deviation; 1 where it is constant."""
     scale = np.sqrt(np.diag(moments.covariance))

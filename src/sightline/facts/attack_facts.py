@@ -18,7 +18,14 @@ import numpy as np
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.recording import Recording, forward_fill
 from sightline.data.row_tables import ArrayRows, Rows, read_on_grid
-from sightline.data.segments import Attack, KnownEffect, Segment, segments_of
+from sightline.data.segments import (
+    Attack,
+    KnownEffect,
+    Segment,
+    evenly_chosen,
+    segments_of,
+    window_starts,
+)
 
 # Telemetry is averaged to rows of at least this many seconds, and at most this many.
 STEP_S: Final = 10.0
@@ -498,17 +505,9 @@ def _run_starts(recording: Recording) -> Ints:
 def _windows(stretches: Sequence[Segment], length: int) -> tuple[int, Ints] | None:
     """Return length and starts of calm windows; shorter ones if there are too few."""
     while True:
-        step = max(1, length // 4)
-        starts = [
-            np.arange(s.start, s.stop - length + 1, step)
-            for s in stretches
-            if s.length >= length
-        ]
-        found = np.concatenate(starts) if starts else np.zeros(0, np.int64)
-        if len(found) >= LEAST_WINDOWS:
-            n = min(len(found), MOST_WINDOWS)
-            chosen = np.linspace(0, len(found) - 1, n).round().astype(np.int64)
-            return length, found[chosen]
+        starts = window_starts(stretches, length)
+        if len(starts) >= LEAST_WINDOWS:
+            return length, evenly_chosen(starts, MOST_WINDOWS)
         if length <= LEAST_LENGTH:
             return None
         length = max(length // 2, LEAST_LENGTH)

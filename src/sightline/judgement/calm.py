@@ -12,7 +12,12 @@ from typing import Final
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.data.segments import Segment, segments_of
+from sightline.data.segments import (
+    Segment,
+    evenly_chosen,
+    segments_of,
+    window_starts,
+)
 
 # A judgement needs this many calm windows, of at least this many rows.
 LEAST_WINDOWS: Final = 40
@@ -171,7 +176,7 @@ class CalmTime:
             None where there are too few windows of `LEAST_ROWS` rows as well.
         """
         length = min(segment.length, MOST_ROWS)
-        while len(starts := self._starts(length)) < LEAST_WINDOWS:
+        while len(starts := window_starts(self._stretches, length)) < LEAST_WINDOWS:
             if length <= LEAST_ROWS:
                 return None
             length = max(length // 2, LEAST_ROWS)
@@ -192,23 +197,12 @@ class CalmTime:
         matched = starts[order]
         if _disjoint(matched, length) < FEW_DISJOINT:
             flags.append(Flag.FEW_WINDOWS)
-        n_scored = min(len(matched), MOST_WINDOWS)
-        chosen = np.linspace(0, len(matched) - 1, n_scored).round().astype(np.int64)
         return CalmWindows(
             length=length,
-            starts=matched[chosen],
+            starts=evenly_chosen(matched, MOST_WINDOWS),
             matched=matched,
             flags=tuple(flags),
         )
-
-    def _starts(self, length: int) -> Ints:
-        """Return where windows of a length begin within the calm stretches."""
-        starts = [
-            np.arange(s.start, s.stop - length + 1, max(1, length // 4))
-            for s in self._stretches
-            if s.length >= length
-        ]
-        return np.concatenate(starts) if starts else np.zeros(0, np.int64)
 
     def state(self, starts: Ints, stops: Ints) -> tuple[Floats, Floats]:
         """Return the state before and after each stretch [start, stop).
