@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.downsampling import Preparation
 from sightline.data.recording import Recording, Tag
 from sightline.data.segments import Attack
 from sightline.data.stream import ResidualStream
@@ -22,6 +23,7 @@ from sightline.detectors.base import (
 )
 from sightline.detectors.native_rules import NativeAlarms, TestUse, rule_named
 from sightline.detectors.preprocessing import Matrix, fill_missing, means_of
+from sightline.detectors.settings import RowSettings
 from sightline.errors import StreamError
 from sightline.facts.records import Audit, carried
 from sightline.progress import Progress, Step, StepKind, silent
@@ -105,6 +107,8 @@ def export_stream(
         or no row of train is left.
     """
     check_rule(detector, rule)
+    wanted = _row_settings(detector)
+    test = Preparation(test_until=wanted.test_until).test(test)
     given, n_not_normal = _both_residuals(detector, train, test, preset, progress)
     learned, tested = given.train_residuals, given.test_residuals
     labels = np.where(_set(tested.is_warm_up), IGNORED, _labels(tested, test))
@@ -117,15 +121,17 @@ def export_stream(
         export.meta["residuals_preset"] = preset
     export.meta |= carried(audit)
     _add_alarms(export, detector, given, rule, labels)
-    title, rows = _title(detector), learned.index[given.is_trained]
+    is_reference, is_held_out = _reference_rows(given, wanted, train)
+    export.meta |= {"rows": _rows_facts(wanted, train, tested)}
+    title, rows = _title(detector), learned.index[is_reference]
     if telemetry:
         _add_telemetry(export, train, rows, test, tested.index)
     step_s = None if test.step_s is None else test.step_s * _set(tested.spacing)
     return ResidualStream(
-        learned.values[given.is_trained],
+        learned.values[is_reference],
         tested.values,
         labels,
-        calibration=given.held_out_values if given.is_held_out.any() else None,
+        calibration=learned.values[is_held_out] if is_held_out.any() else None,
         channels=tested.channels,
         train_time=_at(train.time, rows),
         test_time=_at(test.time, tested.index),
@@ -360,6 +366,59 @@ def _parts(
             "residual): give a longer recording, or check the detector's residuals."
         )
     return is_trained, is_held_out
+
+
+def _row_settings(detector: Detector) -> RowSettings:
+    """Return which rows a detector asks for; as they are for a class of the user."""
+    settings = getattr(detector, "settings", None)
+    return settings if isinstance(settings, RowSettings) else RowSettings()
+
+
+def _reference_rows(
+    given: RuleInput, wanted: RowSettings, train: Recording
+) -> tuple[Bools, Bools]:
+    """Return the rows of train that fit the reference, and those held out.
+
+    Without `reference_trim_s` they are the rows learned from. With it they are all
+    normal rows from that second on, counted from the first measured row.
+    """
+    is_trained, is_held_out = given.is_trained, given.is_held_out
+    if wanted.reference_trim_s is None:
+        return is_trained, is_held_out
+    learned, left = given.train_residuals, wanted.reference_trim_s
+    left -= train.prepared.trim_s
+    if train.time is None and train.step_s is None:
+        raise StreamError(
+            f"`reference_trim_s` is {wanted.reference_trim_s:g} s, but the recording "
+            "has neither `time` nor `step_s`: give one of them."
+        )
+    since = (
+        train.time[learned.index] - train.time[0]
+        if train.time is not None
+        else learned.index * (train.step_s or 0.0)
+    )
+    is_late = np.asarray(since >= left)
+    is_normal = _labels(learned, train) == NORMAL
+    is_usable = is_late & is_normal & ~_set(learned.is_warm_up)
+    if not (is_usable & ~is_held_out).any():
+        raise StreamError(
+            f"`reference_trim_s` of {wanted.reference_trim_s:g} s leaves no row of "
+            "train to fit the reference on: lower it."
+        )
+    return is_usable & ~is_held_out, is_late & is_held_out
+
+
+def _rows_facts(
+    wanted: RowSettings, train: Recording, tested: Residuals
+) -> dict[str, object]:
+    """Return which rows the stream is made of: part of its `meta`."""
+    facts = {
+        "every": train.prepared.every * tested.every,
+        "trim_s": wanted.trim_s or train.prepared.trim_s,
+        "reference_trim_s": wanted.reference_trim_s,
+        "test_until": wanted.test_until,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _made_of(firsts: Ints, residuals: Residuals, n_steps: int) -> Bools:

@@ -253,6 +253,8 @@ def test_what_is_asked_for_goes_before_preset_and_testbed(kind, preset):
             "dtype": "float64" if plain == "float32" else "float32",
             "device": "cpu",
             "clip": (-1.0, 2.0),
+            "reference_trim_s": 60.0,
+            "test_until": "2017-10-10 15:48:24",
             "betas": (0.5, 0.6),
             "patience": 3,
             "sampling": "last",

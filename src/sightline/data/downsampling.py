@@ -140,6 +140,7 @@ class Preparation:
                     f"`trim_s` of {self.trim_s:g} s leaves no row of train: lower it."
                 )
             filled = rows_of(filled, int(np.argmax(is_later)), filled.n_steps)
+            filled = with_trim(filled, self.trim_s)
         if self.train_rows is not None:
             filled = rows_of(filled, 0, min(self.train_rows, filled.n_steps))
         return self._sampled(filled)
@@ -238,6 +239,12 @@ def preset(name: str, testbed: str) -> Preparation:
             "sampling, label_rule and trim_s as you need them."
         )
     return by_testbed.get(testbed, by_testbed.get("", RAW))
+
+
+def with_trim(recording: Recording, trim_s: float) -> Recording:
+    """Return a recording that knows of further seconds left out at its beginning."""
+    done = recording.prepared
+    return replace(recording, prepared=replace(done, trim_s=done.trim_s + trim_s))
 
 
 def rows_of(recording: Recording, start: int, stop: int) -> Recording:
@@ -388,6 +395,11 @@ def downsampled(
         if recording.time is None
         else recording.time[starts + (every - 1 if sampling == "last" else 0)],
         step_s=None if recording.step_s is None else recording.step_s * every,
+        prepared=replace(
+            recording.prepared,
+            every=recording.prepared.every * every,
+            sampling=sampling,
+        ),
         breaks=begins[begins < len(starts)],
         attacks=_moved(
             recording.attacks,

@@ -83,6 +83,31 @@ class Tag:
             ) from None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """What was done to the rows of a recording since they were measured.
+
+    Detectors read it, so that nothing is done twice: what a testbed's options did, the
+    settings of a detector do not do again.
+
+    Parameters
+    ----------
+    every : int
+        How many measured rows became one; 1 if rows are as measured.
+    sampling : str
+        How a block became one row, such as ``"median"``; empty if `every` is 1.
+    trim_s : float
+        Seconds that were left out at the beginning.
+    """
+
+    every: int = 1
+    sampling: str = ""
+    trim_s: float = 0.0
+
+
+AS_MEASURED = Prepared()
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording:
     """Measured values of one run, with labels, attacks and origin.
@@ -108,6 +133,8 @@ class Recording:
         Names, targets and notes of the attacks.
     source : str
         Origin of the values: file names and revision.
+    prepared : Prepared
+        What was done to its rows since they were measured; nothing by default.
 
     Raises
     ------
@@ -134,6 +161,7 @@ class Recording:
     attacks: tuple[Attack, ...] = ()
     source: str = ""
     timezone: str | None = None
+    prepared: Prepared = AS_MEASURED
 
     def __post_init__(self) -> None:
         """Check all fields, and derive labels, breaks and the step if not given."""

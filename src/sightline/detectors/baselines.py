@@ -143,7 +143,7 @@ class Baseline(LearnedDetector):
             index=scaled.rows[rows],
             channels=tuple(recording.channels[k] for k in kept),
             space=self.card.space,
-            every=settings.every,
+            every=scaled.every,
             scale=scaled.scale,
             notices=(*scaled.notices, *self._choices()),
         )

@@ -5,7 +5,7 @@ All statistics come from train alone, unless a setting says otherwise.
 
 import random
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,15 @@ from sightline.data.downsampling import (
     rows_of,
     sampled_blocks,
 )
-from sightline.data.recording import Recording, forward_fill
+from sightline.data.recording import Prepared, Recording, forward_fill
 from sightline.data.segments import breaks_kept
 from sightline.detectors.saving import Arrays
-from sightline.detectors.settings import Constants, PreprocessingSettings
+from sightline.detectors.settings import Constants, PreprocessingSettings, RowSettings
 from sightline.errors import StreamError
 from sightline.text import names
 
 Matrix = npt.NDArray[np.floating]
+Wanted = TypeVar("Wanted", bound=RowSettings)
 # Rows scaled at a time, so that no second copy of a long recording is made.
 _ROWS_AT_ONCE = 16_384
 
@@ -143,6 +144,8 @@ class Scaled:
         First row of each run.
     scale : array of shape (n_channels,)
         What each channel was divided by.
+    every : int
+        How many steps of the recording one row was made of.
     notices : tuple of str
         Sentences about what was filled.
     """
@@ -151,7 +154,55 @@ class Scaled:
     rows: Ints
     breaks: Ints
     scale: Floats
+    every: int = 1
     notices: tuple[str, ...] = ()
+
+
+def left_to_do(settings: Wanted, done: Prepared) -> Wanted:
+    """Return the settings without what was already done to a recording.
+
+    Down-sampling and trimming happen once. The settings say which rows the detector
+    wants, in measured rows; the recording knows what its rows are.
+
+    Parameters
+    ----------
+    settings : RowSettings
+        `every` of 1 and `trim_s` of 0 take the rows as they are.
+    done : Prepared
+        What the testbed's options did: `Recording.prepared`.
+
+    Raises
+    ------
+    StreamError
+        If both were asked for and differ; the message names both.
+
+    Examples
+    --------
+    >>> done = Prepared(every=10, sampling="median")
+    >>> left_to_do(PreprocessingSettings(every=10), done).every
+    1
+    """
+    every, trim_s = settings.every, settings.trim_s
+    if every > 1 and done.every > 1:
+        if (every, settings.sampling) != (done.every, done.sampling):
+            raise StreamError(
+                f"The detector's settings ask for rows made of {every} measured rows "
+                f"(`every`; sampling {settings.sampling!r}), and each row of the "
+                f"recording was already made of {done.every} (sampling "
+                f"{done.sampling!r}) when the testbed was opened: take `every` out of "
+                "the testbed's options, or set the detector's `every` to 1."
+            )
+        every = 1
+    if trim_s and done.trim_s:
+        if trim_s != done.trim_s:
+            raise StreamError(
+                f"The detector's settings leave out the first {trim_s:g} s of train "
+                f"(`trim_s`), and the first {done.trim_s:g} s were already left out "
+                "when the testbed was opened: take `trim_s` out of the testbed's "
+                "options, or set the detector's `trim_s` to 0."
+            )
+        trim_s = 0.0
+    return replace(settings, every=every, trim_s=trim_s)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -191,6 +242,7 @@ class Preprocessing:
         unscaled : array of bool, optional
             Channels that stay in the plant's units.
         """
+        settings = left_to_do(settings, recording.prepared)
         means = means_of(_rounded(recording, settings).values)
         filled = _filled(recording, settings, means)[0]
         if not settings.scale_before_trim:
@@ -229,6 +281,7 @@ class Preprocessing:
         Rows are made before they are trimmed, as in the published pipelines, so that
         they are the same rows that `test` makes of the same recording.
         """
+        settings = left_to_do(settings, recording.prepared)
         filled, notices = _filled(recording, settings, self.means)
         whole = self._scaled(filled, settings, dtype, self.scaling, notices)
         cut = recording.n_steps - _trimmed(filled, settings).n_steps
@@ -251,6 +304,7 @@ class Preprocessing:
         dtype: type[np.floating],
     ) -> Scaled:
         """Return any recording as a detector sees it: down-sampled and scaled."""
+        settings = left_to_do(settings, recording.prepared)
         filled, notices = _filled(recording, settings, self.means)
         scaling = self.scaling
         if settings.test_scaling == "own":
@@ -294,6 +348,7 @@ class Preprocessing:
             rows=starts,
             breaks=breaks,
             scale=kept.scale,
+            every=every,
             notices=notices,
         )
 

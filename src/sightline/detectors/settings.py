@@ -26,6 +26,7 @@ import numpy as np
 from msgspec import Meta
 
 from sightline.data.downsampling import Sampling
+from sightline.data.recording import seconds
 from sightline.errors import StreamError
 from sightline.text import did_you_mean
 
@@ -189,8 +190,11 @@ def resolved(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreprocessingSettings(Settings):
-    """What is done to a recording before a detector sees it.
+class RowSettings(Settings):
+    """Which rows a detector learns from, and which become its stream.
+
+    They count measured rows and time. What a testbed's options did already is not done
+    again: see `sightline.detectors.preprocessing.left_to_do`.
 
     Parameters
     ----------
@@ -198,6 +202,40 @@ class PreprocessingSettings(Settings):
         Make one row of `every` steps, and how: see `sightline.data.downsampling`.
     trim_s : float
         Seconds left out at the beginning of train, while the plant settles.
+    reference_trim_s : float, optional
+        Seconds at the beginning of train whose rows do not fit the reference. By
+        default the reference is fitted on the rows learned from; with this setting on
+        all rows of train after so many seconds, but for those held out.
+    test_until : str, optional
+        Last time stamp of test that becomes part of the stream, on the plant's clock.
+    """
+
+    every: Count = 1
+    sampling: Sampling = "median"
+    across_breaks: bool = False
+    trim_s: NonNegative = 0.0
+    reference_trim_s: NonNegative | None = None
+    test_until: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check every field, and that `test_until` is a time stamp."""
+        super().__post_init__()
+        if self.test_until is not None:
+            try:
+                seconds(self.test_until)
+            except ValueError as error:
+                raise StreamError(
+                    "`test_until` must be a time stamp such as 2017-10-10 15:48:24; "
+                    f"got {self.test_until!r}."
+                ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreprocessingSettings(RowSettings):
+    """What is done to a recording before a detector sees it, besides `RowSettings`.
+
+    Parameters
+    ----------
     scale_before_trim : bool
         Take the range of each channel from all of train; else from what is left.
     constant_channels : {"unit", "ratio", "epsilon", "keep", "drop"}
@@ -220,10 +258,6 @@ class PreprocessingSettings(Settings):
         does.
     """
 
-    every: Count = 1
-    sampling: Sampling = "median"
-    across_breaks: bool = False
-    trim_s: NonNegative = 0.0
     scale_before_trim: bool = False
     constant_channels: Literal["unit", "ratio", "epsilon", "keep", "drop"] = "unit"
     range_epsilon: NonNegative = 0.0

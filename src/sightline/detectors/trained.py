@@ -300,7 +300,7 @@ class WindowedDetector(TrainedDetector):
             index=scaled.rows[windows.steps],
             channels=tuple(recording.channels[k] for k in preprocessing.kept),
             space=self.card.space,
-            every=settings.every,
+            every=scaled.every,
             is_warm_up=windows.is_warm_up,
             scale=scaled.scale,
             notices=(*scaled.notices, *self._remarks(scaled)),

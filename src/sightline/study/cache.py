@@ -28,7 +28,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.recording import Recording, Tag
+from sightline.data.recording import AS_MEASURED, Prepared, Recording, Tag
 from sightline.data.segments import Attack, KnownEffect
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
@@ -71,6 +71,8 @@ class RecordedTestbed:
         What the audit found in the recordings.
     truth : tuple of KnownEffect
         What each attack does to the recorded values, of a simulated testbed.
+    prepared : Prepared
+        What the testbed's options did to the rows of train.
     """
 
     name: str
@@ -85,6 +87,7 @@ class RecordedTestbed:
     n_bytes: int
     findings: tuple[Finding, ...] = ()
     truth: tuple[KnownEffect, ...] = ()
+    prepared: Prepared = AS_MEASURED
 
     @classmethod
     def of(cls, testbed: Testbed, audit: Audit) -> "RecordedTestbed":
@@ -102,6 +105,7 @@ class RecordedTestbed:
             n_bytes=testbed.train.values.nbytes + testbed.test.values.nbytes,
             findings=audit.findings,
             truth=testbed.truth,
+            prepared=testbed.train.prepared,
         )
 
 
@@ -284,7 +288,7 @@ def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
     without need: every cell of every cache would be computed again.
     """
     series = {name: getattr(recording, name) for name in _SERIES}
-    about = {
+    about: dict[str, Any] = {
         "tags": [asdict(tag) for tag in recording.tags],
         "attacks": [asdict(attack) for attack in recording.attacks],
         "step_s": recording.step_s,
@@ -292,6 +296,8 @@ def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
     }
     if recording.timezone is not None:
         about["timezone"] = recording.timezone
+    if recording.prepared != AS_MEASURED:
+        about["prepared"] = asdict(recording.prepared)
     # As bytes: numpy's own text type drops zeros at the end.
     text = json.dumps(about, sort_keys=True).encode()
     return {name: array for name, array in series.items() if array is not None} | {
@@ -308,6 +314,7 @@ class _About:
     step_s: float | None
     source: str
     timezone: str | None = None
+    prepared: Prepared = AS_MEASURED
 
 
 def _read_recording(path: Path) -> Recording:
@@ -325,6 +332,7 @@ def _read_recording(path: Path) -> Recording:
             attacks=about.attacks,
             source=about.source,
             timezone=about.timezone,
+            prepared=about.prepared,
         )
     except (FileError, KeyError, TypeError, ValueError) as error:
         raise FileError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from sightline.data.arrays import NORMAL
 from sightline.detectors.base import LearnedDetector
+from sightline.detectors.preprocessing import left_to_do
 from sightline.errors import FileError, SightlineError, StreamError
 from sightline.export import check_rule
 from sightline.facts.audit import audit_of, refusal, refused
@@ -231,6 +232,8 @@ def _cell(
             detector.detector, detector.preset, testbed.name, seed, settings
         )
         check_rule(built, detector.rule)
+        if isinstance(built, LearnedDetector):
+            left_to_do(built.settings, testbed.prepared)
     except SightlineError as error:
         raise StreamError(f"{at}: {error}") from error
     except Exception as error:

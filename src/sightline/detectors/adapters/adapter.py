@@ -130,7 +130,7 @@ class Adapter(ABC):
             index=scaled.rows[rows.index],
             channels=unseen.channels if in_space else rows.channels,
             space=rows.space,
-            every=self.settings.every,
+            every=scaled.every,
             scale=self.preprocessing.scaling.scale if in_space else None,
             score=rows.score,
             alarms=rows.alarms,

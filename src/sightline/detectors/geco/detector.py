@@ -9,7 +9,6 @@ import numpy as np
 from msgspec import Meta
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels
-from sightline.data.downsampling import Sampling
 from sightline.data.recording import Recording
 from sightline.detectors.base import (
     LearnedDetector,
@@ -39,11 +38,10 @@ from sightline.detectors.native_rules import NativeAlarms, rule_named
 from sightline.detectors.preprocessing import Preprocessing, Scaled, Scaling, means_of
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import (
-    Count,
     Natural,
     NonNegative,
     PreprocessingSettings,
-    Settings,
+    RowSettings,
 )
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind
@@ -61,7 +59,7 @@ _PREPROCESSING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeCoSettings(Settings):
+class GeCoSettings(RowSettings):
     """Settings of GeCo; values stay in the plant's units.
 
     Parameters
@@ -79,10 +77,6 @@ class GeCoSettings(Settings):
         From inner products, or each candidate by scipy's optimiser as published.
     precision : {"float64", "float32"}
         Of the inner products of products in the search.
-    every, sampling, across_breaks
-        Make one row of `every` steps, and how: see `sightline.data.downsampling`.
-    trim_s : float
-        Seconds left out at the beginning of train, while the plant settles.
     missing : {"hold", "mean"}
         A missing cell takes the last value before it (else train's mean), or the mean
         of the same recording, which looks ahead.
@@ -99,10 +93,6 @@ class GeCoSettings(Settings):
     cusum_factor: NonNegative = 2.0
     search: Literal["closed form", "curve_fit"] = "closed form"
     precision: Literal["float64", "float32"] = "float64"
-    every: Count = 1
-    sampling: Sampling = "median"
-    across_breaks: bool = False
-    trim_s: NonNegative = 0.0
     missing: Literal["hold", "mean"] = "hold"
     cross_gaps: bool = False
     seed: Natural = 0
@@ -132,6 +122,7 @@ class _FormulaResiduals:
     values: Floats
     begins: Bools
     index: Ints
+    every: int
     notices: tuple[str, ...]
 
 
@@ -235,7 +226,7 @@ class GeCo(LearnedDetector):
             index=rows.index,
             channels=tuple(formula.target for formula in self._formulas),
             space=self.card.space,
-            every=settings.every,
+            every=rows.every,
             scale=np.ones(len(self._formulas)),
             notices=(*rows.notices, *self._remarks(recording)),
         )
@@ -260,7 +251,9 @@ class GeCo(LearnedDetector):
             )
         channels = [recording.channels[k] for k in preprocessing.kept]
         residuals = observed_minus_expected(self._formulas, channels, values, rows)
-        return _FormulaResiduals(residuals, begins, scaled.rows[rows], scaled.notices)
+        return _FormulaResiduals(
+            residuals, begins, scaled.rows[rows], scaled.every, scaled.notices
+        )
 
     def _remarks(self, recording: Recording) -> tuple[str, ...]:
         """Return sentences about settings that could not be followed."""

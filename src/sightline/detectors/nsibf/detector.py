@@ -366,13 +366,13 @@ class NSIBF(TrainedDetector):
         rows = np.concatenate([track[1:] for track in tracks])
         order = np.argsort(rows, kind="stable")
         kept = preprocessing.kept[design.sensors]
-        spacing = settings.every * (1 if settings.per_row else settings.window)
+        spacing = scaled.every * (1 if settings.per_row else settings.window)
         return Residuals(
             values=run.values[order],
             index=scaled.rows[rows[order]],
             channels=tuple(recording.channels[column] for column in kept),
             space=self.card.space,
-            every=settings.every,
+            every=scaled.every,
             spacing=spacing,
             score=run.score[order],
             scale=scaled.scale[design.sensors],

@@ -29,7 +29,7 @@ from sightline.data.attack_list import (
     labelled,
     rows_within,
 )
-from sightline.data.downsampling import without_attacks
+from sightline.data.downsampling import with_trim, without_attacks
 from sightline.data.recording import Recording, Role, Tag, stamp
 from sightline.data.rounding import TrainDecimals, rounded_like
 from sightline.data.segments import breaks_from_time
@@ -135,7 +135,7 @@ def read_folder(
     return Testbed(
         name=folder.resolve().name,
         release="",
-        train=normal,
+        train=with_trim(normal, settings.trim_start_s),
         test=recordings[1],
         notices=tuple(notices),
         digests={path.name: sha256_of(path) for path in used},
