@@ -205,7 +205,7 @@ class RowSettings(Settings):
     reference_trim_s : float, optional
         Seconds at the beginning of train whose rows do not fit the reference. By
         default the reference is fitted on the rows learned from; with this setting on
-        all rows of train after so many seconds, but for those held out.
+        all rows of train from that second on, but for those held out.
     test_until : str, optional
         Last time stamp of test that becomes part of the stream, on the plant's clock.
     """
