@@ -1,10 +1,89 @@
-"""Metrics: arrays in, numbers out. None of them knows a stream or a model."""
+"""Metrics: arrays in, numbers out. None of them knows a stream or a model.
 
+`ALARM_METRICS` names every metric of alarms or of a score against labels.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from sightline.metrics.alarm_metrics import (
+    Outputs,
+    affiliation,
+    composite,
+    delay,
+    esa,
+    etapr,
+    event,
+    nab,
+    pak,
+    pak_auc,
+    point,
+    range_based,
+    tapr,
+)
+from sightline.metrics.alarm_runs import AlarmRuns
 from sightline.metrics.probe import f1_score
 from sightline.metrics.ranking import (
     average_precision_score,
     partial_auc_score,
     roc_auc_score,
 )
+from sightline.metrics.score_metrics import (
+    ScoreRanks,
+    best_pak,
+    pa_rank,
+    r_auc,
+    rank,
+    vus,
+)
 
-__all__ = ["average_precision_score", "f1_score", "partial_auc_score", "roc_auc_score"]
+# By the name of the call: ``ALARM_METRICS["pak"](labels, alarms, k=20)``. All but the
+# last five take alarms, those a score.
+ALARM_METRICS: Mapping[str, Callable[..., Outputs]] = MappingProxyType(
+    {
+        "point": point,
+        "pak": pak,
+        "pak_auc": pak_auc,
+        "range": range_based,
+        "etapr": etapr,
+        "tapr": tapr,
+        "affiliation": affiliation,
+        "event": event,
+        "composite": composite,
+        "esa": esa,
+        "delay": delay,
+        "nab": nab,
+        "rank": rank,
+        "best_pak": best_pak,
+        "pa_rank": pa_rank,
+        "vus": vus,
+        "r_auc": r_auc,
+    }
+)
+
+__all__ = [
+    "ALARM_METRICS",
+    "AlarmRuns",
+    "ScoreRanks",
+    "affiliation",
+    "average_precision_score",
+    "best_pak",
+    "composite",
+    "delay",
+    "esa",
+    "etapr",
+    "event",
+    "f1_score",
+    "nab",
+    "pa_rank",
+    "pak",
+    "pak_auc",
+    "partial_auc_score",
+    "point",
+    "r_auc",
+    "range_based",
+    "rank",
+    "roc_auc_score",
+    "tapr",
+    "vus",
+]
