@@ -7,14 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from sightline.data.arrays import NORMAL, Bools, Floats
+from sightline.data.arrays import Bools, Floats
 from sightline.data.segments import Segment
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest
 from sightline.energy.reference import standardised_reference
-from sightline.facts import attack_facts
 from sightline.facts.attack_facts import AttackFacts, Movement
-from sightline.facts.records import audit_in
+from sightline.facts.calm_rows import calm_rows, facts_of_stream
 from sightline.judgement.calm import CalmTime, CalmWindows
 from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
 from sightline.judgement.event_test import WAYS
@@ -124,51 +123,6 @@ def diagnose(
         verdict_counts={str(verdict): counts[verdict] for verdict in VERDICTS},
         facts=_facts(test, judgements, is_calm, repairs, facts),
     )
-
-
-def facts_of_stream(stream: ResidualStream, test: ScoredTest) -> list[AttackFacts]:
-    """Return what the telemetry says of each attack.
-
-    Facts of the recording that the stream carries come first (they are the same for
-    all detectors); else they are found from the stream's own telemetry. Without either
-    nothing is known but the aftermath, from the energy.
-    """
-    audit = audit_in(stream.meta)
-    carried = {} if audit is None else {f.id: f for f in audit.recording.attacks}
-    if all(attack.id in carried for attack in test.attacks):
-        return [carried[attack.id] for attack in test.attacks]
-    train, tested = stream.telemetry_train, stream.telemetry_test
-    if train is not None and tested is not None:
-        telemetry = attack_facts.prepare(
-            train,
-            tested,
-            labels=test.labels,
-            train_breaks=stream.train_breaks,
-            test_breaks=test.breaks,
-            channels=stream.telemetry_channels,
-            step_s=test.step_s,
-        )
-        if telemetry is not None:
-            return list(attack_facts.facts_of_attacks(telemetry, test.attacks))
-    after = attack_facts.energy_aftermath(
-        test.energy, test.labels, test.breaks, test.segments, test.step_s
-    )
-    step_s = test.step_s or 1.0
-    return [
-        AttackFacts(id=attack.id, aftermath_s=n_rows * step_s)
-        for attack, n_rows in zip(test.attacks, after, strict=True)
-    ]
-
-
-def calm_rows(test: ScoredTest, facts: Sequence[AttackFacts]) -> Bools:
-    """Return which rows are attack-free and not the aftermath of an attack."""
-    is_calm = test.labels == NORMAL
-    step_s = test.step_s or 1.0
-    for segment, fact in zip(test.segments, facts, strict=True):
-        n_after = int(np.ceil((fact.aftermath_s or 0.0) / step_s - 1e-6))
-        is_calm[segment.stop : segment.stop + n_after] = False
-    # Where nothing would be left the aftermath cannot be told from normal operation.
-    return is_calm if is_calm.any() else np.asarray(test.labels == NORMAL)
 
 
 def _judge_all(

@@ -1,0 +1,184 @@
+"""Compiled loops of alarm rules: views of rows, memory, episodes, tails.
+
+No loop is relaxed: every sum is made in one fixed order, row by row, so that a record
+read at once, in pieces or one row at a time gives the same bits. A multiplication is
+rounded before it is added, so that plain numpy in the same order gives them too.
+"""
+
+import numpy as np
+from numba import njit
+
+from sightline.data.arrays import Bools, Floats, Ints, Residuals
+
+
+@njit(cache=True)
+def view_rows(
+    rows: Residuals,
+    mean: Floats,
+    order: Ints,
+    first: Ints,
+    stop: Ints,
+    weights: Floats,
+    out: Floats,
+) -> None:
+    """Write ``out[t, k] = sum_j (rows[t, order[j]] - mean[order[j]]) weights[j, k]``.
+
+    Column j reaches only k in [first[j], stop[j]); sums run in the order of j.
+    """
+    n_columns = len(order)
+    for t in range(len(rows)):
+        for k in range(n_columns):
+            out[t, k] = 0.0
+        for j in range(n_columns):
+            y = np.float64(rows[t, order[j]]) - mean[order[j]]
+            for k in range(first[j], stop[j]):
+                out[t, k] += y * weights[j, k]
+
+
+@njit(cache=True)
+def average_rows(values: Floats, centre: Floats, weight: float, state: Floats) -> None:
+    """Replace rows by their exponentially weighted average about a centre."""
+    n_rows, n_columns = values.shape
+    for t in range(n_rows):
+        for j in range(n_columns):
+            state[j] += weight * ((values[t, j] - centre[j]) - state[j])
+            values[t, j] = state[j]
+
+
+@njit(cache=True)
+def accumulate_rows(
+    values: Floats, centre: Floats, allowance: Floats, state: Floats
+) -> None:
+    """Replace rows by two-sided cumulative sums, the larger of both sides.
+
+    ``up = max(0, up + y - allowance)``, ``down = max(0, down - y - allowance)`` with y
+    about the centre; `state` has shape (2, n_columns).
+    """
+    n_rows, n_columns = values.shape
+    for t in range(n_rows):
+        for j in range(n_columns):
+            y = values[t, j] - centre[j]
+            up = max(0.0, state[0, j] + y - allowance[j])
+            down = max(0.0, state[1, j] - y - allowance[j])
+            state[0, j], state[1, j] = up, down
+            values[t, j] = max(up, down)
+
+
+@njit(cache=True)
+def unit_energies(values: Floats, bounds: Ints, out: Floats) -> None:
+    """Write half the sum of squares of columns [bounds[g], bounds[g + 1])."""
+    for t in range(len(values)):
+        for g in range(len(bounds) - 1):
+            square = 0.0
+            for j in range(bounds[g], bounds[g + 1]):
+                square += values[t, j] * values[t, j]
+            out[t, g] = 0.5 * square
+
+
+@njit(cache=True)
+def largest_unit(values: Floats, levels: Floats, out: Floats, which: Ints) -> None:
+    """Write the largest ``abs(value) / level`` of each row, and its column."""
+    n_rows, n_columns = values.shape
+    for t in range(n_rows):
+        best, at = -1.0, 0
+        for j in range(n_columns):
+            ratio = abs(values[t, j]) / levels[j]
+            if ratio > best:
+                best, at = ratio, j
+        out[t] = best
+        which[t] = at
+
+
+@njit(cache=True)
+def largest_sum(values: Floats, n_largest: int, out: Floats) -> None:
+    """Write half the sum of the `n_largest` largest squares of each row."""
+    for t in range(len(values)):
+        squares = np.sort(values[t] * values[t])
+        total = 0.0
+        for k in range(1, n_largest + 1):
+            total += squares[-k]
+        out[t, 0] = 0.5 * total
+
+
+@njit(cache=True)
+def take_tails(values: Floats, top: Floats) -> None:
+    """Keep the largest absolute values of each column.
+
+    ``top[j]`` is a binary heap with its smallest value first.
+    """
+    n_columns, size = top.shape
+    for t in range(len(values)):
+        for j in range(n_columns):
+            value = abs(values[t, j])
+            heap = top[j]
+            if not value > heap[0]:
+                continue
+            place = 0
+            while 2 * place + 1 < size:
+                child = 2 * place + 1
+                if child + 1 < size and heap[child + 1] < heap[child]:
+                    child += 1
+                if heap[child] >= value:
+                    break
+                heap[place] = heap[child]
+                place = child
+            heap[place] = value
+
+
+@njit(cache=True)
+def join_members(
+    exceeds: Bools, off: int, unit: int, state: Ints, out: Bools, shelved: Bools
+) -> None:
+    """Write where any member that is not shelved exceeds, and who is shelved.
+
+    A member in alarm for `unit` rows without pause is shelved; it comes back after
+    `unit` rows below its limit. `state[m]` holds the rows since its alarm began (0: no
+    alarm), the rows since it last exceeded, and whether it is shelved. With `unit` 0
+    none is ever shelved.
+    """
+    n_rows, n_members = exceeds.shape
+    for t in range(n_rows):
+        out[t] = False
+        for m in range(n_members):
+            age, quiet, is_shelved = state[m, 0], state[m, 1], state[m, 2]
+            if exceeds[t, m]:
+                quiet = 0
+            else:
+                quiet += 1
+            if age > 0 and quiet > off:
+                age = 0
+            elif age > 0 or exceeds[t, m]:
+                age += 1
+            if is_shelved and quiet >= unit:
+                is_shelved, age = 0, 0
+            elif unit > 0 and age > unit:
+                is_shelved = 1
+            if exceeds[t, m] and not is_shelved:
+                out[t] = True
+            shelved[t, m] = is_shelved
+            state[m, 0], state[m, 1], state[m, 2] = age, quiet, is_shelved
+
+
+@njit(cache=True)
+def latch(
+    exceeds: Bools, n_needed: int, within: int, off: int, state: Ints, out: Bools
+) -> None:
+    """Write which rows are in alarm, the latch included.
+
+    An alarm starts at the row with `n_needed` exceedances in the last `within` rows; it
+    ends when more than `off` rows have passed since its last one. `state`: the last
+    exceedances as bits, rows since the last one, whether an alarm runs.
+    """
+    mask = (1 << within) - 1
+    for t in range(len(exceeds)):
+        state[0] = ((state[0] << 1) | exceeds[t]) & mask
+        state[1] = 0 if exceeds[t] else state[1] + 1
+        if state[2]:
+            state[2] = state[1] <= off
+        elif exceeds[t]:
+            n_set, bits = 0, state[0]
+            while bits:
+                n_set += bits & 1
+                bits >>= 1
+            state[2] = n_set >= n_needed
+        out[t] = state[2] == 1

@@ -1,0 +1,955 @@
+"""Commissioning: rules made for a budget on calm rows, and judged on later ones.
+
+*Commissioning rows* are calm rows before the split that the detector was not fitted on;
+*judged rows* are all later ones, which no rule has seen. Every level is cross-fitted:
+the trace on which a limit is set has the levels of other stretches, so that a channel
+is not judged by the rows that gave its own level.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.recording import seconds
+from sightline.data.row_tables import KeptRows, Rows, read_on_grid
+from sightline.data.segments import run_bounds
+from sightline.data.stream import ResidualStream
+from sightline.energy.energy import ScoredStream, ScoredTest, Track, score_stream
+from sightline.energy.one_sided import FlooredRows
+from sightline.errors import StreamError
+from sightline.facts.attack_facts import AttackFacts
+from sightline.facts.calm_rows import facts_of_stream, quiet_rows
+from sightline.metrics.alarm_load import DAY_S, Delays
+from sightline.rules.budget import Budget
+from sightline.rules.family import (
+    ALLOWANCE,
+    CHOSEN,
+    Normal,
+    blank_member,
+    default_family,
+    members_of,
+    normal_of,
+    refitted,
+)
+from sightline.rules.judging import (
+    Curve,
+    FamilyRun,
+    JudgedRows,
+    Kept,
+    RuleOutcome,
+    curve_of,
+    judge_present,
+    judge_rule,
+)
+from sightline.rules.limits import (
+    FEW_ALARMS,
+    LEAST_ALARMS,
+    Limit,
+    Promise,
+    Trace,
+    alarms_at_level,
+    promise_of,
+    set_limit,
+)
+from sightline.rules.probe import QuantileRule
+from sightline.rules.rule import LinearView, Member, Memory, Rule, View
+from sightline.text import names, plural
+
+# Share of the test that is used for commissioning.
+FIRST: Final = 0.35
+# A unit's level: this quantile over commissioning rows,
+LEVEL_QUANTILE: Final = 0.999
+# and the level of one half is not under this share of that of all.
+LEAST_HALF: Final = 1 / 3
+# Stretches of commissioning rows that alternate in cross-fitting.
+N_STRETCHES: Final = 10
+# Calibration rows ring alike above this p-value.
+ALIKE: Final = 0.1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CalmTable:
+    """Calm rows of one table, with where stretches of them begin.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    breaks : array of int
+        First row of each stretch; memory starts again there.
+    score : array of shape (n_rows,), optional
+        The detector's own score.
+    """
+
+    rows: Rows
+    breaks: Ints
+    score: Floats | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CalmPeriod:
+    """The commissioning rows: one or two tables, one after the other.
+
+    Parameters
+    ----------
+    tables : tuple of CalmTable
+        Calibration rows, then rows of the test.
+    step_s : float
+        Seconds a row.
+    """
+
+    tables: tuple[CalmTable, ...]
+    step_s: float
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(table.rows.n_rows for table in self.tables)
+
+    @property
+    def days(self) -> float:
+        """Days of all rows."""
+        return self.n_rows * self.step_s / DAY_S
+
+    @cached_property
+    def breaks(self) -> Ints:
+        """First row of each stretch, over all tables."""
+        found, offset = [], 0
+        for table in self.tables:
+            found.append(np.append(0, table.breaks) + offset)
+            offset += table.rows.n_rows
+        return np.unique(np.concatenate(found))
+
+    def blocks(
+        self, cuts: Sequence[int] | Ints = ()
+    ) -> Iterator[tuple[int, npt.NDArray[Any], bool, Floats | None]]:
+        """Yield first row, rows, whether a stretch begins, and own score.
+
+        Parameters
+        ----------
+        cuts : sequence of int
+            Further rows at which a block begins.
+        """
+        offset, begins = 0, set(self.breaks.tolist())
+        edges = np.union1d(np.asarray(cuts, np.int64), self.breaks)
+        for table in self.tables:
+            n = table.rows.n_rows
+            inside = edges[(edges > offset) & (edges < offset + n)] - offset
+            for start, block in read_on_grid(table.rows, inside.tolist()):
+                stop = start + len(block)
+                own = None if table.score is None else table.score[start:stop]
+                yield offset + start, block, offset + start in begins, own
+            offset += n
+
+
+class Fitting:
+    """Centres, levels and cross-fitted traces of members over calm rows.
+
+    Parameters
+    ----------
+    normal : Normal
+        What rules know of normal operation.
+    members : sequence of str
+        Names of the members.
+    period : CalmPeriod
+        Commissioning rows; read three times.
+    """
+
+    def __init__(
+        self, normal: Normal, members: Sequence[str], period: CalmPeriod
+    ) -> None:
+        self.normal, self.period = normal, period
+        self.blank = [blank_member(name, period.step_s) for name in members]
+        kinds = dict.fromkeys(m.view for m in self.blank if m.view is not View.SCORE)
+        self.views: dict[View, LinearView] = {k: normal.view(k) for k in kinds}
+        stretch = np.arange(period.n_rows) * N_STRETCHES // max(period.n_rows, 1)
+        self.cuts = np.searchsorted(stretch, np.arange(N_STRETCHES))
+        self.half = stretch % 2
+        self.members = self._with_levels(self._with_centres())
+
+    def seen(
+        self, rows: npt.NDArray[Any], score: Floats | None
+    ) -> dict[View, npt.NDArray[Any]]:
+        """Return every view of some rows."""
+        seen: dict[View, npt.NDArray[Any]] = {
+            kind: view.of(rows) for kind, view in self.views.items()
+        }
+        if score is not None:
+            seen[View.SCORE] = score[:, None]
+        return seen
+
+    def _bounds(self, member: Member) -> Ints | None:
+        view = self.views.get(member.view)
+        return None if view is None else view.bounds
+
+    def _with_centres(self) -> list[Member]:
+        """Return the members with the calm mean of what they remember."""
+        sums: dict[str, Floats] = {}
+        squares: dict[str, Floats] = {}
+        for _, rows, _, score in self.period.blocks(self.cuts):
+            seen = self.seen(rows, score)
+            for member in self.blank:
+                values = seen[member.view]
+                if member.memory in (Memory.LOG_AVERAGE, Memory.QUIET):
+                    plain = replace(member, memory=Memory.NONE)
+                    values = plain.values(values, np.empty(0), self._bounds(member))
+                    values = np.log(np.maximum(values, np.finfo(np.float64).tiny))
+                sums[member.name] = sums.get(member.name, 0.0) + values.sum(axis=0)
+                squares[member.name] = squares.get(member.name, 0.0) + np.square(
+                    values
+                ).sum(axis=0)
+        n, made = self.period.n_rows, []
+        for member in self.blank:
+            mean = sums[member.name] / n
+            spread = np.sqrt(np.maximum(squares[member.name] / n - mean**2, 0.0))
+            if member.memory is Memory.NONE and member.view is not View.SCORE:
+                made.append(member)
+            elif member.memory is Memory.CUSUM:
+                floor = self.normal.floors(member.view)
+                allowance = ALLOWANCE * np.maximum(spread, floor)
+                made.append(replace(member, centre=mean, allowance=allowance))
+            else:
+                made.append(
+                    replace(member, centre=mean, is_one_sided=self.normal.is_one_sided)
+                )
+        return made
+
+    def _with_levels(self, members: list[Member]) -> list[Member]:
+        """Return the members with levels of all rows; keep those of the halves."""
+        from sightline._kernels.alarms import take_tails
+
+        n = self.period.n_rows
+        # One value more than the quantile of all rows needs.
+        size = int(np.ceil((1 - LEVEL_QUANTILE) * n)) + 2
+        widths = [self._n_units(member) for member in members]
+        tops = [np.full((2, width, size), -1.0) for width in widths]
+        for start, values in self._values(members):
+            half = self.half[start]
+            for one, top in zip(values, tops, strict=True):
+                take_tails(one, top[half])
+        made = []
+        self.half_levels: list[tuple[Floats, Floats]] = []
+        counts = np.bincount(self.half, minlength=2)
+        for member, top, width in zip(members, tops, widths, strict=True):
+            if width == 1:
+                # One unit needs no level: the limit is then in the score's own units.
+                one = np.ones(1)
+                self.half_levels.append((one, one))
+                made.append(replace(member, levels=one))
+                continue
+            floor = self.normal.floors(member.view)
+            both = np.concatenate([top[0], top[1]], axis=1)
+            whole = np.maximum(_upper_quantile(both, n), floor)
+            halves = [
+                np.maximum(_upper_quantile(top[k], int(counts[k])), LEAST_HALF * whole)
+                for k in (0, 1)
+            ]
+            self.half_levels.append((halves[0], halves[1]))
+            made.append(replace(member, levels=whole))
+        return made
+
+    def _n_units(self, member: Member) -> int:
+        if member.largest or member.view is View.SCORE:
+            return 1
+        return len(self.views[member.view].units)
+
+    def _values(self, members: Sequence[Member]) -> Iterator[tuple[int, list[Floats]]]:
+        """Yield first row and the units' values of each member, block by block."""
+        memory: list[Floats] = []
+        for start, rows, begins, score in self.period.blocks(self.cuts):
+            if begins or not memory:
+                memory = [m.fresh_state(self._n_columns(m)) for m in members]
+            seen = self.seen(rows, score)
+            yield (
+                start,
+                [
+                    member.values(seen[member.view], state, self._bounds(member))
+                    for member, state in zip(members, memory, strict=True)
+                ],
+            )
+
+    def _n_columns(self, member: Member) -> int:
+        view = self.views.get(member.view)
+        return 1 if view is None else view.n_columns
+
+    @cached_property
+    def traces(self) -> Floats:
+        """The cross-fitted trace of each member, shape (n_rows, n_members)."""
+        traces = np.empty((self.period.n_rows, len(self.members)))
+        other = [
+            [replace(m, levels=levels[1 - k]) for k in (0, 1)]
+            for m, levels in zip(self.members, self.half_levels, strict=True)
+        ]
+        for start, values in self._values(self.members):
+            half = int(self.half[start])
+            for k, one in enumerate(values):
+                score, _ = other[k][half].score(one)
+                traces[start : start + len(one), k] = score
+        return traces
+
+    def trace(self, values: Floats, delays: Delays) -> Trace:
+        """Return values over the commissioning rows as a trace."""
+        return Trace(
+            values=values,
+            breaks=self.period.breaks,
+            days=self.period.days,
+            delays=delays,
+        )
+
+
+def _upper_quantile(top: Floats, n: int) -> Floats:
+    """Return the level quantile of n values of each column, from the largest ones.
+
+    Interpolated linearly, as `np.quantile` does.
+    """
+    place = LEVEL_QUANTILE * (n - 1)
+    low = int(np.floor(place))
+    ordered = -np.sort(-top, axis=1)
+    below = ordered[:, min(n - 1 - low, ordered.shape[1] - 1)]
+    above = ordered[:, max(n - 2 - low, 0)]
+    return np.asarray(below + (place - low) * (above - below))
+
+
+# --- Rules ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MadeRule:
+    """A rule with its limit for a budget, and what it promises.
+
+    Parameters
+    ----------
+    rule : Rule
+        The rule.
+    limit : Limit
+        Its limit, with what it costs on commissioning rows.
+    promise : Promise
+        How many alarms it will make.
+    """
+
+    rule: Rule
+    limit: Limit
+    promise: Promise
+
+
+class RuleMaker:
+    """Makes rules for a budget, from commissioning rows alone.
+
+    Parameters
+    ----------
+    fitting : Fitting
+        Members with their levels and traces.
+    budget : Budget
+        Alarms a day, and share of time.
+    delays : Delays
+        On-delay and off-delay.
+    """
+
+    def __init__(self, fitting: Fitting, budget: Budget, delays: Delays) -> None:
+        self.fitting, self.budget, self.delays = fitting, budget, delays
+        self._place = {member.name: k for k, member in enumerate(fitting.members)}
+        self._alone: dict[int, Limit] = {}
+
+    def alone(self, k: int) -> Limit:
+        """Return the limit of a member by itself."""
+        if k not in self._alone:
+            trace = self.fitting.trace(self.fitting.traces[:, k], self.delays)
+            self._alone[k] = set_limit(trace, self.budget)
+        return self._alone[k]
+
+    def trace(self, name: str) -> tuple[list[Member], Trace]:
+        """Return the members of a rule, and its trace over commissioning rows.
+
+        Members of a joined rule are divided by their own limits.
+        """
+        fitting = self.fitting
+        names = members_of(name, fitting.normal.has_stages)
+        chosen = [self._place[member] for member in names]
+        members = [fitting.members[k] for k in chosen]
+        if len(members) == 1:
+            return members, fitting.trace(fitting.traces[:, chosen[0]], self.delays)
+        limits = [self.alone(k).value for k in chosen]
+        members = [
+            replace(member, limit=limit)
+            for member, limit in zip(members, limits, strict=True)
+        ]
+        joint = (fitting.traces[:, chosen] / limits).max(axis=1)
+        return members, fitting.trace(joint, self.delays)
+
+    def make(self, name: str) -> MadeRule:
+        """Return a rule with its limit and its promise."""
+        members, trace = self.trace(name)
+        is_alone = len(members) == 1
+        limit = (
+            self.alone(self._place[members[0].name])
+            if is_alone
+            else set_limit(trace, self.budget)
+        )
+        kinds = dict.fromkeys(m.view for m in members if m.view is not View.SCORE)
+        step_s = self.fitting.period.step_s
+        rule = Rule(
+            name=name,
+            channels=self.fitting.normal.channels,
+            views=tuple(self.fitting.views[kind] for kind in kinds),
+            members=tuple(members),
+            limit=limit.value,
+            delays=self.delays,
+            shelves=not is_alone,
+            step_s=step_s,
+            budget=self.budget,
+        )
+        return MadeRule(
+            rule=rule, limit=limit, promise=promise_of(trace, limit, step_s)
+        )
+
+    def rings_alike(self, name: str, n_first: int) -> bool:
+        """Return whether the first rows ring as often as the others.
+
+        Alarms of a rule at the level with `N_PEAKS` of them: binomial test of how many
+        fall into the first rows, with counts halved because alarms come in bursts.
+        """
+        from scipy.stats import binomtest
+
+        starts = alarms_at_level(self.trace(name)[1])
+        n, n_in_first = len(starts) // 2, int(np.sum(starts < n_first)) // 2
+        share = n_first / self.fitting.period.n_rows
+        return n == 0 or bool(binomtest(min(n_in_first, n), n, share).pvalue > ALIKE)
+
+
+# --- Periods --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Periods:
+    """Which rows commission and which rows judge.
+
+    Parameters
+    ----------
+    calm : CalmPeriod
+        Commissioning rows.
+    split : int
+        First judged row of the test.
+    is_quiet : array of bool, shape (n_test,)
+        Calm rows of the test, without ten minutes after each attack.
+    uses_calibration : bool
+        Whether calibration rows are among the commissioning rows.
+    n_attacks_before : int
+        Attacks before the split, which are left out.
+    """
+
+    calm: CalmPeriod
+    split: int
+    is_quiet: Bools
+    uses_calibration: bool
+    n_attacks_before: int
+
+
+def _test_part(stream: ResidualStream, is_used: Bools) -> CalmTable:
+    """Return some rows of a test as calm rows, in stretches."""
+    starts, _ = run_bounds(is_used, stream.test_breaks)
+    place = np.concatenate([[0], np.cumsum(is_used)])
+    return CalmTable(
+        rows=KeptRows(raw_rows(stream.test), is_used),
+        breaks=place[starts],
+        score=None if stream.score is None else stream.score[is_used],
+    )
+
+
+def raw_rows(rows: Rows) -> Rows:
+    """Return the rows as the detector gave them, not from the floor of a score."""
+    return rows.rows if isinstance(rows, FlooredRows) else rows
+
+
+def split_row(stream: ResidualStream, first: float, until: str | float | None) -> int:
+    """Return the first judged row: by a time, or by a share of the test.
+
+    Raises
+    ------
+    StreamError
+        If the time is not within the test, or the share not between 0 and 1.
+    """
+    n = stream.test.n_rows
+    if until is None:
+        if not 0 < first <= 1:
+            raise StreamError(f"`first` must be a share in (0, 1]; got {first}.")
+        return int(first * n)
+    if stream.test_time is None:
+        raise StreamError(
+            "The test rows have no time stamps, so they cannot be split at a time: "
+            "give `first`, the share of rows to commission on."
+        )
+    at = seconds(until) if isinstance(until, str) else float(until)
+    row = int(np.searchsorted(stream.test_time, at))
+    if not 0 < row:
+        raise StreamError(f"`until` ({until}) lies before the first test row.")
+    return row
+
+
+def periods_of(
+    stream: ResidualStream,
+    is_quiet: Bools,
+    split: int,
+    *,
+    calm: CalmTable | None = None,
+    with_calibration: bool = True,
+) -> Periods:
+    """Return which rows commission and which rows judge.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        Its test; calibration rows if it has any.
+    is_quiet : array of bool, shape (n_test,)
+        Calm rows of the test.
+    split : int
+        First judged row.
+    calm : CalmTable, optional
+        Commissioning rows from elsewhere, in place of these.
+    with_calibration : bool
+        Whether calibration rows are used.
+    """
+    is_used = is_quiet & (np.arange(len(is_quiet)) < split)
+    tables = [_test_part(stream, is_used)] if calm is None else [calm]
+    calibration = stream.calibration if calm is None else None
+    # A rule that reads the own score cannot use rows without one.
+    uses = with_calibration and calibration is not None and stream.score is None
+    if uses and calibration is not None:
+        rows = raw_rows(calibration)
+        tables.insert(0, CalmTable(rows=rows, breaks=np.zeros(1, np.int64)))
+    return Periods(
+        calm=CalmPeriod(tables=tuple(tables), step_s=_step(stream)),
+        split=split,
+        is_quiet=is_quiet,
+        uses_calibration=uses,
+        n_attacks_before=sum(a.start < split for a in stream.attack_segments()),
+    )
+
+
+def _step(stream: ResidualStream) -> float:
+    """Return the seconds a row; a budget a day needs them."""
+    if stream.step_s is None:
+        raise StreamError(
+            "Seconds a row are not known, so alarms a day cannot be counted: give time "
+            "stamps or `step_s`."
+        )
+    return stream.step_s
+
+
+# --- The whole ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommissioningFacts:
+    """What commissioning says: the table, the curves and the sentences.
+
+    Parameters
+    ----------
+    budget : Budget
+        For which limits were set.
+    chosen : str
+        Name of the chosen rule.
+    days : float
+        Days of commissioning rows.
+    split : int
+        First judged row of the test.
+    judged_days : float
+        Calm days of judged rows.
+    n_attacks : int
+        Attacks among judged rows.
+    uses_calibration : bool
+        Whether calibration rows are among the commissioning rows.
+    table : tuple of RuleOutcome
+        The family on judged rows.
+    present : tuple of RuleOutcome
+        Rules in use on the same rows: the p99 rule, and the own rule if there is one.
+    curves : tuple of Curve
+        Attacks raised against alarms a day.
+    notes : tuple of str
+        Sentences about what was left out or is uncertain.
+    """
+
+    budget: Budget
+    chosen: str
+    days: float
+    split: int
+    judged_days: float
+    n_attacks: int
+    uses_calibration: bool
+    table: tuple[RuleOutcome, ...]
+    present: tuple[RuleOutcome, ...]
+    curves: tuple[Curve, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def row(self, name: str) -> RuleOutcome:
+        """Return the row of a rule."""
+        return next(row for row in self.table if row.name == name)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Commissioning:
+    """Rules made for a budget, and how they did on later rows.
+
+    Parameters
+    ----------
+    rules : dict of str to MadeRule
+        Every rule of the family with its limit and its promise.
+    facts : CommissioningFacts
+        The table, the curves and the sentences.
+    """
+
+    rules: dict[str, MadeRule]
+    facts: CommissioningFacts
+
+    @property
+    def chosen(self) -> MadeRule:
+        """The chosen rule."""
+        return self.rules[self.facts.chosen]
+
+    @property
+    def table(self) -> tuple[RuleOutcome, ...]:
+        """The family on judged rows."""
+        return self.facts.table
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommissionSettings:
+    """What a user may choose.
+
+    Parameters
+    ----------
+    budget : Budget
+        Alarms a day, and share of attack-free time in alarm.
+    first : float
+        Share of the test that commissions.
+    until : str or float, optional
+        In its place, the time at which judging begins.
+    rules : tuple of str
+        Rules beside the default family.
+    choose : str, optional
+        The rule to choose; by default the one that joins all.
+    without : tuple of str
+        Channels that no rule looks at.
+    reference : {"train", "commissioning"}
+        On which rows mean and covariance are fitted.
+    on, within : int
+        Exceedances that start an alarm, and in how many rows.
+    """
+
+    budget: Budget = Budget()  # noqa: RUF009
+    first: float = FIRST
+    until: str | float | None = None
+    rules: tuple[str, ...] = ()
+    choose: str | None = None
+    without: tuple[str, ...] = ()
+    reference: Literal["train", "commissioning"] = "train"
+    on: int = 1
+    within: int = 1
+
+
+def commission(
+    stream: ResidualStream,
+    *,
+    budget: Budget | str = "6/day,1%",
+    first: float = FIRST,
+    until: str | float | None = None,
+    calm: ResidualStream | None = None,
+    rules: Sequence[str] = (),
+    choose: str | None = None,
+    without: Sequence[str] = (),
+    reference: Literal["train", "commissioning"] = "train",
+    on: int = 1,
+    within: int = 1,
+) -> Commissioning:
+    """Make alarm rules for a budget on calm rows, and judge them on later rows.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The residuals. Labels before the split only leave rows out; no rule sees a label
+        after it.
+    budget : Budget or str
+        Alarms a day and share of attack-free time in alarm, such as ``"6/day,1%"`` or
+        ``"1/week"``.
+    first : float
+        Share of the test whose calm rows commission.
+    until : str or float, optional
+        In its place, the time at which judging begins.
+    calm : ResidualStream, optional
+        Commission on the calm test rows of this stream instead, and judge on all test
+        rows of `stream`.
+    rules : sequence of str
+        Rules beside the default family; see `sightline.rules.family` for names.
+    choose : str, optional
+        The rule to choose; by default ``"all"``.
+    without : sequence of str
+        Channels that no rule looks at.
+    reference : {"train", "commissioning"}
+        On which rows mean and covariance are fitted.
+    on, within : int
+        An alarm starts with `on` exceedances in the last `within` rows.
+
+    Returns
+    -------
+    Commissioning
+        The rules, the table of how they did, and the chosen one.
+
+    Raises
+    ------
+    StreamError
+        If there is too little calm time for the budget (the message names the hours
+        that are missing), or a name is unknown.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> stream = ResidualStream(
+    ...     rng.normal(size=(2000, 3)), rng.normal(size=(40_000, 3)), step_s=10.0
+    ... )
+    >>> made = commission(stream, budget="6/day")
+    >>> made.facts.chosen, made.chosen.promise.per_day <= 6
+    ('all', True)
+    """
+    from sightline.energy.one_sided import as_judged
+
+    settings = CommissionSettings(
+        budget=Budget.parse(budget),
+        first=first,
+        until=until,
+        rules=tuple(rules),
+        choose=choose,
+        without=tuple(without),
+        reference=reference,
+        on=on,
+        within=within,
+    )
+    stream = as_judged(stream)
+    scored, test = scored_test(stream)
+    elsewhere = None
+    if calm is not None:
+        _check_same_channels(stream, calm)
+        _, other = scored_test(calm := as_judged(calm))
+        quiet = quiet_rows(other, facts_of_stream(calm, other))
+        elsewhere = _test_part(calm, quiet)
+    facts = facts_of_stream(stream, test)
+    return commission_scored(stream, scored, test, facts, settings, calm=elsewhere)
+
+
+def scored_test(stream: ResidualStream) -> tuple[ScoredStream, ScoredTest]:
+    """Return the energy of every row, and the test with its attacks."""
+    labels = stream.labels
+    scored = score_stream(stream, labels, "ledoit-wolf", None, Track(None, stream))
+    probe = QuantileRule.from_normal(scored.train.energy)
+    return scored, ScoredTest(
+        energy=scored.test.energy,
+        labels=labels,
+        attacks=stream.attack_segments(),
+        breaks=stream.test_breaks,
+        reference=scored.reference,
+        threshold=probe.threshold,
+        alarms=probe.alarms(scored.test.energy),
+        own_alarms=None if stream.alarms is None else stream.alarms == 1,
+        step_s=stream.step_s,
+    )
+
+
+def commission_scored(
+    stream: ResidualStream,
+    scored: ScoredStream,
+    test: ScoredTest,
+    facts: Sequence[AttackFacts],
+    settings: CommissionSettings,
+    *,
+    calm: CalmTable | None = None,
+) -> Commissioning:
+    """Do the same for a stream that is already scored.
+
+    Parameters
+    ----------
+    stream, scored, test : ResidualStream, ScoredStream, ScoredTest
+        As it is judged, and its energies.
+    facts : sequence of AttackFacts
+        How long each attack lasts after its label.
+    settings : CommissionSettings
+        What a user chose.
+    calm : CalmTable, optional
+        Commissioning rows from elsewhere.
+    """
+    step_s = _step(stream)
+    is_quiet = quiet_rows(test, facts)
+    split = 0 if calm else split_row(stream, settings.first, settings.until)
+    normal = replace(normal_of(stream, scored), without=frozenset(settings.without))
+    wanted = (*default_family(normal), *settings.rules)
+    chosen = settings.choose or (CHOSEN if CHOSEN in wanted else wanted[-1])
+    wanted = tuple(dict.fromkeys((*wanted, chosen)))
+    maker, periods = _maker(stream, normal, wanted, is_quiet, split, settings, calm)
+    rules = {name: maker.make(name) for name in wanted}
+    judged = JudgedRows.of(is_quiet, test.attacks, test.breaks, split, step_s)
+    table, curves = _judged(stream, maker, rules, judged)
+    return Commissioning(
+        rules=rules,
+        facts=CommissioningFacts(
+            budget=settings.budget,
+            chosen=chosen,
+            days=periods.calm.days,
+            split=split,
+            judged_days=judged.days,
+            n_attacks=len(judged.attacks),
+            uses_calibration=periods.uses_calibration,
+            table=table,
+            present=_present(test, judged),
+            curves=curves,
+            notes=tuple(_notes(stream, periods, judged, settings)),
+        ),
+    )
+
+
+def _maker(
+    stream: ResidualStream,
+    normal: Normal,
+    names: Sequence[str],
+    is_quiet: Bools,
+    split: int,
+    settings: CommissionSettings,
+    calm: CalmTable | None,
+) -> tuple[RuleMaker, Periods]:
+    """Return what makes the rules, and its commissioning rows.
+
+    Calibration rows are used if they ring as often as calm rows of the test.
+    """
+    members = list(
+        dict.fromkeys(m for name in names for m in members_of(name, normal.has_stages))
+    )
+    if "score" in members and stream.score is None:
+        raise StreamError("The rule 'score' needs the detector's own score.")
+    delays = Delays.of_step(_step(stream), settings.on, settings.within)
+
+    def made(with_calibration: bool) -> tuple[RuleMaker, Periods]:
+        periods = periods_of(
+            stream,
+            is_quiet,
+            split,
+            calm=calm,
+            with_calibration=with_calibration and "score" not in members,
+        )
+        _check_days(periods.calm, settings.budget)
+        known = normal
+        if settings.reference == "commissioning":
+            blocks = [rows for _, rows, _, _ in periods.calm.blocks()]
+            known = refitted(normal, np.concatenate(blocks))
+        fitting = Fitting(known, members, periods.calm)
+        return RuleMaker(fitting, settings.budget, delays), periods
+
+    maker, periods = made(with_calibration=True)
+    if periods.uses_calibration:
+        n_first = periods.calm.tables[0].rows.n_rows
+        joined = CHOSEN if CHOSEN in names else names[-1]
+        if not maker.rings_alike(joined, n_first):
+            maker, periods = made(with_calibration=False)
+    return maker, periods
+
+
+def _check_days(calm: CalmPeriod, budget: Budget) -> None:
+    """Raise if commissioning rows are too few for the budget."""
+    if budget.per_day * calm.days >= LEAST_ALARMS:
+        return
+    hours = (LEAST_ALARMS / budget.per_day - calm.days) * 24
+    raise StreamError(
+        f"{24 * calm.days:.1f} attack-free hours are too few to set a limit for "
+        f"{budget}: {hours:.1f} hours are missing, or allow at least "
+        f"{np.ceil(LEAST_ALARMS / max(calm.days, 1e-9)):.0f} alarms a day."
+    )
+
+
+def _judged(
+    stream: ResidualStream,
+    maker: RuleMaker,
+    rules: Mapping[str, MadeRule],
+    judged: JudgedRows,
+) -> tuple[tuple[RuleOutcome, ...], tuple[Curve, ...]]:
+    """Return how every rule did on judged rows, and what other limits would do."""
+    fitting = maker.fitting
+    family = Rule(
+        name="family",
+        channels=fitting.normal.channels,
+        views=tuple(fitting.views.values()),
+        members=tuple(fitting.members),
+        limit=1.0,
+        delays=maker.delays,
+    )
+    later = np.arange(stream.test.n_rows) >= judged.first
+    score = None if stream.score is None else stream.score[later]
+    run = FamilyRun(family, KeptRows(raw_rows(stream.test), later), judged, score)
+    table, curves = [], []
+    for name, made in rules.items():
+        outcome = judge_rule(run.run(made.rule), judged, made.promise)
+        trace = run.trace(made.rule).max(axis=1)
+        if outcome.kept is Kept.UNUSED:
+            hindsight = _hindsight(trace, judged, maker)
+            outcome = replace(outcome, hindsight_limit=hindsight)
+        table.append(outcome)
+        curves.append(curve_of(name, trace, judged, maker.delays))
+    return tuple(table), tuple(curves)
+
+
+def _hindsight(trace: Floats, judged: JudgedRows, maker: RuleMaker) -> float:
+    """Return the limit that the judged calm rows would give."""
+    starts, _ = run_bounds(judged.is_quiet, judged.breaks)
+    place = np.concatenate([[0], np.cumsum(judged.is_quiet)])
+    calm = Trace(
+        values=trace[judged.is_quiet],
+        breaks=place[starts],
+        days=judged.days,
+        delays=maker.delays,
+    )
+    return set_limit(calm, maker.budget).value
+
+
+def _present(test: ScoredTest, judged: JudgedRows) -> tuple[RuleOutcome, ...]:
+    """Return how the rules in use did on the judged rows."""
+    alarms = test.alarms[judged.first :]
+    rows = [judge_present("p99", alarms, judged, test.threshold)]
+    if test.own_alarms is not None:
+        rows.append(judge_present("own", test.own_alarms[judged.first :], judged))
+    return tuple(rows)
+
+
+def _notes(
+    stream: ResidualStream,
+    periods: Periods,
+    judged: JudgedRows,
+    settings: CommissionSettings,
+) -> Iterator[str]:
+    """Yield sentences about what was left out or is uncertain."""
+    calm, budget = periods.calm, settings.budget
+    if periods.n_attacks_before:
+        yield (
+            f"{plural(periods.n_attacks_before, 'attack')} before the split and "
+            "what follows each were left out of commissioning."
+        )
+    if budget.per_day * calm.days < FEW_ALARMS:
+        yield (
+            f"The budget allows fewer than {FEW_ALARMS:.0f} alarms in the "
+            f"{24 * calm.days:.0f} attack-free hours that set the limits, so they are "
+            "uncertain."
+        )
+    if stream.calibration is not None and not periods.uses_calibration:
+        yield (
+            "Held-out rows of train were not used: they do not ring as often as "
+            "attack-free rows of the test, or lack the own score."
+        )
+    if not judged.is_quiet.any():
+        yield "No attack-free rows are left to judge the rules on."
+
+
+def _check_same_channels(stream: ResidualStream, other: ResidualStream) -> None:
+    if stream.channels != other.channels:
+        differ = sorted(set(stream.channels) ^ set(other.channels))
+        raise StreamError(
+            "`calm` must have the channels of the stream in the same order; "
+            + (f"only one has {names(differ, 6)}." if differ else "the order differs.")
+        )

@@ -1,0 +1,308 @@
+"""Rules judged on rows that they have not seen: cost, attacks raised, promise kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.segments import Attack
+from sightline.metrics.alarm_load import (
+    MOST_PER_DAY,
+    AlarmLoad,
+    AttackAlarms,
+    Delays,
+    Episodes,
+    alarm_load,
+    attack_alarms,
+    counted,
+    episodes_of,
+)
+from sightline.rules.limits import Promise
+from sightline.rules.rule import Rule, RuleRun
+
+
+class Kept(StrEnum):
+    """What became of a promise.
+
+    ``KEPT``
+        The count lies in the 90% interval, or below it by no more than a few.
+    ``BROKEN``
+        The count lies above the interval.
+    ``UNUSED``
+        The count lies below the interval: the limit is higher than it must be.
+    ``UNJUDGED``
+        There were no calm rows to judge on.
+    """
+
+    KEPT = "kept"
+    BROKEN = "broken"
+    UNUSED = "unused"
+    UNJUDGED = "unjudged"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class JudgedRows:
+    """The rows on which rules are judged.
+
+    Parameters
+    ----------
+    first : int
+        First judged row of the test.
+    is_quiet : array of bool, shape (n_rows,)
+        Calm rows among them, counted from `first`.
+    attacks : sequence of Attack
+        Attacks that start among them, by rows counted from `first`.
+    breaks : array of int
+        Rows at which a new recording begins, counted from `first`.
+    step_s : float
+        Seconds a row.
+    """
+
+    first: int
+    is_quiet: Bools
+    attacks: Sequence[Attack]
+    breaks: Ints
+    step_s: float
+
+    @classmethod
+    def of(
+        cls,
+        is_quiet: Bools,
+        attacks: Sequence[Attack],
+        breaks: Ints,
+        first: int,
+        step_s: float,
+    ) -> "JudgedRows":
+        """Return the rows from `first` on."""
+        later = [
+            replace(a, start=a.start - first, stop=a.stop - first)
+            for a in attacks
+            if a.start >= first
+        ]
+        return cls(
+            first=first,
+            is_quiet=is_quiet[first:],
+            attacks=later,
+            breaks=np.unique(np.append(0, breaks[breaks > first] - first)),
+            step_s=step_s,
+        )
+
+    @property
+    def days(self) -> float:
+        """Calm days."""
+        return float(self.is_quiet.sum()) * self.step_s / 86_400
+
+    def load(
+        self,
+        episodes: Episodes,
+        delays: Delays,
+        exceeds: Bools,
+        shelved: Bools | None = None,
+    ) -> AlarmLoad:
+        """Return what alarms cost on these rows."""
+        return alarm_load(
+            episodes,
+            self.is_quiet,
+            delays,
+            self.step_s,
+            exceeds=exceeds,
+            shelved=shelved,
+        )
+
+    def use(self, episodes: Episodes) -> AttackAlarms:
+        """Return which attacks alarms raise on these rows."""
+        return attack_alarms(
+            episodes,
+            [attack.segment for attack in self.attacks],
+            self.is_quiet,
+            step_s=self.step_s,
+            breaks=self.breaks,
+            ids=[attack.id for attack in self.attacks],
+        )
+
+
+class FamilyRun:
+    """The scores of all members over judged rows, from which any rule is decided.
+
+    Parameters
+    ----------
+    family : Rule
+        All members, with limits of 1.
+    rows : Rows
+        The judged rows; read once.
+    judged : JudgedRows
+        Breaks, calm rows and attacks.
+    score : array, optional
+        The detector's own score.
+    """
+
+    def __init__(
+        self, family: Rule, rows: object, judged: JudgedRows, score: object = None
+    ) -> None:
+        self.judged = judged
+        self._place = {member.name: k for k, member in enumerate(family.members)}
+        state, traces, units = family.start(), [], []
+        for block, begins, own in family.blocks(rows, judged.breaks, score):
+            if begins:
+                state.restart()
+            trace, unit = state.scores(block, own)
+            traces.append(trace)
+            units.append(unit)
+        self._scores = np.concatenate(traces)
+        self._units = np.concatenate(units)
+
+    def trace(self, rule: Rule) -> Floats:
+        """Return each member of a rule over its limit, shape (n_rows, n_members)."""
+        chosen = [self._place[member.name] for member in rule.members]
+        return np.asarray(self._scores[:, chosen] / [m.limit for m in rule.members])
+
+    def run(self, rule: Rule) -> RuleRun:
+        """Return what a rule says of the judged rows; the same as `Rule.run`."""
+        chosen = [self._place[member.name] for member in rule.members]
+        trace, units = self.trace(rule), self._units[:, chosen]
+        breaks, pieces = self.judged.breaks, []
+        for first, stop in zip(breaks, [*breaks[1:], len(trace)], strict=True):
+            pieces.append(rule.start().decide(trace[first:stop], units[first:stop]))
+        return RuleRun.joined(rule, pieces, breaks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleOutcome:
+    """How one rule did on judged rows: a row of the table.
+
+    Parameters
+    ----------
+    name : str
+        Name of the rule, or ``"present"`` for the one in use.
+    limit : float, optional
+        Its limit. None for alarms given as such.
+    promised_per_day : float, optional
+        Alarms a day that it promised. None for the present rule.
+    promised_interval : pair of float, optional
+        90% interval of the promised alarms a day, over the judged days.
+    kept : Kept, optional
+        What became of the promise.
+    load : AlarmLoad
+        What its alarms cost.
+    attacks : AttackAlarms
+        What they raise.
+    hindsight_limit : float, optional
+        The limit that judged calm rows would give, where the promise was unused.
+    """
+
+    name: str
+    limit: float | None
+    load: AlarmLoad
+    attacks: AttackAlarms
+    promised_per_day: float | None = None
+    promised_interval: tuple[float, float] | None = None
+    kept: Kept | None = None
+    hindsight_limit: float | None = None
+
+
+def kept_promise(promise: Promise, load: AlarmLoad) -> Kept:
+    """Return what became of a promise."""
+    if not load.days:
+        return Kept.UNJUDGED
+    low, high = promise.interval(load.days)
+    if load.alarms > high:
+        return Kept.BROKEN
+    return Kept.UNUSED if load.alarms < low else Kept.KEPT
+
+
+def judge_rule(run: RuleRun, judged: JudgedRows, promise: Promise) -> RuleOutcome:
+    """Return how a rule did on judged rows."""
+    shelved = np.asarray(run.shelved.any(axis=1)) if run.rule.shelves else None
+    load = judged.load(run.episodes, run.rule.delays, run.exceeds, shelved)
+    low, high = promise.interval(load.days) if load.days else (0.0, 0.0)
+    days = load.days or 1.0
+    return RuleOutcome(
+        name=run.rule.name,
+        limit=run.rule.limit,
+        load=load,
+        attacks=judged.use(run.episodes),
+        promised_per_day=promise.per_day,
+        promised_interval=(low / days, high / days) if load.days else None,
+        kept=kept_promise(promise, load),
+    )
+
+
+def judge_present(
+    name: str, alarms: Bools, judged: JudgedRows, limit: float | None = None
+) -> RuleOutcome:
+    """Return how alarms that are given row by row did on judged rows."""
+    delays = Delays.of_step(judged.step_s)
+    episodes = episodes_of(alarms, delays, judged.breaks)
+    return RuleOutcome(
+        name=name,
+        limit=limit,
+        load=judged.load(episodes, delays, alarms),
+        attacks=judged.use(episodes),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """What other limits of a rule would do on judged rows, in hindsight.
+
+    Parameters
+    ----------
+    name : str
+        Name of the rule.
+    limits, alarms_per_day, raised : tuple of float
+        Falling limits, and what each would cost and raise.
+    """
+
+    name: str
+    limits: tuple[float, ...]
+    alarms_per_day: tuple[float, ...]
+    raised: tuple[int, ...]
+
+
+# Levels of a curve.
+N_LEVELS: Final = 30
+
+
+def curve_of(name: str, trace: Floats, judged: JudgedRows, delays: Delays) -> Curve:
+    """Return what other limits of a rule would cost and raise on judged rows.
+
+    Limits are spaced by their ranks among calm rows, down to `MOST_PER_DAY` alarms.
+    Shelving is left out.
+
+    Parameters
+    ----------
+    name : str
+        Name of the rule.
+    trace : array of shape (n_rows,)
+        Its trace over the judged rows.
+    judged : JudgedRows
+        Calm rows and attacks.
+    delays : Delays
+        On-delay and off-delay.
+    """
+    calm = np.sort(trace[judged.is_quiet])[::-1]
+    if not len(calm):
+        return Curve(name=name, limits=(), alarms_per_day=(), raised=())
+    ranks = np.unique(np.geomspace(1, max(0.3 * len(calm), 2), N_LEVELS).astype(int))
+    limits = np.unique(calm[np.minimum(ranks, len(calm)) - 1])[::-1]
+    starts = [attack.start for attack in judged.attacks]
+    stops = np.array([attack.stop for attack in judged.attacks], np.int64)
+    costs, raised = [], []
+    for limit in limits:
+        episodes = episodes_of(trace > limit, delays, judged.breaks)
+        counts, _, _ = counted(episodes, judged.is_quiet, delays.unit)
+        costs.append(float(counts.sum()) / judged.days)
+        first = np.searchsorted(episodes.starts, starts)
+        at = np.append(episodes.starts, np.iinfo(np.int64).max)[first]
+        raised.append(int(np.sum(at < stops)))
+        if costs[-1] > MOST_PER_DAY:
+            break
+    return Curve(
+        name=name,
+        limits=tuple(map(float, limits[: len(costs)])),
+        alarms_per_day=tuple(costs),
+        raised=tuple(raised),
+    )

@@ -1,0 +1,305 @@
+"""Limits from attack-free rows alone, for a budget; and what they promise.
+
+A limit is set on the *trace* of a rule over commissioning rows. How many alarms a limit
+makes is not monotone in it (two alarms may grow into one), so candidates are scanned
+from the highest down, and the last before the first that breaks the budget is taken.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sightline.data.arrays import Floats, Ints
+from sightline.metrics.alarm_load import Delays, Episodes, counted, episodes_of
+from sightline.rules.budget import Budget
+
+# A budget that allows fewer alarms than this over the commissioning rows is refused,
+LEAST_ALARMS: Final = 3.0
+# uncertain under this,
+FEW_ALARMS: Final = 6.0
+# and under this the tail of the peaks may raise the limit.
+TAIL_ALARMS: Final = 10.0
+# Peaks from which the tail is fitted; the spread of counts is measured there too.
+N_PEAKS: Final = 60
+# Shape of the tail.
+SHAPES: Final = (-0.2, 0.5)
+# Ratio of the ranks of neighbouring candidates.
+RANK_RATIO: Final = 1.05
+# Counts vary at least this many times as much as a Poisson count.
+LEAST_SPREAD: Final = 2.0
+# Interval of a promise.
+PROMISE_ENDS: Final = (0.05, 0.95)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trace:
+    """A rule's trace over commissioning rows.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows,)
+        The trace, in its cross-fitted form.
+    breaks : array of int
+        Rows at which a new stretch begins.
+    days : float
+        Days of all rows.
+    delays : Delays
+        Of the rule.
+    """
+
+    values: Floats
+    breaks: Ints
+    days: float
+    delays: Delays
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.values)
+
+    def alarms_above(self, limit: float) -> Episodes:
+        """Return the alarms that a limit makes."""
+        return episodes_of(self.values > limit, self.delays, self.breaks)
+
+    def cost_above(self, limit: float) -> tuple[int, float]:
+        """Return how many alarms a limit makes, and the share of time in alarm."""
+        calm = np.ones(self.n_rows, np.bool_)
+        counts, _, rows = counted(self.alarms_above(limit), calm, self.delays.unit)
+        return int(counts.sum()), float(rows.sum() / self.n_rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """A limit for a budget.
+
+    Parameters
+    ----------
+    value : float
+        The limit.
+    alarms : float
+        Alarms it makes on commissioning rows; the budget's where the tail raised it.
+    share : float
+        Share of commissioning time in alarm.
+    from_tail : bool
+        Whether the tail of the peaks raised it.
+    """
+
+    value: float
+    alarms: float
+    share: float
+    from_tail: bool = False
+
+
+class _Scan:
+    """Alarms over candidate levels, from the highest down.
+
+    Candidates are midpoints between neighbouring order statistics of the trace, so that
+    no row equals a limit and rounding flips nothing. Ranks grow by a ratio.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        n = trace.n_rows
+        most = min(n, int(0.2 * n) + 100)
+        top = np.argpartition(trace.values, n - most)[n - most :]
+        self.order = top[np.argsort(-trace.values[top], kind="stable")]
+        self.levels = trace.values[self.order]
+
+    def ranks(self) -> Iterator[int]:
+        """Yield how many of the largest rows exceed each candidate."""
+        rank = 1
+        while rank < len(self.levels):
+            if self.levels[rank] == self.levels[rank - 1]:
+                rank += 1  # rows that are equal exceed together
+                continue
+            yield rank
+            rank = max(rank + 1, int(rank * RANK_RATIO))
+
+    def limit(self, rank: int) -> float:
+        """Return the limit that the `rank` largest rows exceed."""
+        if rank == 0:
+            return float(self.levels[0]) * (1 + 1e-9) + 1e-300
+        low, high = float(self.levels[rank]), float(self.levels[rank - 1])
+        return low + 0.5 * (high - low)
+
+    def cost(self, rank: int) -> tuple[int, float]:
+        """Return alarms and share of time where the `rank` largest rows exceed."""
+        delays = self.trace.delays
+        if delays.on > 1:
+            return self.trace.cost_above(self.limit(rank))
+        starts, lasts = self.clusters(rank)
+        rows = lasts - starts + 1
+        n_alarms = len(starts) + int(np.sum(rows // delays.unit))
+        return n_alarms, float(rows.sum() / self.trace.n_rows)
+
+    def clusters(self, rank: int) -> tuple[Ints, Ints]:
+        """Return first and last row of each run of exceedances, joined over `off`."""
+        places = np.sort(self.order[:rank])
+        run = np.searchsorted(self.trace.breaks, places, side="right")
+        is_new = np.ones(len(places), np.bool_)
+        gaps = np.diff(places)
+        is_new[1:] = (gaps > self.trace.delays.off + 1) | (np.diff(run) > 0)
+        ends = np.append(np.flatnonzero(is_new)[1:], len(places)) - 1
+        return places[is_new], places[ends]
+
+    def peaks(self) -> tuple[int, Floats]:
+        """Return the rank with `N_PEAKS` clusters (or the most), and their peaks."""
+        rank, starts, lasts = 0, np.empty(0, np.int64), np.empty(0, np.int64)
+        for candidate in self.ranks():
+            first, last = self.clusters(candidate)
+            if len(first) > len(starts):
+                rank, starts, lasts = candidate, first, last
+            if len(starts) >= N_PEAKS:
+                break
+        values = self.trace.values
+        bounds = np.stack([starts, lasts + 1], axis=1)
+        return rank, np.array([values[a:b].max() for a, b in bounds])
+
+
+def set_limit(trace: Trace, budget: Budget, *, tail: bool = True) -> Limit:
+    """Return the limit for a budget.
+
+    Candidates run from the highest down; the limit is the last before the first that
+    makes more alarms, or a larger share of time, than the budget allows. Where the
+    budget allows fewer than `TAIL_ALARMS`, the limit is no lower than the tail of the
+    peaks says (generalised Pareto over the level with `N_PEAKS` peaks), and no higher
+    than the largest peak.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of commissioning rows.
+    budget : Budget
+        Alarms a day and share of time.
+    tail : bool
+        Whether the tail may raise the limit.
+    """
+    scan, allowed = _Scan(trace), budget.per_day * trace.days
+    best, alarms, share = 0, 0, 0.0
+    for rank in scan.ranks():
+        n_alarms, part = scan.cost(rank)
+        if n_alarms > allowed or part > budget.share:
+            break
+        best, alarms, share = rank, n_alarms, part
+    limit = Limit(value=scan.limit(best), alarms=float(alarms), share=share)
+    if not tail or allowed >= TAIL_ALARMS:
+        return limit
+    rank, peaks = scan.peaks()
+    if len(peaks) < TAIL_ALARMS:
+        return limit
+    level = tail_level(peaks, scan.limit(rank), allowed)
+    level = min(level, float(peaks.max()))
+    if level <= limit.value:
+        return limit
+    share = trace.cost_above(level)[1]
+    return Limit(value=level, alarms=allowed, share=share, from_tail=True)
+
+
+def tail_level(peaks: Floats, threshold: float, n_expected: float) -> float:
+    """Return the level that `n_expected` of as many peaks are expected to exceed.
+
+    Generalised Pareto distribution of the excesses by probability-weighted moments
+    (Hosking and Wallis 1987, doi:10.1080/00401706.1987.10488243).
+
+    Parameters
+    ----------
+    peaks : array
+        Peaks above the threshold.
+    threshold : float
+        The level they exceed.
+    n_expected : float
+        How many of `len(peaks)` peaks may exceed the level.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> peaks = rng.exponential(size=4000)  # 1 in 100 exceeds log(100) = 4.6
+    >>> round(tail_level(peaks, 0.0, 40), 1)
+    4.6
+    """
+    excess = np.sort(peaks - threshold)
+    n = len(excess)
+    weights = 1 - (np.arange(1, n + 1) - 0.35) / n
+    mean, weighted = float(excess.mean()), float(np.mean(weights * excess))
+    if not mean > 0:
+        return threshold
+    shape = float(np.clip(2 - mean / max(mean - 2 * weighted, 1e-300), *SHAPES))
+    scale = mean * (1 - shape)
+    ratio = max(n / n_expected, 1.0)
+    if abs(shape) < 1e-9:
+        return threshold + scale * float(np.log(ratio))
+    return threshold + scale / shape * float(ratio**shape - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """How many alarms a rule will make, from commissioning rows alone.
+
+    Parameters
+    ----------
+    per_day : float
+        Alarms a day at the limit over commissioning rows.
+    share : float
+        Share of commissioning time in alarm.
+    days : float
+        Days of commissioning rows.
+    spread : float
+        Variance of counts over their mean: 1 for a Poisson count.
+    alarms : float
+        Alarms at the limit over commissioning rows.
+    """
+
+    per_day: float
+    share: float
+    days: float
+    spread: float
+    alarms: float
+
+    def interval(self, days: float) -> tuple[float, float]:
+        """Return the 90% interval of the number of alarms in some later days.
+
+        Negative binomial with ``r = alarms / spread + 1/2`` and ``p = T / (T + T')``,
+        times `spread`.
+
+        Examples
+        --------
+        >>> Promise(per_day=6, share=0.0, days=2, spread=2, alarms=12).interval(2.0)
+        (4.0, 26.0)
+        """
+        from scipy.stats import nbinom
+
+        shape = self.alarms / self.spread + 0.5
+        law = nbinom(shape, self.days / (self.days + days))
+        low, high = (float(law.ppf(end)) * self.spread for end in PROMISE_ENDS)
+        return low, high
+
+
+def alarms_at_level(trace: Trace) -> Ints:
+    """Return where alarms start at the level that has `N_PEAKS` of them."""
+    scan = _Scan(trace)
+    rank, _ = scan.peaks()
+    return scan.clusters(rank)[0]
+
+
+def promise_of(trace: Trace, limit: Limit, step_s: float) -> Promise:
+    """Return what a limit promises.
+
+    The spread is that of counts in blocks of max(2 h, a fortieth of all time), at the
+    level with `N_PEAKS` alarms; at least `LEAST_SPREAD`.
+    """
+    starts = alarms_at_level(trace)
+    block = max(7200.0 / step_s, trace.n_rows / 40, 1.0)
+    n_blocks = int(trace.n_rows / block)
+    counts = np.bincount((starts / block).astype(np.int64), minlength=1)[:n_blocks]
+    counts = np.concatenate([counts, np.zeros(max(n_blocks - len(counts), 0))])
+    mean = float(counts.mean()) if n_blocks > 1 else 0.0
+    spread = float(counts.var(ddof=1)) / mean if mean > 0 else LEAST_SPREAD
+    return Promise(
+        per_day=limit.alarms / trace.days,
+        share=limit.share,
+        days=trace.days,
+        spread=max(spread, LEAST_SPREAD),
+        alarms=limit.alarms,
+    )

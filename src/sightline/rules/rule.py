@@ -1,0 +1,590 @@
+"""Alarm rules: frozen values that turn residual rows into alarms, causally.
+
+A rule has members; a member has a *view* of the rows (a linear map), perhaps a *memory*
+of earlier rows, and a *measure* that makes one value for each unit (a channel, a stage,
+all channels). A value is divided by the unit's own level, the largest counts, and the
+rule is in alarm where the largest of its members is above the limit::
+
+    trace_t = max over members of (max over units of value / level) / member limit
+    exceeds_t = trace_t > limit
+
+`Rule.alarms` reads a record at once; `Rule.start` gives the state of a live rule, which
+takes one row after the other. Both run the same compiled loops, so that their alarms
+are the same to the last bit.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import Bools, Floats, Ints, check_series
+from sightline.data.row_tables import as_rows, read_on_grid
+from sightline.errors import StreamError
+from sightline.metrics.alarm_load import Delays, Episodes, episodes_in
+from sightline.rules.budget import Budget
+from sightline.text import names
+
+
+class View(StrEnum):
+    """What a member looks at.
+
+    ``X``
+        Each channel: deviation from its mean in train.
+    ``Z``
+        Each channel given all others: ``(P y)_j / sqrt(P_jj)`` with P the precision.
+    ``STAGE``
+        The channels of each stage, whitened.
+    ``ALL``
+        All channels, whitened: the energy.
+    ``SCORE``
+        The detector's own score.
+    """
+
+    X = "x"
+    Z = "z"
+    STAGE = "group"
+    ALL = "energy"
+    SCORE = "score"
+
+
+class Memory(StrEnum):
+    """What a member remembers of earlier rows.
+
+    ``NONE``
+        Nothing.
+    ``AVERAGE``
+        Signed exponentially weighted average of the view about its calm mean.
+    ``CUSUM``
+        Two-sided cumulative sums of the view about its calm mean.
+    ``LOG_AVERAGE``
+        Exponentially weighted average of the logarithm of the measure.
+    ``QUIET``
+        The same, of which values that are too small count.
+    """
+
+    NONE = "none"
+    AVERAGE = "average"
+    CUSUM = "cusum"
+    LOG_AVERAGE = "log-average"
+    QUIET = "quiet"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinearView:
+    """A view of rows: ``f_k = sum_j (r_order[j] - mean_order[j]) weights[j, k]``.
+
+    Parameters
+    ----------
+    kind : View
+        Which view it is.
+    mean : array of shape (p,)
+        Mean of each channel in train.
+    order : array of int, shape (q,)
+        Channels in the order in which they are summed.
+    weights : array of shape (q, q)
+        Whitening, or the precision scaled by its diagonal.
+    first, stop : array of int, shape (q,)
+        Channel j reaches only columns [first[j], stop[j]).
+    bounds : array of int, optional
+        Units of several columns: [bounds[g], bounds[g + 1]); else each column is one.
+    units : tuple of str
+        Names of the units: channels, or stages.
+    is_one_sided : bool
+        Whether values below the mean count as the mean, as of a score.
+    """
+
+    kind: View
+    mean: Floats
+    order: Ints
+    weights: Floats
+    first: Ints
+    stop: Ints
+    units: tuple[str, ...]
+    bounds: Ints | None = None
+    is_one_sided: bool = False
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the view."""
+        return len(self.order)
+
+    def of(self, rows: npt.NDArray[Any]) -> Floats:
+        """Return the view of some rows, shape (n_rows, q)."""
+        from sightline._kernels.alarms import view_rows
+
+        out = np.empty((len(rows), len(self.order)))
+        view_rows(rows, self.mean, self.order, self.first, self.stop, self.weights, out)
+        return np.maximum(out, 0.0) if self.is_one_sided else out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Member:
+    """One score of a rule.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"z~"``.
+    view : View
+        What it looks at.
+    memory : Memory
+        What it remembers.
+    span : int
+        Rows of the average; 0 without.
+    largest : int
+        Sum of this many largest squares in place of the largest; 0: the largest.
+    centre : array
+        Calm mean of the view (average, cumulative sum), or of the logarithm, or of the
+        own score. Empty without memory.
+    allowance : array
+        Of the cumulative sums: what is subtracted each row. Empty without.
+    levels : array of shape (n_units,)
+        The unit's own level: its 0.999 quantile over calm rows.
+    limit : float
+        Its limit at the budget, in units of its level; joined members are divided by
+        it.
+    is_one_sided : bool
+        Whether an average below its centre counts as nothing, as of a score.
+    """
+
+    name: str
+    view: View
+    memory: Memory = Memory.NONE
+    span: int = 0
+    largest: int = 0
+    centre: Floats = field(default_factory=lambda: np.empty(0))
+    allowance: Floats = field(default_factory=lambda: np.empty(0))
+    levels: Floats = field(default_factory=lambda: np.ones(1))
+    limit: float = 1.0
+    is_one_sided: bool = False
+
+    @property
+    def weight(self) -> float:
+        """Weight of a new row in the average."""
+        return 2 / (self.span + 1)
+
+    def fresh_state(self, n_columns: int) -> Floats:
+        """Return the memory before the first row."""
+        return np.zeros((2, n_columns))
+
+    def values(
+        self,
+        seen: Floats,
+        state: Floats,
+        bounds: Ints | None,
+    ) -> Floats:
+        """Return the value of each unit in each row; the state moves on.
+
+        Parameters
+        ----------
+        seen : array of shape (n_rows, q)
+            The member's view of the rows.
+        state : array of shape (2, q)
+            Its memory; changed.
+        bounds : array of int, optional
+            Columns of units that have several.
+        """
+        from sightline._kernels import alarms as kernels
+
+        if self.memory is Memory.AVERAGE:
+            seen = seen.copy()
+            kernels.average_rows(seen, self.centre, self.weight, state[0])
+            if self.is_one_sided:
+                np.maximum(seen, 0.0, out=seen)
+        elif self.memory is Memory.CUSUM:
+            seen = seen.copy()
+            kernels.accumulate_rows(seen, self.centre, self.allowance, state)
+        elif self.view is View.SCORE:
+            seen = np.maximum(seen - self.centre, 0.0)
+        if self.largest:
+            values = np.empty((len(seen), 1))
+            kernels.largest_sum(seen, self.largest, values)
+        elif bounds is not None:
+            values = np.empty((len(seen), len(bounds) - 1))
+            kernels.unit_energies(seen, bounds, values)
+        else:
+            values = seen
+        if self.memory in (Memory.LOG_AVERAGE, Memory.QUIET):
+            values = np.log(np.maximum(values, np.finfo(np.float64).tiny))
+            kernels.average_rows(values, self.centre, self.weight, state[0])
+            sign = -1.0 if self.memory is Memory.QUIET else 1.0
+            values = np.maximum(sign * values, 0.0)
+        return values
+
+    def score(self, values: Floats) -> tuple[Floats, Ints]:
+        """Return the largest value over its level in each row, and whose it is."""
+        from sightline._kernels.alarms import largest_unit
+
+        score, which = np.empty(len(values)), np.empty(len(values), np.int64)
+        largest_unit(values, self.levels, score, which)
+        return score, which
+
+
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """One channel that a rule reads.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    unit : str, optional
+        Engineering unit of the tag.
+    scale : float, optional
+        Engineering units for 1 of the residual.
+    """
+
+    name: str
+    unit: str | None = None
+    scale: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rule:
+    """An alarm rule: what it reads, remembers and compares, and its limit.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"all"`` or ``"z~"``.
+    channels : tuple of Channel
+        The channels of the rows, in order.
+    views : tuple of LinearView
+        The views that its members need, each once.
+    members : tuple of Member
+        Its scores.
+    limit : float
+        Above it the largest member exceeds.
+    delays : Delays
+        On-delay, off-delay, and after how long an alarm stands.
+    shelves : bool
+        Whether a member that stands is shelved: only in joined rules.
+    step_s : float, optional
+        Seconds a row.
+    budget : Budget, optional
+        For which its limit was set.
+    """
+
+    name: str
+    channels: tuple[Channel, ...]
+    views: tuple[LinearView, ...]
+    members: tuple[Member, ...]
+    limit: float
+    delays: Delays
+    shelves: bool = False
+    step_s: float | None = None
+    budget: Budget | None = None
+
+    @property
+    def needs_score(self) -> bool:
+        """Whether it reads the detector's own score."""
+        return any(member.view is View.SCORE for member in self.members)
+
+    @cached_property
+    def _view_of(self) -> dict[View, LinearView]:
+        return {view.kind: view for view in self.views}
+
+    def view_of(self, member: Member) -> LinearView | None:
+        """Return the view of a member; None for the own score."""
+        return self._view_of.get(member.view)
+
+    def start(self) -> "RuleState":
+        """Return the state of a live rule, before its first row."""
+        return RuleState(self)
+
+    def alarms(
+        self, rows: object, *, breaks: Sequence[int] | Ints = (), score: object = None
+    ) -> Bools:
+        """Return which rows are in alarm, the latch of the off-delay included.
+
+        Parameters
+        ----------
+        rows : array of shape (n_rows, p), or Rows
+            Residuals of the rule's channels, in their order.
+        breaks : sequence of int
+            Rows at which a new recording begins: memory and alarms start again.
+        score : array of shape (n_rows,), optional
+            The detector's own score, if a member reads it.
+        """
+        return self.run(rows, breaks=breaks, score=score).in_alarm
+
+    def episodes(
+        self,
+        rows: object,
+        *,
+        breaks: Sequence[int] | Ints = (),
+        score: object = None,
+    ) -> Episodes:
+        """Return the alarms as episodes, with the time that counts."""
+        return self.run(rows, breaks=breaks, score=score).episodes
+
+    def run(
+        self, rows: object, *, breaks: Sequence[int] | Ints = (), score: object = None
+    ) -> "RuleRun":
+        """Return all that the rule says of a record. Parameters as of `alarms`."""
+        state, pieces = self.start(), []
+        cuts = np.asarray(breaks, np.int64)
+        for block, begins, own in self.blocks(rows, cuts, score):
+            pieces.append(state.advance(block, after_break=begins, score=own))
+        return RuleRun.joined(self, pieces, np.unique(np.append(0, cuts)))
+
+    def blocks(
+        self, rows: object, breaks: Ints, score: object = None
+    ) -> Iterator[tuple[npt.NDArray[Any], bool, Floats | None]]:
+        """Yield blocks of a record, whether a recording begins, and the own score."""
+        table = as_rows(rows, "rows")
+        self.check_channels(table.n_channels)
+        own = None if score is None else check_series(score, "score")
+        if own is not None and len(own) != table.n_rows:
+            raise StreamError(
+                f"`score` must have one value for each of the {table.n_rows:,} rows; "
+                f"it has {len(own):,}."
+            )
+        begins = set(breaks.tolist())
+        for start, block in read_on_grid(table, breaks.tolist()):
+            part = None if own is None else own[start : start + len(block)]
+            yield block, start in begins, part
+
+    def check_channels(self, n_channels: int) -> None:
+        """Raise unless rows have as many channels as the rule reads."""
+        if n_channels != len(self.channels):
+            raise StreamError(
+                f"The rule {self.name!r} reads {len(self.channels)} channels "
+                f"({names([c.name for c in self.channels], 4)}); the rows have "
+                f"{n_channels}: give the residuals of the detector it was made for."
+            )
+
+    def with_limit(self, limit: float) -> "Rule":
+        """Return the same rule with another limit."""
+        return replace(self, limit=limit)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RuleRun:
+    """What a rule says of a record.
+
+    Parameters
+    ----------
+    rule : Rule
+        The rule.
+    trace : array of shape (n_rows,)
+        The largest member over its limit; above `rule.limit` it exceeds.
+    exceeds : array of bool, shape (n_rows,)
+        Where a member that is not shelved exceeds.
+    in_alarm : array of bool, shape (n_rows,)
+        The same after on-delay and off-delay.
+    leading, unit : array of int, shape (n_rows,)
+        Which member is the largest, and which unit of its view.
+    shelved : array of bool, shape (n_rows, n_members)
+        Which members are shelved.
+    breaks : array of int
+        Rows at which a new recording begins.
+    """
+
+    rule: Rule
+    trace: Floats
+    exceeds: Bools
+    in_alarm: Bools
+    leading: Ints
+    unit: Ints
+    shelved: Bools
+    breaks: Ints
+
+    @classmethod
+    def joined(cls, rule: Rule, pieces: "Sequence[_Piece]", breaks: Ints) -> "RuleRun":
+        """Return pieces of a record, one after the other."""
+        n_members = len(rule.members)
+        empty = _Piece.empty(n_members)
+        columns = zip(*(piece.arrays for piece in [empty, *pieces]), strict=True)
+        trace, exceeds, in_alarm, leading, unit, shelved = map(np.concatenate, columns)
+        return cls(
+            rule=rule,
+            trace=trace,
+            exceeds=exceeds,
+            in_alarm=in_alarm,
+            leading=leading,
+            unit=unit,
+            shelved=shelved,
+            breaks=breaks,
+        )
+
+    @cached_property
+    def episodes(self) -> Episodes:
+        """The alarms."""
+        return episodes_in(self.in_alarm, self.exceeds, self.breaks)
+
+    def leaders(self, first: int, last: int, most: int = 3) -> tuple[str, list[str]]:
+        """Return which member led rows [first, last], and the units by how often.
+
+        Only exceedances count; the member at the peak is named.
+        """
+        rows = np.arange(first, last + 1)[self.exceeds[first : last + 1]]
+        peak = rows[np.argmax(self.trace[rows])]
+        found: dict[str, int] = {}
+        for row in rows.tolist():
+            for name in self.units_at(row):
+                found[name] = found.get(name, 0) + 1
+        at_peak = dict.fromkeys(self.units_at(int(peak)))
+        order = sorted(found, key=lambda name: (name not in at_peak, -found[name]))
+        return self.rule.members[self.leading[peak]].name, order[:most]
+
+    def units_at(self, row: int) -> tuple[str, ...]:
+        """Return the channel, or the stage, that is the largest in a row."""
+        view = self.rule.view_of(self.rule.members[self.leading[row]])
+        return () if view is None else (view.units[self.unit[row]],)
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """What a rule says of some rows; the arrays of `RuleRun` in their order."""
+
+    trace: Floats
+    exceeds: Bools
+    in_alarm: Bools
+    leading: Ints
+    unit: Ints
+    shelved: Bools
+
+    @property
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        return (
+            self.trace,
+            self.exceeds,
+            self.in_alarm,
+            self.leading,
+            self.unit,
+            self.shelved,
+        )
+
+    @classmethod
+    def empty(cls, n_members: int) -> "_Piece":
+        return cls(
+            np.empty(0),
+            np.empty(0, np.bool_),
+            np.empty(0, np.bool_),
+            np.empty(0, np.int64),
+            np.empty(0, np.int64),
+            np.empty((0, n_members), np.bool_),
+        )
+
+
+class RuleState:
+    """A live rule: takes one row, or some, after the other.
+
+    Parameters
+    ----------
+    rule : Rule
+        The rule.
+
+    Attributes
+    ----------
+    memory : list of array
+        Memory of each member.
+    members : array of int, shape (n_members, 3)
+        Age of each member's alarm, rows since its last exceedance, whether shelved.
+    latch : array of int, shape (3,)
+        Last exceedances as bits, rows since the last one, whether an alarm runs.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all earlier rows, as after a break."""
+        views = [self.rule.view_of(member) for member in self.rule.members]
+        self.memory = [
+            member.fresh_state(1 if view is None else view.n_columns)
+            for member, view in zip(self.rule.members, views, strict=True)
+        ]
+        self.members = np.zeros((len(self.rule.members), 3), np.int64)
+        self.latch = np.zeros(3, np.int64)
+
+    def update(
+        self, row: object, *, after_break: bool = False, score: float | None = None
+    ) -> bool:
+        """Return whether the rule is in alarm after one more row.
+
+        Parameters
+        ----------
+        row : array of shape (p,)
+            Residuals of the rule's channels.
+        after_break : bool
+            Whether rows before it are missing: memory and alarms start again.
+        score : float, optional
+            The detector's own score, if a member reads it.
+        """
+        values = np.asarray(row, np.float64).reshape(1, -1)
+        self.rule.check_channels(values.shape[1])
+        own = None if score is None else np.array([score], np.float64)
+        return bool(
+            self.advance(values, after_break=after_break, score=own).in_alarm[0]
+        )
+
+    def advance(
+        self,
+        rows: npt.NDArray[Any],
+        *,
+        after_break: bool = False,
+        score: Floats | None = None,
+    ) -> _Piece:
+        """Return what the rule says of some more rows."""
+        if after_break:
+            self.restart()
+        trace, units = self.scores(rows, score)
+        return self.decide(trace, units)
+
+    def decide(self, trace: Floats, units: Ints) -> _Piece:
+        """Return what the rule makes of its members' scores.
+
+        Parameters
+        ----------
+        trace : array of shape (n_rows, n_members)
+            Each member over its limit; see `scores`.
+        units : array of int, shape (n_rows, n_members)
+            Whose score it is.
+        """
+        from sightline._kernels.alarms import join_members, latch
+
+        delays, n = self.rule.delays, len(trace)
+        exceeds = np.asarray(trace > self.rule.limit)
+        shelved = np.empty_like(exceeds)
+        joint, in_alarm = np.empty((2, n), np.bool_)
+        standing = delays.unit if self.rule.shelves else 0
+        join_members(exceeds, delays.off, standing, self.members, joint, shelved)
+        latch(joint, delays.on, delays.within, delays.off, self.latch, in_alarm)
+        if trace.shape[1] == 1:
+            leading = np.zeros(n, np.int64)
+            return _Piece(trace[:, 0], joint, in_alarm, leading, units[:, 0], shelved)
+        each, leading = np.arange(n), np.argmax(trace, axis=1)
+        best, unit = trace[each, leading], units[each, leading]
+        return _Piece(best, joint, in_alarm, leading, unit, shelved)
+
+    def scores(
+        self, rows: npt.NDArray[Any], score: Floats | None
+    ) -> tuple[Floats, Ints]:
+        """Return each member over its limit in each row, and whose score it is."""
+        rule = self.rule
+        seen = {view.kind: view.of(rows) for view in rule.views}
+        if rule.needs_score:
+            if score is None:
+                raise StreamError(
+                    f"The rule {rule.name!r} reads the detector's own score: give it "
+                    "as `score`."
+                )
+            seen[View.SCORE] = np.asarray(score, np.float64)[:, None]
+        trace = np.empty((len(rows), len(rule.members)))
+        units = np.empty((len(rows), len(rule.members)), np.int64)
+        for m, member in enumerate(rule.members):
+            view = rule.view_of(member)
+            values = member.values(
+                seen[member.view], self.memory[m], None if view is None else view.bounds
+            )
+            column, units[:, m] = member.score(values)
+            np.divide(column, member.limit, out=trace[:, m])
+        return trace, units
