@@ -117,7 +117,7 @@ def pak(
         raise StreamError(f"`k` must be a percentage from 0 to 100; got {k}.")
     if runs.rows.n_attacks == 0:
         return undefined("precision", "recall", "f1")
-    true = int(_adjusted(runs, k, inclusive).sum())
+    true = int(adjusted_rows(runs, k, inclusive).sum())
     n_attack = runs.rows.n_attack_rows
     n_alarms = true + runs.false_rows
     return {
@@ -127,7 +127,7 @@ def pak(
     }
 
 
-def _adjusted(runs: AlarmRuns, k: float, inclusive: bool = False) -> Ints:
+def adjusted_rows(runs: AlarmRuns, k: float, inclusive: bool = False) -> Ints:
     """Return the rows with which each attack counts as alarmed at K percent."""
     alarmed, lengths = runs.alarmed, runs.rows.lengths
     if inclusive:
@@ -218,17 +218,26 @@ def range_based(
     runs = _runs(labels, alarms, breaks)
     if runs.rows.n_attacks == 0:
         return undefined("precision", "recall", "f")
-    attack, episode, _ = runs.pairs
-    attacks, episodes = runs.rows.attacks, (runs.starts, runs.stops)
     once = cardinality == "one"
-    recalls = _overlap_reward(attacks, episodes, attack, episode, r_bias, once)
-    recall = float(np.mean(alpha * (runs.touching > 0) + (1 - alpha) * recalls))
+    recall = float(np.mean(range_recalls(runs, alpha, r_bias, once)))
     precision = None
     if runs.n_episodes:
+        attack, episode, _ = runs.pairs
+        attacks, episodes = runs.rows.attacks, (runs.starts, runs.stops)
         rewards = _overlap_reward(episodes, attacks, episode, attack, p_bias, once)
         precision = float(np.mean(rewards))
     f = _f_score(precision, recall, beta)
     return {"precision": precision, "recall": recall, "f": f}
+
+
+def range_recalls(
+    runs: AlarmRuns, alpha: float = 0.0, bias: str = "flat", once: bool = False
+) -> Floats:
+    """Return the range-based recall of each attack; `once`: cardinality ``one``."""
+    attack, episode, _ = runs.pairs
+    attacks, episodes = runs.rows.attacks, (runs.starts, runs.stops)
+    rewards = _overlap_reward(attacks, episodes, attack, episode, bias, once)
+    return np.asarray(alpha * (runs.touching > 0) + (1 - alpha) * rewards)
 
 
 def _overlap_reward(
@@ -310,10 +319,7 @@ def etapr(
     runs = _runs(labels, alarms, breaks)
     if runs.rows.n_attacks == 0:
         return undefined("eTaR", "eTaRd", "eTaRp", "eTaP", "eTaPd", "eTaPp", "f1")
-    lengths = runs.rows.lengths
-    tails = (delta * (lengths - 1)).astype(np.int64)
-    attack, episode, shared = _shared_with_tails(runs, tails)
-    r, p = _pruned(runs, attack, episode, shared, theta_p, theta_r)
+    r, p = _pruned(runs, theta_p, theta_r, delta)
     found, capped = r >= theta_r, np.minimum(r, 1.0)
     recall = float(np.mean(found * (1 + capped) / 2))
     outputs: Outputs = {
@@ -335,15 +341,18 @@ def etapr(
     }
 
 
+def etapr_recalls(runs: AlarmRuns) -> Floats:
+    """Return what each attack adds to eTaR, at the default parameters."""
+    r, _ = _pruned(runs, theta_p=0.5, theta_r=0.1, delta=0.0)
+    return np.asarray((r >= 0.1) * (1 + np.minimum(r, 1.0)) / 2)
+
+
 def _pruned(
-    runs: AlarmRuns,
-    attack: Ints,
-    episode: Ints,
-    shared: Floats,
-    theta_p: float,
-    theta_r: float,
+    runs: AlarmRuns, theta_p: float, theta_r: float, delta: float
 ) -> tuple[Floats, Floats]:
     """Return the covered share of attacks and episodes after eTaPR's pruning."""
+    tails = (delta * (runs.rows.lengths - 1)).astype(np.int64)
+    attack, episode, shared = _shared_with_tails(runs, tails)
     n_attacks, n_episodes = runs.rows.n_attacks, runs.n_episodes
     kept = shared.astype(np.float64)
     while True:
@@ -842,9 +851,8 @@ def _false_row_scores(runs: AlarmRuns, skipped: int) -> float:
         - np.maximum(starts[attack], begin[episode]),
         0,
     )
-    added = runs.rows.late_alarm_scores
     n_rows = int((end - begin).sum() - inside.sum())
-    return float((added[end] - added[begin]).sum()) - n_rows
+    return runs.rows.late_alarm_scores(begin, end) - n_rows
 
 
 def _runs(

@@ -124,25 +124,39 @@ class LabelledRows:
         return np.append(first[1:] == first[:-1], False) if len(first) else first > 0
 
     @cached_property
-    def late_alarm_scores(self) -> Floats:
-        """For each row, what NAB adds to -1 for an alarm there, summed up to the row.
+    def _late_rows(self) -> tuple[Ints, Ints, Floats]:
+        """Where NAB forgives an alarm after an attack, and how much, summed up.
+
+        First rows after the attacks, where the sums of each begin, and for each of
+        these rows ``sig(x) + 1`` summed from the first row on, with a 0 before it.
+        """
+        starts, stops = self.attacks
+        ends = np.where(self.follows, np.append(starts[1:], 0), self.records[1])
+        n_rows = np.minimum(ends - stops, 3 * (self.lengths - 1))
+        sums = [
+            np.append(0.0, np.cumsum(nab_sigmoid(np.arange(1, n + 1) / width) + 1.0))
+            for n, width in zip(
+                n_rows.tolist(), (self.lengths - 1).tolist(), strict=True
+            )
+        ]
+        first = np.append(0, np.cumsum(n_rows + 1))
+        return stops, first, np.concatenate(sums or [np.zeros(0)])
+
+    def late_alarm_scores(self, starts: Ints, stops: Ints) -> float:
+        """Return what NAB adds to -1 for each alarmed row, summed over episodes.
 
         An alarmed row outside the attacks scores ``sig(x)``, x its distance to the end
         of the attack before it in lengths of that attack, and -1 beyond three lengths.
-        The sum begins with a 0 before row 0. Rows of attacks add nothing.
+        Rows of attacks add nothing.
         """
-        n_rows = len(self.labels)
-        added = np.zeros(n_rows + 1)
-        starts, stops = self.attacks
-        ends = np.where(self.follows, np.append(starts[1:], 0), self.records[1])
-        for stop, length, end in zip(
-            stops.tolist(), self.lengths.tolist(), ends.tolist(), strict=True
-        ):
-            if length > 1:
-                last = min(end, stop + 3 * (length - 1))
-                x = np.arange(1, last - stop + 1) / (length - 1)
-                added[stop + 1 : last + 1] = nab_sigmoid(x) + 1.0
-        return np.cumsum(added)
+        after, first, summed = self._late_rows
+        # An episode may lie after several attacks: take it apart where one ends.
+        ends = np.append(self.attacks[0][1:], len(self.labels))
+        i, j = overlapping(after, ends, starts, stops)
+        n_rows = np.diff(first)[i] - 1
+        low = np.minimum(np.maximum(starts[j] - after[i], 0), n_rows)
+        high = np.minimum(stops[j] - after[i], n_rows)
+        return float((summed[first[i] + high] - summed[first[i] + low]).sum())
 
 
 def nab_sigmoid(x: Floats) -> Floats:

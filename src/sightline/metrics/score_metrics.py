@@ -144,7 +144,7 @@ class ScoreRanks:
     def normal_above(self, rank: npt.NDArray[np.int32]) -> Ints:
         """Return the number of normal rows with more than the score of each rank."""
         attack = np.searchsorted(self.attack_sorted, rank, side="left")
-        return np.where(rank > 0, self.up_to[rank - 1], 0) - attack
+        return _rows_above(self, rank) - attack
 
 
 Given = npt.ArrayLike | ScoreRanks
@@ -197,7 +197,7 @@ def rank(
     gained = np.diff(hits, prepend=0)
     i, f1 = _best_f1(hits, false, n_attack)
     return {
-        "roc_auc": _roc_auc(ranks, level, gained),
+        "roc_auc": _roc_auc(ranks, gained, _rows_above(ranks, level) - first, false),
         "average_precision": float(gained @ precision) / n_attack,
         "pr_auc_trapezoid": _trapezoid_precision(ranks, level, hits, precision),
         "best_f1": f1,
@@ -221,15 +221,25 @@ def _best_f1(hits: Ints, false: Ints, n_attack: int) -> tuple[int, float]:
     return i, float(f1[i])
 
 
-def _roc_auc(
-    ranks: ScoreRanks, level: npt.NDArray[np.int32], n_rows: Ints
-) -> float | None:
-    """Return the ROC-AUC of attack rows at given levels; None without a normal row."""
+def _roc_auc(ranks: ScoreRanks, n_rows: Ints, above: Ints, up_to: Ints) -> float | None:
+    """Return the ROC-AUC; None without a normal row.
+
+    Parameters
+    ----------
+    ranks : ScoreRanks
+        The score.
+    n_rows, above, up_to : int array of shape (n_levels,)
+        Attack rows at some levels, and normal rows above and down to each of them.
+    """
     if ranks.n_normal == 0:
         return None
-    below = 2 * ranks.n_normal - ranks.normal_above(level) - ranks.normal_up_to(level)
     pairs = 2.0 * ranks.n_normal * ranks.rows.n_attack_rows
-    return float(n_rows @ below) / pairs
+    return float(n_rows @ (2 * ranks.n_normal - above - up_to)) / pairs
+
+
+def _rows_above(ranks: ScoreRanks, level: npt.NDArray[np.int32]) -> Ints:
+    """Return the number of rows with more than the score of each level."""
+    return np.where(level > 0, ranks.up_to[level - 1], 0)
 
 
 def _trapezoid_precision(
@@ -241,7 +251,7 @@ def _trapezoid_precision(
     of the step.
     """
     hits_before = np.append(0, hits[:-1])
-    rows_before = np.where(level > 0, ranks.up_to[level - 1], 0)
+    rows_before = _rows_above(ranks, level)
     before = np.where(rows_before > 0, hits_before / np.maximum(rows_before, 1), 1.0)
     area = float((hits - hits_before) @ (precision + before)) / 2
     return area / ranks.rows.n_attack_rows
@@ -359,10 +369,11 @@ def pa_rank(
     level, of = np.unique(ranks.highest, return_inverse=True)
     gained = np.bincount(of, ranks.rows.lengths).astype(np.int64)
     hits = np.cumsum(gained)
-    precision = hits / (hits + ranks.normal_up_to(level))
+    false = ranks.normal_up_to(level)
+    precision = hits / (hits + false)
     return {
         "average_precision": float(gained @ precision) / n_attack,
-        "roc_auc": _roc_auc(ranks, level, gained),
+        "roc_auc": _roc_auc(ranks, gained, ranks.normal_above(level), false),
     }
 
 

@@ -1,0 +1,564 @@
+"""The alarm and score figures of an evaluation, each with chance floor and interval.
+
+`ALARM_FIGURES` are measured of alarms and `SCORE_FIGURES` of a score; both tables say
+which metric with which parameters a figure is. `measure_figures` computes them for one
+set of alarms or one score.
+
+A **floor** is what the same alarms or scores reach when they are rolled round the
+record against the labels, which keeps their bursts and their number. An **interval** is
+given for means over attacks only: a Bayesian bootstrap with one more attack, wholly
+unseen for the lower end and wholly seen for the upper one.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.data.arrays import NORMAL, Floats
+from sightline.errors import StreamError
+from sightline.metrics import alarm_metrics as alarm
+from sightline.metrics import score_metrics as score
+from sightline.metrics.alarm_metrics import Outputs
+from sightline.metrics.alarm_runs import AlarmRuns
+from sightline.metrics.intervals import count_interval
+from sightline.metrics.score_metrics import ScoreRanks
+
+# Shifts of a floor, and draws of an interval.
+N_SHIFTS = 199
+N_DRAWS = 500
+# A figure is above its floor if at most this share of shifts reaches it.
+FLOOR_SHARE = 0.05
+# Rounding must not put a figure above a shift that is equal to it.
+_ROUNDING = 1e-12
+# Blocks of normal operation, at most, from which an interval is drawn.
+MOST_BLOCKS = 2000
+# The words that choose all figures, or none.
+ALL, NONE = "all", "none"
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShiftFloor:
+    """What chance gives for an alarm figure, and whether the figure is better.
+
+    Parameters
+    ----------
+    value : float
+        Mean of the figure over shifts of the alarms or the score against the labels;
+        of `event_recall` of the p99 rule, that of `floor.hits`.
+    p : float, optional
+        Share of shifts that reach the figure, itself counted as one.
+    above_floor : bool
+        Whether `p` is at most 0.05.
+    """
+
+    value: float
+    p: float | None = None
+    above_floor: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlarmFigure:
+    """One alarm or score figure.
+
+    Parameters
+    ----------
+    value : float, optional
+        The figure; None where it is undefined.
+    floor : ShiftFloor, optional
+        What chance gives; None if it was not asked for, or the figure is undefined.
+    interval : tuple of float, optional
+        95% interval; None where none is honest.
+    definition : str
+        Family, variant and parameters: public versions of the same name differ.
+    """
+
+    value: float | None
+    floor: ShiftFloor | None = None
+    interval: Interval | None = None
+    definition: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureSpec:
+    """Which output of which metric a figure is.
+
+    Parameters
+    ----------
+    key : str
+        Its name in ``evaluation.json``.
+    title : str
+        Its name in tables.
+    family, output : str
+        Name of the metric in `sightline.metrics.ALARM_METRICS`, and its output.
+    definition : str
+        Which definition is followed, in words, with its parameters.
+    parameters : tuple of (str, float)
+        Parameters that differ from the metric's defaults.
+    """
+
+    key: str
+    title: str
+    family: str
+    output: str
+    definition: str
+    parameters: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether less is better: for delays."""
+        return self.family == "delay"
+
+    @property
+    def needs_floor(self) -> bool:
+        """Whether chance alone reaches high values: not to be shown without floor."""
+        adjusted = self.family == "pak" and not self.parameters
+        return adjusted or self.family in ("best_pak", "pa_rank", "affiliation")
+
+    @property
+    def call(self) -> tuple[str, tuple[tuple[str, float], ...]]:
+        """The metric and its parameters: figures of one call are computed once."""
+        return self.family, self.parameters
+
+
+_TITLES = {
+    "pa_f1": "PA F1",
+    "pak_20_f1": "PA%20 F1",
+    "pak_auc": "PA%K area",
+    "etapr_precision": "eTaP",
+    "etapr_recall": "eTaR",
+    "etapr_f1": "eTaPR F1",
+    "esa_f05": "ESA F0.5",
+    "esa_alarming_precision": "ESA alarming precision",
+    "nab_standard": "NAB, standard profile",
+    "delay_mean": "mean delay (rows)",
+    "delay_median": "median delay (rows)",
+    "delay_censored_mean": "mean delay, missed = length (rows)",
+    "best_f1": "best F1 (oracle)",
+    "best_pa_f1": "best PA F1 (oracle)",
+    "pa_average_precision": "PA average precision",
+    "vus_roc": "VUS-ROC",
+    "vus_pr": "VUS-PR",
+    "r_auc_roc": "R-AUC-ROC",
+    "r_auc_pr": "R-AUC-PR",
+}
+
+
+def _family(
+    family: str, definition: str, *parameters: tuple[str, float], **outputs: str
+) -> tuple[FigureSpec, ...]:
+    """Return the figures of one call; `outputs` are the metric's, by key."""
+    return tuple(
+        FigureSpec(
+            key=key,
+            title=_TITLES.get(key, key.replace("_f1", "_F1").replace("_", " ")),
+            family=family,
+            output=output,
+            definition=definition,
+            parameters=parameters,
+        )
+        for key, output in outputs.items()
+    )
+
+
+_PAK = (
+    "point-adjusted as tadpak d3061e4: an attack counts whole if more than K% of its "
+    "rows are alarmed; K = "
+)
+_ORACLE = "oracle: the threshold saw the labels; "
+_DELAY = "rows from an attack's start to its first alarmed row inside it; "
+
+ALARM_FIGURES = (
+    *_family("pak", f"{_PAK}0", pa_f1="f1"),
+    *_family("pak", f"{_PAK}20", ("k", 20.0), pak_20_f1="f1"),
+    *_family("pak_auc", f"{_PAK}0, 1, .., 100, trapezoid", pak_auc="value"),
+    *_family(
+        "range",
+        "range-based (Tatbul 2018): alpha 0, reciprocal cardinality, flat bias, beta 1",
+        range_precision="precision",
+        range_recall="recall",
+        range_f1="f",
+    ),
+    *_family(
+        "etapr",
+        "as eTaPR 22.6.1: theta_p 0.5, theta_r 0.1, delta 0",
+        etapr_precision="eTaP",
+        etapr_recall="eTaR",
+        etapr_f1="f1",
+    ),
+    *_family(
+        "affiliation",
+        "affiliation (Huet 2022), as the authors' code 8d84498",
+        affiliation_precision="precision",
+        affiliation_recall="recall",
+        affiliation_f1="f1",
+    ),
+    *_family(
+        "event",
+        "attacks with an alarmed row, and episodes that touch no attack; read it with "
+        "the share of time in alarm",
+        event_precision="precision",
+        event_recall="recall",
+        event_f1="f1",
+    ),
+    *_family(
+        "composite",
+        "composite (Garg 2021): precision of rows, recall of attacks, whole events",
+        composite_f1="f1",
+    ),
+    *_family(
+        "esa",
+        "ESA-ADB 489cb61: event-wise; precision corrected by the share of normal rows "
+        "in alarm; alarming precision counts repeated episodes",
+        esa_f05="f_0.5",
+        esa_alarming_precision="alarming_precision",
+    ),
+    *_family(
+        "nab",
+        "NAB ea702d7: standard profile (0.11, 1), attacks as windows, no probation",
+        nab_standard="score",
+    ),
+    *_family("delay", f"{_DELAY}mean over detected attacks", delay_mean="mean"),
+    *_family("delay", f"{_DELAY}median over detected attacks", delay_median="median"),
+    *_family(
+        "delay",
+        f"{_DELAY}a missed attack counts with its length",
+        delay_censored_mean="censored_mean",
+    ),
+)
+SCORE_FIGURES = (
+    *_family(
+        "rank", f"{_ORACLE}F1 of rows, over all distinct scores", best_f1="best_f1"
+    ),
+    *_family(
+        "best_pak", f"{_ORACLE}{_PAK}0, over all distinct scores", best_pa_f1="f1"
+    ),
+    *_family(
+        "pa_rank",
+        "step-wise, after raising each attack row to the attack's largest score",
+        pa_average_precision="average_precision",
+    ),
+    *_family(
+        "vus",
+        "VUS as TSB-AD 1.5 and vus 0.0.6: windows 0 to 100, 250 thresholds",
+        vus_roc="roc",
+        vus_pr="pr",
+    ),
+    *_family(
+        "r_auc",
+        "range AUC as vus 0.0.6: window 100, 250 thresholds",
+        r_auc_roc="roc",
+        r_auc_pr="pr",
+    ),
+)
+FIGURES = {spec.key: spec for spec in (*ALARM_FIGURES, *SCORE_FIGURES)}
+_CALLS: Mapping[str, Callable[..., Outputs]] = {
+    "pak": alarm.pak,
+    "pak_auc": alarm.pak_auc,
+    "range": alarm.range_based,
+    "etapr": alarm.etapr,
+    "affiliation": alarm.affiliation,
+    "event": alarm.event,
+    "composite": alarm.composite,
+    "esa": alarm.esa,
+    "nab": alarm.nab,
+    "delay": alarm.delay,
+    "rank": score.rank,
+    "best_pak": score.best_pak,
+    "pa_rank": score.pa_rank,
+    "vus": score.vus,
+    "r_auc": score.r_auc,
+}
+
+
+def chosen_figures(chosen: str | Collection[str]) -> frozenset[str]:
+    """Return the keys of the figures that were asked for.
+
+    Parameters
+    ----------
+    chosen : str or collection of str
+        ``all``, ``none``, or names of figures and of families (``etapr``), as a list or
+        separated by commas.
+
+    Raises
+    ------
+    StreamError
+        If a name is no figure and no family.
+
+    Examples
+    --------
+    >>> sorted(chosen_figures("vus, pa_f1"))
+    ['pa_f1', 'vus_pr', 'vus_roc']
+    """
+    names = chosen.split(",") if isinstance(chosen, str) else chosen
+    keys: set[str] = set()
+    for name in (name.strip() for name in names):
+        found = {
+            key for key, spec in FIGURES.items() if name in (ALL, key, spec.family)
+        }
+        if not found and name not in (NONE, ""):
+            families = ", ".join(_CALLS)
+            raise StreamError(
+                f"No alarm metric is called {name!r}: choose among {families}, the "
+                f"keys of `alarm_metrics`, {ALL} and {NONE}."
+            )
+        keys |= found
+    return frozenset(keys)
+
+
+def measure_figures(
+    given: AlarmRuns | ScoreRanks,
+    keys: Collection[str],
+    *,
+    uncertainty: bool = True,
+    block: int = 1,
+    floors: str = "shift",
+    seed: int = 0,
+) -> dict[str, AlarmFigure]:
+    """Return the figures of one set of alarms or of one score, by key.
+
+    Parameters
+    ----------
+    given : AlarmRuns or ScoreRanks
+        The alarms, or the score, with the labels.
+    keys : collection of str
+        The figures to measure; those of the other kind are passed over.
+    uncertainty : bool
+        Whether to draw floors and intervals.
+    block : int
+        Rows of normal operation that are drawn together, for the intervals.
+    floors : {"shift", "episodes"}
+        ``shift``: the alarms or scores rolled against the labels. ``episodes`` (alarms
+        only): the same episodes in random order with random gaps, which breaks up
+        bursts and so finds more attacks; never show it alone.
+    seed : int
+        Seed of the draws.
+
+    Examples
+    --------
+    >>> labels, alarms = np.zeros((2, 100), int)
+    >>> labels[50:60], alarms[52:61] = 1, 1
+    >>> figure = measure_figures(AlarmRuns.of(labels, alarms), ["pa_f1"])["pa_f1"]
+    >>> round(figure.value, 3), round(figure.floor.value, 1)
+    (0.952, 0.2)
+    """
+    table = ALARM_FIGURES if isinstance(given, AlarmRuns) else SCORE_FIGURES
+    specs = [spec for spec in table if spec.key in keys]
+    values = _values(given, specs)
+    found: dict[str, ShiftFloor | None] = {}
+    ranges: dict[str, Interval] = {}
+    if uncertainty and given.rows.n_attacks:
+        found = _floors(given, specs, values, floors, seed)
+        if isinstance(given, AlarmRuns):
+            ranges = attack_intervals(given, block=block, seed=seed)
+    return {
+        spec.key: AlarmFigure(
+            value=values[spec.key],
+            floor=found.get(spec.key),
+            interval=None if values[spec.key] is None else ranges.get(spec.key),
+            definition=spec.definition,
+        )
+        for spec in specs
+    }
+
+
+def _values(
+    given: AlarmRuns | ScoreRanks, specs: Iterable[FigureSpec]
+) -> dict[str, float | None]:
+    """Return the figures by key; each metric is called once."""
+    calls: dict[tuple[str, tuple[tuple[str, float], ...]], Outputs] = {}
+    values: dict[str, float | None] = {}
+    for spec in specs:
+        if spec.call not in calls:
+            calls[spec.call] = _CALLS[spec.family](given, **dict(spec.parameters))
+        value = calls[spec.call][spec.output]
+        values[spec.key] = value if isinstance(value, float) else None
+    return values
+
+
+def _floors(
+    given: AlarmRuns | ScoreRanks,
+    specs: Collection[FigureSpec],
+    values: Mapping[str, float | None],
+    floors: str,
+    seed: int,
+) -> dict[str, ShiftFloor | None]:
+    """Return the floor of each figure."""
+    alarm.check_choice("floors", floors, ("shift", "episodes"))
+    rng = np.random.default_rng(seed)
+    if floors == "episodes" and isinstance(given, AlarmRuns):
+        moved = (shuffled_episodes(given, rng) for _ in range(N_SHIFTS))
+        draws = [_values(each, specs) for each in moved]
+    else:
+        shifts = rng.integers(1, max(given.rows.n_counted, 2), N_SHIFTS)
+        draws = [_values(given.rolled(int(shift)), specs) for shift in shifts]
+    return {
+        spec.key: floor_of(
+            values[spec.key],
+            [draw[spec.key] for draw in draws],
+            lower_is_better=spec.lower_is_better,
+        )
+        for spec in specs
+    }
+
+
+def floor_of(
+    value: float | None,
+    at_chance: Iterable[float | None],
+    *,
+    lower_is_better: bool = False,
+) -> ShiftFloor | None:
+    """Return the floor of a figure from its values at chance; None if undefined.
+
+    Examples
+    --------
+    >>> floor_of(0.9, [0.4, 0.5, 0.6, None])
+    ShiftFloor(value=0.5, p=0.2, above_floor=False)
+    """
+    draws = np.array([np.nan if v is None else v for v in at_chance])
+    defined = draws[np.isfinite(draws)]
+    if value is None or len(defined) == 0:
+        return None
+    sign = -1.0 if lower_is_better else 1.0
+    reached = int(np.sum(sign * defined >= sign * value - _ROUNDING))
+    p = (1 + reached) / (1 + len(draws))
+    return ShiftFloor(value=float(defined.mean()), p=p, above_floor=p <= FLOOR_SHARE)
+
+
+def shuffled_episodes(runs: AlarmRuns, rng: np.random.Generator) -> AlarmRuns:
+    """Return the same episodes in random order, with random gaps of 1 row or more."""
+    starts, stops = runs.on_counted_rows
+    lengths = rng.permutation(stops - starts)
+    n_free = runs.rows.n_counted - int(lengths.sum())
+    n = len(lengths)
+    # All ways to lay n - 1 or more gaps between the episodes are equally likely.
+    places = np.sort(rng.choice(n_free + 1, n, replace=False, shuffle=False))
+    first = places + np.cumsum(lengths) - lengths
+    return runs.placed(first, first + lengths)
+
+
+def attack_intervals(
+    runs: AlarmRuns, *, block: int = 1, seed: int = 0
+) -> dict[str, Interval]:
+    """Return the 95% interval of each figure that is a mean over attacks.
+
+    Each draw weighs the attacks, and one more, by independent exponentials; that one
+    scores 0 for the lower end and 1 for the upper. It holds for endlessly many attacks
+    of these kinds and lengths. Point-adjusted F1 follows from recall, with blocks of
+    normal operation drawn for the false alarms. Others have no interval.
+
+    Parameters
+    ----------
+    runs : AlarmRuns
+        Alarms and labels; at least one attack.
+    block : int
+        Rows of normal operation that are drawn together.
+    seed : int
+        Seed of the draws.
+    """
+    rng = np.random.default_rng(seed)
+    lengths = runs.rows.lengths
+    gamma = rng.standard_exponential((N_DRAWS, len(lengths) + 1))
+    near = alarm.affiliation(runs)
+    means = {
+        "range_recall": alarm.range_recalls(runs),
+        "etapr_recall": alarm.etapr_recalls(runs),
+        "affiliation_recall": np.array(near["each_recall"], dtype=np.float64),
+        "affiliation_precision": np.array(
+            [np.nan if v is None else v for v in _listed(near["each_precision"])]
+        ),
+    }
+    hits, n = int((runs.touching > 0).sum()), len(lengths)
+    low_hits, high_hits = count_interval(hits, n)
+    ranges: dict[str, Interval] = {"event_recall": (low_hits / n, high_hits / n)}
+    for key, each in means.items():
+        defined = np.isfinite(each)
+        if defined.any():
+            drawn = gamma[:, np.append(True, defined)]
+            low, high = one_more_attack(each[defined], np.ones(defined.sum()), drawn)
+            estimate = float(each[defined].mean())
+            ranges[key] = _interval(low, high, estimate)
+    rates = _false_alarm_draws(runs, block, rng)
+    for key, k in (("pa_f1", 0.0), ("pak_20_f1", 20.0)):
+        covered = alarm.adjusted_rows(runs, k) / lengths
+        ends = one_more_attack(covered, lengths.astype(np.float64), gamma)
+        low, high = (
+            2 * recall / (recall + 1 + rate)
+            for recall, rate in zip(ends, rates, strict=True)
+        )
+        f1 = alarm.pak(runs, k=k)["f1"]
+        ranges[key] = _interval(low, high, float(f1 if isinstance(f1, float) else 0))
+    return ranges
+
+
+def _listed(value: alarm.Output) -> list[float | None]:
+    return value if isinstance(value, list) else []
+
+
+def one_more_attack(
+    values: Floats, weights: Floats, gamma: Floats
+) -> tuple[Floats, Floats]:
+    """Return a weighted mean over attacks and one more, unseen or wholly seen.
+
+    Parameters
+    ----------
+    values, weights : array of shape (n_attacks,)
+        Value of each attack, from 0 to 1, and its weight.
+    gamma : array of shape (n_draws, n_attacks + 1)
+        Exponentials; the first column is that of the extra attack, whose weight is the
+        sum of squares of the weights.
+
+    Returns
+    -------
+    low, high : array of shape (n_draws,)
+        The mean with the extra attack at 0 and at 1.
+
+    Examples
+    --------
+    >>> one_more_attack(np.array([1.0]), np.array([2.0]), np.array([[1.0, 3.0]]))
+    (array([0.75]), array([1.]))
+    """
+    share = weights / weights.sum()
+    extra = gamma[:, 0] * (share @ share)
+    weighed = gamma[:, 1:] * share
+    total = weighed.sum(axis=1) + extra
+    seen = weighed @ values
+    return seen / total, (seen + extra) / total
+
+
+def _interval(low: Floats, high: Floats, estimate: float) -> Interval:
+    """Return the ends of an interval that holds the estimate."""
+    return (
+        min(float(np.percentile(low, 2.5)), estimate),
+        max(min(float(np.percentile(high, 97.5)), 1.0), estimate),
+    )
+
+
+def _false_alarm_draws(
+    runs: AlarmRuns, block: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return false alarm rows over attack rows in each draw of blocks.
+
+    For the lower end of F1 with one more block, half or more of it in alarm.
+    """
+    rows = runs.rows
+    change = np.zeros(len(rows.labels) + 1, np.int64)
+    change[runs.starts] += 1
+    change[runs.stops] -= 1
+    in_alarm = np.cumsum(change[:-1])[rows.labels == NORMAL]
+    n_attack, n_normal = rows.n_attack_rows, len(in_alarm)
+    if n_normal == 0:
+        return np.zeros(N_DRAWS), np.zeros(N_DRAWS)
+    block = max(1, min(block, n_normal), -(-n_normal // MOST_BLOCKS))
+    first = np.arange(0, n_normal, block)
+    alarms = np.add.reduceat(in_alarm, first).astype(np.float64)
+    sizes = np.diff(np.append(first, n_normal)).astype(np.float64)
+    drawn = rng.multinomial(len(first), np.full(len(first), 1 / len(first)), N_DRAWS)
+    false, total = drawn @ alarms, drawn @ sizes
+    long = sizes >= block / 2
+    worst = max(0.5, float((alarms[long] / sizes[long]).max()))
+    extra = rng.standard_exponential(N_DRAWS) * block
+    scale = n_normal / n_attack
+    return (false + extra * worst) / (total + extra) * scale, false / total * scale
