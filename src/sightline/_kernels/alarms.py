@@ -90,14 +90,19 @@ def largest_unit(values: Floats, levels: Floats, out: Floats, which: Ints) -> No
 
 
 @njit(cache=True)
-def largest_sum(values: Floats, n_largest: int, out: Floats) -> None:
-    """Write half the sum of the `n_largest` largest squares of each row."""
-    for t in range(len(values)):
-        squares = np.sort(values[t] * values[t])
+def largest_sum(
+    values: Floats, levels: Floats, n_largest: int, out: Floats, which: Ints
+) -> None:
+    """Write half the sum of the largest squares of value / level, and the largest's."""
+    n_rows, n_columns = values.shape
+    for t in range(n_rows):
+        ratios = np.abs(values[t]) / levels
+        which[t] = np.argmax(ratios)
+        ratios.sort()
         total = 0.0
-        for k in range(1, n_largest + 1):
-            total += squares[-k]
-        out[t, 0] = 0.5 * total
+        for k in range(n_columns - 1, max(n_columns - n_largest, 0) - 1, -1):
+            total += ratios[k] * ratios[k]
+        out[t] = 0.5 * total
 
 
 @njit(cache=True)
@@ -131,10 +136,10 @@ def join_members(
 ) -> None:
     """Write where any member that is not shelved exceeds, and who is shelved.
 
-    A member in alarm for `unit` rows without pause is shelved; it comes back after
-    `unit` rows below its limit. `state[m]` holds the rows since its alarm began (0: no
-    alarm), the rows since it last exceeded, and whether it is shelved. With `unit` 0
-    none is ever shelved.
+    A member that exceeds after `unit` rows of alarm without pause is shelved; it comes
+    back after `unit` rows below its limit. `state[m]` holds the rows since its alarm
+    began (0: no alarm), the rows since it last exceeded, and whether it is shelved.
+    With `unit` 0 none is ever shelved.
     """
     n_rows, n_members = exceeds.shape
     for t in range(n_rows):
@@ -151,7 +156,7 @@ def join_members(
                 age += 1
             if is_shelved and quiet >= unit:
                 is_shelved, age = 0, 0
-            elif unit > 0 and age > unit:
+            elif unit > 0 and age > unit and exceeds[t, m]:
                 is_shelved = 1
             if exceeds[t, m] and not is_shelved:
                 out[t] = True

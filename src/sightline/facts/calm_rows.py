@@ -1,6 +1,7 @@
 """Calm rows: attack-free, and not the aftermath of an attack."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -40,6 +41,11 @@ def facts_of_stream(stream: ResidualStream, test: ScoredTest) -> list[AttackFact
         )
         if telemetry is not None:
             return list(attack_facts.facts_of_attacks(telemetry, test.attacks))
+    return _facts_by_energy(test)
+
+
+def _facts_by_energy(test: ScoredTest) -> list[AttackFacts]:
+    """Return the aftermath of each attack from the energy, and nothing else."""
     after = attack_facts.energy_aftermath(
         test.energy, test.labels, test.breaks, test.segments, test.step_s
     )
@@ -72,3 +78,25 @@ def quiet_rows(test: ScoredTest, facts: Sequence[AttackFacts]) -> Bools:
     for segment in test.segments:
         is_quiet[segment.stop : segment.stop + n_rows] = False
     return is_quiet if is_quiet.any() else calm_rows(test, facts)
+
+
+def quiet_rows_before(test: ScoredTest, row: int) -> Bools:
+    """Return the quiet rows before a row, by what was known then.
+
+    No label and no energy from that row on is read. The aftermath of an attack is
+    taken from the energy: facts of the recording were found with later labels too.
+    """
+    attacks = [
+        replace(attack, stop=min(attack.stop, row))
+        for attack in test.attacks
+        if attack.start < row
+    ]
+    cut = replace(
+        test,
+        energy=test.energy[:row],
+        labels=test.labels[:row],
+        attacks=attacks,
+        breaks=test.breaks[test.breaks < row],
+        alarms=test.alarms[:row],
+    )
+    return quiet_rows(cut, _facts_by_energy(cut))

@@ -7,7 +7,7 @@ again for every hour that it stands, so that it is never cheaper than one that r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from sightline.data.arrays import Bools, Ints
 from sightline.data.segments import Segment, run_bounds
+from sightline.errors import StreamError
 
 DAY_S: Final = 86_400.0
 # Alarms a day that one operator can manage, and the most: ISA-18.2.
@@ -25,6 +26,8 @@ FLOOD: Final = 10
 TEN_MINUTES_S: Final = 600.0
 # A chattering alarm: this many returns within a minute.
 CHATTER: Final = 3
+# Exceedances of this many rows are remembered as bits of one integer.
+MOST_WITHIN: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,19 @@ class Delays:
     within: int = 1
     off: int = 3
     unit: int = 12
+
+    def __post_init__(self) -> None:
+        """Refuse an on-delay that can never be met."""
+        if not 1 <= self.on <= self.within <= MOST_WITHIN:
+            raise StreamError(
+                "An alarm starts with `on` exceedances in `within` rows, with 1 <= on "
+                f"<= within <= {MOST_WITHIN}; got {self.on} in {self.within}."
+            )
+        if self.off < 0 or self.unit < 1:
+            raise StreamError(
+                "An off-delay must be at least 0 rows and the unit of a standing alarm "
+                f"at least 1; got {self.off} and {self.unit}."
+            )
 
     @classmethod
     def of_step(cls, step_s: float | None, on: int = 1, within: int = 1) -> "Delays":
@@ -188,7 +204,8 @@ class AlarmLoad:
         Alarms with at least three returns within a minute. None where rows are longer
         than 20 s.
     shelved_share : float
-        Share of calm time in which a member of a joined rule was shelved.
+        Share of calm time in which a member of a joined rule was shelved. It is
+        counted as standing alarm: part of `share_of_time` and of `standing`.
     """
 
     alarms: int
@@ -236,8 +253,12 @@ def alarm_load(
     *,
     exceeds: Bools | None = None,
     shelved: Bools | None = None,
+    breaks: Ints | None = None,
 ) -> AlarmLoad:
     """Return what alarms cost over calm time.
+
+    Time in which a member is shelved counts as that of the alarm for which it was
+    shelved: a member that never stops is never free.
 
     Parameters
     ----------
@@ -253,14 +274,20 @@ def alarm_load(
         Exceedances, for the peak, floods and chattering.
     shelved : array of bool, optional
         Where a member of a joined rule is shelved.
+    breaks : array of int, optional
+        Rows at which a new recording begins, if `shelved` is given.
     """
-    counts, standing, rows = counted(episodes, is_calm, delays.unit)
+    stands = episodes
+    if shelved is not None and shelved.any():
+        joined = replace(delays, on=1, within=1)
+        stands = episodes_of(episodes.rows | shelved, joined, breaks)
+    _, standing, rows = counted(stands, is_calm, delays.unit)
     n_calm = int(is_calm.sum())
     days = None if step_s is None else n_calm * step_s / DAY_S or None
-    alarms = int(counts.sum())
+    alarms = int(is_calm[episodes.starts].sum() + standing.sum())
     before = np.concatenate([[0], np.cumsum(is_calm)])
     spent = int(rows.sum())
-    in_calm = int((before[episodes.lasts + 1] - before[episodes.starts]).sum())
+    in_calm = int((before[stands.lasts + 1] - before[stands.starts]).sum())
     announced = None if exceeds is None else _announced(exceeds, is_calm)
     return AlarmLoad(
         alarms=alarms,

@@ -53,7 +53,7 @@ class Budget:
         """Return a budget from text such as ``6/day,1%`` or ``1/week``."""
         if isinstance(text, Budget):
             return text
-        match = _TEXT.fullmatch(text)
+        match = _TEXT.fullmatch(str(text))
         span = match["span"].lower().rstrip("s") if match else ""
         if match is None or span not in _SPANS:
             raise StreamError(
@@ -68,5 +68,5 @@ class Budget:
         """Return the text that `parse` reads."""
         weekly = self.per_day * 7
         if self.per_day < 1 and abs(weekly - round(weekly)) < 1e-9:
-            return f"{weekly:g}/week,{100 * self.share:g}%"
-        return f"{self.per_day:g}/day,{100 * self.share:g}%"
+            return f"{round(weekly)}/week,{100 * self.share:.12g}%"
+        return f"{self.per_day:.12g}/day,{100 * self.share:.12g}%"

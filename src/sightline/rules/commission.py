@@ -23,8 +23,12 @@ from sightline.energy.energy import ScoredStream, ScoredTest, Track, score_strea
 from sightline.energy.one_sided import FlooredRows
 from sightline.errors import StreamError
 from sightline.facts.attack_facts import AttackFacts
-from sightline.facts.calm_rows import facts_of_stream, quiet_rows
-from sightline.metrics.alarm_load import DAY_S, Delays
+from sightline.facts.calm_rows import (
+    facts_of_stream,
+    quiet_rows,
+    quiet_rows_before,
+)
+from sightline.metrics.alarm_load import DAY_S, MOST_PER_DAY, Delays
 from sightline.rules.budget import Budget
 from sightline.rules.family import (
     ALLOWANCE,
@@ -57,7 +61,7 @@ from sightline.rules.limits import (
     set_limit,
 )
 from sightline.rules.probe import QuantileRule
-from sightline.rules.rule import LinearView, Member, Memory, Rule, View
+from sightline.rules.rule import LinearView, Member, Memory, Rule, View, log_of
 from sightline.text import names, plural
 
 # Share of the test that is used for commissioning.
@@ -84,11 +88,14 @@ class CalmTable:
         First row of each stretch; memory starts again there.
     score : array of shape (n_rows,), optional
         The detector's own score.
+    n_attacks : int
+        Attacks that were left out.
     """
 
     rows: Rows
     breaks: Ints
     score: Floats | None = None
+    n_attacks: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,7 +105,7 @@ class CalmPeriod:
     Parameters
     ----------
     tables : tuple of CalmTable
-        Calibration rows, then rows of the test.
+        Rows of train if asked for, calibration rows, then rows of the test.
     step_s : float
         Seconds a row.
     """
@@ -198,7 +205,7 @@ class Fitting:
                 if member.memory in (Memory.LOG_AVERAGE, Memory.QUIET):
                     plain = replace(member, memory=Memory.NONE)
                     values = plain.values(values, np.empty(0), self._bounds(member))
-                    values = np.log(np.maximum(values, np.finfo(np.float64).tiny))
+                    values = log_of(values)
                 sums[member.name] = sums.get(member.name, 0.0) + values.sum(axis=0)
                 squares[member.name] = squares.get(member.name, 0.0) + np.square(
                     values
@@ -254,7 +261,7 @@ class Fitting:
         return made
 
     def _n_units(self, member: Member) -> int:
-        if member.largest or member.view is View.SCORE:
+        if member.view is View.SCORE:
             return 1
         return len(self.views[member.view].units)
 
@@ -439,7 +446,7 @@ class Periods:
     uses_calibration : bool
         Whether calibration rows are among the commissioning rows.
     n_attacks_before : int
-        Attacks before the split, which are left out.
+        Attacks among the commissioning rows, which are left out.
     """
 
     calm: CalmPeriod
@@ -449,7 +456,7 @@ class Periods:
     n_attacks_before: int
 
 
-def _test_part(stream: ResidualStream, is_used: Bools) -> CalmTable:
+def _test_part(stream: ResidualStream, is_used: Bools, n_attacks: int) -> CalmTable:
     """Return some rows of a test as calm rows, in stretches."""
     starts, _ = run_bounds(is_used, stream.test_breaks)
     place = np.concatenate([[0], np.cumsum(is_used)])
@@ -457,6 +464,7 @@ def _test_part(stream: ResidualStream, is_used: Bools) -> CalmTable:
         rows=KeptRows(raw_rows(stream.test), is_used),
         breaks=place[starts],
         score=None if stream.score is None else stream.score[is_used],
+        n_attacks=n_attacks,
     )
 
 
@@ -497,6 +505,7 @@ def periods_of(
     *,
     calm: CalmTable | None = None,
     with_calibration: bool = True,
+    with_train: bool = False,
 ) -> Periods:
     """Return which rows commission and which rows judge.
 
@@ -511,22 +520,27 @@ def periods_of(
     calm : CalmTable, optional
         Commissioning rows from elsewhere, in place of these.
     with_calibration : bool
-        Whether calibration rows are used.
+        Whether calibration rows are used. Rows without the own score cannot be.
+    with_train : bool
+        Whether the rows that the detector was fitted on are used.
     """
     is_used = is_quiet & (np.arange(len(is_quiet)) < split)
-    tables = [_test_part(stream, is_used)] if calm is None else [calm]
+    n_attacks = sum(a.start < split for a in stream.attack_segments())
+    tables = [calm or _test_part(stream, is_used, n_attacks)]
     calibration = stream.calibration if calm is None else None
-    # A rule that reads the own score cannot use rows without one.
-    uses = with_calibration and calibration is not None and stream.score is None
+    uses = with_calibration and calibration is not None
     if uses and calibration is not None:
         rows = raw_rows(calibration)
         tables.insert(0, CalmTable(rows=rows, breaks=np.zeros(1, np.int64)))
+    if with_train:
+        rows = raw_rows(stream.train)
+        tables.insert(0, CalmTable(rows=rows, breaks=stream.train_breaks))
     return Periods(
         calm=CalmPeriod(tables=tuple(tables), step_s=_step(stream)),
         split=split,
         is_quiet=is_quiet,
         uses_calibration=uses,
-        n_attacks_before=sum(a.start < split for a in stream.attack_segments()),
+        n_attacks_before=tables[-1].n_attacks,
     )
 
 
@@ -638,6 +652,8 @@ class CommissionSettings:
         On which rows mean and covariance are fitted.
     on, within : int
         Exceedances that start an alarm, and in how many rows.
+    train : bool
+        Whether the rows that the detector was fitted on commission too.
     """
 
     budget: Budget = Budget()  # noqa: RUF009
@@ -649,6 +665,7 @@ class CommissionSettings:
     reference: Literal["train", "commissioning"] = "train"
     on: int = 1
     within: int = 1
+    train: bool = False
 
 
 def commission(
@@ -664,6 +681,7 @@ def commission(
     reference: Literal["train", "commissioning"] = "train",
     on: int = 1,
     within: int = 1,
+    train: bool = False,
 ) -> Commissioning:
     """Make alarm rules for a budget on calm rows, and judge them on later rows.
 
@@ -692,6 +710,9 @@ def commission(
         On which rows mean and covariance are fitted.
     on, within : int
         An alarm starts with `on` exceedances in the last `within` rows.
+    train : bool
+        Whether the rows that the detector was fitted on commission too. They are
+        quieter than later rows, so limits become lower.
 
     Returns
     -------
@@ -726,15 +747,16 @@ def commission(
         reference=reference,
         on=on,
         within=within,
+        train=train,
     )
     stream = as_judged(stream)
     scored, test = scored_test(stream)
     elsewhere = None
     if calm is not None:
-        _check_same_channels(stream, calm)
+        _check_alike(stream, calm)
         _, other = scored_test(calm := as_judged(calm))
         quiet = quiet_rows(other, facts_of_stream(calm, other))
-        elsewhere = _test_part(calm, quiet)
+        elsewhere = _test_part(calm, quiet, len(other.attacks))
     facts = facts_of_stream(stream, test)
     return commission_scored(stream, scored, test, facts, settings, calm=elsewhere)
 
@@ -782,10 +804,11 @@ def commission_scored(
     step_s = _step(stream)
     is_quiet = quiet_rows(test, facts)
     split = 0 if calm else split_row(stream, settings.first, settings.until)
+    is_quiet[:split] = quiet_rows_before(test, split)
     normal = replace(normal_of(stream, scored), without=frozenset(settings.without))
-    wanted = (*default_family(normal), *settings.rules)
-    chosen = settings.choose or (CHOSEN if CHOSEN in wanted else wanted[-1])
-    wanted = tuple(dict.fromkeys((*wanted, chosen)))
+    family = default_family(normal)
+    chosen = settings.choose or (CHOSEN if CHOSEN in family else family[-1])
+    wanted = tuple(dict.fromkeys((*family, *settings.rules, chosen)))
     maker, periods = _maker(stream, normal, wanted, is_quiet, split, settings, calm)
     rules = {name: maker.make(name) for name in wanted}
     judged = JudgedRows.of(is_quiet, test.attacks, test.breaks, split, step_s)
@@ -824,8 +847,12 @@ def _maker(
     members = list(
         dict.fromkeys(m for name in names for m in members_of(name, normal.has_stages))
     )
-    if "score" in members and stream.score is None:
-        raise StreamError("The rule 'score' needs the detector's own score.")
+    own = stream.score if calm is None else calm.score
+    if "score" in members and (stream.score is None or own is None or settings.train):
+        raise StreamError(
+            "The rule 'score' needs the detector's own score of every row: give it, "
+            "or leave the rule out."
+        )
     delays = Delays.of_step(_step(stream), settings.on, settings.within)
 
     def made(with_calibration: bool) -> tuple[RuleMaker, Periods]:
@@ -835,6 +862,7 @@ def _maker(
             split,
             calm=calm,
             with_calibration=with_calibration and "score" not in members,
+            with_train=settings.train,
         )
         _check_days(periods.calm, settings.budget)
         known = normal
@@ -845,9 +873,9 @@ def _maker(
         return RuleMaker(fitting, settings.budget, delays), periods
 
     maker, periods = made(with_calibration=True)
-    if periods.uses_calibration:
+    if periods.uses_calibration and not settings.train:
         n_first = periods.calm.tables[0].rows.n_rows
-        joined = CHOSEN if CHOSEN in names else names[-1]
+        joined = max(names, key=lambda name: len(members_of(name, normal.has_stages)))
         if not maker.rings_alike(joined, n_first):
             maker, periods = made(with_calibration=False)
     return maker, periods
@@ -858,10 +886,12 @@ def _check_days(calm: CalmPeriod, budget: Budget) -> None:
     if budget.per_day * calm.days >= LEAST_ALARMS:
         return
     hours = (LEAST_ALARMS / budget.per_day - calm.days) * 24
+    least = np.ceil(LEAST_ALARMS / calm.days) if calm.days else np.inf
+    other = f", or allow at least {least:.0f} alarms a day"
     raise StreamError(
         f"{24 * calm.days:.1f} attack-free hours are too few to set a limit for "
-        f"{budget}: {hours:.1f} hours are missing, or allow at least "
-        f"{np.ceil(LEAST_ALARMS / max(calm.days, 1e-9)):.0f} alarms a day."
+        f"{budget}: {hours:.1f} hours are missing"
+        f"{other if least <= MOST_PER_DAY else ''}."
     )
 
 
@@ -928,8 +958,8 @@ def _notes(
     calm, budget = periods.calm, settings.budget
     if periods.n_attacks_before:
         yield (
-            f"{plural(periods.n_attacks_before, 'attack')} before the split and "
-            "what follows each were left out of commissioning."
+            f"{plural(periods.n_attacks_before, 'attack')} among the commissioning "
+            "rows and what follows each were left out."
         )
     if budget.per_day * calm.days < FEW_ALARMS:
         yield (
@@ -946,7 +976,13 @@ def _notes(
         yield "No attack-free rows are left to judge the rules on."
 
 
-def _check_same_channels(stream: ResidualStream, other: ResidualStream) -> None:
+def _check_alike(stream: ResidualStream, other: ResidualStream) -> None:
+    """Raise unless rows of another stream can commission rules for this one."""
+    if stream.step_s != other.step_s:
+        raise StreamError(
+            f"`calm` must have rows as far apart as the stream's ({stream.step_s} s); "
+            f"they are {other.step_s} s apart."
+        )
     if stream.channels != other.channels:
         differ = sorted(set(stream.channels) ^ set(other.channels))
         raise StreamError(

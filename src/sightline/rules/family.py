@@ -11,7 +11,8 @@ name               score
 ``rows``           joined: group, z, x
 ``all``            joined: group, z, x, group~, z~, x~
 ``score``          the detector's own score, if it is too large
-``largest3``       half the sum of the 3 (or another number) largest squared deviations
+``largest3``       half the sum of the 3 (or another number) largest squared deviations,
+                   each over its own level
 ``log-energy~``    average of the logarithm of the energy
 ``quiet~``         the same, if it is too small
 ``cusum``          largest two-sided cumulative sum of a channel
@@ -346,7 +347,7 @@ def _stages(stream: ResidualStream) -> dict[str, tuple[str, ...]]:
         return {}
     known = set(stream.channels)
     stages = {
-        str(name): tuple(str(m) for m in members if m in known)
+        str(name): tuple(dict.fromkeys(str(m) for m in members if m in known))
         for name, members in groups.items()
         if isinstance(members, Iterable)
     }

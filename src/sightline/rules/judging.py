@@ -28,7 +28,7 @@ class Kept(StrEnum):
     """What became of a promise.
 
     ``KEPT``
-        The count lies in the 90% interval, or below it by no more than a few.
+        The count lies in the 90% interval.
     ``BROKEN``
         The count lies above the interval.
     ``UNUSED``
@@ -110,6 +110,7 @@ class JudgedRows:
             self.step_s,
             exceeds=exceeds,
             shelved=shelved,
+            breaks=self.breaks,
         )
 
     def use(self, episodes: Episodes) -> AttackAlarms:
@@ -144,7 +145,9 @@ class FamilyRun:
     ) -> None:
         self.judged = judged
         self._place = {member.name: k for k, member in enumerate(family.members)}
-        state, traces, units = family.start(), [], []
+        n_members = len(family.members)
+        state, traces = family.start(), [np.empty((0, n_members))]
+        units = [np.empty((0, n_members), np.int64)]
         for block, begins, own in family.blocks(rows, judged.breaks, score):
             if begins:
                 state.restart()

@@ -29,6 +29,8 @@ SHAPES: Final = (-0.2, 0.5)
 RANK_RATIO: Final = 1.05
 # Counts vary at least this many times as much as a Poisson count.
 LEAST_SPREAD: Final = 2.0
+# Limit of a trace that is 0 in every commissioning row.
+SMALLEST_LIMIT: Final = 1e-100
 # Interval of a promise.
 PROMISE_ENDS: Final = (0.05, 0.95)
 
@@ -99,10 +101,11 @@ class _Scan:
     no row equals a limit and rounding flips nothing. Ranks grow by a ratio.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, share: float = 0.0) -> None:
         self.trace = trace
         n = trace.n_rows
-        most = min(n, int(0.2 * n) + 100)
+        # No limit that keeps to the share is exceeded by more rows than these.
+        most = min(n, int(max(0.2, share) * n) + 100)
         top = np.argpartition(trace.values, n - most)[n - most :]
         self.order = top[np.argsort(-trace.values[top], kind="stable")]
         self.levels = trace.values[self.order]
@@ -120,7 +123,7 @@ class _Scan:
     def limit(self, rank: int) -> float:
         """Return the limit that the `rank` largest rows exceed."""
         if rank == 0:
-            return float(self.levels[0]) * (1 + 1e-9) + 1e-300
+            return max(float(self.levels[0]) * (1 + 1e-9), SMALLEST_LIMIT)
         low, high = float(self.levels[rank]), float(self.levels[rank - 1])
         return low + 0.5 * (high - low)
 
@@ -164,8 +167,8 @@ def set_limit(trace: Trace, budget: Budget, *, tail: bool = True) -> Limit:
     Candidates run from the highest down; the limit is the last before the first that
     makes more alarms, or a larger share of time, than the budget allows. Where the
     budget allows fewer than `TAIL_ALARMS`, the limit is no lower than the tail of the
-    peaks says (generalised Pareto over the level with `N_PEAKS` peaks), and no higher
-    than the largest peak.
+    peaks says (generalised Pareto over the level with `N_PEAKS` peaks); it is never
+    higher than just above the largest peak.
 
     Parameters
     ----------
@@ -176,7 +179,7 @@ def set_limit(trace: Trace, budget: Budget, *, tail: bool = True) -> Limit:
     tail : bool
         Whether the tail may raise the limit.
     """
-    scan, allowed = _Scan(trace), budget.per_day * trace.days
+    scan, allowed = _Scan(trace, budget.share), budget.per_day * trace.days
     best, alarms, share = 0, 0, 0.0
     for rank in scan.ranks():
         n_alarms, part = scan.cost(rank)
@@ -190,7 +193,7 @@ def set_limit(trace: Trace, budget: Budget, *, tail: bool = True) -> Limit:
     if len(peaks) < TAIL_ALARMS:
         return limit
     level = tail_level(peaks, scan.limit(rank), allowed)
-    level = min(level, float(peaks.max()))
+    level = min(level, scan.limit(0))
     if level <= limit.value:
         return limit
     share = trace.cost_above(level)[1]

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ from sightline.errors import StreamError
 from sightline.metrics.alarm_load import Delays, Episodes, episodes_in
 from sightline.rules.budget import Budget
 from sightline.text import names
+
+# Rows with larger values are refused: squares of what is made of them would overflow.
+LARGEST_VALUE: Final = 1e100
 
 
 class View(StrEnum):
@@ -137,7 +140,8 @@ class Member:
     span : int
         Rows of the average; 0 without.
     largest : int
-        Sum of this many largest squares in place of the largest; 0: the largest.
+        Half the sum of this many largest squares, each value over its level, in place
+        of the largest; 0: the largest.
     centre : array
         Calm mean of the view (average, cumulative sum), or of the logarithm, or of the
         own score. Empty without memory.
@@ -201,16 +205,13 @@ class Member:
             kernels.accumulate_rows(seen, self.centre, self.allowance, state)
         elif self.view is View.SCORE:
             seen = np.maximum(seen - self.centre, 0.0)
-        if self.largest:
-            values = np.empty((len(seen), 1))
-            kernels.largest_sum(seen, self.largest, values)
-        elif bounds is not None:
+        if bounds is not None:
             values = np.empty((len(seen), len(bounds) - 1))
             kernels.unit_energies(seen, bounds, values)
         else:
             values = seen
         if self.memory in (Memory.LOG_AVERAGE, Memory.QUIET):
-            values = np.log(np.maximum(values, np.finfo(np.float64).tiny))
+            values = log_of(values)
             kernels.average_rows(values, self.centre, self.weight, state[0])
             sign = -1.0 if self.memory is Memory.QUIET else 1.0
             values = np.maximum(sign * values, 0.0)
@@ -218,11 +219,19 @@ class Member:
 
     def score(self, values: Floats) -> tuple[Floats, Ints]:
         """Return the largest value over its level in each row, and whose it is."""
-        from sightline._kernels.alarms import largest_unit
+        from sightline._kernels.alarms import largest_sum, largest_unit
 
         score, which = np.empty(len(values)), np.empty(len(values), np.int64)
-        largest_unit(values, self.levels, score, which)
+        if self.largest:
+            largest_sum(values, self.levels, self.largest, score, which)
+        else:
+            largest_unit(values, self.levels, score, which)
         return score, which
+
+
+def log_of(values: Floats) -> Floats:
+    """Return the logarithm of energies; of 0, that of the smallest number."""
+    return np.asarray(np.log(np.maximum(values, np.finfo(np.float64).tiny)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -533,11 +542,32 @@ class RuleState:
         after_break: bool = False,
         score: Floats | None = None,
     ) -> _Piece:
-        """Return what the rule says of some more rows."""
+        """Return what the rule says of some more rows.
+
+        Raises
+        ------
+        StreamError
+            If a value is not finite, or as large as `LARGEST_VALUE`; the state stays.
+        """
+        self._check_values(rows, score)
         if after_break:
             self.restart()
         trace, units = self.scores(rows, score)
         return self.decide(trace, units)
+
+    def _check_values(self, rows: npt.NDArray[Any], score: Floats | None) -> None:
+        is_fine = np.abs(rows) < LARGEST_VALUE
+        if not is_fine.all():
+            row, channel = np.argwhere(~is_fine)[0]
+            raise StreamError(
+                f"The rule {self.rule.name!r} got {rows[row, channel]} for the channel "
+                f"{self.rule.channels[channel].name!r}: leave rows without a value "
+                "out and begin again after a break."
+            )
+        if score is not None and not (np.abs(score) < LARGEST_VALUE).all():
+            raise StreamError(
+                f"The rule {self.rule.name!r} got a score that is not a finite number."
+            )
 
     def decide(self, trace: Floats, units: Ints) -> _Piece:
         """Return what the rule makes of its members' scores.
