@@ -37,9 +37,10 @@ _HOMES = {
     "paper": "write_up",
     "progress": "Step StepKind progress_bar",
     "report": "write_report",
-    "rules": "QuantileRule",
-    "storage": "read_evaluation read_results read_stream read_tables write_results "
-    "write_stream",
+    "rules": "Budget QuantileRule Rule",
+    "rules.commission": "commission",
+    "storage": "read_evaluation read_results read_rule read_stream read_tables "
+    "write_results write_rule write_stream",
     "study.plan": "StudyPlan plan_of read_plan",
     "study.run": "run_study",
     "testbeds": "Testbed list_testbeds open_testbed",

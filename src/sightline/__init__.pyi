@@ -31,13 +31,16 @@ from sightline.facts.audit import inspect_testbed
 from sightline.paper import write_up
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.report import write_report
-from sightline.rules import QuantileRule
+from sightline.rules import Budget, QuantileRule, Rule
+from sightline.rules.commission import commission
 from sightline.storage import (
     read_evaluation,
     read_results,
+    read_rule,
     read_stream,
     read_tables,
     write_results,
+    write_rule,
     write_stream,
 )
 from sightline.study.plan import StudyPlan, plan_of, read_plan
@@ -46,6 +49,7 @@ from sightline.testbeds import Testbed, list_testbeds, open_testbed
 
 __all__ = [
     "Attack",
+    "Budget",
     "Comparison",
     "Detector",
     "Evaluation",
@@ -56,6 +60,7 @@ __all__ = [
     "Reference",
     "ResidualStream",
     "Residuals",
+    "Rule",
     "Segment",
     "SightlineError",
     "Step",
@@ -68,6 +73,7 @@ __all__ = [
     "UndefinedMetricWarning",
     "__version__",
     "check_detector",
+    "commission",
     "compare",
     "contributions",
     "energy_trace",
@@ -86,11 +92,13 @@ __all__ = [
     "read_evaluation",
     "read_plan",
     "read_results",
+    "read_rule",
     "read_stream",
     "read_tables",
     "run_study",
     "write_report",
     "write_results",
+    "write_rule",
     "write_stream",
     "write_up",
 ]

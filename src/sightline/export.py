@@ -154,6 +154,83 @@ def export_stream(
     )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ExportedRows:
+    """Residuals of one recording, ready for an alarm rule.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_channels)
+        Residuals.
+    channels : tuple of str
+        Their names.
+    index : array of int, shape (n_rows,)
+        Step of the recording that each row belongs to.
+    time : array of shape (n_rows,), optional
+        Seconds of each row.
+    breaks : array of int
+        Rows at which a new run begins.
+    labels : array of shape (n_rows,)
+        Of the recording; warm-up rows are ignored (-1).
+    attacks : tuple of Attack
+        By rows.
+    step_s : float, optional
+        Seconds a row.
+    score : array of shape (n_rows,), optional
+        The detector's own score, if its residuals have one.
+    notices : tuple of str
+        What was filled or left out.
+    """
+
+    values: Matrix
+    channels: tuple[str, ...]
+    index: Ints
+    time: Floats | None
+    breaks: Ints
+    labels: Labels
+    attacks: tuple[Attack, ...]
+    step_s: float | None
+    score: Floats | None
+    notices: tuple[str, ...]
+
+
+def export_rows(
+    detector: Detector,
+    recording: Recording,
+    *,
+    preset: str = "export",
+    progress: Progress = silent,
+) -> ExportedRows:
+    """Return the residuals of one recording, as `export_stream` has them in its test.
+
+    Parameters
+    ----------
+    detector : Detector
+        Already fitted.
+    recording : Recording
+        Of the same plant, prepared as the one it was fitted on.
+    preset : {"export", "official"}
+        How residuals are computed.
+    progress : callable, optional
+        Called with a `Step`.
+    """
+    rows = _residuals(detector, recording, "the recording", preset, progress)
+    moved = (_moved(attack, rows) for attack in recording.attacks)
+    spacing = _set(rows.spacing)
+    return ExportedRows(
+        values=rows.values,
+        channels=rows.channels,
+        index=rows.index,
+        time=_at(recording.time, rows.index),
+        breaks=_breaks(rows.index, spacing, recording.breaks),
+        labels=np.where(_set(rows.is_warm_up), IGNORED, _labels(rows, recording)),
+        attacks=tuple(attack for attack in moved if attack.start < attack.stop),
+        step_s=None if recording.step_s is None else recording.step_s * spacing,
+        score=rows.score,
+        notices=rows.notices,
+    )
+
+
 def _at(time: Floats | None, rows: Ints) -> Floats | None:
     """Return the time of some rows, if there is one."""
     return None if time is None else time[rows]
@@ -414,6 +491,9 @@ def _rows_facts(
     """Return which rows the stream is made of: part of its `meta`."""
     facts = {
         "every": train.prepared.every * tested.every,
+        # What later telemetry must look like before the detector reads it.
+        "recording_step_s": train.step_s,
+        "sampling": train.prepared.sampling or None,
         "trim_s": wanted.trim_s or train.prepared.trim_s,
         "reference_trim_s": wanted.reference_trim_s,
         "test_until": wanted.test_until,

@@ -6,6 +6,7 @@
 `rule`            a rule as a frozen value: batch and live
 `family`          names of rules, and the views of rows that they need
 `limits`          limits for a budget, and what they promise
+`origin`          where a rule comes from
 `commission`      commissioning rows, judged rows, the table of the family
 ================  ===================================================================
 """

@@ -20,7 +20,6 @@ from sightline.data.row_tables import KeptRows, Rows, read_on_grid
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest, Track, score_stream
-from sightline.energy.one_sided import FlooredRows
 from sightline.errors import StreamError
 from sightline.facts.attack_facts import AttackFacts
 from sightline.facts.calm_rows import (
@@ -60,6 +59,7 @@ from sightline.rules.limits import (
     promise_of,
     set_limit,
 )
+from sightline.rules.origin import Origin, calm_channels, origin_of, raw_rows
 from sightline.rules.probe import QuantileRule
 from sightline.rules.rule import LinearView, Member, Memory, Rule, View, log_of
 from sightline.text import names, plural
@@ -90,12 +90,15 @@ class CalmTable:
         The detector's own score.
     n_attacks : int
         Attacks that were left out.
+    ends : pair of float, optional
+        Time of the first and the last row.
     """
 
     rows: Rows
     breaks: Ints
     score: Floats | None = None
     n_attacks: int = 0
+    ends: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,6 +125,11 @@ class CalmPeriod:
     def days(self) -> float:
         """Days of all rows."""
         return self.n_rows * self.step_s / DAY_S
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Time of the first and the last row of the test that is used."""
+        return self.tables[-1].ends
 
     @cached_property
     def breaks(self) -> Ints:
@@ -337,11 +345,14 @@ class MadeRule:
         Its limit, with what it costs on commissioning rows.
     promise : Promise
         How many alarms it will make.
+    origin : Origin, optional
+        Where it comes from; see `Commissioning.deployed`.
     """
 
     rule: Rule
     limit: Limit
     promise: Promise
+    origin: Origin | None = None
 
 
 class RuleMaker:
@@ -460,17 +471,16 @@ def _test_part(stream: ResidualStream, is_used: Bools, n_attacks: int) -> CalmTa
     """Return some rows of a test as calm rows, in stretches."""
     starts, _ = run_bounds(is_used, stream.test_breaks)
     place = np.concatenate([[0], np.cumsum(is_used)])
+    used, ends = np.flatnonzero(is_used), None
+    if stream.test_time is not None and len(used):
+        ends = float(stream.test_time[used[0]]), float(stream.test_time[used[-1]])
     return CalmTable(
         rows=KeptRows(raw_rows(stream.test), is_used),
         breaks=place[starts],
         score=None if stream.score is None else stream.score[is_used],
         n_attacks=n_attacks,
+        ends=ends,
     )
-
-
-def raw_rows(rows: Rows) -> Rows:
-    """Return the rows as the detector gave them, not from the floor of a score."""
-    return rows.rows if isinstance(rows, FlooredRows) else rows
 
 
 def split_row(stream: ResidualStream, first: float, until: str | float | None) -> int:
@@ -605,6 +615,40 @@ class CommissioningFacts:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class CommissioningSource:
+    """The rows that rules were made on.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The stream.
+    normal : Normal
+        What rules know of train.
+    calm : CalmPeriod
+        Commissioning rows.
+    ends : pair of float, optional
+        Time of the first and the last of them.
+    """
+
+    stream: ResidualStream
+    normal: Normal
+    calm: CalmPeriod
+    ends: tuple[float, float] | None
+
+    @cached_property
+    def origin(self) -> Origin:
+        """Where the rules come from; all rows are read once for it."""
+        normal = self.normal
+        calm = calm_channels(
+            self.stream.channels,
+            normal.train_mean,
+            normal.spread,
+            (rows for _, rows, _, _ in self.calm.blocks()),
+        )
+        return origin_of(self.stream, calm, self.ends)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Commissioning:
     """Rules made for a budget, and how they did on later rows.
 
@@ -614,10 +658,17 @@ class Commissioning:
         Every rule of the family with its limit and its promise.
     facts : CommissioningFacts
         The table, the curves and the sentences.
+    source : CommissioningSource
+        What they were made on.
     """
 
     rules: dict[str, MadeRule]
     facts: CommissioningFacts
+    source: CommissioningSource
+
+    def deployed(self, name: str | None = None) -> MadeRule:
+        """Return a rule, by default the chosen one, with where it comes from."""
+        return replace(self.rules[name or self.facts.chosen], origin=self.source.origin)
 
     @property
     def chosen(self) -> MadeRule:
@@ -827,6 +878,9 @@ def commission_scored(
             present=_present(test, judged),
             curves=curves,
             notes=tuple(_notes(stream, periods, judged, settings)),
+        ),
+        source=CommissioningSource(
+            stream=stream, normal=normal, calm=periods.calm, ends=periods.calm.ends
         ),
     )
 

@@ -171,6 +171,11 @@ class Normal:
         """Whether rules by stage can be made."""
         return len(self.stages) > 1
 
+    @property
+    def train_mean(self) -> Floats:
+        """Mean of each channel in train; the floor of a score."""
+        return np.array([self.floor]) if self.is_one_sided else self.reference.mean
+
     @cached_property
     def _kept(self) -> Ints:
         """The channels that rules look at."""
@@ -208,10 +213,9 @@ class Normal:
     def _channels(self) -> LinearView:
         p = len(self._kept)
         each = np.arange(p)
-        mean = np.array([self.floor]) if self.is_one_sided else self.reference.mean
         return LinearView(
             kind=View.X,
-            mean=mean,
+            mean=self.train_mean,
             order=self._kept,
             weights=np.eye(p),
             first=each,
@@ -266,10 +270,9 @@ class Normal:
             lower = np.linalg.inv(np.linalg.cholesky(block))
             weights[start:end, start:end] = np.tril(lower).T
             stop[start:end] = end
-        mean = np.array([self.floor]) if self.is_one_sided else self.reference.mean
         return LinearView(
             kind=kind,
-            mean=mean,
+            mean=self.train_mean,
             order=np.concatenate([np.asarray(g, np.int64) for g in groups]),
             weights=weights,
             first=np.arange(q),

@@ -43,6 +43,7 @@ from sightline.storage.results import (
     write_json,
     write_results,
 )
+from sightline.storage.rules import read_rule, write_rule
 from sightline.tables.cells import label_codes
 from sightline.tables.text_tables import Table, read_table
 
@@ -54,12 +55,14 @@ __all__ = [
     "join_files",
     "read_evaluation",
     "read_results",
+    "read_rule",
     "read_stream",
     "read_tables",
     "read_traces",
     "stream_name",
     "write_json",
     "write_results",
+    "write_rule",
     "write_stream",
 ]
 

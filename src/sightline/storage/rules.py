@@ -1,0 +1,369 @@
+"""Alarm rules on disk: ``rule.json``, a file of numbers and text that runs no code.
+
+What is read is what was written, to the last bit. A digest over the content shows
+whether a file was changed since; what a rule does must come from commissioning, not
+from an editor.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, get_args, get_origin
+
+import msgspec
+import numpy as np
+
+from sightline.errors import FileError
+from sightline.files import brief, reading, staged_file
+from sightline.rules.commission import Commissioning, MadeRule
+from sightline.rules.limits import Limit, Promise
+from sightline.rules.origin import Origin, SavedDetector
+from sightline.rules.rule import LinearView, Member, Memory, Rule, View
+from sightline.storage.metadata import parse_json
+from sightline.text import names
+
+RULE_SCHEMA: Final = 1
+RULE_FILE: Final = "rule.json"
+_AGAIN = "make it again with `sightline commission`"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RuleFile:
+    """The content of ``rule.json``.
+
+    Parameters
+    ----------
+    schema : int
+        Number of the layout.
+    rule : Rule
+        Channels, views, members, limit, delays and budget.
+    limit : Limit
+        How the limit was set.
+    promise : Promise
+        How many alarms it will make.
+    origin : Origin, optional
+        Stream, detector and period that it comes from.
+    digest : str
+        SHA-256 of all else.
+    """
+
+    schema: int
+    rule: Rule
+    limit: Limit
+    promise: Promise
+    origin: Origin | None
+    digest: str
+
+
+def write_rule(
+    made: MadeRule | Commissioning,
+    path: str | Path,
+    *,
+    detector: str | Path | None = None,
+) -> None:
+    """Write a rule to a file that `read_rule` reads back.
+
+    Parameters
+    ----------
+    made : MadeRule or Commissioning
+        The rule; the chosen one of a commissioning.
+    path : path
+        The file, usually called ``rule.json``; an earlier one is replaced.
+    detector : path, optional
+        File of the saved detector through which telemetry must pass; its digest is
+        written too. A path within the folder of `path` is written as a relative one.
+
+    Raises
+    ------
+    FileError
+        If a file cannot be read or written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sightline import ResidualStream, commission, read_rule, write_rule
+    >>> rng = np.random.default_rng(0)
+    >>> stream = ResidualStream(
+    ...     rng.normal(size=(2000, 3)), rng.normal(size=(40_000, 3)), step_s=10.0
+    ... )
+    >>> made = commission(stream, budget="6/day")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_rule(made, f"{folder}/rule.json")
+    ...     again = read_rule(f"{folder}/rule.json")
+    >>> again.rule.limit == made.chosen.rule.limit
+    True
+    """
+    path = Path(path)
+    if isinstance(made, Commissioning):
+        made = made.deployed()
+    if detector is not None:
+        made = with_detector(made, Path(detector), path.parent)
+    content = _content(made)
+    text = _pretty(content | {"digest": _digest(content)}) + "\n"
+    with staged_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def with_detector(made: MadeRule, detector: Path, folder: Path) -> MadeRule:
+    """Return a rule that names the file of its detector."""
+    if made.origin is None:
+        raise ValueError("the rule does not say where it comes from")
+    near, place = folder.resolve(), detector.resolve()
+    is_near = place.is_relative_to(near)
+    saved = SavedDetector(
+        path=place.relative_to(near).as_posix() if is_near else str(place),
+        sha256=file_digest(detector),
+    )
+    return replace(made, origin=replace(made.origin, saved_detector=saved))
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with reading(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_rule(path: str | Path) -> MadeRule:
+    """Read a rule.
+
+    Parameters
+    ----------
+    path : path
+        A ``rule.json``, or the folder that holds it.
+
+    Returns
+    -------
+    MadeRule
+        `rule` gives the same alarms as the one that was written.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, damaged, changed since it was written, or of a later
+        schema.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / RULE_FILE
+    values = _values(path)
+    schema = values.get("schema")
+    if not isinstance(schema, int) or schema > RULE_SCHEMA:
+        raise FileError(
+            f"{path}: has schema {schema!r:.20}; this Sightline reads up to "
+            f"{RULE_SCHEMA}: update it."
+        )
+    content = {key: value for key, value in values.items() if key != "digest"}
+    if values.get("digest") != _digest(content):
+        raise FileError(
+            f"{path}: was changed since it was written, so its promise no longer "
+            f"holds: {_AGAIN}."
+        )
+    try:
+        file = msgspec.convert(values, RuleFile, dec_hook=_array)
+        made = MadeRule(
+            rule=file.rule, limit=file.limit, promise=file.promise, origin=file.origin
+        )
+        _check_shapes(made)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise FileError(
+            f"{path}: is not a rule of schema {schema} ({brief(error)}): {_AGAIN}."
+        ) from error
+    if unknown := _unknown_keys(content, _content(made)):
+        raise FileError(
+            f"{path}: has {names(unknown, 3, quoted=True)}, which a rule of schema "
+            f"{schema} does not have: {_AGAIN}."
+        )
+    return made
+
+
+def _values(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file."""
+    try:
+        values = parse_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise FileError(f"{path}: there is no such rule.") from error
+    except (OSError, ValueError) as error:
+        raise FileError(
+            f"{path}: is not a readable rule ({brief(error)}): {_AGAIN}."
+        ) from error
+    if not isinstance(values, dict) or "rule" not in values:
+        raise FileError(f"{path}: is JSON, but not a rule.")
+    return values
+
+
+def rule_schema() -> dict[str, Any]:
+    """Return the JSON schema of ``rule.json``, generated from its record types.
+
+    The same is shipped with this module, as ``rule.schema.json``.
+
+    Examples
+    --------
+    >>> sorted(rule_schema()["$defs"]["Limit"]["properties"])
+    ['alarms', 'from_tail', 'share', 'value']
+    """
+    schema = msgspec.json.schema(RuleFile, schema_hook=_array_schema)
+    for definition in schema["$defs"].values():
+        if "description" in definition:
+            definition["description"] = definition["description"].partition("\n")[0]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
+
+
+# --- Numbers --------------------------------------------------------------------------
+
+
+def _content(made: MadeRule) -> dict[str, Any]:
+    """Return all of a rule as plain values."""
+    file = RuleFile(
+        schema=RULE_SCHEMA,
+        rule=made.rule,
+        limit=made.limit,
+        promise=made.promise,
+        origin=made.origin,
+        digest="",
+    )
+    content: dict[str, Any] = msgspec.to_builtins(file, enc_hook=_plain)
+    del content["digest"]
+    return content
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Return the digest of plain values, whatever their layout in the file."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise NotImplementedError(f"{type(value).__name__} has no place in a rule")
+
+
+def _kind(type_: Any) -> np.dtype[Any]:
+    """Return the type of the numbers of an array, from its annotation."""
+    (kind,) = get_args(get_args(type_)[1])
+    kind_: np.dtype[Any] = np.dtype(kind)
+    return kind_
+
+
+def _array(type_: Any, value: Any) -> Any:
+    """Return a list as the array that an annotation asks for."""
+    if get_origin(type_) is not np.ndarray:
+        raise NotImplementedError(str(type_))
+    try:
+        array = np.array(value, _kind(type_))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("it is no table of numbers") from None
+    if not np.isfinite(array).all():
+        raise ValueError("a number is not finite")
+    return array
+
+
+def _array_schema(type_: type) -> dict[str, Any]:
+    if type_ is not np.ndarray:
+        raise NotImplementedError(str(type_))
+    number = {"type": "number"}
+    rows = {"type": "array", "items": number}
+    return {"type": "array", "items": {"anyOf": [number, rows]}}
+
+
+def _unknown_keys(given: Any, known: Any, place: str = "") -> list[str]:
+    """Return the keys of a JSON value that the same rule would not be written with."""
+    if isinstance(given, dict) and isinstance(known, dict):
+        return [
+            found
+            for key, value in given.items()
+            for found in (
+                _unknown_keys(value, known[key], f"{place}{key}.")
+                if key in known
+                else [f"{place}{key}"]
+            )
+        ]
+    if isinstance(given, list) and isinstance(known, list | tuple):
+        return [
+            found
+            for one, other in zip(given, known, strict=False)
+            if isinstance(one, dict)
+            for found in _unknown_keys(one, other, place)
+        ]
+    return []
+
+
+def _pretty(value: Any, indent: str = "") -> str:
+    """Return JSON text in which a list of numbers takes one line."""
+    inner = indent + " "
+    if isinstance(value, dict) and value:
+        lines = [
+            f"{inner}{json.dumps(key)}: {_pretty(part, inner)}"
+            for key, part in value.items()
+        ]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if isinstance(value, list | tuple) and any(
+        isinstance(part, dict | list | tuple) for part in value
+    ):
+        lines = [inner + _pretty(part, inner) for part in value]
+        return "[\n" + ",\n".join(lines) + f"\n{indent}]"
+    return json.dumps(value, allow_nan=False)
+
+
+# --- Checks ---------------------------------------------------------------------------
+
+
+def _check_shapes(made: MadeRule) -> None:
+    """Raise ValueError unless the numbers of a rule fit together.
+
+    Compiled loops do not check where they read.
+    """
+    rule = made.rule
+    views = {view.kind: view for view in rule.views}
+    for view in rule.views:
+        _check_view(view, len(rule.channels))
+    for member in rule.members:
+        if member.view is not View.SCORE and member.view not in views:
+            raise ValueError(f"member {member.name!r} has no view {member.view!r}")
+        _check_member(member, views.get(member.view))
+    if not rule.members or rule.limit != made.limit.value:
+        raise ValueError("it has no member, or two limits")
+    delays = rule.delays
+    if not (1 <= delays.on <= delays.within <= 60 and delays.off >= 0 < delays.unit):
+        raise ValueError("its delays are out of range")
+
+
+def _check_view(view: LinearView, n_channels: int) -> None:
+    """Raise ValueError unless a view's arrays fit together."""
+    q = len(view.order)
+    stops = view.bounds if view.bounds is not None else np.arange(q + 1)
+    is_sound = (
+        view.mean.shape == (n_channels,)
+        and view.weights.shape == (q, q)
+        and view.first.shape == view.stop.shape == view.order.shape == (q,)
+        and ((view.order >= 0) & (view.order < n_channels)).all()
+        and ((view.first >= 0) & (view.first <= view.stop) & (view.stop <= q)).all()
+        and len(stops) == len(view.units) + 1
+        and stops[0] == 0
+        and stops[-1] == q
+        and (np.diff(stops) > 0).all()
+    )
+    if not is_sound:
+        raise ValueError(f"the numbers of view {view.kind!r} do not fit together")
+
+
+def _check_member(member: Member, view: LinearView | None) -> None:
+    """Raise ValueError unless a member's arrays fit its view."""
+    n_columns = 1 if view is None else view.n_columns
+    n_units = 1 if view is None or member.largest else len(view.units)
+    is_log = member.memory in (Memory.LOG_AVERAGE, Memory.QUIET)
+    n_centre = n_units if is_log else n_columns
+    needs = member.memory is not Memory.NONE or view is None
+    is_sound = (
+        member.levels.shape == (n_units,)
+        and (member.levels > 0).all()
+        and 0 <= member.largest <= n_columns
+        and member.centre.shape == ((n_centre,) if needs else (0,))
+        and member.allowance.shape
+        == ((n_columns,) if member.memory is Memory.CUSUM else (0,))
+        and member.limit > 0
+    )
+    if not is_sound:
+        raise ValueError(f"the numbers of member {member.name!r} do not fit together")
