@@ -190,7 +190,10 @@ def test_a_forecaster_row_by_row():
         None,
     )
     assert (stream.channels, stream.space) == (NAMES, "observation")
-    assert stream.meta == {"groups": {"1": ["LIT101", "P101"], "2": ["LIT201"]}}
+    assert stream.meta == {
+        "groups": {"1": ["LIT101", "P101"], "2": ["LIT201"]},
+        "rows": {"every": 1, "recording_step_s": 10.0, "trim_s": 0.0},
+    }
     assert stream.telemetry_train is None
 
 
@@ -249,6 +252,7 @@ def test_split_warm_up_and_what_is_told():
         "detector_settings": {"seed": 3},
         "scale": [1.0, 2.0, 3.0, 4.5],
         "groups": {"1": ["LIT101", "P101"], "2": ["LIT201"]},
+        "rows": {"every": 1, "trim_s": 0.0},
     }
     assert stream.notices == (
         "train and test: Two cells were filled.",

@@ -352,14 +352,14 @@ def _check_view(view: LinearView, n_channels: int) -> None:
 def _check_member(member: Member, view: LinearView | None) -> None:
     """Raise ValueError unless a member's arrays fit its view."""
     n_columns = 1 if view is None else view.n_columns
-    n_units = 1 if view is None or member.largest else len(view.units)
+    n_units = 1 if view is None else len(view.units)
     is_log = member.memory in (Memory.LOG_AVERAGE, Memory.QUIET)
     n_centre = n_units if is_log else n_columns
     needs = member.memory is not Memory.NONE or view is None
     is_sound = (
         member.levels.shape == (n_units,)
         and (member.levels > 0).all()
-        and 0 <= member.largest <= n_columns
+        and member.largest >= 0
         and member.centre.shape == ((n_centre,) if needs else (0,))
         and member.allowance.shape
         == ((n_columns,) if member.memory is Memory.CUSUM else (0,))
