@@ -1,5 +1,7 @@
 """Floors and intervals of the alarm figures, and which metric each figure is."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from golden_alarms import large
@@ -220,6 +222,11 @@ def test_undefined_draws_are_left_out_of_the_mean():
     assert floor_of(None, [0.1]) is floor_of(0.1, [None]) is None
 
 
-def test_the_page_names_the_numbers_of_the_code():
-    assert alarm_figures.FLOOR_SHARE == 0.05
-    assert N_SHIFTS == 199
+def test_the_page_has_every_figure_with_its_definition():
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
+    for key, spec in FIGURES.items():
+        better = "lower" if spec.lower_is_better else "higher"
+        row = f"| `{key}` | {spec.title} | {better} | {spec.definition} |"
+        assert row in page.splitlines()
+    assert f"the mean over {N_SHIFTS} shifts" in page
+    assert f"whether `p` is at\n  most {alarm_figures.FLOOR_SHARE}" in page

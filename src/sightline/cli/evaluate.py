@@ -89,6 +89,13 @@ _NoIntervals = Annotated[
 _NoDiagnosis = Annotated[
     bool, Option("--no-diagnosis", help="Leave out why each attack was missed.")
 ]
+_Metrics = Annotated[
+    str,
+    Option(
+        metavar="NAMES",
+        help="Alarm metrics to measure: all, none, or names such as etapr,vus_roc.",
+    ),
+]
 _NoReport = Annotated[bool, Option("--no-report", help="Leave out report.html.")]
 _DropNonfinite = Annotated[
     bool, Option("--drop-nonfinite", help="Drop rows with nan or infinity.")
@@ -135,6 +142,7 @@ def evaluate_command(
     guard: _Guard = 0,
     no_intervals: _NoIntervals = False,
     no_diagnosis: _NoDiagnosis = False,
+    metrics: _Metrics = "all",
     no_report: _NoReport = False,
     drop_nonfinite: _DropNonfinite = False,
     overwrite: _Overwrite = False,
@@ -154,6 +162,7 @@ def evaluate_command(
       sightline evaluate --train a.csv --test b.csv --alarms alarm --score score
     """
     from sightline.evaluation.pipeline import evaluate
+    from sightline.metrics.alarm_figures import chosen_figures
 
     own = {"alarms": alarms, "score": score, "alarm_log": alarm_log}
     tables = {
@@ -175,6 +184,7 @@ def evaluate_command(
             nonfinite="drop" if drop_nonfinite else "error",
             intervals=not no_intervals,
             diagnosis=not no_diagnosis,
+            metrics=chosen_figures(metrics),
         )
         with_step = {} if step is None else {"step_s": step}
         _evaluate_all(

@@ -120,6 +120,9 @@ def run_command(
         str | None,
         Option(help="as-test rounds train to the decimals of test; raw does not."),
     ] = None,
+    metrics: Annotated[
+        str, Option(metavar="NAMES", help="Alarm metrics, as for `evaluate`.")
+    ] = "all",
     out: _Out = Path("study"),
     cache: _Cache = None,
     workers: _Workers = None,
@@ -147,6 +150,7 @@ def run_command(
     with door(debug=debug):
         decimals = {"train_decimals": train_decimals} if train_decimals else {}
         plan = _plan(plant or testbed or "", detectors, seeds, preset, root, decimals)
+        plan = replace(plan, evaluation=replace(plan.evaluation, metrics=metrics))
         if detectors is None:
             console(stderr=True).print(_WHY_THESE, soft_wrap=True)
         options = _Options(

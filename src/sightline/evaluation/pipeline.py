@@ -24,14 +24,22 @@ quality and false alarms are measured.
 """
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline import _version
-from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Labels
+from sightline.data.arrays import (
+    ATTACK,
+    NORMAL,
+    Bools,
+    Floats,
+    Labels,
+    check_residuals,
+)
 from sightline.data.row_tables import KeptRows, Rows, finite_rows, gather_rows
 from sightline.data.segments import Attack, breaks_kept, with_guard
 from sightline.data.stream import ResidualStream
@@ -42,12 +50,22 @@ from sightline.errors import StreamError
 from sightline.evaluation import result
 from sightline.evaluation.caveats import remarks
 from sightline.evaluation.chart_data import chart_data
+from sightline.evaluation.localisation import localise
 from sightline.evaluation.uncertainty import measure_uncertainty
 from sightline.facts.records import AUDIT_KEY, audit_in
 from sightline.judgement.judge import Diagnosis, diagnose
 from sightline.judgement.verdicts import SegmentDiagnosis
 from sightline.metrics import quality, ranking
+from sightline.metrics.alarm_figures import (
+    ALL,
+    AlarmFigure,
+    ShiftFloor,
+    chosen_figures,
+    measure_figures,
+)
+from sightline.metrics.alarm_runs import AlarmRuns, LabelledRows
 from sightline.metrics.probe import AlarmMetrics, judge_alarms
+from sightline.metrics.score_metrics import ScoreRanks
 from sightline.metrics.segment import SegmentMeasures, measure_segments
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
@@ -63,6 +81,8 @@ def evaluate(
     nonfinite: Literal["error", "drop"] = "error",
     intervals: bool = True,
     diagnosis: bool = True,
+    metrics: str | Collection[str] = ALL,
+    attribution: npt.ArrayLike | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> result.Evaluation:
@@ -83,6 +103,12 @@ def evaluate(
         Whether to measure 95% intervals and chance floors.
     diagnosis : bool
         Whether to find out why each attack was missed, by carrying out every repair.
+    metrics : str or collection of str
+        Alarm and score metrics to measure: ``all``, ``none``, or names of figures or
+        families (``etapr,vus_roc``), as a list or separated by commas.
+    attribution : array-like of shape (n_test, p), optional
+        The detector's own attribution of each test row to the channels, higher where it
+        blames a channel more: its localisation is judged beside that of the residuals.
     seed : int
         Seed of the random draws; the same seed gives the same intervals.
     progress : callable, optional
@@ -111,7 +137,9 @@ def evaluate(
     >>> evaluation.probe.hits
     1
     """
+    keys = chosen_figures(metrics)
     stream, dropped = _settle_nonfinite(stream, nonfinite)
+    blamed = _attribution(stream, attribution, dropped["test"])
     stream = as_judged(stream)
     attacks, labels = _attacks_and_labels(stream, guard)
     diagnosed = diagnosis and bool(attacks)
@@ -144,22 +172,35 @@ def evaluate(
     segments = _segments(rows, verdicts)
     audit = audit_in(stream.meta)
     meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
+    provenance = result.Provenance(
+        sightline=_version.__version__,
+        numpy=np.__version__,
+        python=platform.python_version(),
+        meta=result.plain(meta),
+    )
     return result.Evaluation(
         **vars(measures),
         **vars(uncertainty),
         diagnosis=verdicts.facts if verdicts else None,
         repairs=verdicts.repairs if verdicts else None,
         verdict_counts=verdicts.verdict_counts if verdicts else None,
+        alarm_metrics=_alarm_metrics(test, stream.score, keys, uncertainty, seed),
+        localisation=localise(
+            stream.test,
+            stream.channels,
+            test.reference,
+            attacks,
+            test.alarms,
+            stages=provenance.stages,
+            attribution=blamed,
+            uncertainty=intervals,
+            seed=seed,
+        ),
         segments=segments,
         notices=(*stream.notices, *remarks(measures, uncertainty)),
         findings=audit.findings if audit else (),
         recording=audit.recording if audit else None,
-        provenance=result.Provenance(
-            sightline=_version.__version__,
-            numpy=np.__version__,
-            python=platform.python_version(),
-            meta=result.plain(meta),
-        ),
+        provenance=provenance,
         traces=chart_data(stream, scored, test, ranks, windows, segments),
     )
 
@@ -252,6 +293,30 @@ def _kept_with(stream: ResidualStream, part: str, keep: Bools) -> dict[str, Any]
         "segments": [attack for attack in moved if attack.start < attack.stop],
         "notices": [*stream.notices, *([notice] if gone else [])],
     }
+
+
+def _attribution(
+    stream: ResidualStream, attribution: npt.ArrayLike | None, n_dropped: int
+) -> Floats | None:
+    """Return a detector's own attribution, checked against the test rows."""
+    if attribution is None:
+        return None
+    values = check_residuals(attribution, "attribution").astype(np.float64)
+    shape = (stream.test.n_rows + n_dropped, stream.p)
+    if values.shape != shape:
+        raise StreamError(
+            f"`attribution` must have one value for each test row and channel, shape "
+            f"{shape}; got {values.shape}."
+        )
+    if n_dropped:
+        raise StreamError(
+            f"`attribution` cannot be matched to test rows of which {n_dropped} were "
+            "dropped: remove the rows that are not finite from both first."
+        )
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values).all(axis=1)))
+        raise StreamError(f"`attribution` must be finite; row {row} is not: repair it.")
+    return values
 
 
 def _attacks_and_labels(
@@ -503,6 +568,57 @@ def _stream_facts(stream: ResidualStream, test: ScoredTest) -> result.StreamFact
         n_ignored=test.n_rows - n_attack - int(test.is_normal.sum()),
         n_segments=len(test.attacks),
     )
+
+
+def _alarm_metrics(
+    test: ScoredTest,
+    score: Floats | None,
+    keys: Collection[str],
+    uncertainty: result.Uncertainty,
+    seed: int,
+) -> dict[str, dict[str, AlarmFigure]] | None:
+    """Return the alarm and score metrics, by whose alarms or score they are.
+
+    Without attacks, or without keys, None. Recall of attacks by the p99 rule has the
+    floor of `hits`: one figure, one floor.
+    """
+    if not (test.attacks and keys):
+        return None
+    rows = LabelledRows(test.labels, test.breaks)
+    alarms = {"probe": test.alarms, "own_rule": test.own_alarms}
+    scores = {"energy": test.energy, "score": score}
+    given = {
+        name: AlarmRuns.of(rows, each)
+        for name, each in alarms.items()
+        if each is not None
+    } | {
+        name: ScoreRanks.of(rows, each)
+        for name, each in scores.items()
+        if each is not None
+    }
+    drawn = uncertainty.bootstrap
+    blocks = {
+        name: measure_figures(
+            each,
+            keys,
+            uncertainty=drawn is not None,
+            block=drawn.block if drawn else 1,
+            seed=seed,
+        )
+        for name, each in given.items()
+    }
+    hits = (uncertainty.floor or {}).get("hits")
+    recall = blocks["probe"].get("event_recall")
+    if hits and recall:
+        blocks["probe"]["event_recall"] = replace(
+            recall,
+            floor=ShiftFloor(
+                value=hits.value / len(test.attacks),
+                p=getattr(hits, "p", None),
+                above_floor=hits.above_floor,
+            ),
+        )
+    return {name: figures for name, figures in blocks.items() if figures}
 
 
 # Assemble

@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints, Labels
+from sightline.evaluation.localisation import Localisation
 from sightline.facts.codes import Finding
 from sightline.facts.records import RecordingFacts
 from sightline.judgement.verdicts import DiagnosisFacts, Repair, SegmentDiagnosis
+from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.metrics.intervals import Floor
 from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.quality import Compactness, Drift, Quality
@@ -393,6 +395,13 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
     diagnosis, repairs, verdict_counts : optional
         What the diagnosis says of the whole stream, what each repair would gain, and
         the number of attacks with each verdict; None without a diagnosis or attacks.
+    alarm_metrics : dict, optional
+        Alarm and score metrics under their published names: by whose alarms or score
+        they are (``probe``, ``own_rule``, ``energy``, ``score``), then by key. None
+        without attacks, or if none was asked for.
+    localisation : Localisation, optional
+        Whether the evidence points at the attacked tags; None if no attack has a target
+        among the channels.
     segments : tuple of SegmentResult
         One record for each attack, in the order of their rows.
     notices : tuple of str
@@ -411,6 +420,8 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
     diagnosis: DiagnosisFacts | None = None
     repairs: dict[str, Repair] | None = None
     verdict_counts: dict[str, int] | None = None
+    alarm_metrics: dict[str, dict[str, AlarmFigure]] | None = None
+    localisation: Localisation | None = None
     segments: tuple[SegmentResult, ...]
     notices: tuple[str, ...]
     findings: tuple[Finding, ...] = ()

@@ -479,7 +479,7 @@ def attack_intervals(
             drawn = gamma[:, np.append(True, defined)]
             low, high = one_more_attack(each[defined], np.ones(defined.sum()), drawn)
             estimate = float(each[defined].mean())
-            ranges[key] = _interval(low, high, estimate)
+            ranges[key] = interval_of(low, high, estimate)
     rates = _false_alarm_draws(runs, block, rng)
     for key, k in (("pa_f1", 0.0), ("pak_20_f1", 20.0)):
         covered = alarm.adjusted_rows(runs, k) / lengths
@@ -489,7 +489,7 @@ def attack_intervals(
             for recall, rate in zip(ends, rates, strict=True)
         )
         f1 = alarm.pak(runs, k=k)["f1"]
-        ranges[key] = _interval(low, high, float(f1 if isinstance(f1, float) else 0))
+        ranges[key] = interval_of(low, high, float(f1 if isinstance(f1, float) else 0))
     return ranges
 
 
@@ -528,7 +528,7 @@ def one_more_attack(
     return seen / total, (seen + extra) / total
 
 
-def _interval(low: Floats, high: Floats, estimate: float) -> Interval:
+def interval_of(low: Floats, high: Floats, estimate: float) -> Interval:
     """Return the ends of an interval that holds the estimate."""
     return (
         min(float(np.percentile(low, 2.5)), estimate),

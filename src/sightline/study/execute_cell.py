@@ -78,6 +78,7 @@ def run_cell(cell: Cell, cache: Cache, progress: Progress) -> None:
                 guard=cell.evaluation.guard,
                 intervals=cell.evaluation.intervals,
                 diagnosis=cell.evaluation.diagnosis,
+                metrics=cell.evaluation.metrics,
                 seed=cell.evaluation.seed,
                 progress=progress,
             )

@@ -19,6 +19,7 @@ from sightline.detectors import detector_type
 from sightline.detectors.settings import Natural, checked_value
 from sightline.errors import FileError, StreamError, naming
 from sightline.files import brief, reading
+from sightline.metrics.alarm_figures import chosen_figures
 from sightline.testbeds import READERS, WATERWORKS, open_testbed
 from sightline.text import did_you_mean
 
@@ -119,6 +120,13 @@ class EvaluationChoice:
         attack that changed nothing cannot be told from one that was missed.
     seed : int
         Seed of the bootstrap.
+    metrics : str
+        Alarm metrics to measure: all, none, or names separated by commas.
+
+    Raises
+    ------
+    StreamError
+        If a name in `metrics` is no alarm metric.
     """
 
     guard: Natural = 0
@@ -126,6 +134,11 @@ class EvaluationChoice:
     diagnosis: bool = True
     telemetry: bool = True
     seed: Natural = 0
+    metrics: str = "all"
+
+    def __post_init__(self) -> None:
+        """Raise `StreamError` for an unknown metric."""
+        chosen_figures(self.metrics)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,93 @@
+"""The block `alarm_metrics` of an evaluation."""
+
+import numpy as np
+import pytest
+from samples import full_stream
+
+from sightline import (
+    ResidualStream,
+    StreamError,
+    evaluate,
+    read_evaluation,
+    write_results,
+)
+from sightline.metrics import ALARM_METRICS
+from sightline.metrics.alarm_figures import ALARM_FIGURES, FIGURES, SCORE_FIGURES
+
+
+def stream(**known):
+    rng = np.random.default_rng(2)
+    train, test = rng.normal(size=(800, 3)), rng.normal(size=(500, 3))
+    labels = np.zeros(500, int)
+    for start in (60, 160, 300, 420):
+        labels[start : start + 20] = 1
+        test[start + 3 : start + 20, 0] += 5
+    labels[400:405] = -1
+    return ResidualStream(train, test, labels, **known)
+
+
+def test_blocks_are_named_by_whose_alarms_or_score_they_are():
+    alarms, score = np.zeros((2, 500))
+    alarms[62:70], score[300:310] = 1, 2.0
+    e = evaluate(stream(alarms=alarms, score=score), diagnosis=False)
+    assert set(e.alarm_metrics) == {"probe", "own_rule", "energy", "score"}
+    for name, figures in e.alarm_metrics.items():
+        table = ALARM_FIGURES if name in ("probe", "own_rule") else SCORE_FIGURES
+        assert list(figures) == [spec.key for spec in table]
+    labels, energy = e.traces.labels, e.traces.test_energy
+    given = {
+        "probe": energy > e.probe.tau99,
+        "own_rule": alarms,
+        "energy": energy,
+        "score": score,
+    }
+    for name, figures in e.alarm_metrics.items():
+        for key, figure in figures.items():
+            spec = FIGURES[key]
+            outputs = ALARM_METRICS[spec.family](
+                labels, given[name], **dict(spec.parameters)
+            )
+            assert figure.value == outputs[spec.output]
+
+
+def test_one_figure_has_one_floor():
+    e = evaluate(stream(), diagnosis=False)
+    recall = e.alarm_metrics["probe"]["event_recall"]
+    assert recall.value == e.probe.hits / 4
+    assert recall.floor.value == pytest.approx(e.floor["hits"].value / 4)
+    assert recall.floor.above_floor == e.floor["hits"].above_floor
+
+
+def test_figures_may_be_chosen():
+    e = evaluate(stream(), diagnosis=False, metrics="etapr,vus_roc")
+    assert set(e.alarm_metrics["probe"]) == {
+        "etapr_precision",
+        "etapr_recall",
+        "etapr_f1",
+    }
+    assert set(e.alarm_metrics["energy"]) == {"vus_roc"}
+    assert set(evaluate(stream(), metrics=["vus"]).alarm_metrics) == {"energy"}
+    assert evaluate(stream(), diagnosis=False, metrics="none").alarm_metrics is None
+    with pytest.raises(StreamError, match="No alarm metric is called 'f3'"):
+        evaluate(stream(), metrics="f3")
+
+
+def test_without_attacks_or_intervals():
+    calm = stream().replace(labels=np.zeros(500, int))
+    assert evaluate(calm).alarm_metrics is None
+    e = evaluate(stream(), intervals=False, diagnosis=False)
+    for figures in e.alarm_metrics.values():
+        assert all(f.floor is f.interval is None for f in figures.values())
+
+
+def test_the_blocks_read_back(tmp_path):
+    e = evaluate(full_stream())
+    write_results([e], tmp_path)
+    again = read_evaluation(tmp_path / e.stream.name)
+    assert again.alarm_metrics == e.alarm_metrics
+    assert again.localisation == e.localisation
+
+
+def test_same_seed_same_figures():
+    first, second = (evaluate(stream(), diagnosis=False, seed=4) for _ in range(2))
+    assert first.alarm_metrics == second.alarm_metrics
