@@ -64,3 +64,11 @@ def plant_stream(seed: int = 0, days: int = 9) -> ResidualStream:
 def made_rules() -> Commissioning:
     """Return the family and the rules by name."""
     return commission(plant_stream(), budget="6/day", rules=BY_NAME)
+
+
+@cache
+def one_score() -> Commissioning:
+    """Return rules of a single score, of which only large values count."""
+    rng = np.random.default_rng(5)
+    train, test = (np.abs(residuals(rng, n * DAY, 1)) for n in (3, 6))
+    return commission(ResidualStream(train, test, step_s=STEP_S), budget="6/day")

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
 
@@ -26,6 +27,7 @@ from sightline.text import names
 
 RULE_SCHEMA: Final = 1
 RULE_FILE: Final = "rule.json"
+JsonObject = dict[str, Any]
 _AGAIN = "make it again with `sightline commission`"
 
 
@@ -119,6 +121,13 @@ def with_detector(made: MadeRule, detector: Path, folder: Path) -> MadeRule:
     return replace(made, origin=replace(made.origin, saved_detector=saved))
 
 
+def write_script(path: Path) -> None:
+    """Write ``rule.py``, which needs numpy and the ``rule.json`` beside it alone."""
+    source = files("sightline.storage") / "standalone_rule.py"
+    with staged_file(path) as partial:
+        partial.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+
+
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with reading(path), path.open("rb") as file:
@@ -178,7 +187,7 @@ def read_rule(path: str | Path) -> MadeRule:
     return made
 
 
-def _values(path: Path) -> dict[str, Any]:
+def _values(path: Path) -> JsonObject:
     """Return the JSON object in a file."""
     try:
         values = parse_json(path.read_text(encoding="utf-8"))
@@ -193,7 +202,7 @@ def _values(path: Path) -> dict[str, Any]:
     return values
 
 
-def rule_schema() -> dict[str, Any]:
+def rule_schema() -> JsonObject:
     """Return the JSON schema of ``rule.json``, generated from its record types.
 
     The same is shipped with this module, as ``rule.schema.json``.
@@ -213,7 +222,7 @@ def rule_schema() -> dict[str, Any]:
 # --- Numbers --------------------------------------------------------------------------
 
 
-def _content(made: MadeRule) -> dict[str, Any]:
+def _content(made: MadeRule) -> JsonObject:
     """Return all of a rule as plain values."""
     file = RuleFile(
         schema=RULE_SCHEMA,
@@ -223,7 +232,7 @@ def _content(made: MadeRule) -> dict[str, Any]:
         origin=made.origin,
         digest="",
     )
-    content: dict[str, Any] = msgspec.to_builtins(file, enc_hook=_plain)
+    content: JsonObject = msgspec.to_builtins(file, enc_hook=_plain)
     del content["digest"]
     return content
 
@@ -260,7 +269,7 @@ def _array(type_: Any, value: Any) -> Any:
     return array
 
 
-def _array_schema(type_: type) -> dict[str, Any]:
+def _array_schema(type_: type) -> JsonObject:
     if type_ is not np.ndarray:
         raise NotImplementedError(str(type_))
     number = {"type": "number"}

@@ -1,0 +1,173 @@
+import importlib.util
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sightline import StreamError, write_rule
+from sightline.metrics.alarm_load import Delays
+from sightline.rules.family import DEFAULT_FAMILY
+from sightline.rules.rule import Channel
+from sightline.storage.rules import write_script
+from sightline.storage.structured_text import structured_text
+from tests.rules.made_rules import BY_NAME, STEP_S, made_rules, one_score, plant_stream
+from tests.structured_text import FunctionBlock
+
+EVERY = (*DEFAULT_FAMILY, *BY_NAME)
+N_ROWS = 4000
+
+
+def record():
+    """Return some rows around the gap of a test, with breaks and score."""
+    stream = plant_stream()
+    half = int(stream.test_breaks[1])
+    rows = np.concatenate(list(stream.test.chunks()))[half - 2000 : half + 2000]
+    score = stream.score[half - 2000 : half + 2000]
+    return rows, [2000], score
+
+
+def rule_named(name):
+    """Return a rule; ``standing`` shelves soon, ``k of n`` has an on-delay."""
+    if name == "standing":
+        made = made_rules().deployed("all")
+        delays = Delays(off=3, unit=12)
+        members = [replace(m, limit=m.limit / 3) for m in made.rule.members]
+        return replace(
+            made, rule=replace(made.rule, delays=delays, members=tuple(members))
+        )
+    if name == "k of n":
+        made = made_rules().deployed("x")
+        delays = Delays(on=2, within=4, off=3, unit=12)
+        limit = made.rule.limit / 3
+        return replace(
+            made,
+            rule=replace(made.rule, delays=delays, limit=limit),
+            limit=replace(made.limit, value=limit),
+        )
+    if name == "one score":
+        return one_score().deployed()
+    return made_rules().deployed(name)
+
+
+def script_of(folder, made):
+    """Return the module that is written beside a rule."""
+    write_rule(made, folder / "rule.json")
+    write_script(folder / "rule.py")
+    spec = importlib.util.spec_from_file_location("rule_script", folder / "rule.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FORMS = [*EVERY, "standing", "k of n"]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_script_gives_the_same_alarms_to_the_last_bit(name, tmp_path):
+    made = rule_named(name)
+    rows, breaks, score = record()
+    known = made.rule.run(rows, breaks=breaks, score=score)
+    script = script_of(tmp_path, made)
+    trace, in_alarm = script.run(rows, breaks, score)
+    assert trace.tobytes() == known.trace.tobytes()
+    assert np.array_equal(in_alarm, known.in_alarm)
+    assert np.array_equal(script.alarms(rows, breaks, score), known.in_alarm)
+    assert known.in_alarm.any()
+    live = script.Live()
+    flags = [
+        live.update(row, after_break=t == 2000, score=score[t])
+        for t, row in enumerate(rows[:2200])
+    ]
+    assert flags == known.in_alarm[:2200].tolist()
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_structured_text_gives_the_same_alarms(name):
+    made = rule_named(name)
+    rows, (cut,), score = record()
+    first, stop = 1500, 2900
+    rows, score = rows[first:stop], score[first:stop]
+    known = made.rule.run(rows, breaks=[cut - first], score=score)
+    block = FunctionBlock(structured_text(made))
+    trace, flags, member = np.empty(len(rows)), [], []
+    for t, row in enumerate(rows.tolist()):
+        own = {"score": float(score[t])} if made.rule.needs_score else {}
+        flags.append(block(r=row, after_break=t == cut - first, **own))
+        trace[t] = block.trace
+        member.append(block.member)
+    if "log" in name or "quiet" in name:
+        # The logarithm of a controller may differ in its last bit.
+        np.testing.assert_allclose(trace, known.trace, rtol=1e-12, atol=1e-12)
+    else:
+        assert trace.tobytes() == known.trace.tobytes()
+    assert flags == known.in_alarm.tolist()
+    assert member == known.leading.tolist()
+
+
+def test_rules_of_one_score(tmp_path):
+    made = rule_named("one score")
+    rows = np.abs(record()[0][:600, :1])
+    known = made.rule.run(rows)
+    trace, in_alarm = script_of(tmp_path, made).run(rows)
+    assert trace.tobytes() == known.trace.tobytes()
+    assert np.array_equal(in_alarm, known.in_alarm)
+    block = FunctionBlock(structured_text(made))
+    flags = [block(r=row, after_break=False) for row in rows.tolist()]
+    assert flags == known.in_alarm.tolist()
+
+
+def test_larger_rules_are_not_written_as_structured_text():
+    made = made_rules().deployed()
+    many = tuple(Channel(name=f"T{k}") for k in range(17))
+    with pytest.raises(StreamError, match="has 17 tags, and structured text is"):
+        structured_text(replace(made, rule=replace(made.rule, channels=many)))
+
+
+def test_names_of_tags_cannot_end_a_comment():
+    made = made_rules().deployed("x")
+    odd = (Channel(name="A*) END_VAR"), *made.rule.channels[1:])
+    text = structured_text(replace(made, rule=replace(made.rule, channels=odd)))
+    FunctionBlock(text)
+
+
+def test_the_script_needs_numpy_alone_and_reads_a_table(tmp_path):
+    made = made_rules().deployed()
+    script_of(tmp_path, made)
+    stream = plant_stream()
+    half = int(stream.test_breaks[1])
+    rows, (cut,), _ = record()
+    time = stream.test_time[half - 2000 : half + 2000]
+    names = [channel.name for channel in made.rule.channels]
+    order = [3, 0, 5, 1, 4, 2]
+    lines = [",".join(["time", *(names[k] for k in order)])]
+    lines += [
+        ",".join([repr(at), *(repr(row[k]) for k in order)])
+        for at, row in zip(time.tolist(), rows.tolist(), strict=True)
+    ]
+    (tmp_path / "residuals.csv").write_text("\n".join(lines))
+    blocked = (
+        "import sys; sys.modules.update(sightline=None, scipy=None, numba=None);"
+        "sys.argv = ['rule.py', 'residuals.csv'];"
+        "import runpy; runpy.run_path('rule.py', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", blocked],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    starts = [line.split(",")[0] for line in done.stdout.splitlines()[1:]]
+    known = made.rule.episodes(rows, breaks=[cut])
+    assert [float(at) for at in starts] == time[known.starts].tolist()
+    assert time[cut] - time[cut - 1] == 7200 + STEP_S
+
+
+def test_the_script_refuses_a_rule_edited_by_hand(tmp_path):
+    script = script_of(tmp_path, made_rules().deployed())
+    path = tmp_path / "rule.json"
+    path.write_text(path.read_text().replace('"per_day": 6.0', '"per_day": 7.0'))
+    with pytest.raises(ValueError, match="was changed since it was written"):
+        script.read()
