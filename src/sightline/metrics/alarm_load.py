@@ -204,8 +204,8 @@ class AlarmLoad:
         Alarms with at least three returns within a minute. None where rows are longer
         than 20 s.
     shelved_share : float
-        Share of calm time in which a member of a joined rule was shelved. It is
-        counted as standing alarm: part of `share_of_time` and of `standing`.
+        Share of calm time in which a member of a joined rule was shelved. While its
+        alarm stands this is part of `share_of_time` and of `standing`.
     """
 
     alarms: int
@@ -253,12 +253,13 @@ def alarm_load(
     *,
     exceeds: Bools | None = None,
     shelved: Bools | None = None,
+    standing: Bools | None = None,
     breaks: Ints | None = None,
 ) -> AlarmLoad:
     """Return what alarms cost over calm time.
 
-    Time in which a member is shelved counts as that of the alarm for which it was
-    shelved: a member that never stops is never free.
+    The alarm of a shelved member is counted as standing until it ends: a member that
+    never stops is never free.
 
     Parameters
     ----------
@@ -274,17 +275,19 @@ def alarm_load(
         Exceedances, for the peak, floods and chattering.
     shelved : array of bool, optional
         Where a member of a joined rule is shelved.
+    standing : array of bool, optional
+        Where a shelved member exceeds.
     breaks : array of int, optional
-        Rows at which a new recording begins, if `shelved` is given.
+        Rows at which a new recording begins, if `standing` is given.
     """
     stands = episodes
-    if shelved is not None and shelved.any():
+    if standing is not None and standing.any():
         joined = replace(delays, on=1, within=1)
-        stands = episodes_of(episodes.rows | shelved, joined, breaks)
-    _, standing, rows = counted(stands, is_calm, delays.unit)
+        stands = episodes_of(episodes.rows | standing, joined, breaks)
+    _, again, rows = counted(stands, is_calm, delays.unit)
     n_calm = int(is_calm.sum())
     days = None if step_s is None else n_calm * step_s / DAY_S or None
-    alarms = int(is_calm[episodes.starts].sum() + standing.sum())
+    alarms = int(is_calm[episodes.starts].sum() + again.sum())
     before = np.concatenate([[0], np.cumsum(is_calm)])
     spent = int(rows.sum())
     in_calm = int((before[stands.lasts + 1] - before[stands.starts]).sum())
@@ -294,7 +297,7 @@ def alarm_load(
         days=days,
         alarms_per_day=None if days is None else alarms / days,
         share_of_time=spent / n_calm if n_calm else 0.0,
-        standing=int(standing.sum()),
+        standing=int(again.sum()),
         lingering_share=(in_calm - spent) / n_calm if n_calm else 0.0,
         peak_10min=_peak(announced, step_s, TEN_MINUTES_S),
         floods=_floods(announced, step_s),

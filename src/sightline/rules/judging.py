@@ -101,6 +101,7 @@ class JudgedRows:
         delays: Delays,
         exceeds: Bools,
         shelved: Bools | None = None,
+        standing: Bools | None = None,
     ) -> AlarmLoad:
         """Return what alarms cost on these rows."""
         return alarm_load(
@@ -110,6 +111,7 @@ class JudgedRows:
             self.step_s,
             exceeds=exceeds,
             shelved=shelved,
+            standing=standing,
             breaks=self.breaks,
         )
 
@@ -219,7 +221,8 @@ def kept_promise(promise: Promise, load: AlarmLoad) -> Kept:
 def judge_rule(run: RuleRun, judged: JudgedRows, promise: Promise) -> RuleOutcome:
     """Return how a rule did on judged rows."""
     shelved = np.asarray(run.shelved.any(axis=1)) if run.rule.shelves else None
-    load = judged.load(run.episodes, run.rule.delays, run.exceeds, shelved)
+    delays = run.rule.delays
+    load = judged.load(run.episodes, delays, run.exceeds, shelved, run.standing)
     low, high = promise.interval(load.days) if load.days else (0.0, 0.0)
     days = load.days or 1.0
     return RuleOutcome(

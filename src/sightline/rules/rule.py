@@ -16,7 +16,8 @@ are the same to the last bit.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,15 @@ from sightline.rules.budget import Budget
 from sightline.text import names
 
 # Rows with larger values are refused: squares of what is made of them would overflow.
-LARGEST_VALUE: Final = 1e100
+LARGEST_VALUE: Final = np.float64(1e100)
+
+
+@cache
+def _kernels() -> ModuleType:
+    """Return the compiled loops; numba is imported when the first rule runs."""
+    from sightline._kernels import alarms
+
+    return alarms
 
 
 class View(StrEnum):
@@ -118,10 +127,10 @@ class LinearView:
 
     def of(self, rows: npt.NDArray[Any]) -> Floats:
         """Return the view of some rows, shape (n_rows, q)."""
-        from sightline._kernels.alarms import view_rows
-
         out = np.empty((len(rows), len(self.order)))
-        view_rows(rows, self.mean, self.order, self.first, self.stop, self.weights, out)
+        _kernels().view_rows(
+            rows, self.mean, self.order, self.first, self.stop, self.weights, out
+        )
         return np.maximum(out, 0.0) if self.is_one_sided else out
 
 
@@ -193,8 +202,7 @@ class Member:
         bounds : array of int, optional
             Columns of units that have several.
         """
-        from sightline._kernels import alarms as kernels
-
+        kernels = _kernels()
         if self.memory is Memory.AVERAGE:
             seen = seen.copy()
             kernels.average_rows(seen, self.centre, self.weight, state[0])
@@ -219,13 +227,11 @@ class Member:
 
     def score(self, values: Floats) -> tuple[Floats, Ints]:
         """Return the largest value over its level in each row, and whose it is."""
-        from sightline._kernels.alarms import largest_sum, largest_unit
-
         score, which = np.empty(len(values)), np.empty(len(values), np.int64)
         if self.largest:
-            largest_sum(values, self.levels, self.largest, score, which)
+            _kernels().largest_sum(values, self.levels, self.largest, score, which)
         else:
-            largest_unit(values, self.levels, score, which)
+            _kernels().largest_unit(values, self.levels, score, which)
         return score, which
 
 
@@ -289,7 +295,7 @@ class Rule:
     step_s: float | None = None
     budget: Budget | None = None
 
-    @property
+    @cached_property
     def needs_score(self) -> bool:
         """Whether it reads the detector's own score."""
         return any(member.view is View.SCORE for member in self.members)
@@ -391,6 +397,8 @@ class RuleRun:
         Which member is the largest, and which unit of its view.
     shelved : array of bool, shape (n_rows, n_members)
         Which members are shelved.
+    standing : array of bool, shape (n_rows,)
+        Where a member that is shelved exceeds: its alarm still stands.
     breaks : array of int
         Rows at which a new recording begins.
     """
@@ -402,6 +410,7 @@ class RuleRun:
     leading: Ints
     unit: Ints
     shelved: Bools
+    standing: Bools
     breaks: Ints
 
     @classmethod
@@ -410,7 +419,8 @@ class RuleRun:
         n_members = len(rule.members)
         empty = _Piece.empty(n_members)
         columns = zip(*(piece.arrays for piece in [empty, *pieces]), strict=True)
-        trace, exceeds, in_alarm, leading, unit, shelved = map(np.concatenate, columns)
+        joined = [np.concatenate(column) for column in columns]
+        trace, exceeds, in_alarm, leading, unit, shelved, standing = joined
         return cls(
             rule=rule,
             trace=trace,
@@ -419,6 +429,7 @@ class RuleRun:
             leading=leading,
             unit=unit,
             shelved=shelved,
+            standing=standing,
             breaks=breaks,
         )
 
@@ -458,6 +469,7 @@ class _Piece:
     leading: Ints
     unit: Ints
     shelved: Bools
+    standing: Bools
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
@@ -468,6 +480,7 @@ class _Piece:
             self.leading,
             self.unit,
             self.shelved,
+            self.standing,
         )
 
     @classmethod
@@ -479,6 +492,7 @@ class _Piece:
             np.empty(0, np.int64),
             np.empty(0, np.int64),
             np.empty((0, n_members), np.bool_),
+            np.empty(0, np.bool_),
         )
 
 
@@ -531,9 +545,10 @@ class RuleState:
         values = np.asarray(row, np.float64).reshape(1, -1)
         self.rule.check_channels(values.shape[1])
         own = None if score is None else np.array([score], np.float64)
-        return bool(
-            self.advance(values, after_break=after_break, score=own).in_alarm[0]
-        )
+        self._check_values(values, own)
+        if after_break:
+            self.restart()
+        return bool(self._flags(self.scores(values, own)[0])[-1][0])
 
     def advance(
         self,
@@ -556,9 +571,8 @@ class RuleState:
         return self.decide(trace, units)
 
     def _check_values(self, rows: npt.NDArray[Any], score: Floats | None) -> None:
-        is_fine = np.abs(rows) < LARGEST_VALUE
-        if not is_fine.all():
-            row, channel = np.argwhere(~is_fine)[0]
+        if rows.size and not -LARGEST_VALUE < rows.min() <= rows.max() < LARGEST_VALUE:
+            row, channel = np.argwhere(~(np.abs(rows) < LARGEST_VALUE))[0]
             raise StreamError(
                 f"The rule {self.rule.name!r} got {rows[row, channel]} for the channel "
                 f"{self.rule.channels[channel].name!r}: leave rows without a value "
@@ -579,21 +593,22 @@ class RuleState:
         units : array of int, shape (n_rows, n_members)
             Whose score it is.
         """
-        from sightline._kernels.alarms import join_members, latch
+        exceeds, shelved, joint, in_alarm = self._flags(trace)
+        standing = np.asarray((exceeds & shelved).any(axis=1))
+        each, leading = np.arange(len(trace)), np.argmax(trace, axis=1)
+        best, lead = trace[each, leading], units[each, leading]
+        return _Piece(best, joint, in_alarm, leading, lead, shelved, standing)
 
-        delays, n = self.rule.delays, len(trace)
+    def _flags(self, trace: Floats) -> tuple[Bools, Bools, Bools, Bools]:
+        """Return which members exceed and are shelved, any of them, and the alarm."""
+        kernels, delays = _kernels(), self.rule.delays
         exceeds = np.asarray(trace > self.rule.limit)
         shelved = np.empty_like(exceeds)
-        joint, in_alarm = np.empty((2, n), np.bool_)
-        standing = delays.unit if self.rule.shelves else 0
-        join_members(exceeds, delays.off, standing, self.members, joint, shelved)
-        latch(joint, delays.on, delays.within, delays.off, self.latch, in_alarm)
-        if trace.shape[1] == 1:
-            leading = np.zeros(n, np.int64)
-            return _Piece(trace[:, 0], joint, in_alarm, leading, units[:, 0], shelved)
-        each, leading = np.arange(n), np.argmax(trace, axis=1)
-        best, unit = trace[each, leading], units[each, leading]
-        return _Piece(best, joint, in_alarm, leading, unit, shelved)
+        joint, in_alarm = np.empty((2, len(trace)), np.bool_)
+        unit = delays.unit if self.rule.shelves else 0
+        kernels.join_members(exceeds, delays.off, unit, self.members, joint, shelved)
+        kernels.latch(joint, delays.on, delays.within, delays.off, self.latch, in_alarm)
+        return exceeds, shelved, joint, in_alarm
 
     def scores(
         self, rows: npt.NDArray[Any], score: Floats | None
