@@ -1,72 +1,257 @@
-"""How often does the 95% interval of ROC-AUC hold the truth? A simulation.
+"""How often do intervals hold the truth, and how often are stars and floors wrong?
 
-Log energy is an AR(1) series of unit variance; each attack lasts 40 rows and lifts it
-by its own amount, drawn from N(1, 0.7). The true ROC-AUC, over such attacks and such
-normal time, is Phi(1 / sqrt(2 + 0.49)) = 0.737. For each number of attacks and each
-autocorrelation, 400 streams of 8,000 rows are made, and an interval for each.
-The table of docs/metrics.md comes from here. Run: python bench/interval_coverage.py
+Log energy is an AR(1) series of unit variance with 8,000 calm rows, and the alarm limit
+is its 0.99 quantile. Attacks of 10, 160, 20, 80, 40 rows, repeated, each add their own
+amount mu to the log energy. Everything goes through `evaluate` and `compare`. The
+tables of docs/uncertainty.md come from here:
+
+    python bench/interval_coverage.py intervals     # coverage and mean length
+    python bench/interval_coverage.py pairs         # differences of two detectors
+    python bench/interval_coverage.py null          # any false star, five detectors
+    python bench/interval_coverage.py power         # one detector much worse
+    python bench/interval_coverage.py floor         # false "above chance"
+    python bench/interval_coverage.py seeds         # mean over seeds
+
+`--streams` sets the number of streams of a line (400), `--only` the lines whose name
+holds a text.
 """
+
+import argparse
+from collections.abc import Callable
 
 import numpy as np
 from scipy.signal import lfilter
 from scipy.stats import norm
 
-from sightline.data.segments import Segment
-from sightline.metrics.intervals import Drawable, bootstrap, percentile_interval
+from sightline import ResidualStream, evaluate
 
-STREAMS, ROWS, LENGTH, REPLICATES = 400, 8000, 40, 300
-LIFT, SPREAD = 1.0, 0.7
-TRUTH = float(norm.cdf(LIFT / np.sqrt(2 + SPREAD**2)))
+CALM, LENGTHS, EDGE = 8000, (10, 160, 20, 80, 40), 100
+LIMIT = float(norm.ppf(0.99))
+Sampler = Callable[[np.random.Generator, int], np.ndarray]
 
 
-def one_interval(rng, n_attacks: int, correlation: float):
-    """Return the widened and the plain percentile interval of one made-up stream."""
-    noise = rng.normal(size=ROWS + 500) * np.sqrt(1 - correlation**2)
-    log_energy = lfilter([1.0], [1.0, -correlation], noise)[500:]
-    starts = np.linspace(100, ROWS - 100 - LENGTH, n_attacks).astype(int)
-    attacks = [Segment(int(s), int(s) + LENGTH) for s in starts]
-    labels = np.zeros(ROWS, np.int8)
-    for attack in attacks:
-        labels[attack.rows] = 1
-        log_energy[attack.rows] += rng.normal(LIFT, SPREAD)
-    stream = Drawable.of(
-        np.exp(log_energy),
-        labels,
-        np.zeros(ROWS, bool),
-        attacks,
-        np.zeros(1, np.int64),
+def mix(rng, n):
+    """40% unseen, 30% weak, 30% clear."""
+    kind = rng.random(n)
+    return np.where(
+        kind < 0.4,
+        0.0,
+        np.where(kind < 0.7, rng.uniform(0.5, 3, n), rng.normal(5, 1, n)),
     )
-    drawn = bootstrap(
-        stream,
-        train_mean=0.0,
-        n_replicates=REPLICATES,
-        seed=int(rng.integers(2**31)),
-    )["roc_auc"]
-    n_normal = float(stream.block_rows.sum())
-    estimate = 1 - np.mean(stream.above + stream.up_to) / (2 * n_normal)
-    plain = np.percentile(drawn, [2.5, 97.5])
-    return percentile_interval("roc_auc", estimate, drawn, n_attacks), plain
+
+
+def rare(rng, n):
+    """20% clear, the others hardly visible."""
+    weak = 0.2 * np.abs(rng.normal(size=n))
+    return np.where(rng.random(n) < 0.2, rng.normal(4, 1, n), weak)
+
+
+def most(rng, n):
+    """85% clear."""
+    return np.where(rng.random(n) < 0.85, rng.normal(5, 1, n), 0.0)
+
+
+KINDS: dict[str, Sampler] = {"mix": mix, "rare": rare, "most": most}
+
+
+def ar(rng, n, correlation):
+    """Return an AR(1) series of unit variance."""
+    noise = rng.normal(size=n + 2000) * np.sqrt(1 - correlation**2)
+    return lfilter([1.0], [1.0, -correlation], noise)[2000:]
+
+
+def labels_of(n_attacks, calm=CALM, lengths=LENGTHS, first=0.0):
+    """Return labels with attacks spread over the calm rows, and their numbers.
+
+    `first` is the share of the calm rows before which no attack begins.
+    """
+    sizes = np.resize(lengths, n_attacks)
+    labels = np.zeros(calm + sizes.sum(), int)
+    number = np.full(len(labels), -1)
+    gap = calm * (1 - first) / (n_attacks + 1)
+    begin = calm * first
+    for i, size in enumerate(sizes):
+        begin += gap
+        start = int(begin) + int(sizes[:i].sum())
+        labels[start : start + size] = 1
+        number[start : start + size] = i
+    return labels, number
+
+
+def stream_of(log_energy, labels, name="a"):
+    """Return a stream of one channel whose energy is exp(log_energy), up to scale."""
+    quantiles = norm.ppf((np.arange(4000) + 0.5) / 4000)
+    return ResidualStream(
+        np.exp(quantiles / 2)[:, None],
+        np.exp(log_energy / 2)[:, None],
+        labels,
+        test_time=10.0 * np.arange(len(labels)),
+        one_sided=True,
+        detector=name,
+        name=name,
+        testbed="simulated",
+    )
+
+
+def lifted(noise, number, mu):
+    """Return the log energy with each attack's amount added."""
+    return noise + np.where(number >= 0, np.append(mu, 0.0)[number], 0.0)
+
+
+def truth_of(kind: Sampler, correlation: float, n_attacks: int) -> dict[str, float]:
+    """Return every figure for endlessly many attacks, by one very long stream."""
+    rng = np.random.default_rng(99)
+    strengths = np.sort(kind(rng, 200_000))[250::500]  # 400 quantiles
+    per_length = len(strengths)
+    n = per_length * len(LENGTHS)
+    labels, number = labels_of(n, calm=400_000)
+    mu = np.repeat(rng.permutation(strengths), len(LENGTHS))
+    log_energy = lifted(ar(rng, len(labels), correlation), number, mu)
+    e = evaluate(stream_of(log_energy, labels), intervals=False, diagnosis=False)
+    sizes = np.resize(LENGTHS, n_attacks)
+    n_attack = float(sizes.sum())
+    recall, rate = e.probe.recall, 0.01
+    true, alarms = recall * n_attack, recall * n_attack + rate * CALM
+    return {
+        "roc_auc": e.rank.roc_auc,
+        "pauc_1": e.rank.pauc_1,
+        "pauc_5": e.rank.pauc_5,
+        "recall": recall,
+        "mean_segment_auc": e.rank.mean_segment_auc,
+        "hits": e.probe.hits / n,
+        "p_full_per_segment": e.windows.p_full_per_segment,
+        "p_full": _pooled_windows(e, sizes),
+        "f1": 2 * true / (n_attack + alarms),
+        "precision": true / alarms,
+        "average_precision": _precision(log_energy, labels, n_attack),
+        "median_d_full": e.windows.median_d_full,
+        "false_alarm_rate": rate,
+        "d_drift_robust": e.drift.d_drift_robust,
+    }
+
+
+def _pooled_windows(e, sizes):
+    """Return P_FULL at the numbers of windows that a stream of 8,000 rows has."""
+    t = e.traces
+    shares: dict[int, list[float]] = {}
+    for k, own, s in zip(t.segment_group, t.segment_d_full, e.segments, strict=True):
+        other = t.matched_d_full[t.matched_bounds[k] : t.matched_bounds[k + 1]]
+        shares.setdefault(s.length, []).append(float(np.mean(other < own)))
+    gap = CALM / (len(sizes) + 1)
+    weight = [
+        min(1000, (len(sizes) + 1) * (1 + (gap - w) // max(1, w // 2)))
+        if gap >= w
+        else 0
+        for w in sizes
+    ]
+    mean = [np.mean(shares[w]) for w in sizes]
+    return float(np.average(mean, weights=weight)) if sum(weight) else np.nan
+
+
+def _precision(log_energy, labels, n_attack):
+    """Return the average precision at another share of attack rows."""
+    calm, attack = np.sort(log_energy[labels == 0]), np.sort(log_energy[labels == 1])
+    caught = (len(attack) - np.arange(len(attack))) / len(attack) * n_attack
+    false = 1 - np.searchsorted(calm, attack) / len(calm)
+    return float(np.mean(caught / (caught + false * CALM)))
+
+
+def intervals(streams: int, only: str) -> None:
+    """Print coverage and mean length of the intervals of one stream."""
+    shown = (
+        "roc_auc pauc_1 recall mean_segment_auc hits p_full f1 average_precision "
+        "precision p_full_per_segment median_d_full false_alarm_rate"
+    ).split()
+    print(f"| N, mu | {' | '.join(shown)} |\n|---|{'---|' * len(shown)}")
+    settings = [(3, "mix"), (5, "mix"), (5, "rare"), (5, "most"), (8, "rare")]
+    settings += [(15, "rare"), (35, "mix"), (35, "rare")]
+    lines = [(n, kind, 0.9) for n, kind in settings]
+    lines += [(5, "mix", 0.0), (5, "mix", 0.99), (5, "rare", 0.99)]
+    for n, kind, correlation in lines:
+        title = f"{n} {kind}" + (f", AR {correlation}" if correlation != 0.9 else "")
+        if only not in title:
+            continue
+        truth = truth_of(KINDS[kind], correlation, n)
+        labels, number = labels_of(n)
+        held = {name: [] for name in shown}
+        width = {name: [] for name in shown}
+        for k in range(streams):
+            rng = np.random.default_rng([1, n, len(title), k])
+            noise = ar(rng, len(labels), correlation)
+            log_energy = lifted(noise, number, KINDS[kind](rng, n))
+            e = evaluate(stream_of(log_energy, labels), diagnosis=False, seed=k)
+            for name in shown:
+                interval = e.intervals[name]
+                if interval is None:
+                    continue
+                low, high = interval
+                high = np.inf if high is None else high
+                scale = n if name == "hits" else 1
+                held[name].append(low / scale <= truth[name] <= high / scale)
+                width[name].append((high - low) / scale)
+        cells = [
+            f"{np.mean(held[name]):.2f} ({np.median(width[name]):.2f})"
+            if held[name]
+            else "-"
+            for name in shown
+        ]
+        print(f"| {title} | {' | '.join(cells)} |", flush=True)
+
+
+def floor(streams: int, only: str) -> None:
+    """Print how often a figure is called above chance: attacks of no effect, some."""
+    shown = ("roc_auc", "pauc_1", "recall", "hits")
+    print(f"| above chance | {' | '.join(shown)} |\n|---|{'---|' * len(shown)}")
+    # Name, attacks, begin of attacks, step before them, rise over the test, AR, power.
+    lines = [
+        ("stationary, N 10", 10, 0.0, 0.0, 0.0, 0.9, False),
+        ("stationary, N 35", 35, 0.0, 0.0, 0.0, 0.9, False),
+        ("1 sd step before all attacks, N 10", 10, 0.5, 1.0, 0.0, 0.9, False),
+        ("3 sd step before all attacks, N 10", 10, 0.5, 3.0, 0.0, 0.9, False),
+        ("1 sd step, N 35, 43% of the time after it", 35, 0.57, 1.0, 0.0, 0.9, False),
+        ("trend of 2 sd, N 10", 10, 0.0, 0.0, 2.0, 0.9, False),
+        (
+            "trend of 2 sd, attacks in the last half, N 10",
+            10,
+            0.5,
+            0.0,
+            2.0,
+            0.9,
+            False,
+        ),
+        ("AR 0.99, 1 sd step, N 10", 10, 0.5, 1.0, 0.0, 0.99, False),
+        ("power: 40% of 10 attacks at 2 sd", 10, 0.0, 0.0, 0.0, 0.9, True),
+        ("power after a 1 sd step", 10, 0.5, 1.0, 0.0, 0.9, True),
+    ]
+    for title, n, first, step, rise, correlation, has_power in lines:
+        if only not in title:
+            continue
+        labels, number = labels_of(n, first=first)
+        rows = np.arange(len(labels))
+        level = rise * rows / len(rows) + step * (rows >= first * CALM)
+        above = []
+        for k in range(streams):
+            rng = np.random.default_rng([2, len(title), k])
+            log_energy = level + ar(rng, len(labels), correlation)
+            if has_power:
+                chosen = rng.permutation(n) < 0.4 * n
+                log_energy = lifted(log_energy, number, 2.0 * chosen)
+            e = evaluate(stream_of(log_energy, labels), diagnosis=False, seed=k)
+            above.append([bool(f and f.above_floor) for f in map(e.floor.get, shown)])
+        cells = [f"{share:.3f}" for share in np.mean(above, axis=0)]
+        print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
-    print("| attacks | autocorrelation | coverage | without widening | mean width |")
-    print("|--:|--:|--:|--:|--:|")
-    for n_attacks in (5, 10, 35):
-        for correlation in (0.0, 0.5, 0.9, 0.95):
-            rng = np.random.default_rng([n_attacks, int(100 * correlation)])
-            runs = [one_interval(rng, n_attacks, correlation) for _ in range(STREAMS)]
-            wide = np.array([run[0] for run in runs])
-            plain = np.array([run[1] for run in runs])
-            held = [
-                np.mean((i[:, 0] <= TRUTH) & (TRUTH <= i[:, 1])) for i in (wide, plain)
-            ]
-            width = np.mean(wide[:, 1] - wide[:, 0])
-            print(
-                f"| {n_attacks} | {correlation} | {held[0]:.3f} | {held[1]:.3f} "
-                f"| {width:.2f} |",
-                flush=True,
-            )
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("table", choices=sorted(TABLES))
+    parser.add_argument("--streams", type=int, default=400)
+    parser.add_argument("--only", default="")
+    chosen = parser.parse_args()
+    TABLES[chosen.table](chosen.streams, chosen.only)
 
+
+TABLES = {"intervals": intervals, "floor": floor}
 
 if __name__ == "__main__":
     main()

@@ -7,12 +7,12 @@ from strategies import make_stream
 from sightline import evaluate
 from sightline.data.row_tables import gather_rows
 from sightline.evaluation.caveats import remarks
-from sightline.metrics.intervals import Floor
+from sightline.metrics.chance import Floor
 
 # Short and unevenly spaced: few shifts move attacks onto attacks.
 STARTS = (30, 95, 210, 300, 470, 525, 660, 810, 930, 1125)
 MANY = [(start, start + 12) for start in STARTS]
-AT_CHANCE = "No better than chance (labels shifted at random)"
+AT_CHANCE = "No better than chance (calm windows in place of the attacks)"
 UNMATCHED = "longer than any attack-free stretch"
 FEW = "intervals are wide"
 ONE_LARGE = "dominates the pooled ranking"

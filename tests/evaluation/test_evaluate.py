@@ -471,7 +471,7 @@ def test_low_scores_in_an_attack_are_no_evidence():
     assert one.rank.roc_auc < 0.1 < 0.5 < two.rank.roc_auc
     assert (one.probe.hits, two.probe.hits) == (0, 1)
     assert one.probe.f1 == 0 < two.probe.f1
-    assert one.intervals["roc_auc"] is None or one.intervals["roc_auc"].high < 0.1
+    assert one.intervals["roc_auc"][0] <= one.rank.roc_auc
     assert one.segments[0].auc < 0.1
     assert one.two_sided.roc_auc == pytest.approx(two.rank.roc_auc, abs=1e-12)
     assert one.two_sided.pauc_1 == pytest.approx(two.rank.pauc_1, abs=1e-12)

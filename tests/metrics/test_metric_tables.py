@@ -20,7 +20,7 @@ from sightline.facts.attack_facts import AttackFacts
 from sightline.judgement.calm import WindowFacts
 from sightline.judgement.verdicts import Count, Found, Repair, RungOutcome, Signature
 from sightline.metrics import intervals, quality, ranking, window_kl
-from sightline.metrics.intervals import Floor
+from sightline.metrics.chance import Floor
 from sightline.metrics.segment import NEARBY_FACTOR, NEARBY_LEAST
 
 PAGE = metric_tables.PAGE.read_text(encoding="utf-8")

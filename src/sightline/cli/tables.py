@@ -285,6 +285,8 @@ def _with_interval(e: Evaluation, figure: Figure, written: _Written) -> str:
     if interval is None:
         return text
     low, high = interval
+    if high is None:
+        return f"{text}\nfrom {written(low)}"
     if written is _share:
         return f"{text}\n{100 * low:.0f}-{high:.0%}"
     return f"{text}\n{low:.2f}..{high:.2f}"
@@ -382,10 +384,10 @@ def _rankings(compared: Comparison) -> Table:
 
 
 def _differences(compared: Comparison) -> Table:
-    """Return the differences of two detectors with paired intervals."""
+    """Return the differences of two detectors, figure by figure."""
     figures = (Figure.ROC_AUC, Figure.PAUC_1)
     table = _table(
-        "Differences with 95% intervals from paired draws (* excludes 0)",
+        "Differences with 95% intervals (* p, over all pairs in this figure, <= 0.05)",
         ["testbed", "first - second"],
         [figure.label for figure in figures],
     )
@@ -394,7 +396,7 @@ def _differences(compared: Comparison) -> Table:
         text = f"{row.difference:+.3f}"
         if row.interval is not None:
             low, high = row.interval
-            text += f" ({low:+.3f} to {high:+.3f})" + ("*" if low * high > 0 else " ")
+            text += f" ({low:+.2f} to {high:+.2f})" + ("*" if row.has_star else " ")
         rows.setdefault((row.testbed, row.detectors), {})[row.figure] = text
     for (testbed, detectors), cells in rows.items():
         values = (cells.get(figure, UNKNOWN) for figure in figures)

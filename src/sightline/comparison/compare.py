@@ -1,22 +1,34 @@
-"""Detectors and testbeds compared, from results on disk alone."""
+"""Detectors and testbeds compared, from results alone."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations, count, pairwise, product
 
 import numpy as np
 
+from sightline.comparison.differences import (
+    Difference,
+    MeanRanks,
+    PairedTestbed,
+    SeededInterval,
+)
 from sightline.comparison.joint import joint_verdicts_on, telemetry_of
-from sightline.comparison.paired_bootstrap import Difference, Pairing
-from sightline.comparison.runs import Attack, Figure, TestbedRuns, group_runs
+from sightline.comparison.runs import (
+    Attack,
+    DetectorRuns,
+    Figure,
+    TestbedRuns,
+    group_runs,
+)
 from sightline.data.arrays import Ints
-from sightline.evaluation.result import plain
+from sightline.errors import SightlineError
+from sightline.evaluation.result import Evaluation, Interval, plain
 from sightline.evaluation.uncertainty import figures
 from sightline.facts.attack_facts import AttackFacts
 from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Count, RungName, Verdict
-from sightline.metrics.intervals import N_REPLICATES
+from sightline.metrics.drawing import N_REPLICATES
 from sightline.metrics.ranking import FEWEST_RANKED, RankCorrelation, rank_correlation
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.storage import Result
@@ -35,8 +47,18 @@ _MOST = 4
 class SeededFigure:
     """A figure of one detector on one testbed, over its seeds.
 
-    `n_seeds` counts the seeds that have the figure; `mean`, `low` and `high` are None
-    if none has it.
+    Parameters
+    ----------
+    testbed, detector, figure : str
+        Names.
+    n_seeds : int
+        Seeds that have the figure.
+    mean, low, high : float, optional
+        Mean, lowest and highest over seeds; None if no seed has the figure.
+    interval : tuple, optional
+        95% interval of the mean over attacks, calm time and seeds; None if undefined.
+    seeds_in_interval : bool
+        Whether the spread over seeds is part of the interval: from three seeds on.
     """
 
     testbed: str
@@ -46,11 +68,16 @@ class SeededFigure:
     mean: float | None = None
     low: float | None = None
     high: float | None = None
+    interval: Interval | None = None
+    seeds_in_interval: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """The order of detectors on one testbed by one figure, and how often it holds.
+    """The order of detectors by one figure, and how often it holds over seeds.
+
+    The attacks are those of the test: whether the order would hold on other attacks of
+    these kinds is what `Difference` says.
 
     Parameters
     ----------
@@ -200,7 +227,10 @@ class Comparison:
     transfer : tuple of Transfer
         For each two testbeds.
     differences : tuple of Difference
-        For each two detectors of a testbed, with paired intervals.
+        For each two detectors of a testbed and each figure, on the attacks that both
+        have.
+    ranks : tuple of MeanRanks
+        For each testbed, the mean ranks of its detectors over attacks.
     detections : tuple of Detections
         For each detector of a testbed with a diagnosis.
     verdicts : tuple of SideBySide
@@ -214,6 +244,7 @@ class Comparison:
     agreement: tuple[Agreement, ...]
     transfer: tuple[Transfer, ...]
     differences: tuple[Difference, ...]
+    ranks: tuple[MeanRanks, ...]
     detections: tuple[Detections, ...]
     verdicts: tuple[SideBySide, ...]
     notices: tuple[str, ...]
@@ -224,7 +255,7 @@ class Comparison:
 
 
 def compare(
-    results: Sequence[Result],
+    results: Sequence[Result | Evaluation],
     *,
     n_replicates: int = N_REPLICATES,
     seed: int = 0,
@@ -234,44 +265,81 @@ def compare(
 
     Parameters
     ----------
-    results : sequence of Result
-        As `read_results` returns them. Several results of one detector on one testbed
-        are its seeds; results with different guards are different detectors.
+    results : sequence of Result or Evaluation
+        As `read_results` or `evaluate` return them. Several results of one detector on
+        one testbed are its seeds; results with different guards are different
+        detectors.
     n_replicates : int
-        Draws of the paired bootstrap.
+        Draws of calm time and attacks.
     seed : int
-        Seed of the paired bootstrap: the same seed gives the same intervals.
+        Seed of the draws: the same seed gives the same intervals.
     progress : callable, optional
-        Called with a `Step` after each draw.
+        Called with a `Step` after each result.
 
     Returns
     -------
     Comparison
         Its parts are empty where there is nothing to compare, and `notices` lists the
-        detectors that could not be compared row by row.
+        detectors that could not be compared, with the reason.
+
+    Raises
+    ------
+    SightlineError
+        If an evaluation has no traces.
+
+    Examples
+    --------
+    >>> from sightline import ResidualStream, evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> train, test = rng.normal(size=(500, 3)), rng.normal(size=(900, 3))
+    >>> labels = np.zeros(900, int)
+    >>> evaluations = []
+    >>> for start in range(50, 850, 100):
+    ...     labels[start : start + 20] = 1
+    >>> for name, lift in (("sharp", 4.0), ("dull", 0.2)):
+    ...     lifted = test + lift * labels[:, None]
+    ...     stream = ResidualStream(train, lifted, labels, name=name, detector=name)
+    ...     evaluations.append(evaluate(stream, diagnosis=False))
+    >>> row = compare(evaluations).differences[0]
+    >>> row.figure, row.detectors, row.has_star
+    ('roc_auc', ('sharp', 'dull'), True)
     """
-    done = count(1)
-    progress = progress or silent
+    given = [one if isinstance(one, Result) else Result.of(one) for one in results]
+    for result in given:
+        if result.evaluation.traces is None:
+            raise SightlineError(
+                f"The evaluation of {result.evaluation.stream.name!r} has no traces, "
+                "which a comparison needs: read it with read_results, or evaluate the "
+                "stream again."
+            )
+    done, progress = count(1), progress or silent
 
     def tick() -> None:
-        progress(Step(StepKind.COMPARING, next(done), len(results) * n_replicates))
+        n_done = min(next(done), len(given))
+        progress(Step(StepKind.COMPARING, n_done, len(given)))
 
-    studied = group_runs(results)
-    differences: list[Difference] = []
+    studied = group_runs(given)
+    paired = {
+        runs.testbed: PairedTestbed(
+            runs, n_replicates=n_replicates, seed=seed, tick=tick
+        )
+        for runs in studied
+    }
+    differences = [row for pairs in paired.values() for row in pairs.differences()]
     notices: list[str] = []
     for runs in studied:
-        pairing = Pairing(runs.results, n_replicates=n_replicates, seed=seed, tick=tick)
-        for first, second in combinations(runs.detectors, 2):
-            differences += pairing.differences(first, second)
-        notices += [*pairing.notices(runs.testbed), *_different_channels(runs)]
+        notices += [*paired[runs.testbed].notices(), *_different_channels(runs)]
         notices += _earlier_rules(runs)
-    seeded = seeded_figures(studied)
+    seeded = seeded_figures(
+        studied, lambda runs, figure: paired[runs.testbed].seeded_interval(runs, figure)
+    )
     return Comparison(
         figures=tuple(seeded),
         rankings=tuple(row for runs in studied for row in _rankings(runs)),
         agreement=tuple(row for runs in studied for row in agreements(runs)),
         transfer=tuple(ranking_transfer(seeded)),
         differences=tuple(differences),
+        ranks=tuple(row for pairs in paired.values() for row in pairs.ranks()),
         detections=tuple(row for runs in studied for row in _detections(runs)),
         verdicts=tuple(row for runs in studied for row in _side_by_side(runs)),
         notices=tuple(notices),
@@ -346,16 +414,30 @@ def _detections(runs: TestbedRuns) -> list[Detections]:
     ]
 
 
-def seeded_figures(studied: Sequence[TestbedRuns]) -> list[SeededFigure]:
+def _no_interval(runs: DetectorRuns, figure: Figure) -> SeededInterval:
+    return SeededInterval(None, False)
+
+
+def seeded_figures(
+    studied: Sequence[TestbedRuns],
+    interval_of: Callable[[DetectorRuns, Figure], SeededInterval] = _no_interval,
+) -> list[SeededFigure]:
     """Return the mean and the range over seeds of every figure with an interval."""
     rows = []
     for runs in (runs for testbed in studied for runs in testbed.detectors):
         for name in figures(runs.evaluation):
-            spread = runs.spread(Figure(name))
+            figure = Figure(name)
+            spread = runs.spread(figure)
             row = SeededFigure(runs.testbed, runs.label, name)
             if spread is not None:
-                mean, low, high = spread.mean, spread.low, spread.high
-                row = replace(row, n_seeds=spread.n, mean=mean, low=low, high=high)
+                row = replace(
+                    row,
+                    n_seeds=spread.n,
+                    mean=spread.mean,
+                    low=spread.low,
+                    high=spread.high,
+                    **vars(interval_of(runs, figure)),
+                )
             rows.append(row)
     return rows
 

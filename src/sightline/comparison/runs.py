@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from sightline.data.arrays import Ints
+from sightline.data.arrays import Floats, Ints
 from sightline.evaluation.result import ChartData, Evaluation, SegmentResult
 from sightline.storage import Result
 
@@ -70,6 +70,7 @@ class Figure(StrEnum):
     AVERAGE_PRECISION = "average_precision", "rank", "AP"
     MEAN_SEGMENT_AUC = "mean_segment_auc", "rank", "mean segment AUC"
     P_FULL = "p_full", "windows", "P_FULL"
+    P_FULL_PER_SEGMENT = "p_full_per_segment", "windows", "P_FULL per attack"
     MEDIAN_D_FULL = "median_d_full", "windows", "median D_FULL", FigureStyle.SIZE
     D_DRIFT = "d_drift", "drift", "D_drift", FigureStyle.SIZE
     D_DRIFT_ROBUST = "d_drift_robust", "drift", "D_drift (rob.)", FigureStyle.SIZE
@@ -77,6 +78,7 @@ class Figure(StrEnum):
     PRECISION = "precision", "probe", "Prec."
     RECALL = "recall", "probe", "Rec."
     HITS = "hits", "probe", "Hits", FigureStyle.COUNT
+    FALSE_ALARM_RATE = "false_alarm_rate", "probe", "time in false alarm"
     FALSE_POSITIVE_SEGMENTS = (
         "false_positive_segments",
         "probe",
@@ -326,7 +328,11 @@ def spans_of(result: Result, *, in_time: bool) -> list[Span]:
     time = result.traces.test_time
     if not in_time or time is None:
         return [(float(start), float(stop)) for start, stop in rows]
-    step = result.evaluation.stream.step_s or 0.0
+    return spans_in(time, rows, result.evaluation.stream.step_s or 0.0)
+
+
+def spans_in(time: Floats, rows: Sequence[tuple[int, int]], step: float) -> list[Span]:
+    """Return begin and end in time of rows [start, stop), each `step` long."""
     return [(float(time[start]), float(time[stop - 1]) + step) for start, stop in rows]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sightline.evaluation.result import StreamMeasures, Uncertainty
+from sightline.evaluation.result import BootstrapFacts, StreamMeasures, Uncertainty
 from sightline.evaluation.uncertainty import figures
 from sightline.metrics import intervals
 from sightline.text import names, share
@@ -141,17 +141,28 @@ def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[s
             at_chance.append(f"{label} ({figure}; chance {floor.value:{form}})")
     if at_chance:
         yield (
-            f"No better than chance (labels shifted at random): {', '.join(at_chance)}."
+            "No better than chance (calm windows in place of the attacks): "
+            f"{', '.join(at_chance)}."
         )
     n_segments, drawn = measures.stream.n_segments, uncertainty.bootstrap
     if n_segments and drawn is not None and drawn.few_events:
-        yield (
-            "Only one attack: no interval can be given for figures that depend on "
-            "attacks."
-            if n_segments == 1
-            else f"Fewer than {intervals.FEW_EVENTS} attacks: intervals are wide and "
-            "only approximate."
-        )
+        yield _on_few_attacks(n_segments, measures.rank.largest_segment_share, drawn)
+
+
+def _on_few_attacks(
+    n_segments: int, largest: float | None, drawn: BootstrapFacts
+) -> str:
+    """Return what few attacks, or attacks of very unlike length, do to intervals."""
+    few = f"Fewer than {intervals.FEW_EVENTS} attacks: intervals are wide."
+    if n_segments == 1:
+        return "Only one attack: intervals only exclude what it contradicts."
+    effective = drawn.effective_attacks
+    if n_segments < intervals.FEW_EVENTS or effective is None:
+        return few
+    return (
+        f"{n_segments} attacks weigh like {effective.rows:.1f} in pooled figures: one "
+        f"holds {share(largest)} of the rows."
+    )
 
 
 def _on_attacks(measures: StreamMeasures) -> Iterator[str]:

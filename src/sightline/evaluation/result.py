@@ -20,7 +20,7 @@ from sightline.facts.codes import Finding
 from sightline.facts.records import RecordingFacts
 from sightline.judgement.verdicts import DiagnosisFacts, Repair, SegmentDiagnosis
 from sightline.metrics.alarm_figures import AlarmFigure
-from sightline.metrics.intervals import Floor
+from sightline.metrics.chance import Floor
 from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.quality import Compactness, Drift, Quality
 from sightline.metrics.ranking import Rank
@@ -28,8 +28,8 @@ from sightline.metrics.segment import SegmentMeasures
 from sightline.metrics.window_kl import Windows
 
 SCHEMA = 2
-# The 95% interval of a figure: its lower and upper end.
-Interval = tuple[float, float]
+# The 95% interval of a figure: lower and upper end; None if nothing bounds it above.
+Interval = tuple[float, float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,11 +133,30 @@ class SegmentResult(SegmentDiagnosis, SegmentMeasures):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EffectiveAttacks:
+    """How many attacks of equal weight would tell as much.
+
+    Parameters
+    ----------
+    rows : float
+        For figures in which an attack weighs by its rows: 1 / sum of squared weights.
+    segments : float
+        For figures in which all attacks weigh alike: their number.
+    """
+
+    rows: float
+    segments: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class BootstrapFacts:
     """How intervals and chance floors were drawn.
 
     Parameters
     ----------
+    method : str, optional
+        ``one-more-attack``; None in results of earlier versions, whose intervals were
+        percentiles, stretched for few attacks.
     n : int
         Number of replicates.
     block : int
@@ -145,15 +164,19 @@ class BootstrapFacts:
         energy, and at least so long that there are about 10,000 blocks.
     seed : int
         Seed of the draws: the same seed gives the same intervals.
+    effective_attacks : EffectiveAttacks, optional
+        How many attacks the figures rest on; None without attacks.
     few_events : bool
-        Whether there are fewer than 10 attacks, so that intervals are rough.
+        Whether `effective_attacks.rows` is below 10, so that intervals are wide.
     shifts : int
-        Number of random shifts of the labels, for the chance floors.
+        Number of draws for the chance floors.
     """
 
+    method: str | None = None
     n: int
     block: int
     seed: int
+    effective_attacks: EffectiveAttacks | None = None
     few_events: bool
     shifts: int
 

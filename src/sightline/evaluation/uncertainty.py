@@ -1,12 +1,27 @@
 """Intervals and chance floors of an evaluation's figures."""
 
-from itertools import count
+from collections.abc import Mapping
+from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import Floats, Ints
 from sightline.energy.energy import ScoredTest
-from sightline.evaluation.result import BootstrapFacts, StreamMeasures, Uncertainty
-from sightline.metrics import intervals
-from sightline.metrics.window_kl import WindowEnergies
+from sightline.evaluation.result import (
+    BootstrapFacts,
+    EffectiveAttacks,
+    StreamMeasures,
+    Uncertainty,
+)
+from sightline.metrics import chance, drawing, intervals
+from sightline.metrics.drawing import Drawable, Draws, MatchedWindows
+from sightline.metrics.window_kl import WindowEnergies, is_beaten
 from sightline.progress import Progress, Step, StepKind, silent
+
+# Figures of alarms that are above their floor if recall is.
+_BY_RECALL = ("f1", "precision")
+METHOD = "one-more-attack"
 
 
 def figures(measures: StreamMeasures) -> dict[str, float | None]:
@@ -24,8 +39,8 @@ def measure_uncertainty(
     *,
     train_mean: float,
     seed: int,
-    n_replicates: int = intervals.N_REPLICATES,
-    n_shifts: int = intervals.N_SHIFTS,
+    n_replicates: int = drawing.N_REPLICATES,
+    n_shifts: int = chance.N_SHIFTS,
     progress: Progress | None = None,
 ) -> Uncertainty:
     """Return a 95% interval and a chance floor for each figure.
@@ -43,47 +58,44 @@ def measure_uncertainty(
     seed : int
         Same seed, same intervals.
     n_replicates, n_shifts : int
-        How often to draw, and how often to move the labels.
+        How often to draw for intervals, and for floors.
     progress : callable, optional
-        Called with a `Step` after each draw and each shift.
+        Called with a `Step` after some draws.
 
     Returns
     -------
     Uncertainty
-        Without attacks all floors are None, and all intervals but those of drifts.
+        Without attacks all floors are None, and all intervals but those of drifts and
+        of the share of calm rows in alarm.
     """
     n_attacks = len(test.attacks)
     total = n_replicates + (n_shifts if n_attacks else 0)
-    report, done = progress or silent, count(1)
+    report = progress or silent
 
-    def tick() -> None:
-        report(Step(StepKind.DRAWING_INTERVALS, next(done), total))
+    def tick(n_done: int) -> None:
+        report(Step(StepKind.DRAWING_INTERVALS, min(n_done, total), total))
 
+    block = drawing.block_of_calm(drawing.log_of(test.energy[test.is_normal]))
+    block_of = drawing.blocks_of_rows(test.labels, test.breaks, block)
+    stream = _drawable(test, windows, block, block_of)
+    draws = Draws.of(n_attacks, len(stream.block_rows), n=n_replicates, seed=seed)
     measured = figures(measures)
-    trace = (test.energy, test.labels, test.alarms, test.segments)
-    drawable = intervals.Drawable.of(*trace, test.breaks)
-    replicates = intervals.bootstrap(
-        drawable,
-        train_mean=train_mean,
-        windows=windows.outcome if n_attacks else None,
-        n_replicates=n_replicates,
-        seed=seed,
-        tick=tick,
-    )
-    ranges = {
-        name: intervals.percentile_interval(name, measured[name], values, n_attacks)
-        for name, values in replicates.items()
-    }
-    floors = {}
+    floors: dict[str, chance.Floor | None] = {}
+    ranges = _intervals(stream, draws, measured, train_mean, tick)
     if n_attacks:
         ranges["hits"] = intervals.count_interval(measures.probe.hits or 0, n_attacks)
-        at_chance = intervals.chance(
-            *trace, windows=windows, n_shifts=n_shifts, seed=seed, tick=tick
+        at_chance = chance.chance(
+            test.energy,
+            test.labels,
+            test.alarms,
+            test.segments,
+            block_of,
+            windows=windows,
+            n_draws=n_shifts,
+            seed=seed,
+            tick=lambda n_done: tick(n_replicates + n_done),
         )
-        floors = {
-            name: intervals.floor_of(measured[name], values)
-            for name, values in at_chance.items()
-        }
+        floors = _floors(measured, at_chance)
     return Uncertainty(
         intervals={name: ranges.get(name) for name in intervals.FIGURES},
         floor={
@@ -91,11 +103,126 @@ def measure_uncertainty(
             for name, figure in intervals.FIGURES.items()
             if figure.needs_attack
         },
-        bootstrap=BootstrapFacts(
-            n=n_replicates,
-            block=drawable.block,
-            seed=seed,
-            few_events=n_attacks < intervals.FEW_EVENTS,
-            shifts=n_shifts,
-        ),
+        bootstrap=_facts(stream, block, n_replicates, n_shifts, seed),
+    )
+
+
+def _drawable(
+    test: ScoredTest,
+    windows: WindowEnergies,
+    block: int,
+    block_of: npt.NDArray[np.int32],
+) -> Drawable:
+    """Cut the test into attacks and blocks, with the windows of each attack."""
+    plan = windows.plan
+    return Drawable.of(
+        test.energy,
+        test.alarms,
+        drawing.attacks_of_rows(test.segments, test.n_rows),
+        block_of,
+        block=block,
+        n_attacks=len(test.attacks),
+        n_blocks=int(block_of.max()) + 1,
+        d_full=windows.attack_d_full if test.attacks else None,
+        windows=matched_windows(
+            windows.attack_d_full,
+            plan.group,
+            np.array([segment.length for segment in test.segments]),
+            windows.normal_d_full,
+            plan.starts[plan.is_normal],
+            plan.normal_bounds,
+            block_of,
+        )
+        if test.attacks
+        else None,
+    )
+
+
+def matched_windows(
+    d_full: Floats,
+    group: Ints,
+    lengths: Ints,
+    matched: Floats,
+    starts: Ints,
+    bounds: Ints,
+    block_of: npt.NDArray[np.int32],
+) -> list[MatchedWindows]:
+    """Return the windows that each attack is compared with, by blocks of calm time.
+
+    Parameters
+    ----------
+    d_full, group, lengths : array of shape (n_attacks,)
+        Evidence of each attack, which of the different lengths it has, and its rows.
+    matched, starts : array of shape (n_windows,)
+        Evidence and first row of the matched windows, those of one length side by side.
+    bounds : array of shape (n_lengths + 1,)
+        Where those of each length begin.
+    block_of : array of shape (n_rows,)
+        Block of each calm row.
+    """
+    windows = []
+    for own, k, length in zip(d_full, group.tolist(), lengths.tolist(), strict=True):
+        part = slice(bounds[k], bounds[k + 1])
+        middle = starts[part] + length // 2
+        windows.append(MatchedWindows(block_of[middle], is_beaten(matched[part], own)))
+    return windows
+
+
+def _intervals(
+    stream: Drawable,
+    draws: Draws,
+    measured: Mapping[str, float | None],
+    train_mean: float,
+    tick: drawing.Tick,
+) -> dict[str, tuple[float, float | None] | None]:
+    """Return the 95% interval of each figure that is drawn."""
+    drawn = drawing.draw(stream, draws, tick=tick)
+    ends = intervals.ends_of(drawn, draws, intervals.weights_of(drawn))
+    ends |= intervals.drift_ends(drawn, train_mean)
+    return {
+        name: intervals.interval_of(
+            measured[name],
+            one,
+            low=intervals.FIGURES[name].low,
+            high=intervals.FIGURES[name].high,
+        )
+        for name, one in ends.items()
+    }
+
+
+def _floors(
+    measured: Mapping[str, float | None], at_chance: Mapping[str, Floats]
+) -> dict[str, chance.Floor | None]:
+    """Return the chance floor of each figure; F1 and precision share recall's verdict.
+
+    Redrawing calm time moves their false alarms, which attacks do not change.
+    """
+    floors = {
+        name: chance.floor_of(measured[name], values)
+        for name, values in at_chance.items()
+    }
+    recall = floors["recall"]
+    for name in _BY_RECALL:
+        floor = floors[name]
+        if floor is not None and recall is not None:
+            floors[name] = replace(floor, above_floor=recall.above_floor, p=recall.p)
+    return floors
+
+
+def _facts(
+    stream: Drawable, block: int, n_replicates: int, n_shifts: int, seed: int
+) -> BootstrapFacts:
+    """Return how intervals and floors were drawn."""
+    effective = None
+    if stream.n_attacks:
+        rows = intervals.effective_attacks(stream.attack_rows)
+        effective = EffectiveAttacks(rows=rows, segments=float(stream.n_attacks))
+    return BootstrapFacts(
+        method=METHOD,
+        n=n_replicates,
+        block=block,
+        seed=seed,
+        effective_attacks=effective,
+        few_events=effective is None or effective.rows < intervals.FEW_EVENTS,
+        shifts=n_shifts,
     )

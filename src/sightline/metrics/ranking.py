@@ -410,7 +410,7 @@ def rank_correlation(first: Floats, second: Floats) -> RankCorrelation:
     0.8
     """
     n = len(first)
-    ranks = [_mean_ranks(series) - (n + 1) / 2 for series in (first, second)]
+    ranks = [mean_ranks(series) - (n + 1) / 2 for series in (first, second)]
     norm = float(np.sqrt((ranks[0] @ ranks[0]) * (ranks[1] @ ranks[1])))
     if n < FEWEST_RANKED or norm == 0:
         return RankCorrelation(n=n, rho=None, p_value=None, p_exact=None)
@@ -423,7 +423,7 @@ def rank_correlation(first: Floats, second: Floats) -> RankCorrelation:
     )
 
 
-def _mean_ranks(series: Floats) -> Floats:
+def mean_ranks(series: Floats) -> Floats:
     """Return the rank of each value from 1, the mean rank for ties."""
     _, inverse, counts = np.unique(series, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels, finite
 from sightline.data.segments import Segment, segments_of
@@ -28,6 +29,8 @@ RELIABLE_ROWS = 2
 SINGULAR_PIVOT = 1e-12
 # or if its smallest eigenvalue is within this many rounding errors of the largest.
 SINGULAR_ROUNDINGS = 10
+# Evidence that differs by less than this share is equal: what is left is rounding.
+EQUAL_EVIDENCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,12 +235,20 @@ class WindowOutcome:
     @classmethod
     def of(cls, d_full: Floats, matched: Sequence[Floats]) -> "WindowOutcome":
         """Count how many of its matched windows each attack outweighs."""
-        wins = [np.sum(own > other) for own, other in zip(d_full, matched, strict=True)]
+        wins = [
+            np.sum(is_beaten(other, own))
+            for own, other in zip(d_full, matched, strict=True)
+        ]
         return cls(
             d_full=d_full,
             n_matched=np.array([len(other) for other in matched], dtype=np.float64),
             wins=np.array(wins, dtype=np.float64),
         )
+
+
+def is_beaten(matched: Floats, own: npt.ArrayLike) -> Bools:
+    """Return which windows have less evidence than an attack, by more than rounding."""
+    return np.asarray(matched < np.asarray(own) * (1 - EQUAL_EVIDENCE))
 
 
 def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:

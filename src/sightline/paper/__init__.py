@@ -24,7 +24,7 @@ from pathlib import Path
 from sightline.comparison.compare import Comparison, compare, why_undefined
 from sightline.errors import FileError
 from sightline.files import reading, staged_folder, writing
-from sightline.metrics.intervals import N_REPLICATES
+from sightline.metrics.drawing import N_REPLICATES
 from sightline.paper import tables as paper_tables
 from sightline.paper.cross_tables import (
     agreement_table,

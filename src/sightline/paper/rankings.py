@@ -78,12 +78,13 @@ def _alarms_on(study: Study, testbed: str) -> Trial:
 
 def _f1_range(runs: DetectorRuns) -> tuple[float, float]:
     """Return the widest 95% interval of F1 over seeds; without any, their range."""
-    intervals = [
-        interval
+    ends = [
+        end
         for result in runs.results
-        if (interval := (result.evaluation.intervals or {}).get(Figure.F1))
-    ] or [(value, value) for value in runs.values(Figure.F1)]
-    return min(low for low, _ in intervals), max(high for _, high in intervals)
+        for end in (result.evaluation.intervals or {}).get(Figure.F1) or ()
+        if end is not None
+    ] or runs.values(Figure.F1)
+    return min(ends), max(ends)
 
 
 def spaces_differ(study: Study) -> tuple[Trial, ...]:

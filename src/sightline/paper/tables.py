@@ -430,5 +430,7 @@ def _uncertainty_cell(runs: DetectorRuns, figure: Figure) -> Cell:
     intervals = [i for e in evaluations if (i := (e.intervals or {}).get(figure))]
     floors = [f.value for e in evaluations if (f := (e.floor or {}).get(figure))]
     low = min((interval[0] for interval in intervals), default=None)
-    high = max((interval[1] for interval in intervals), default=None)
+    # An upper end that nothing bounds is left empty, as is one that is not known.
+    tops = [top for _, top in intervals if top is not None]
+    high = max(tops) if tops and len(tops) == len(intervals) else None
     return Cell(markup.EMPTY, (low, high, max(floors, default=None)))

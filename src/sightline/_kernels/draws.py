@@ -1,0 +1,273 @@
+"""Compiled loops over draws: rank figures of a stream that is reweighted or relabelled.
+
+Rows are sorted by falling energy once. A draw then costs one pass over them and no
+sort: all that is needed of the calm rows is the weight of those above each attack row,
+and of those at or above it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from sightline.data.arrays import Bools, Floats, Ints
+
+Codes = npt.NDArray[np.int32]
+
+
+class SortedRows(NamedTuple):
+    """Calm rows and attack rows, each by falling energy.
+
+    `blocks` and `energy` are of the calm rows. `attack` tells which attack a row is
+    part of, `tied` whether it has the energy of the row before; `above` and `up_to`
+    count the calm rows with more, and with at least, its energy.
+    """
+
+    blocks: Codes
+    energy: Floats
+    attack: Codes
+    tied: Bools
+    above: Ints
+    up_to: Ints
+    attack_rows: Floats
+
+
+class DrawnRanks(NamedTuple):
+    """What `draw_ranks` writes, a row for each draw.
+
+    `areas` are by attack: the area under the ROC curve of its rows, and that up to each
+    limit of the false-alarm rate. `precision` is the average precision with one more
+    attack, unseen and wholly seen. `median` is the median energy of calm rows.
+    """
+
+    areas: Floats
+    precision: Floats
+    median: Floats
+
+
+@njit(cache=True)
+def draw_ranks(
+    rows: SortedRows,
+    counts: Codes,
+    totals: Ints,
+    weight: Floats,
+    extra: Floats,
+    limits: Floats,
+    drawn: DrawnRanks,
+) -> None:
+    """Write the rank figures of each draw.
+
+    `counts` says how often each block is drawn, `totals` how many calm rows that makes.
+    For the average precision a row of attack i weighs ``weight[r, i]``, and one more
+    attack weighs ``extra[r]`` rows.
+    """
+    n_normal, n_attack = len(rows.blocks), len(rows.attack)
+    above, up_to = np.empty(n_attack), np.empty(n_attack)
+    for r in range(len(counts)):
+        total = totals[r]
+        if total == 0:
+            drawn.areas[r] = np.nan
+            drawn.precision[r] = np.nan
+            drawn.median[r] = np.nan
+            continue
+        count = counts[r]
+        _weigh(rows, count, above, up_to)
+        drawn.median[r] = _median(rows, count, total, above)
+        _areas(rows, above, up_to, total, limits, drawn.areas[r])
+        scale = n_normal / total
+        low, high = _precision(rows, weight[r], up_to, scale, extra[r])
+        share = n_attack / (n_attack + n_normal)
+        if n_attack > 0:
+            drawn.precision[r, 0] = (low + extra[r] * share) / n_attack
+            drawn.precision[r, 1] = (high + extra[r]) / n_attack
+
+
+@njit()
+def _weigh(rows: SortedRows, count: Codes, above: Floats, up_to: Floats) -> None:
+    """Weigh the calm rows above, and at or above, each attack row."""
+    # Whole numbers add up four times as fast as floats, one after another.
+    seen = 0
+    place = 0
+    for i in range(len(above)):
+        while place < rows.above[i]:
+            seen += count[rows.blocks[place]]
+            place += 1
+        above[i] = seen
+        if i > 0 and rows.up_to[i] == rows.up_to[i - 1]:
+            # The same ties as for the row before: count them once.
+            up_to[i] = up_to[i - 1]
+            continue
+        tied = seen
+        for k in range(place, rows.up_to[i]):
+            tied += count[rows.blocks[k]]
+        up_to[i] = tied
+
+
+@njit()
+def _median(rows: SortedRows, count: Codes, total: int, above: Floats) -> float:
+    """Return the weighted median energy of calm rows."""
+    # Attack rows mark how much weight lies above them: begin at the last in the half.
+    last = np.searchsorted(above, total / 2) - 1
+    start, seen = 0, 0
+    if last >= 0:
+        start, seen = rows.above[last], int(above[last])
+    upper = -1
+    for place in range(start, len(rows.blocks)):
+        seen += count[rows.blocks[place]]
+        if upper < 0 and 2 * seen >= total:
+            upper = place
+        if 2 * seen > total:
+            return float(0.5 * (rows.energy[upper] + rows.energy[place]))
+    return float(rows.energy[upper])
+
+
+@njit()
+def _areas(
+    rows: SortedRows,
+    above: Floats,
+    up_to: Floats,
+    total: float,
+    limits: Floats,
+    areas: Floats,
+) -> None:
+    """Write each attack's area under the ROC curve: whole, and up to each limit."""
+    areas[:] = 0.0
+    share = 1.0 / total
+    largest = total * limits.max()
+    for i in range(len(above)):
+        attack = rows.attack[i]
+        areas[attack, 0] += 1.0 - 0.5 * share * (above[i] + up_to[i])
+        # Rows come by falling energy: from here on none is above a limit.
+        if above[i] < largest:
+            first, last = share * above[i], share * up_to[i]
+            for a in range(len(limits)):
+                areas[attack, 1 + a] += _ramp(first, last, limits[a])
+    for k in range(len(rows.attack_rows)):
+        if rows.attack_rows[k] > 0:
+            areas[k] /= rows.attack_rows[k]
+        else:
+            areas[k] = np.nan
+
+
+@njit()
+def _ramp(first: float, last: float, limit: float) -> float:
+    """Return the area up to `limit` of a step that rises from rate first to last."""
+    if limit >= last:
+        return limit - 0.5 * (first + last)
+    if limit > first:
+        return 0.5 * (limit - first) ** 2 / (last - first)
+    return 0.0
+
+
+@njit()
+def _precision(
+    rows: SortedRows, weight: Floats, up_to: Floats, scale: float, extra: float
+) -> tuple[float, float]:
+    """Return summed precisions, without and with `extra` attack rows above all."""
+    low = high = hits = 0.0
+    n = len(rows.attack)
+    i = 0
+    while i < n:
+        j, group = i, 0.0
+        while True:
+            group += weight[rows.attack[j]]
+            j += 1
+            if j == n or not rows.tied[j]:
+                break
+        if group > 0.0:
+            hits += group
+            false = scale * up_to[i]
+            low += group * hits / (hits + false)
+            high += group * (hits + extra) / (hits + extra + false)
+        i = j
+    return low, high
+
+
+class AllRows(NamedTuple):
+    """Calm rows and attack rows together, by falling energy.
+
+    `block` is -1 for an attack row; `last` marks the last row of equal energy. `place`
+    says where in that order the rows are: first all calm ones, then those of attacks.
+    """
+
+    block: Codes
+    alarm: Bools
+    last: Bools
+    place: Ints
+
+
+@njit(cache=True)
+def chance_ranks(
+    rows: AllRows,
+    first: Ints,
+    length: Ints,
+    count: Codes,
+    calm_total: float,
+    limits: Floats,
+    areas: Floats,
+    segment_auc: Floats,
+) -> tuple[float, float]:
+    """Return what ranking gives if other rows stand in the place of the attacks.
+
+    Rows ``first[i]`` to ``first[i] + length[i]`` stand for attack i; calm rows that
+    stand for none weigh as often as their block is drawn, `calm_total` with the others.
+
+    Returns the average precision and the share of the remaining calm rows in alarm;
+    writes ROC areas up to each limit, and the AUC of each attack.
+    """
+    n = len(rows.block)
+    times = np.zeros(n, np.int32)
+    auc = np.empty(n)
+    total = calm_total - _mark(rows, first, length, count, times)
+    areas[:] = 0.0
+    above = alarms = hits = precision = 0.0
+    start = 0
+    while start < n and total > 0.0:
+        stop, calm, group = start, 0.0, 0
+        while True:
+            if times[stop]:
+                group += times[stop]
+            elif rows.block[stop] >= 0:
+                weight = count[rows.block[stop]]
+                calm += weight
+                if rows.alarm[stop]:
+                    alarms += weight
+            stop += 1
+            if rows.last[stop - 1]:
+                break
+        if group:
+            hits += group
+            precision += group * hits / (hits + above + calm)
+            low, high = above / total, (above + calm) / total
+            for a in range(len(limits)):
+                areas[a] += group * _ramp(low, high, limits[a])
+            auc[start:stop] = 1.0 - 0.5 * (low + high)
+        above += calm
+        start = stop
+    if hits == 0.0:
+        areas[:] = np.nan
+        segment_auc[:] = np.nan
+        return np.nan, np.nan
+    for i in range(len(first)):
+        summed = 0.0
+        for k in range(first[i], first[i] + length[i]):
+            summed += auc[rows.place[k]]
+        segment_auc[i] = summed / length[i]
+    areas /= hits
+    return precision / hits, alarms / total
+
+
+@njit()
+def _mark(
+    rows: AllRows, first: Ints, length: Ints, count: Codes, times: Codes
+) -> float:
+    """Count how often each row stands for an attack; return their calm weight."""
+    weight = 0.0
+    for i in range(len(first)):
+        for k in range(first[i], first[i] + length[i]):
+            place = rows.place[k]
+            if times[place] == 0 and rows.block[place] >= 0:
+                weight += count[rows.block[place]]
+            times[place] += 1
+    return weight

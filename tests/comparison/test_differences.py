@@ -1,0 +1,460 @@
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline import ResidualStream, compare, evaluate, read_results, write_results
+from sightline.comparison.clock import Clock, timed_results
+from sightline.comparison.differences import PAIRED_FIGURES
+from sightline.comparison.permutation import (
+    Exchanges,
+    LargestDifferences,
+    PairedValues,
+    critical_distance,
+    joined_groups,
+    ranks_of,
+)
+from sightline.errors import SightlineError
+from sightline.storage import Result
+
+HISTORIC = Path(__file__).parents[1] / "historic_results"
+N_ROWS = 4000
+ATTACKS = [(start, start + 30 + 5 * k) for k, start in enumerate(range(300, 3900, 450))]
+MEANS = {"roc_auc", "pauc_1", "pauc_5", "mean_segment_auc", "p_full", "recall", "hits"}
+
+
+def labelled(attacks=ATTACKS, n=N_ROWS):
+    labels = np.zeros(n, int)
+    for start, stop in attacks:
+        labels[start:stop] = 1
+    return labels
+
+
+def stream_of(detector, lift, *, seed=1, labels=None, **known):
+    """A stream of three channels; all detectors share most of their noise."""
+    labels = labelled() if labels is None else labels
+    shared = np.random.default_rng(0).normal(size=(len(labels), 3))
+    own = np.random.default_rng(seed).normal(size=(len(labels), 3))
+    lifts = np.zeros(len(labels))
+    lifts[labels == 1] = np.broadcast_to(lift, (labels == 1).sum())
+    train = np.random.default_rng(9).normal(size=(1500, 3))
+    known = {"test_time": 10.0 * np.arange(len(labels))} | known
+    return ResidualStream(
+        train,
+        0.95 * shared + 0.31 * own + lifts[:, None],
+        labels,
+        detector=detector,
+        testbed="plant",
+        name=f"{detector}-{seed}",
+        **known,
+    )
+
+
+def measured(*streams, intervals=False):
+    return [evaluate(s, intervals=intervals, diagnosis=False) for s in streams]
+
+
+def rows_of(compared, figure):
+    return {d.detectors: d for d in compared.differences if d.figure == figure}
+
+
+def in_blocks(stream, size, offset=0):
+    """The stream with rows of `size` others, as a detector that averages them has."""
+    values = np.concatenate([*stream.test.chunks()])
+    n = len(values) // size
+    labels = stream.labels[: n * size].reshape(n, size).max(axis=1)
+    return stream.replace(
+        test=values[: n * size].reshape(n, size, -1).mean(axis=1) * np.sqrt(size),
+        labels=labels,
+        test_time=stream.test_time[: n * size : size] + offset,
+        test_breaks=None,
+        step_s=None,
+        segments=(),
+        detector=f"{stream.detector} by {size}",
+        name="coarse",
+    )
+
+
+# Two detectors
+
+
+def test_a_clear_difference_gets_a_star_and_a_small_one_does_not():
+    found = rows_of(
+        compare(
+            measured(
+                stream_of("sharp", 3.0),
+                stream_of("dull", 0.3, seed=2),
+                stream_of("also sharp", 3.0, seed=3),
+            )
+        ),
+        "roc_auc",
+    )
+    clear = found["sharp", "dull"]
+    assert clear.difference > 0.2
+    assert (clear.has_star, clear.better, clear.worse) == (True, 8, 0)
+    low, high = clear.interval
+    assert 0 < low <= clear.difference <= high
+    alike = found["sharp", "also sharp"]
+    assert not alike.has_star
+    assert alike.interval[0] < 0 < alike.interval[1]
+
+
+@pytest.mark.parametrize("figure", PAIRED_FIGURES)
+def test_a_detector_does_not_differ_from_itself(figure):
+    one = stream_of("one", 1.0)
+    compared = compare(measured(one, one.replace(detector="two", name="two")))
+    (row,) = rows_of(compared, figure).values()
+    assert row.difference == 0
+    low, high = row.interval
+    assert low == pytest.approx(-high)
+    assert low < 0
+    if figure in MEANS:
+        assert row.p == row.p_adjusted == 1.0
+        assert (row.better, row.worse, row.same) == (0, 0, 8)
+    else:
+        assert row.p is None
+
+
+@pytest.mark.parametrize("offset", [0.0, 50.0])
+def test_a_detector_in_blocks_of_6_rows_is_paired(offset):
+    fine = stream_of("one", 1.0)
+    compared = compare(measured(fine, in_blocks(fine, 6, offset)))
+    (row,) = rows_of(compared, "roc_auc").values()
+    assert row.n_attacks == 8
+    assert row.n_alone == (0, 0)
+    assert compared.notices == ()
+
+
+def test_rows_left_out_to_warm_up_do_not_matter():
+    full = stream_of("one", 1.5)
+    labels = labelled()
+    values = np.concatenate([*full.test.chunks()])
+    late = full.replace(
+        test=values[4:],
+        labels=labels[4:],
+        test_time=full.test_time[4:],
+        test_breaks=None,
+        segments=(),
+        detector="two",
+        name="two",
+    )
+    compared = compare(measured(full, late))
+    (row,) = rows_of(compared, "mean_segment_auc").values()
+    assert row.n_attacks == 8
+    assert abs(row.difference) < 0.01
+
+
+def test_the_difference_is_that_of_the_printed_figures_at_one_row_rate():
+    evaluations = measured(stream_of("one", 1.5), stream_of("two", 0.5, seed=2))
+    compared = compare(evaluations)
+    for figure in PAIRED_FIGURES:
+        (row,) = rows_of(compared, figure).values()
+        a, b = (figure.of(e) / (8 if figure == "hits" else 1) for e in evaluations)
+        assert row.difference == pytest.approx(a - b, abs=1e-9), figure
+
+
+def test_pairing_is_much_sharper_than_two_intervals():
+    strengths = [0.0, 1.0, 2.5, 0.0, 5.0, 0.5, 3.0, 0.0]
+    lifts = np.repeat(strengths, [stop - start for start, stop in ATTACKS])
+    evaluations = measured(
+        stream_of("one", lifts), stream_of("two", 0.8 * lifts, seed=2), intervals=True
+    )
+    (row,) = rows_of(compare(evaluations), "pauc_1").values()
+    low, high = row.interval
+    separate = [np.diff(e.intervals["pauc_1"])[0] for e in evaluations]
+    assert high - low < 0.9 * sum(separate)
+
+
+def test_attacks_that_a_coarse_row_joins_count_as_one():
+    labels = labelled([*ATTACKS, (3950, 3953), (3955, 3960)])
+    fine = stream_of("one", 2.0, labels=labels)
+    coarse = in_blocks(stream_of("two", 2.0, seed=2, labels=labels), 10)
+    compared = compare(measured(fine, coarse))
+    (row,) = rows_of(compared, "roc_auc").values()
+    assert row.n_attacks == 9
+    (notice,) = compared.notices
+    assert "attacks 9 and 10 count as one" in notice
+
+
+def test_attacks_that_one_lacks_are_left_out_and_counted():
+    every = stream_of("one", 2.0)
+    fewer = stream_of("two", 2.0, seed=2, labels=labelled(ATTACKS[:6]))
+    compared = compare(measured(every, fewer))
+    for row in compared.differences:
+        assert row.n_attacks == 6
+        assert row.n_alone == (2, 0)
+        assert np.isfinite([row.difference, *row.interval]).all()
+    alone = compare(
+        measured(stream_of("one", 2.0, labels=labelled(ATTACKS[:6])), fewer)
+    )
+    # What the first has beyond the shared attacks counts nowhere.
+    for figure in ("recall", "average_precision"):
+        (a,), (b,) = (rows_of(c, figure).values() for c in (compared, alone))
+        assert a.difference == pytest.approx(b.difference, abs=0.02), figure
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"test_time": 1e6 + 10.0 * np.arange(N_ROWS)}, "no attack in common"),
+        ({"labels": np.zeros(N_ROWS, int), "segments": ()}, "two has no attack"),
+    ],
+)
+def test_what_cannot_be_paired_is_said_with_the_reason(changes, why):
+    other = stream_of("two", 2.0).replace(**changes)
+    compared = compare(measured(stream_of("one", 2.0), other))
+    assert compared.differences == ()
+    (notice,) = compared.notices
+    assert notice.startswith("plant: not compared are one and two: ")
+    assert why in notice
+
+
+def test_without_time_stamps_rows_are_paired_by_number_if_they_are_as_many():
+    one, two = stream_of("one", 2.0), stream_of("two", 0.5, seed=2)
+    unstamped = two.replace(test_time=None)
+    stamped = rows_of(compare(measured(one, two)), "roc_auc")
+    for streams in ((one, unstamped), (one.replace(test_time=None), unstamped)):
+        (row,) = rows_of(compare(measured(*streams)), "roc_auc").values()
+        expected = stamped["one", "two"]
+        assert row.difference == pytest.approx(expected.difference)
+    short = in_blocks(two, 6).replace(test_time=None)
+    compared = compare(measured(one, short))
+    assert compared.differences == ()
+    (notice,) = compared.notices
+    assert "4,000 and 666 test rows and not both have time stamps" in notice
+
+
+def test_every_pair_of_row_rates_and_warm_up_is_compared():
+    base = stream_of("one", 2.0)
+    streams = [
+        base,
+        stream_of("two", 1.0, seed=2),
+        in_blocks(base, 6),
+        in_blocks(base, 3),
+    ]
+    compared = compare(measured(*streams))
+    names = [s.detector for s in streams]
+    for figure in PAIRED_FIGURES:
+        assert set(rows_of(compared, figure)) == set(combinations(names, 2)), figure
+
+
+def test_evaluations_in_memory_compare_as_those_on_disk(tmp_path):
+    evaluations = measured(stream_of("one", 2.0), stream_of("two", 0.5, seed=2))
+    write_results(evaluations, tmp_path)
+    assert compare(evaluations) == compare(read_results([tmp_path]))
+
+
+def test_an_evaluation_without_traces_is_refused():
+    (evaluation,) = measured(stream_of("one", 2.0))
+    with pytest.raises(SightlineError, match="'one-1' has no traces"):
+        compare([replace(evaluation, traces=None)])
+
+
+@pytest.mark.parametrize("folder", sorted(p.name for p in HISTORIC.iterdir()))
+def test_results_of_earlier_versions_can_be_compared(folder):
+    results = read_results([HISTORIC / folder])
+    for result in results:
+        other = replace(
+            result.evaluation, stream=replace(result.evaluation.stream, detector="b")
+        )
+        compared = compare([result, Result.of(other)], n_replicates=20)
+        rows = [d for d in compared.differences if d.figure == "roc_auc"]
+        assert [row.difference for row in rows] in ([0.0], [])
+        assert rows or compared.notices
+
+
+def test_few_attacks_never_reach_a_p_of_5_percent():
+    labels = labelled(ATTACKS[:5])
+    compared = compare(
+        measured(
+            stream_of("one", 5.0, labels=labels),
+            stream_of("two", 0.0, seed=2, labels=labels),
+        )
+    )
+    (row,) = rows_of(compared, "roc_auc").values()
+    assert row.p == row.p_adjusted == pytest.approx(3 / 33)
+    assert row.power == "With 5 attacks no difference could have been seen: it takes 6."
+
+
+def test_power_says_which_difference_could_have_been_seen():
+    compared = compare(measured(stream_of("one", 2.0), stream_of("two", 2.0, seed=2)))
+    (row,) = rows_of(compared, "roc_auc").values()
+    assert not row.has_star
+    assert row.detectable > abs(row.difference)
+    assert row.n_needed > 8
+    assert row.power.startswith(
+        f"With 8 attacks a difference of {row.detectable:.2g} could have been seen; to "
+    )
+
+
+# Exchanges
+
+
+def paired(differences, deviation=0.0, n_draws=200, seed=0):
+    n = len(differences)
+    moved = deviation * np.random.default_rng(seed).normal(size=n_draws)
+    return PairedValues(np.full(n, 1 / n), np.array(differences) / n, moved)
+
+
+def exchanges(n_detectors, n_attacks, seed=0):
+    return Exchanges.of(np.ones((n_detectors, n_attacks), bool), 200, seed)
+
+
+def test_up_to_ten_attacks_all_exchanges_are_tried():
+    values = np.array([0.3, -0.1, 0.4, 0.2, 0.1, 0.5, -0.2])
+    p = exchanges(2, 7).swapped(paired(values)).p(values.mean())
+    signs = np.array(np.meshgrid(*7 * [[1, -1]])).reshape(7, -1).T
+    reached = np.sum(np.abs(signs @ values) >= abs(values.sum()) - 1e-9)
+    assert p == pytest.approx((1 + reached) / 129)
+
+
+def test_many_attacks_give_about_the_exact_p_of_signed_means():
+    rng = np.random.default_rng(3)
+    values = rng.normal(0.3, 1.0, 14)
+    p = exchanges(2, 14).swapped(paired(values)).p(values.mean())
+    exact = scipy.stats.permutation_test(
+        (values,), np.mean, permutation_type="samples", n_resamples=np.inf
+    ).pvalue
+    assert p == pytest.approx(exact, abs=0.03)
+
+
+@pytest.mark.parametrize("n_attacks", [5, 8, 20])
+def test_of_two_detectors_there_is_nothing_to_correct(n_attacks):
+    rng = np.random.default_rng(n_attacks)
+    values = rng.random((2, n_attacks))
+    pair = paired(values[0] - values[1])
+    tried = exchanges(2, n_attacks)
+    largest = LargestDifferences.of_pairs(values, {(0, 1): pair}, tried)
+    assert largest.p(pair.total) == pytest.approx(tried.swapped(pair).p(pair.total))
+
+
+def test_a_deviation_of_calm_time_makes_p_larger_never_smaller():
+    values = np.array([0.3, 0.2, 0.4, 0.2, 0.1, 0.5, 0.2, 0.3])
+    tried = exchanges(2, 8)
+    sure, unsure = (paired(values, deviation) for deviation in (0.0, 0.3))
+    p_sure, p_unsure = (tried.swapped(pair).p(pair.total) for pair in (sure, unsure))
+    assert p_sure == pytest.approx(3 / 257)
+    assert p_unsure > 0.1
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(2, 5), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_exchanges_keep_the_values_of_an_attack_and_who_lacks_it(
+    n_detectors, n_attacks, seed
+):
+    rng = np.random.default_rng(seed)
+    values = rng.random((n_detectors, n_attacks))
+    lacks = rng.random((n_detectors, n_attacks)) < 0.3
+    values[lacks] = np.nan
+    tried = Exchanges.of(~lacks, 5, seed)
+    taken = tried.exchanged(values)
+    expected = np.sort(np.nan_to_num(values), axis=0)
+    assert (np.sort(taken, axis=1) == expected).all()
+    assert (taken[:, lacks] == 0).all()
+
+
+def test_the_largest_difference_of_many_corrects_for_many():
+    rng = np.random.default_rng(0)
+    n_studies, n_detectors, n_attacks = 150, 5, 12
+    any_star, plain_star = 0, 0
+    for k in range(n_studies):
+        values = rng.random((n_detectors, n_attacks)) + rng.random(n_attacks)
+        pairs = {
+            (a, b): paired(values[a] - values[b])
+            for a, b in combinations(range(n_detectors), 2)
+        }
+        tried = exchanges(n_detectors, n_attacks, seed=k)
+        largest = LargestDifferences.of_pairs(values, pairs, tried)
+        any_star += any(largest.p(pair.total) <= 0.05 for pair in pairs.values())
+        plain_star += any(
+            tried.swapped(pair).p(pair.total) <= 0.05 for pair in pairs.values()
+        )
+    # 5% of 150 is 7.5; 17 are exceeded in 1 of 1,000 such tests.
+    assert any_star <= 17
+    assert plain_star > 25
+
+
+def test_ranks_are_told_apart_by_more_than_the_range_that_chance_gives():
+    rng = np.random.default_rng(0)
+    values = np.vstack([rng.random((3, 20)), 2 + rng.random(20)])
+    ranks = ranks_of(values)
+    distance = critical_distance(ranks, exchanges(4, 20))
+    # Nemenyi's distance for four groups and 20 blocks is 2.569 sqrt(4 * 5 / 120).
+    assert distance == pytest.approx(2.569 * np.sqrt(20 / 120), rel=0.12)
+    order = np.argsort(ranks.mean(axis=1))
+    groups = joined_groups(ranks.mean(axis=1)[order], distance)
+    assert order[0] == 3
+    assert groups == [[1, 2, 3]]
+
+
+def test_mean_ranks_of_a_comparison_are_over_the_attacks_that_all_have():
+    streams = [stream_of("sharp", 4.0), stream_of("dull", 0.0, seed=2)]
+    streams.append(stream_of("fewer", 0.0, seed=3, labels=labelled(ATTACKS[:7])))
+    (row,) = compare(measured(*streams)).ranks
+    assert row.detectors[0] == "sharp"
+    assert row.n_attacks == 7
+    assert row.ranks[0] == pytest.approx(1.0, abs=0.2)
+    assert ("sharp",) not in row.groups
+    assert all("sharp" not in group for group in row.groups)
+
+
+# Seeds
+
+
+def seeds_of(detector, lifts):
+    return [stream_of(detector, lift, seed=k) for k, lift in enumerate(lifts)]
+
+
+@pytest.mark.parametrize(("n_seeds", "has_spread"), [(1, False), (2, False), (4, True)])
+def test_the_spread_over_seeds_is_in_the_interval_from_three_on(n_seeds, has_spread):
+    lifts = (0.2, 2.0, 0.5, 1.5)[:n_seeds]
+    evaluations = measured(*seeds_of("one", lifts), intervals=True)
+    compared = compare(evaluations)
+    (row,) = [f for f in compared.figures if f.figure == "mean_segment_auc"]
+    assert row.n_seeds == n_seeds
+    assert row.seeds_in_interval is has_spread
+    values = [e.rank.mean_segment_auc for e in evaluations]
+    assert row.mean == pytest.approx(np.mean(values))
+    low, high = row.interval
+    assert low <= row.mean <= high
+    if n_seeds == 1:
+        assert row.interval == evaluations[0].intervals["mean_segment_auc"]
+    if has_spread:
+        t = scipy.stats.t.ppf(0.975, n_seeds - 1)
+        assert row.mean - low >= t * np.std(values, ddof=1) / 2 - 1e-9
+
+
+def test_differences_hold_the_spread_of_both_detectors():
+    def length(*lifts):
+        evaluations = measured(*seeds_of("one", lifts), *seeds_of("two", (0.5,) * 3))
+        (row,) = rows_of(compare(evaluations), "mean_segment_auc").values()
+        assert row.seeds_in_interval
+        return row.interval[1] - row.interval[0]
+
+    assert length(0.2, 1.0, 3.0) > length(1.0, 1.0, 1.0) + 0.1
+
+
+def test_a_clock_has_blocks_of_the_longest_and_all_attacks():
+    evaluations = measured(
+        stream_of("one", 2.0), in_blocks(stream_of("two", 1.0), 6), intervals=True
+    )
+    results = [Result.of(e) for e in evaluations]
+    (timed,) = timed_results(results)
+    clock = Clock.of(timed)
+    blocks = [e.bootstrap.block for e in evaluations]
+    longest = max(10 * blocks[0], 60 * blocks[1])
+    assert [d.block for d in clock.drawables.values()] == [longest / 10, longest / 60]
+    assert clock.n_attacks == 8
+    seconds = [clock.seconds(result) for result in results]
+    np.testing.assert_array_equal(seconds[0], [10.0 * (b - a) for a, b in ATTACKS])
+    assert (np.abs(seconds[0] - seconds[1]) <= 120).all()
+    for result in results:
+        assert (
+            clock.drawables[result].block_rows.sum()
+            == (result.traces.labels == 0).sum()
+        )
