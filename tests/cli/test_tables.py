@@ -339,11 +339,14 @@ def test_seeds_show_their_mean_and_range(rivals):
         assert (f"{low}\u2013{high}" in text) == (low != high)
 
 
-def test_a_difference_that_leaves_out_0_is_marked(rivals):
-    row = max(rivals.differences, key=lambda d: abs(d.difference))
-    low, high = row.interval
+def test_a_difference_beyond_chance_is_marked(rivals):
     text = printed(comparison(rivals))
-    assert f"{row.difference:+.3f} ({low:+.3f} to {high:+.3f})*" in text
+    rows = [d for d in rivals.differences if d.figure == "roc_auc"]
+    assert len(rows) == 4
+    for row in rows:
+        low, high = row.interval
+        shown = f"{row.difference:+.3f} ({low:+.2f} to {high:+.2f})"
+        assert shown + ("*" if row.has_star else " ") in text
 
 
 def test_agreement_shows_rho_and_shared_attacks(rivals):

@@ -19,7 +19,14 @@ from sightline.evaluation.result import (
 from sightline.facts.attack_facts import AttackFacts
 from sightline.judgement.calm import WindowFacts
 from sightline.judgement.verdicts import Count, Found, Repair, RungOutcome, Signature
-from sightline.metrics import intervals, quality, ranking, window_kl
+from sightline.metrics import (
+    chance,
+    drawing,
+    intervals,
+    quality,
+    ranking,
+    window_kl,
+)
 from sightline.metrics.chance import Floor
 from sightline.metrics.segment import NEARBY_FACTOR, NEARBY_LEAST
 
@@ -110,10 +117,10 @@ def test_numbers_in_formulas_are_those_of_the_code(key, value):
 @pytest.mark.parametrize(
     "text",
     [
-        f"over {intervals.N_SHIFTS} random shifts",
-        f"at most {intervals.FLOOR_SHARE:.0%} of the shifts",
-        f"fewer than {intervals.FEW_EVENTS} attacks",
-        f"about {intervals.MOST_BLOCKS:,} blocks",
+        f"the mean over {chance.N_SHIFTS} draws",
+        f"whether `p` is at most {chance.FLOOR_SHARE:g}",
+        f"`effective_attacks.rows` below {intervals.FEW_EVENTS}",
+        f"about {drawing.MOST_BLOCKS:,} blocks",
     ],
 )
 def test_numbers_in_the_text_are_those_of_the_code(text):

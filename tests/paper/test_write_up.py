@@ -185,7 +185,11 @@ def test_one_detector_without_diagnosis(make_result, tmp_path):
 def test_the_reason_for_no_agreement_is_the_real_one(make_result, tmp_path):
     both = [make_result("x", name) for name in "ab"]
     two = both[1].evaluation
-    traces = replace(two.traces, segment_d_full=two.traces.segment_d_full[:2])
+    traces = replace(
+        two.traces,
+        segment_d_full=two.traces.segment_d_full[:2],
+        segment_group=two.traces.segment_group[:2],
+    )
     fewer = replace(two, segments=two.segments[:2], traces=traces)
     written = write_up(
         [both[0], Result(Path("fewer"), fewer)], tmp_path / "up", n_replicates=2

@@ -46,7 +46,7 @@ PAIRED_FIGURES = (
     Figure.RECALL,
     Figure.HITS,
 )
-# From so many seeds on their spread is part of an interval.
+# From this many seeds on their spread is part of an interval.
 FEWEST_SEEDS = 3
 # With fewer attacks no exchange within attacks is rare enough.
 FEWEST_ATTACKS = 6

@@ -63,7 +63,7 @@ class Exchanges:
     ----------
     signs : array of shape (n, n_attacks)
         -1 where the two detectors of a pair are exchanged, else 1; at random, for pairs
-        with so many attacks that not all exchanges are tried.
+        with more attacks than those whose exchanges are all tried.
     orders : array of int, shape (n, n_attacks, n_detectors)
         Which detector's value each detector gets.
     draws : array of int, shape (n,)

@@ -22,11 +22,11 @@ from sightline.metrics.window_kl import EQUAL_EVIDENCE, WindowEnergies
 N_SHIFTS = 199
 # A figure is above its floor if chance reaches it with at most this probability.
 FLOOR_SHARE = 0.05
-# The level of a stretch is that of so many calm rows on each side, or this many times
-# its own rows if they are more.
+# The level of a stretch is that of this many calm rows on each side, or of this many
+# times its own rows if they are more.
 LEAST_LEVEL_ROWS = 250
 LEVEL_LENGTHS = 2
-# Windows begin every so many parts of their length; at most so many are looked at.
+# Windows begin at every eighth of their length; at most this many are looked at.
 WINDOW_PARTS = 8
 MOST_WINDOWS = 20_000
 # This share of the windows, those nearest in level, may stand for an attack.

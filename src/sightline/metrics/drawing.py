@@ -81,7 +81,7 @@ def _autocovariance(series: Floats, n_lags: int) -> Floats:
 def block_of_calm(log_energy: Floats) -> int:
     """Return the rows of a block for a series of calm log energy.
 
-    `block_length`, and at least so long that there are about `MOST_BLOCKS` blocks.
+    `block_length`, and at least long enough that there are about `MOST_BLOCKS` blocks.
     """
     return max(block_length(log_energy), -(-len(log_energy) // MOST_BLOCKS))
 
