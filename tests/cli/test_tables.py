@@ -82,7 +82,8 @@ def test_an_interval_stands_below_its_figure(with_intervals):
 def test_without_intervals_figures_stand_alone():
     lines = printed(summary([small(name="mine")])).splitlines()
     first = next(k for k, line in enumerate(lines) if line.split()[:1] == ["mine"])
-    assert lines[first + 1].strip() == ""
+    assert lines[first + 1].strip().endswith("of time")
+    assert lines[first + 2].strip() == ""
 
 
 def test_without_a_step_false_alarms_are_counted():
@@ -132,8 +133,8 @@ def test_a_stream_without_attacks_shows_dashes():
 
 def test_the_own_rule_stands_before_p99(full):
     text = printed(summary([full]))
-    own = f"own {full.own_rule.false_alarms_per_day:.1f}/day"
-    p99 = f"p99 {full.probe.false_alarms_per_day:.1f}/day"
+    own = f"own {full.own_rule.load.alarms_per_day:.1f}/day"
+    p99 = f"p99 {full.probe.load.alarms_per_day:.1f}/day"
     assert text.index(own) < text.index(p99)
 
 
@@ -203,15 +204,19 @@ def with_facts(evaluation, **changes):
     return replace(evaluation, diagnosis=facts)
 
 
-def test_advice_comes_last_and_where_it_is_withheld_the_reason_comes_first(judged):
+def test_causes_that_are_not_believed_are_said_first(judged):
     missed = replace(judged.segments[0], verdict=Verdict.DRIFT, sentence="Drifted.")
     one = replace(judged, segments=(missed, *judged.segments[1:]))
-    text = printed(summary([with_facts(one, advice="First try rest.")]))
-    assert text.index("Drifted.") < text.index("First try rest.")
-    withheld = with_facts(one, advice=None, advice_withheld="It blames calm time.")
+    withheld = with_facts(one, advice_withheld="It blames calm time.")
     text = printed(summary([withheld]))
-    assert text.index("No advice. It blames calm time.") < text.index("Drifted.")
-    assert "First try" not in text
+    assert text.index("It blames calm time.") < text.index("Drifted.")
+
+
+def test_without_enough_calm_time_it_says_why_no_rule_was_made(judged):
+    assert judged.rules.advice in " ".join(printed(summary([judged])).split())
+    refused = replace(judged, rules=None, rules_refused="Too few hours.")
+    text = " ".join(printed(summary([refused])).split())
+    assert "No alarm rule was made: Too few hours." in text
 
 
 def test_a_standing_rule_says_that_it_finds_nothing(judged):

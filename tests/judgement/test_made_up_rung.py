@@ -80,7 +80,7 @@ def test_it_is_in_the_terminal(evaluation):
         console.print(summary([evaluation]))
     text = capture.get()
     assert "1 (diluted" in text
-    assert "First try comparing two channels." in text
+    assert "Comparing two channels shows in hindsight attack 1" in text
 
 
 def test_it_is_on_the_page(evaluation, tmp_path):
@@ -94,4 +94,3 @@ def test_it_is_on_the_page(evaluation, tmp_path):
     shown = json.loads(bar)
     assert shown["label"] == "Two channels that agree too well"
     assert (shown["coverage"], shown["visible"]) == (1.0, True)
-    assert "First try comparing two channels." in page

@@ -7,17 +7,14 @@ import pytest
 from sightline.facts.attack_facts import AttackFacts, Movement
 from sightline.judgement.calm import LEAST_ROWS, LEAST_WINDOWS, Flag, WindowFacts
 from sightline.judgement.event_test import Way
-from sightline.judgement.ladder import LADDER
 from sightline.judgement.sentences import (
     FLAG_TEXTS,
-    advice_of,
     sentence_of,
     telemetry_finding,
 )
 from sightline.judgement.verdicts import (
     VERDICTS,
     Found,
-    Repair,
     RungName,
     RungOutcome,
     SegmentDiagnosis,
@@ -161,34 +158,3 @@ def test_the_telemetry_is_reported_with_its_p():
 
 def test_every_flag_has_a_text():
     assert set(FLAG_TEXTS) == set(Flag)
-
-
-def repair(*gained, by=(), lost=()):
-    return Repair(
-        recall_before=0.25,
-        recall_after=0.75,
-        segments_gained=gained,
-        segments_lost=lost,
-        by=by,
-    )
-
-
-def test_advice_is_the_first_repair_that_gains_something():
-    text = advice_of({"quiet": repair(), "space": repair("3", "5", by=("LIT301",))})
-    assert text.startswith("First try scoring LIT301 separately. In hindsight")
-    assert "shows attacks 3 and 5, which the present rule misses" in text
-    assert "75% of the attacks, where the present rule finds 25%" in text
-    assert advice_of({"quiet": repair()}).startswith("No repair shows")
-    more = advice_of({"evidence": repair("3", "4", lost=("7",))})
-    assert "but not attack 7" in more
-    alike = advice_of({"evidence": repair("3", lost=("7",))})
-    assert alike.startswith("No repair in place of the present rule shows more attacks")
-    assert alike.endswith("would in hindsight show attack 3.")
-
-
-@pytest.mark.parametrize("name", [n for n, r in LADDER.items() if r.repair])
-def test_every_repair_can_be_advised(name):
-    text = advice_of({str(name): repair("3", by=("LIT301",))})
-    assert text.startswith("First try ")
-    assert "{" not in text
-    assert "  " not in text

@@ -16,6 +16,14 @@ from typer import Exit, Option
 from sightline.errors import FileError, SightlineError
 
 DebugOption = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
+BudgetOption = Annotated[
+    str | None,
+    Option(
+        metavar="BUDGET",
+        help="False alarms accepted, such as 6/day,1% (the default) or 1/week: alarms "
+        "and share of attack-free time in alarm.",
+    ),
+]
 NoCacheOption = Annotated[
     bool,
     Option("--no-cache", help="Neither read nor write Parquet copies of the files."),

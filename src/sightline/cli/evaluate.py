@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from sightline.cli.console import DebugOption, console, door, options_named
+from sightline.cli.console import (
+    BudgetOption,
+    DebugOption,
+    console,
+    door,
+    options_named,
+)
 from sightline.errors import FileError, naming
 from sightline.progress import progress_bar
 from sightline.text import names
@@ -140,6 +146,7 @@ def evaluate_command(
     detector: _Detector = None,
     cluster: _Cluster = None,
     guard: _Guard = 0,
+    budget: BudgetOption = None,
     no_intervals: _NoIntervals = False,
     no_diagnosis: _NoDiagnosis = False,
     metrics: _Metrics = "all",
@@ -163,6 +170,7 @@ def evaluate_command(
     """
     from sightline.evaluation.pipeline import evaluate
     from sightline.metrics.alarm_figures import chosen_figures
+    from sightline.rules.budget import Budget
 
     own = {"alarms": alarms, "score": score, "alarm_log": alarm_log}
     tables = {
@@ -185,6 +193,7 @@ def evaluate_command(
             intervals=not no_intervals,
             diagnosis=not no_diagnosis,
             metrics=chosen_figures(metrics),
+            budget=budget or str(Budget()),
         )
         with_step = {} if step is None else {"step_s": step}
         _evaluate_all(

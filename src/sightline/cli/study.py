@@ -15,6 +15,7 @@ from rich.text import Text
 from typer import Argument, BadParameter, Exit, Option
 
 from sightline.cli.console import (
+    BudgetOption,
     DebugOption,
     NoCacheOption,
     console,
@@ -123,6 +124,7 @@ def run_command(
     metrics: Annotated[
         str, Option(metavar="NAMES", help="Alarm metrics, as for `evaluate`.")
     ] = "all",
+    budget: BudgetOption = None,
     out: _Out = Path("study"),
     cache: _Cache = None,
     workers: _Workers = None,
@@ -151,12 +153,20 @@ def run_command(
         decimals = {"train_decimals": train_decimals} if train_decimals else {}
         plan = _plan(plant or testbed or "", detectors, seeds, preset, root, decimals)
         plan = replace(plan, evaluation=replace(plan.evaluation, metrics=metrics))
+        plan = _with_budget(plan, budget)
         if detectors is None:
             console(stderr=True).print(_WHY_THESE, soft_wrap=True)
         options = _Options(
             out, cache, workers, cluster, overwrite, dry_run, debug, no_cache
         )
         _run(plan, options)
+
+
+def _with_budget(plan: "StudyPlan", budget: str | None) -> "StudyPlan":
+    """Return a plan with the budget of the command line, if there is one."""
+    if budget is None:
+        return plan
+    return replace(plan, evaluation=replace(plan.evaluation, budget=budget))
 
 
 def _plan(
@@ -209,6 +219,7 @@ def study_command(
         list[str] | None,
         Option(metavar="TESTBED=PATH", help="Folder with a testbed's files."),
     ] = None,
+    budget: BudgetOption = None,
     out: _Out = Path("study"),
     cache: _Cache = None,
     workers: _Workers = None,
@@ -240,7 +251,7 @@ def study_command(
         options = _Options(
             out, cache, workers, cluster, overwrite, dry_run, debug, no_cache
         )
-        _run(read_plan(file, roots=roots), options)
+        _run(_with_budget(read_plan(file, roots=roots), budget), options)
 
 
 def demo_command(

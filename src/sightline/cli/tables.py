@@ -44,6 +44,11 @@ its length do (at most {LEVEL:.0%}). Any alarm: attacks with at least one.
 By chance: the mean count if each attack were such a stretch; p: probability of
 that count or more. Time in alarm: share of attack-free time, the cost.
 """
+RULES_LEGEND = """\
+Limits are set on the first part of the test; these are rows after it. Alarms:
+a standing one is counted for each hour. Raised: attacks in which an alarm starts;
+skill: 1 for all attacks, 0 for chance, so that rules of different counts compare.
+"""
 ATTACK_LEGEND = """\
 Time in alarm: share of its rows. Window rank: share of normal windows of its
 length with less evidence (D_FULL). Verdict: with the share of redrawn versions
@@ -94,8 +99,11 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         )
     parts: list[RenderableType] = [table, Text(LEGEND, style="dim")]
     parts += _found(evaluations)
+    parts += _rules(evaluations)
     if len(evaluations) == 1 and evaluations[0].segments:
         parts += [_attacks(evaluations[0]), *_missed(evaluations[0])]
+    if len(evaluations) == 1:
+        parts += _advice(evaluations[0])
     serious = [one.line for e in evaluations for one in e.findings if one.is_serious]
     parts += [Text(f"- {line}", style="bold") for line in dict.fromkeys(serious)]
     notices = [(_name(e), notice) for e in evaluations for notice in _notices(e)]
@@ -178,6 +186,32 @@ def _standing(name: str, share_in_alarm: float | None) -> str:
     )
 
 
+def _rules(evaluations: Sequence[Evaluation]) -> list[RenderableType]:
+    """Return the rules in use and the chosen rule for the budget, on the same rows."""
+    headers = ["alarms\na day", "time in\nalarm", "raised", "by\nchance", "skill"]
+    budgets = dict.fromkeys(str(e.rules.budget) for e in evaluations if e.rules)
+    title = f"Alarm rules for a budget of {names(list(budgets))}, on later rows"
+    table = _table(title, ["stream", "rule"], headers)
+    for column in table.columns[:2]:
+        column.min_width = 8
+    for e in evaluations:
+        if e.rules is None:
+            continue
+        for row in (*e.rules.present, e.rules.row(e.rules.chosen)):
+            raised = row.attacks
+            is_known = raised.n_attacks > 0
+            table.add_row(
+                Text(_name(e)),
+                row.name,
+                UNKNOWN if not row.load.days else number(row.load.alarms_per_day),
+                share(row.load.share_of_time, 1),
+                f"{raised.raised} of {raised.n_attacks}" if is_known else UNKNOWN,
+                mean_count(raised.raised_by_chance) if is_known else UNKNOWN,
+                UNKNOWN if raised.skill is None else f"{raised.skill:.2f}",
+            )
+    return [table, Text(RULES_LEGEND, style="dim")] if table.row_count else []
+
+
 def _attacks(e: Evaluation) -> RenderableType:
     """Return the table of attacks: alarms of the p99 rule, evidence, verdict."""
     headers = ["rows", "time in\nalarm", "first\nalarm", "AUC", "window\nrank"]
@@ -224,15 +258,25 @@ def _missed(e: Evaluation) -> list[RenderableType]:
         return []
     parts: list[RenderableType] = []
     if facts.advice_withheld is not None:
-        parts.append(Text(f"No advice. {facts.advice_withheld}", style="bold"))
+        parts.append(Text(facts.advice_withheld, style="bold"))
     missed = [row for row in e.segments if row.verdict != Verdict.DETECTED]
     parts += [Text("Why attacks were missed", style="bold")] if missed else []
     parts += [Text(_reason(row)) for row in missed[:MAX_MISSED]]
     if len(missed) > MAX_MISSED:
         parts.append(_more(len(missed) - MAX_MISSED))
-    if facts.advice is not None:
-        parts.append(Text(facts.advice, style="bold"))
+    if facts.advice_withheld is None and e.repairs:
+        shown = [repair.sentence for repair in e.repairs.values() if repair.sentence]
+        parts += [Text(f"- {sentence}") for sentence in shown]
     return [*parts, Text()]
+
+
+def _advice(e: Evaluation) -> list[RenderableType]:
+    """Return what to change first, or why no alarm rule could be made."""
+    if e.rules is not None:
+        return [Text(e.rules.advice, style="bold"), Text()]
+    if e.rules_refused is not None:
+        return [Text(f"No alarm rule was made: {e.rules_refused}"), Text()]
+    return []
 
 
 def _reason(row: SegmentResult) -> str:
@@ -269,11 +313,15 @@ def _false_alarms(e: Evaluation, rule: AlarmMetrics) -> str:
 
     With the name of the rule if there are two.
     """
-    rate = rule.false_alarms_per_day
+    load = rule.load
+    count = rule.false_positive_segments if load is None else load.alarms
+    rate = rule.false_alarms_per_day if load is None else load.alarms_per_day
     if rate is None:
-        text = f"{rule.false_positive_segments} in total"
+        text = f"{count} in total"
     else:
         text = f"{rate:.1f}/day" if rate < 1000 else f"{rate:.2g}/day"
+    if load is not None:
+        text += f"\n{share(load.share_of_time, 1)} of time"
     name = _RULES[RungName.OWN_RULE if rule is e.own_rule else RungName.PROBE]
     return text if e.own_rule is None else f"{name} {text}"
 

@@ -52,6 +52,8 @@ from sightline.evaluation.caveats import remarks
 from sightline.evaluation.chart_data import chart_data
 from sightline.evaluation.localisation import localise
 from sightline.evaluation.uncertainty import measure_uncertainty
+from sightline.facts.attack_facts import AttackFacts
+from sightline.facts.calm_rows import facts_of_stream, quiet_rows
 from sightline.facts.records import AUDIT_KEY, audit_in
 from sightline.judgement.judge import Diagnosis, diagnose
 from sightline.judgement.verdicts import SegmentDiagnosis
@@ -70,7 +72,9 @@ from sightline.metrics.segment import SegmentMeasures, measure_segments
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
 from sightline.progress import Progress, silent
-from sightline.rules import QuantileRule
+from sightline.rules import Budget, QuantileRule
+from sightline.rules.judging import CommissioningFacts
+from sightline.rules.replacements import replacements
 
 
 def evaluate(
@@ -83,6 +87,7 @@ def evaluate(
     diagnosis: bool = True,
     metrics: str | Collection[str] = ALL,
     attribution: npt.ArrayLike | None = None,
+    budget: Budget | str | None = "6/day,1%",
     seed: int = 0,
     progress: Progress | None = None,
 ) -> result.Evaluation:
@@ -109,6 +114,10 @@ def evaluate(
     attribution : array-like of shape (n_test, p), optional
         The detector's own attribution of each test row to the channels, higher where it
         blames a channel more: its localisation is judged beside that of the residuals.
+    budget : Budget or str, optional
+        False alarms that are accepted, such as ``"6/day,1%"`` or ``"1/week"``: alarm
+        rules are made for it on the first part of the test and judged on the rest. None
+        makes no rules.
     seed : int
         Seed of the random draws; the same seed gives the same intervals.
     progress : callable, optional
@@ -144,10 +153,14 @@ def evaluate(
     attacks, labels = _attacks_and_labels(stream, guard)
     diagnosed = diagnosis and bool(attacks)
     track = Track(progress, stream)
+    accepted = None if budget is None else Budget.parse(budget)
     scored, test, windows = _score(stream, labels, attacks, estimator, track)
+    facts = facts_of_stream(stream, test)
     mean = scored.train_mean
     ranks = _ranks_of(test.energy, labels)
-    measures = _measure(stream, scored, test, ranks, windows, guard, dropped)
+    is_quiet = quiet_rows(test, facts)
+    measures = _measure(stream, scored, test, ranks, windows, is_quiet, guard, dropped)
+    rules, refused = _rules(stream, scored, test, facts, accepted)
     rows = measure_segments(
         attacks,
         test.energy,
@@ -162,7 +175,14 @@ def evaluate(
     verdicts = None
     if diagnosed:
         verdicts = diagnose(
-            stream, scored, test, rows, seed=seed, progress=progress or silent
+            stream,
+            scored,
+            test,
+            rows,
+            facts,
+            rules=rules,
+            seed=seed,
+            progress=progress or silent,
         )
     uncertainty = result.Uncertainty()
     if intervals:
@@ -196,6 +216,8 @@ def evaluate(
             uncertainty=intervals,
             seed=seed,
         ),
+        rules=rules,
+        rules_refused=refused,
         segments=segments,
         notices=(*stream.notices, *remarks(measures, uncertainty)),
         findings=audit.findings if audit else (),
@@ -400,6 +422,7 @@ def _measure(
     test: ScoredTest,
     ranks: ranking.AttackRanks,
     windows: WindowEnergies,
+    is_quiet: Bools,
     guard: int,
     dropped: dict[str, int],
 ) -> result.StreamMeasures:
@@ -416,6 +439,8 @@ def _measure(
         Where attack rows stand among normal rows by energy.
     windows : WindowEnergies
         Of the attacks and of the normal windows of their length.
+    is_quiet : array of bool, shape (n_test,)
+        Calm rows, over which alarms are counted.
     guard, dropped : int, dict
         Rows left out after each attack, and rows dropped because they are not finite;
         both are only recorded.
@@ -458,8 +483,10 @@ def _measure(
         ),
         compactness=quality.measure_compactness(mean, stream.p),
         quality=_quality(stream, scored),
-        probe=_judge(test, test.alarms, test.threshold),
-        own_rule=None if test.own_alarms is None else _judge(test, test.own_alarms),
+        probe=_judge(test, test.alarms, is_quiet, test.threshold),
+        own_rule=None
+        if test.own_alarms is None
+        else _judge(test, test.own_alarms, is_quiet),
         own_score=None
         if stream.score is None
         else ranking.measure_rank(_ranks_of(stream.score, labels), lengths),
@@ -511,7 +538,12 @@ def _two_sided(scored: ScoredStream, test: ScoredTest) -> result.TwoSided:
     )
 
 
-def _judge(test: ScoredTest, alarms: Bools, tau99: float | None = None) -> AlarmMetrics:
+def _judge(
+    test: ScoredTest,
+    alarms: Bools,
+    is_quiet: Bools | None = None,
+    tau99: float | None = None,
+) -> AlarmMetrics:
     """Return how a rule did on the test, by its alarms.
 
     `tau99` is the limit of the p99 rule; None for the detector's own rule, whose limit
@@ -524,6 +556,8 @@ def _judge(test: ScoredTest, alarms: Bools, tau99: float | None = None) -> Alarm
         breaks=test.breaks,
         step_s=test.step_s,
         tau99=tau99,
+        is_quiet=is_quiet,
+        ids=[attack.id for attack in test.attacks],
     )
 
 
@@ -619,6 +653,25 @@ def _alarm_metrics(
             ),
         )
     return {name: figures for name, figures in blocks.items() if figures}
+
+
+# Rules
+
+
+def _rules(
+    stream: ResidualStream,
+    scored: ScoredStream,
+    test: ScoredTest,
+    facts: Sequence[AttackFacts],
+    budget: Budget | None,
+) -> tuple[CommissioningFacts | None, str | None]:
+    """Return alarm rules made for a budget, or why none could be made."""
+    if budget is None:
+        return None, None
+    try:
+        return replacements(stream, scored, test, facts, budget), None
+    except StreamError as error:
+        return None, str(error)
 
 
 # Assemble

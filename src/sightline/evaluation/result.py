@@ -26,6 +26,7 @@ from sightline.metrics.quality import Compactness, Drift, Quality
 from sightline.metrics.ranking import Rank
 from sightline.metrics.segment import SegmentMeasures
 from sightline.metrics.window_kl import Windows
+from sightline.rules.judging import CommissioningFacts
 
 SCHEMA = 2
 # The 95% interval of a figure: lower and upper end; None if nothing bounds it above.
@@ -425,6 +426,11 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
     localisation : Localisation, optional
         Whether the evidence points at the attacked tags; None if no attack has a target
         among the channels.
+    rules : CommissioningFacts, optional
+        Alarm rules made for a budget on the first part of the test, judged on the rest;
+        None where none could be made, or none were asked for.
+    rules_refused : str, optional
+        Why no rules could be made.
     segments : tuple of SegmentResult
         One record for each attack, in the order of their rows.
     notices : tuple of str
@@ -445,6 +451,8 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
     verdict_counts: dict[str, int] | None = None
     alarm_metrics: dict[str, dict[str, AlarmFigure]] | None = None
     localisation: Localisation | None = None
+    rules: CommissioningFacts | None = None
+    rules_refused: str | None = None
     segments: tuple[SegmentResult, ...]
     notices: tuple[str, ...]
     findings: tuple[Finding, ...] = ()

@@ -13,14 +13,14 @@ from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest
 from sightline.energy.reference import standardised_reference
 from sightline.facts.attack_facts import AttackFacts, Movement
-from sightline.facts.calm_rows import calm_rows, facts_of_stream
+from sightline.facts.calm_rows import calm_rows, quiet_rows
 from sightline.judgement.calm import CalmTime, CalmWindows
 from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
 from sightline.judgement.event_test import WAYS
 from sightline.judgement.ladder import JOIN, causes, contributing
 from sightline.judgement.paper_signature import agrees, signature_of
 from sightline.judgement.record import Record, cases_of, units_of
-from sightline.judgement.sentences import advice_of, sentence_of
+from sightline.judgement.sentences import repair_sentence, sentence_of
 from sightline.judgement.verdicts import (
     VERDICTS,
     Count,
@@ -32,12 +32,15 @@ from sightline.judgement.verdicts import (
     SegmentDiagnosis,
     Verdict,
 )
+from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of
 from sightline.metrics.segment import SegmentMeasures
 from sightline.progress import Progress, Step, StepKind, silent
+from sightline.rules.judging import CommissioningFacts
+from sightline.rules.replacements import REFITTED
 
 # Version of the rules by which verdicts are made.
 METHOD: Final = 2
-# Above this share of calm windows with a cause no advice is given.
+# Above this share of calm windows with a cause, causes are not to be believed.
 MOST_FALSE_CAUSES: Final = 0.10
 _TINY: Final = np.finfo(np.float64).tiny
 
@@ -69,7 +72,9 @@ def diagnose(
     scored: ScoredStream,
     test: ScoredTest,
     rows: Sequence[SegmentMeasures],
+    facts: Sequence[AttackFacts],
     *,
+    rules: CommissioningFacts | None = None,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Diagnosis:
@@ -85,12 +90,15 @@ def diagnose(
         Energy, labels, alarms, and at least one attack.
     rows : sequence of SegmentMeasures
         What was measured of each attack.
+    facts : sequence of AttackFacts
+        What the telemetry says of each attack.
+    rules : CommissioningFacts, optional
+        Alarm rules made for the budget: what repairs cost, and the advice.
     seed : int
         Seed of the draws for the confidence.
     progress : callable
         Takes a `Step` for each attack.
     """
-    facts = facts_of_stream(stream, test)
     is_calm = calm_rows(test, facts)
     record = Record(
         scored=test,
@@ -115,13 +123,13 @@ def diagnose(
             rows, judgements, facts, *found, strict=True
         )
     )
-    repairs = measure_repairs(test, judgements)
+    repairs = measure_repairs(test, judgements, rules)
     counts = Counter(segment.verdict for segment in segments)
     return Diagnosis(
         segments=segments,
         repairs=repairs,
         verdict_counts={str(verdict): counts[verdict] for verdict in VERDICTS},
-        facts=_facts(test, judgements, is_calm, repairs, facts),
+        facts=_facts(test, judgements, is_calm, facts, rules),
     )
 
 
@@ -314,14 +322,28 @@ def _evidence_channels(judgement: Judgement) -> tuple[str, ...]:
 # --- The stream -----------------------------------------------------------------------
 
 
+# The alarm rule that carries out the repair of each rung.
+REPAIR_RULES: Final[dict[str, str]] = {
+    RungName.EVIDENCE: "energy",
+    RungName.REFERENCE: REFITTED,
+    RungName.SPACE: "rows",
+    RungName.MEMORY: "memory",
+}
+
+
 def measure_repairs(
-    test: ScoredTest, judgements: Sequence[Judgement | None]
+    test: ScoredTest,
+    judgements: Sequence[Judgement | None],
+    rules: CommissioningFacts | None = None,
 ) -> dict[str, Repair]:
     """Return which attacks each repair shows in place of the present rule.
 
     The repair that gains most attacks over those it loses comes first; of equal ones
-    the one that gains more, then the cheaper.
+    the one that gains more, then the cheaper. What it costs is measured by the alarm
+    rule that carries it out.
     """
+    made = {} if rules is None else {row.name: row for row in rules.table}
+    before = None if rules is None else rules.present[-1]
     pairs = [
         (attack.id, one, outcomes_of(one))
         for attack, one in zip(test.attacks, judgements, strict=True)
@@ -339,9 +361,14 @@ def measure_repairs(
             segments_gained=gained,
             segments_lost=tuple(i for i, *_ in pairs if i in found and i not in shown),
             by=tuple(by for by, _ in used.most_common()),
+            before=before,
+            after=made.get(REPAIR_RULES.get(name, "")),
         )
     order = sorted(repairs, key=lambda name: _net_gain(repairs[name]), reverse=True)
-    return {name: repairs[name] for name in order}
+    return {
+        name: replace(repairs[name], sentence=repair_sentence(name, repairs[name]))
+        for name in order
+    }
 
 
 def _net_gain(repair: Repair) -> tuple[int, int]:
@@ -359,8 +386,8 @@ def _facts(
     test: ScoredTest,
     judgements: Sequence[Judgement | None],
     is_calm: Bools,
-    repairs: dict[str, Repair],
     facts: Sequence[AttackFacts],
+    rules: CommissioningFacts | None,
 ) -> DiagnosisFacts:
     """Return what is said of the stream as a whole."""
     known = [one for one in judgements if one is not None]
@@ -368,6 +395,9 @@ def _facts(
     rate = sum(one.n_blamed for one in known) / n_tried if n_tried else None
     alarms = test.alarms if test.own_alarms is None else test.own_alarms
     is_normal = test.is_normal
+    delays = Delays.of_step(test.step_s)
+    episodes = episodes_of(alarms, delays, test.breaks)
+    load = alarm_load(episodes, quiet_rows(test, facts), delays, test.step_s)
     withheld = None
     if rate is not None and rate > MOST_FALSE_CAUSES:
         withheld = (
@@ -375,7 +405,7 @@ def _facts(
             f"to {100 * rate:.0f}% of {n_tried} attack-free stretches."
         )
     return DiagnosisFacts(
-        advice=None if withheld else advice_of(repairs),
+        advice=None if rules is None else rules.advice,
         advice_withheld=withheld,
         false_cause_rate=rate,
         n_calm_windows=n_tried,
@@ -394,8 +424,8 @@ def _facts(
             ],
         ),
         is_standing=bool(known) and sum(o.is_standing for o in known) > len(known) / 2,
-        share_in_alarm=float(alarms[is_normal].mean()),
-        share_in_alarm_calm=float(alarms[is_calm].mean()),
+        share_in_alarm=load.share_of_time,
+        share_in_alarm_calm=load.share_of_time,
         aftermath_share=float(1 - is_calm.sum() / is_normal.sum()),
         method=METHOD,
     )

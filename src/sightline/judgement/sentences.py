@@ -1,6 +1,6 @@
 """Verdicts and advice in words: channels and numbers, and honest about hindsight."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ from sightline.judgement.verdicts import (
     SegmentDiagnosis,
     Verdict,
 )
+from sightline.rules.advice import load_words, raised_words
 from sightline.text import duration, mean_count, names, number, p_value, share
 
 # More channels than this are counted, not listed.
@@ -218,36 +219,39 @@ def telemetry_finding(facts: AttackFacts | None) -> str:
     )
 
 
-def advice_of(repairs: Mapping[str, Repair]) -> str:
-    """Return the first thing to try, in words: the repair with the largest net gain.
-
-    What a repair costs in alarms is measured by alarm rules, not here.
+def repair_sentence(name: str, repair: Repair) -> str:
+    """Return what a repair shows in hindsight, and what it costs as an alarm rule.
 
     Parameters
     ----------
-    repairs : mapping of str to Repair
-        By the name of the rung, the largest net gain first.
+    name : str
+        Name of its rung.
+    repair : Repair
+        What it shows, and the rule that carries it out.
+
+    Returns
+    -------
+    str
+        Empty where it shows no attack that the present rule misses.
     """
-    name = next((n for n, r in repairs.items() if r.segments_gained), None)
-    if name is None:
-        return "No repair shows an attack that the present rule does not find."
-    best = repairs[name]
-    by = names(best.by, MOST_NAMES) or "single channels"
-    what = (LADDER[name].repair or "").format(by=by)
-    gained = _attacks(best.segments_gained)
-    if len(best.segments_gained) <= len(best.segments_lost):
-        return (
-            "No repair in place of the present rule shows more attacks than it finds. "
-            f"Beside it, {what} would in hindsight show {gained}."
-        )
+    if not repair.segments_gained:
+        return ""
+    by = names(repair.by, MOST_NAMES) or "single channels"
+    what = (LADDER[name].repair or name).format(by=by)
     text = (
-        f"First try {what}. In hindsight this shows {gained}, which the present rule "
-        f"misses; in all {share(best.recall_after)} of the attacks, where the present "
-        f"rule finds {share(best.recall_before)}"
+        f"{what[0].upper()}{what[1:]} shows in hindsight "
+        f"{_attacks(repair.segments_gained)}, which the present rule misses"
     )
-    if best.segments_lost:
-        text += f", but not {_attacks(best.segments_lost)}"
-    return f"{text}."
+    if repair.segments_lost:
+        text += f", but not {_attacks(repair.segments_lost)}"
+    if repair.after is None:
+        return f"{text}. No alarm rule was made of it."
+    rule = repair.after
+    return (
+        f"{text}. As alarm rule {rule.name!r} (limit {number(rule.limit)}) it makes "
+        f"{load_words(rule.load)} on later rows and raises "
+        f"{raised_words(rule.attacks)}."
+    )
 
 
 def _attacks(ids: Sequence[str]) -> str:

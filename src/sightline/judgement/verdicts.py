@@ -12,6 +12,7 @@ from typing import Final
 from sightline.facts.attack_facts import AttackFacts
 from sightline.judgement.calm import Flag, WindowFacts
 from sightline.judgement.event_test import Way
+from sightline.rules.judging import RuleOutcome
 
 
 class Verdict(StrEnum):
@@ -397,6 +398,12 @@ class Repair:
         Ids of the attacks that the present rule shows and the repair does not.
     by : tuple of str
         What it uses: channels, or what is accumulated.
+    before, after : RuleOutcome, optional
+        The present rule, and the alarm rule that carries the repair out in its place,
+        made for the budget: limit, alarms, share of time, attacks raised with chance,
+        skill and delay, on rows that set no limit. None where no rule could be made.
+    sentence : str
+        What it shows and what it costs, in words; empty where it shows nothing more.
     false_alarms_per_day_before, false_alarms_per_day_after : float, optional
         Runs of false alarms, in results of earlier versions; else None.
     """
@@ -406,6 +413,9 @@ class Repair:
     segments_gained: tuple[str, ...]
     segments_lost: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
+    before: RuleOutcome | None = None
+    after: RuleOutcome | None = None
+    sentence: str = ""
     false_alarms_per_day_before: float | None = None
     false_alarms_per_day_after: float | None = None
 
@@ -437,9 +447,10 @@ class DiagnosisFacts:
     Parameters
     ----------
     advice : str, optional
-        The first thing to try, in words; None where causes cannot be told apart.
+        The first thing to change, in words: the alarm rule that keeps the budget, with
+        what it costs and what it raises. None where no rule could be made.
     advice_withheld : str, optional
-        Why there is no advice.
+        Why no cause on this stream is to be believed.
     false_cause_rate : float, optional
         Share of calm windows to which the same ladder gives a cause; None where there
         were none to try.
@@ -457,7 +468,8 @@ class DiagnosisFacts:
         Whether the present rule is in alarm in half of a usual calm window, so that it
         finds nothing.
     share_in_alarm, share_in_alarm_calm : float, optional
-        Share of attack-free time in alarm; of calm time, without the aftermath.
+        Share of attack-free time in alarm, counted as `AlarmLoad.share_of_time`; they
+        differ in results of earlier versions only.
     aftermath_share : float, optional
         Share of attack-free time that is the aftermath of attacks.
     method : int

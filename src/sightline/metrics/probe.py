@@ -10,8 +10,16 @@ import numpy as np
 
 from sightline.data.arrays import ATTACK, NORMAL, Bools, Ints, Labels
 from sightline.data.segments import Segment, run_bounds
+from sightline.metrics.alarm_load import (
+    DAY_S,
+    AlarmLoad,
+    AttackAlarms,
+    Delays,
+    alarm_load,
+    attack_alarms,
+    episodes_of,
+)
 
-DAY_S = 86_400.0
 # A rule that is in alarm more often than this while nothing happens over-alarms.
 OVER_ALARMING_RATE = 0.05
 
@@ -99,6 +107,14 @@ class AlarmMetrics:
         Better: false.
         Nothing wrong: false.
         Null: never.
+    load : AlarmLoad, optional
+        What its alarms cost over attack-free time, counted as episodes.
+        Formula: see `AlarmLoad`.
+        Null: in results of earlier versions.
+    attacks : AttackAlarms, optional
+        Which attacks its alarms raise, beside what chance would.
+        Formula: see `AttackAlarms`.
+        Null: in results of earlier versions.
     """
 
     tau99: float | None
@@ -111,6 +127,8 @@ class AlarmMetrics:
     false_alarms_per_day: float | None
     minutes_in_alarm_per_day: float | None
     over_alarming: bool
+    load: AlarmLoad | None = None
+    attacks: AttackAlarms | None = None
 
 
 def f1_score(precision: float, recall: float) -> float:
@@ -171,6 +189,8 @@ def judge_alarms(
     breaks: Ints | None = None,
     step_s: float | None = None,
     tau99: float | None = None,
+    is_quiet: Bools | None = None,
+    ids: Sequence[str] = (),
 ) -> AlarmMetrics:
     """Return how a rule did, row by row and without point adjustment.
 
@@ -188,6 +208,11 @@ def judge_alarms(
         Seconds a step, for the rates a day.
     tau99 : float, optional
         The threshold, for the record.
+    is_quiet : array of bool, optional
+        Calm rows, over which alarms are counted as episodes; by default all normal
+        rows.
+    ids : sequence of str
+        Names of the attacks.
 
     Returns
     -------
@@ -209,6 +234,9 @@ def judge_alarms(
     n_alarms = true_alarms + false_alarms
     n_false = len(false_alarm_runs(is_alarm, labels, breaks)[0])
     rate = false_alarms / n_normal
+    is_quiet = is_normal if is_quiet is None else is_quiet
+    delays = Delays.of_step(step_s)
+    episodes = episodes_of(is_alarm, delays, breaks)
     # A step may be too short to make any time at all.
     days = None if step_s is None else n_normal * step_s / DAY_S or None
     return AlarmMetrics(
@@ -224,4 +252,8 @@ def judge_alarms(
         false_alarms_per_day=None if days is None else n_false / days,
         minutes_in_alarm_per_day=None if days is None else rate * DAY_S / 60,
         over_alarming=rate > OVER_ALARMING_RATE,
+        load=alarm_load(episodes, is_quiet, delays, step_s, exceeds=is_alarm),
+        attacks=attack_alarms(
+            episodes, attacks, is_quiet, step_s=step_s, breaks=breaks, ids=ids
+        ),
     )

@@ -345,6 +345,7 @@ def _evaluation(
         notices=_notices(evaluation, names),
         diagnosis=names.nested(evaluation.diagnosis),
         repairs=names.nested(evaluation.repairs),
+        rules=names.nested(evaluation.rules),
         findings=tuple(
             _finding(found, names)
             for found in evaluation.findings

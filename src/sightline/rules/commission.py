@@ -28,6 +28,7 @@ from sightline.facts.calm_rows import (
     quiet_rows_before,
 )
 from sightline.metrics.alarm_load import DAY_S, MOST_PER_DAY, Delays
+from sightline.rules.advice import advice
 from sightline.rules.budget import Budget
 from sightline.rules.family import (
     ALLOWANCE,
@@ -40,6 +41,7 @@ from sightline.rules.family import (
     refitted,
 )
 from sightline.rules.judging import (
+    CommissioningFacts,
     Curve,
     FamilyRun,
     JudgedRows,
@@ -567,53 +569,6 @@ def _step(stream: ResidualStream) -> float:
 # --- The whole ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommissioningFacts:
-    """What commissioning says: the table, the curves and the sentences.
-
-    Parameters
-    ----------
-    budget : Budget
-        For which limits were set.
-    chosen : str
-        Name of the chosen rule.
-    days : float
-        Days of commissioning rows.
-    split : int
-        First judged row of the test.
-    judged_days : float
-        Calm days of judged rows.
-    n_attacks : int
-        Attacks among judged rows.
-    uses_calibration : bool
-        Whether calibration rows are among the commissioning rows.
-    table : tuple of RuleOutcome
-        The family on judged rows.
-    present : tuple of RuleOutcome
-        Rules in use on the same rows: the p99 rule, and the own rule if there is one.
-    curves : tuple of Curve
-        Attacks raised against alarms a day.
-    notes : tuple of str
-        Sentences about what was left out or is uncertain.
-    """
-
-    budget: Budget
-    chosen: str
-    days: float
-    split: int
-    judged_days: float
-    n_attacks: int
-    uses_calibration: bool
-    table: tuple[RuleOutcome, ...]
-    present: tuple[RuleOutcome, ...]
-    curves: tuple[Curve, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def row(self, name: str) -> RuleOutcome:
-        """Return the row of a rule."""
-        return next(row for row in self.table if row.name == name)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CommissioningSource:
     """The rows that rules were made on.
@@ -693,8 +648,10 @@ class CommissionSettings:
         Share of the test that commissions.
     until : str or float, optional
         In its place, the time at which judging begins.
+    family : tuple of str, optional
+        Rules to make; by default those of the default family.
     rules : tuple of str
-        Rules beside the default family.
+        Rules beside these.
     choose : str, optional
         The rule to choose; by default the one that joins all.
     without : tuple of str
@@ -710,6 +667,7 @@ class CommissionSettings:
     budget: Budget = Budget()  # noqa: RUF009
     first: float = FIRST
     until: str | float | None = None
+    family: tuple[str, ...] | None = None
     rules: tuple[str, ...] = ()
     choose: str | None = None
     without: tuple[str, ...] = ()
@@ -857,28 +815,30 @@ def commission_scored(
     split = 0 if calm else split_row(stream, settings.first, settings.until)
     is_quiet[:split] = quiet_rows_before(test, split)
     normal = replace(normal_of(stream, scored), without=frozenset(settings.without))
-    family = default_family(normal)
-    chosen = settings.choose or (CHOSEN if CHOSEN in family else family[-1])
-    wanted = tuple(dict.fromkeys((*family, *settings.rules, chosen)))
+    family = default_family(normal) if settings.family is None else settings.family
+    wanted = (*family, *settings.rules)
+    chosen = settings.choose or (CHOSEN if CHOSEN in wanted else wanted[-1])
+    wanted = tuple(dict.fromkeys((*wanted, chosen)))
     maker, periods = _maker(stream, normal, wanted, is_quiet, split, settings, calm)
     rules = {name: maker.make(name) for name in wanted}
     judged = JudgedRows.of(is_quiet, test.attacks, test.breaks, split, step_s)
     table, curves = _judged(stream, maker, rules, judged)
+    made = CommissioningFacts(
+        budget=str(settings.budget),
+        chosen=chosen,
+        days=periods.calm.days,
+        split=split,
+        judged_days=judged.days,
+        n_attacks=len(judged.attacks),
+        uses_calibration=periods.uses_calibration,
+        table=table,
+        present=_present(test, judged),
+        curves=curves,
+        notes=tuple(_notes(stream, periods, judged, settings)),
+    )
     return Commissioning(
         rules=rules,
-        facts=CommissioningFacts(
-            budget=settings.budget,
-            chosen=chosen,
-            days=periods.calm.days,
-            split=split,
-            judged_days=judged.days,
-            n_attacks=len(judged.attacks),
-            uses_calibration=periods.uses_calibration,
-            table=table,
-            present=_present(test, judged),
-            curves=curves,
-            notes=tuple(_notes(stream, periods, judged, settings)),
-        ),
+        facts=replace(made, advice=advice(made)),
         source=CommissioningSource(
             stream=stream, normal=normal, calm=periods.calm, ends=periods.calm.ends
         ),

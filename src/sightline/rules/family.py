@@ -9,6 +9,7 @@ name               score
 ``z``              largest deviation of a channel from what all others say of it
 ``group~`` etc.    the same of an exponentially weighted average of the rows
 ``rows``           joined: group, z, x
+``memory``         joined: group~, z~, x~
 ``all``            joined: group, z, x, group~, z~, x~
 ``score``          the detector's own score, if it is too large
 ``largest3``       half the sum of the 3 (or another number) largest squared deviations,
@@ -43,7 +44,11 @@ from sightline.text import did_you_mean
 
 ROW_MEMBERS: Final = ("group", "z", "x")
 MEMORY_MEMBERS: Final = ("group~", "z~", "x~")
-JOINED: Final = {"rows": ROW_MEMBERS, "all": (*ROW_MEMBERS, *MEMORY_MEMBERS)}
+JOINED: Final = {
+    "rows": ROW_MEMBERS,
+    "memory": MEMORY_MEMBERS,
+    "all": (*ROW_MEMBERS, *MEMORY_MEMBERS),
+}
 # In the order of the table.
 DEFAULT_FAMILY: Final = ("energy", *ROW_MEMBERS, *MEMORY_MEMBERS, "rows", "all")
 CHOSEN: Final = "all"
@@ -81,7 +86,7 @@ def members_of(name: str, has_stages: bool) -> tuple[str, ...]:
     >>> members_of("z+z~", has_stages=True)
     ('z', 'z~')
     """
-    known = (*DEFAULT_FAMILY, *_BY_NAME)
+    known = (*DEFAULT_FAMILY, "memory", *_BY_NAME)
     found: list[str] = []
     for part in name.split("+"):
         if part in JOINED:

@@ -20,6 +20,7 @@ from sightline.metrics.alarm_load import (
     counted,
     episodes_of,
 )
+from sightline.rules.budget import Budget
 from sightline.rules.limits import Promise
 from sightline.rules.rule import Rule, RuleRun
 
@@ -266,6 +267,64 @@ class Curve:
     limits: tuple[float, ...]
     alarms_per_day: tuple[float, ...]
     raised: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommissioningFacts:
+    """What commissioning says: the table, the curves and the sentences.
+
+    Parameters
+    ----------
+    budget : str
+        For which limits were set, such as ``"6/day,1%"``.
+    chosen : str
+        Name of the chosen rule.
+    days : float
+        Days of commissioning rows.
+    split : int
+        First judged row of the test.
+    judged_days : float
+        Calm days of judged rows.
+    n_attacks : int
+        Attacks among judged rows.
+    uses_calibration : bool
+        Whether calibration rows are among the commissioning rows.
+    table : tuple of RuleOutcome
+        The family on judged rows.
+    present : tuple of RuleOutcome
+        Rules in use on the same rows: the p99 rule, and the own rule if there is one.
+    curves : tuple of Curve
+        Attacks raised against alarms a day.
+    notes : tuple of str
+        Sentences about what was left out or is uncertain.
+    advice : str
+        The first thing to change, in words.
+    noisy_channel : str, optional
+        The channel that alone makes most false alarms of the p99 rule before the split.
+    """
+
+    budget: str
+    chosen: str
+    days: float
+    split: int
+    judged_days: float
+    n_attacks: int
+    uses_calibration: bool
+    table: tuple[RuleOutcome, ...]
+    present: tuple[RuleOutcome, ...]
+    curves: tuple[Curve, ...] = ()
+    notes: tuple[str, ...] = ()
+    advice: str = ""
+    noisy_channel: str | None = None
+
+    @property
+    def accepted(self) -> Budget:
+        """The budget."""
+        return Budget.parse(self.budget)
+
+    def row(self, name: str) -> RuleOutcome:
+        """Return the row of a rule."""
+        return next(row for row in self.table if row.name == name)
 
 
 # Levels of a curve.

@@ -79,6 +79,7 @@ def run_cell(cell: Cell, cache: Cache, progress: Progress) -> None:
                 intervals=cell.evaluation.intervals,
                 diagnosis=cell.evaluation.diagnosis,
                 metrics=cell.evaluation.metrics,
+                budget=cell.evaluation.budget,
                 seed=cell.evaluation.seed,
                 progress=progress,
             )

@@ -20,6 +20,7 @@ from sightline.detectors.settings import Natural, checked_value
 from sightline.errors import FileError, StreamError, naming
 from sightline.files import brief, reading
 from sightline.metrics.alarm_figures import chosen_figures
+from sightline.rules.budget import Budget
 from sightline.testbeds import READERS, WATERWORKS, open_testbed
 from sightline.text import did_you_mean
 
@@ -115,6 +116,9 @@ class EvaluationChoice:
         Rows after each attack to leave out.
     intervals, diagnosis : bool
         Whether to measure intervals and chance floors, and why attacks were missed.
+    budget : str
+        False alarms that are accepted, such as ``"6/day,1%"`` or ``"1/week"``; a plan
+        may also have it as a key of its own.
     telemetry : bool
         Whether to store the plant's measurements with each stream. Without them an
         attack that changed nothing cannot be told from one that was missed.
@@ -132,13 +136,15 @@ class EvaluationChoice:
     guard: Natural = 0
     intervals: bool = True
     diagnosis: bool = True
+    budget: str = str(Budget())
     telemetry: bool = True
     seed: Natural = 0
     metrics: str = "all"
 
     def __post_init__(self) -> None:
-        """Raise `StreamError` for an unknown metric."""
+        """Raise `StreamError` for an unknown metric, or a budget not understood."""
         chosen_figures(self.metrics)
+        Budget.parse(self.budget)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,8 +231,8 @@ def plan_of(
     Parameters
     ----------
     values : mapping
-        As `tomllib` reads them: ``title``, ``seeds``, and the tables ``testbeds``,
-        ``detectors`` (both by label) and ``evaluation``.
+        As `tomllib` reads them: ``title``, ``seeds``, ``budget``, and the tables
+        ``testbeds``, ``detectors`` (both by label) and ``evaluation``.
     place : str
         Where the values come from, for error messages.
     folder : Path
@@ -253,7 +259,8 @@ def plan_of(
     sightline.errors.StreamError: the plan: [detectors.gdn]: has no 'epoch'; \
 did you mean 'epochs'?
     """
-    refuse_unknown_keys(values, [f.name for f in fields(StudyPlan)], place)
+    known = [*(f.name for f in fields(StudyPlan)), "budget"]
+    refuse_unknown_keys(values, known, place)
     testbeds = {
         label: _testbed(label, table, at, folder)
         for label, table, at in _tables(values, "testbeds", "swat", place)
@@ -267,6 +274,10 @@ did you mean 'epochs'?
     ]
     at = f"{place}: [evaluation]"
     evaluation = _table(values.get("evaluation", {}), at)
+    if "budget" in values:
+        if "budget" in evaluation:
+            raise StreamError(f"{place}: names `budget` twice; keep one of them.")
+        evaluation = {**evaluation, "budget": values["budget"]}
     with naming(place):
         title = checked_value("title", values.get("title", StudyPlan.title), str)
         seeds = _seeds(values.get("seeds", 0))

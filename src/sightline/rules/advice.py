@@ -1,0 +1,127 @@
+"""What to change, in words: the rule that keeps the budget, with what it costs."""
+
+from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
+from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
+from sightline.text import mean_count, number, per_day, plural, share
+
+# Fewer alarms than this support no rate: they are counted.
+FEW: int = 10
+# A rule is better if its skill is larger by more than this.
+CLEARLY: float = 0.05
+PRESENT_WORDS = {"p99": "the p99 rule", "own": "your own rule"}
+
+
+def load_words(load: AlarmLoad) -> str:
+    """Return what alarms cost: a count or a rate, and the share of time.
+
+    Examples
+    --------
+    >>> load_words(AlarmLoad(alarms=2, days=1.6, alarms_per_day=1.25,
+    ...                      share_of_time=0.027))
+    '2 alarms in 1.6 days (2.7% of time)'
+    """
+    time = f"{share(load.share_of_time, 1)} of time"
+    if load.alarms_per_day is None or load.days is None:
+        return f"{plural(load.alarms, 'alarm')} ({time})"
+    if load.alarms < FEW:
+        return f"{plural(load.alarms, 'alarm')} in {load.days:.1f} days ({time})"
+    return f"{per_day(load.alarms_per_day)} alarms a day ({time})"
+
+
+def raised_words(attacks: AttackAlarms) -> str:
+    """Return how many attacks are raised, with chance."""
+    return (
+        f"{attacks.raised} of {plural(attacks.n_attacks, 'attack')} "
+        f"({mean_count(attacks.raised_by_chance)} by chance)"
+    )
+
+
+def is_over(load: AlarmLoad, facts: CommissioningFacts) -> bool:
+    """Return whether alarms cost more than the budget allows."""
+    budget = facts.accepted
+    is_many = (load.alarms_per_day or 0.0) > budget.per_day
+    return is_many or load.share_of_time > budget.share
+
+
+def advice(facts: CommissioningFacts) -> str:
+    """Return the first thing to change, with what it costs and what it raises.
+
+    All figures are of judged rows, which set no limit. The advice keeps the budget on
+    the rows that set its limit; where it did not on judged rows, that is said.
+
+    Parameters
+    ----------
+    facts : CommissioningFacts
+        The family and the rules in use on the same rows.
+    """
+    present, chosen = facts.present[-1], facts.row(facts.chosen)
+    words = PRESENT_WORDS[present.name]
+    if not facts.judged_days:
+        return (
+            f"Rule {chosen.name!r} is made for {facts.budget}; no later attack-free "
+            "rows were left to judge it on."
+        )
+    if not _is_better(chosen, present, facts):
+        return (
+            f"Keep {words}: it keeps the budget of {facts.budget} with "
+            f"{load_words(present.load)}, and rule {chosen.name!r}, made for the same "
+            f"budget, raises no more{_raised(chosen)}."
+        )
+    text = (
+        f"Replace {words} by rule {chosen.name!r}, made for {facts.budget}. "
+        f"On {facts.judged_days:.1f} later attack-free days {words} makes "
+        f"{load_words(present.load)}{_raised(present)}; rule {chosen.name!r} makes "
+        f"{load_words(chosen.load)}{_raised(chosen)}."
+    )
+    return text + _warning(chosen, facts) + _limit_alone(facts)
+
+
+def _is_better(
+    chosen: RuleOutcome, present: RuleOutcome, facts: CommissioningFacts
+) -> bool:
+    """Return whether the chosen rule should replace the present one."""
+    if is_over(present.load, facts):
+        return True
+    gain = (chosen.attacks.skill or 0.0) - (present.attacks.skill or 0.0)
+    return gain > CLEARLY
+
+
+def _raised(outcome: RuleOutcome) -> str:
+    """Return what a rule raises, to follow what it costs; empty without attacks."""
+    if not outcome.attacks.n_attacks:
+        return ""
+    return f" and raises {raised_words(outcome.attacks)}"
+
+
+def _warning(chosen: RuleOutcome, facts: CommissioningFacts) -> str:
+    """Return what speaks against trusting the chosen rule."""
+    if chosen.kept is Kept.BROKEN:
+        return (
+            " It broke its promise on these rows: the plant has changed since its "
+            "limit was set, so set it again on newer attack-free rows."
+        )
+    if (chosen.load.alarms_per_day or 0.0) > facts.accepted.per_day:
+        return " On these rows it makes more alarms than the budget allows."
+    if chosen.load.share_of_time > facts.accepted.share:
+        return (
+            " Its time in alarm on these rows is above the budget's "
+            f"{share(facts.accepted.share)}: some alarms stand."
+        )
+    if chosen.kept is Kept.UNUSED and chosen.hindsight_limit is not None:
+        return (
+            " Its limit is higher than these rows need (in hindsight "
+            f"{number(chosen.hindsight_limit)} in place of {number(chosen.limit)})."
+        )
+    return ""
+
+
+def _limit_alone(facts: CommissioningFacts) -> str:
+    """Return what raising the p99 limit alone would do."""
+    present = facts.present[0]
+    energy = next((row for row in facts.table if row.name == "energy"), None)
+    if energy is None or not is_over(present.load, facts):
+        return ""
+    return (
+        f" Raising the p99 limit alone, from {number(present.limit)} to "
+        f"{number(energy.limit)}, makes {load_words(energy.load)}{_raised(energy)}."
+    )

@@ -1,0 +1,111 @@
+"""Rules in place of the present one: the family, and the repairs of the ladder."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from sightline.data.row_tables import gather_rows
+from sightline.data.stream import ResidualStream
+from sightline.energy.energy import ScoredStream, ScoredTest
+from sightline.errors import StreamError
+from sightline.facts.attack_facts import AttackFacts
+from sightline.facts.calm_rows import quiet_rows
+from sightline.metrics.alarm_load import Delays, episodes_of
+from sightline.rules.advice import advice
+from sightline.rules.budget import Budget
+from sightline.rules.commission import CommissionSettings, commission_scored
+from sightline.rules.judging import CommissioningFacts, RuleOutcome
+
+# The rule by energy whose reference is fitted on commissioning rows.
+REFITTED: Final = "energy, refitted"
+# One channel alone makes the false alarms if it leads this share of
+DOMINATES: Final = 0.5
+# at least this many.
+LEAST_LED: Final = 10
+
+
+def replacements(
+    stream: ResidualStream,
+    scored: ScoredStream,
+    test: ScoredTest,
+    facts: Sequence[AttackFacts],
+    budget: Budget,
+) -> CommissioningFacts:
+    """Return the rules that could replace the present one, made for a budget.
+
+    The default family, and beside it: members with memory joined, the energy with a
+    reference fitted on commissioning rows, the detector's own score with a limit for
+    the budget, and rules without the one channel that makes most false alarms.
+
+    Parameters
+    ----------
+    stream, scored, test : ResidualStream, ScoredStream, ScoredTest
+        As it is judged, and its energies.
+    facts : sequence of AttackFacts
+        How long each attack lasts after its label.
+    budget : Budget
+        Alarms a day, and share of time.
+
+    Raises
+    ------
+    StreamError
+        If there is too little calm time for the budget.
+    """
+    joined = () if stream.one_sided else ("memory",)
+    settings = CommissionSettings(budget=budget, rules=joined)
+    made = commission_scored(stream, scored, test, facts, settings).facts
+    noisy = noisy_channel(stream, test, facts, made.split)
+    further: list[RuleOutcome] = []
+    for name, settings in _further(stream, budget, noisy):
+        try:
+            other = commission_scored(stream, scored, test, facts, settings).facts
+        except StreamError:  # fewer rows than the family has, as without calibration
+            continue
+        further += [replace(row, name=name.format(row.name)) for row in other.table]
+    made = replace(made, table=(*made.table, *further), noisy_channel=noisy)
+    return replace(made, advice=advice(made))
+
+
+def _further(
+    stream: ResidualStream, budget: Budget, noisy: str | None
+) -> Iterator[tuple[str, CommissionSettings]]:
+    """Yield what further rules are called, and how they are made."""
+    base = CommissionSettings(budget=budget, family=("energy",), choose="energy")
+    if not stream.one_sided:
+        yield REFITTED, replace(base, reference="commissioning")
+    if stream.score is not None:
+        yield "{}", replace(base, family=("score",), choose="score")
+    if noisy is not None:
+        yield (
+            f"{{}} without {noisy}",
+            replace(base, family=("energy", "all"), without=(noisy,)),
+        )
+
+
+def noisy_channel(
+    stream: ResidualStream,
+    test: ScoredTest,
+    facts: Sequence[AttackFacts],
+    split: int,
+) -> str | None:
+    """Return the channel that alone makes most false alarms before the split.
+
+    Of each false alarm of the p99 rule the channel that contributes most to the energy
+    where it starts is its leader. None if no channel leads half of them.
+    """
+    if stream.p < 3:
+        return None
+    episodes = episodes_of(test.alarms, Delays.of_step(test.step_s), test.breaks)
+    is_quiet = quiet_rows(test, facts)
+    starts = episodes.starts[episodes.starts < split]
+    starts = starts[is_quiet[starts]]
+    if len(starts) < LEAST_LED:
+        return None
+    rows = gather_rows(stream.test, starts) - test.reference.mean
+    parts = rows * (rows @ test.reference.precision)
+    leaders = Counter(np.argmax(parts, axis=1).tolist())
+    channel, count = leaders.most_common(1)[0]
+    return stream.channels[channel] if count >= DOMINATES * len(starts) else None
