@@ -66,7 +66,8 @@ def test_a_figure_over_seeds():
 @pytest.mark.parametrize("figure", Figure)
 def test_every_figure_is_a_field_of_an_evaluation(figure):
     evaluation = result("a").evaluation
-    assert figure.of(evaluation) == getattr(getattr(evaluation, figure.block), figure)
+    block = getattr(evaluation, figure.block)
+    assert figure.of(evaluation) == getattr(block, figure.key)
 
 
 def test_every_attack_of_any_detector_is_matched():

@@ -349,8 +349,9 @@ def test_settings_of_every_testbed_are_settings(kind, preset):
 
 def test_published_settings():
     gdn = GDN("official", testbed="swat").settings
-    assert (gdn.window, gdn.dim, gdn.top_k, gdn.batch_size) == (5, 64, 15, 32)
-    assert (gdn.epochs, gdn.patience, gdn.validation_share) == (30, 15, 0.2)
+    # As the author confirms in issues 4 and 29 of the repository.
+    assert (gdn.window, gdn.dim, gdn.top_k, gdn.batch_size) == (5, 64, 15, 16)
+    assert (gdn.epochs, gdn.patience, gdn.validation_share) == (50, 15, 0.1)
     assert (gdn.learning_rate, gdn.betas) == (1e-3, (0.9, 0.999))
     assert (gdn.every, gdn.sampling, gdn.trim_s) == (10, "median", 21_600)
     assert gdn.scale_before_trim
@@ -366,7 +367,7 @@ def test_published_settings():
     assert (tranad.lr_factor, tranad.lr_every) == (0.9, 5)
     assert (tranad.weight_decay, tranad.decoupled_decay) == (1e-5, True)
     assert (tranad.shuffle, tranad.validation_share) == (False, 0)
-    assert (tranad.every, tranad.sampling) == (10, "stride")
+    assert (tranad.every, tranad.sampling, tranad.pot_level) == (10, "stride", 0.999)
 
 
 # ---------------------------------------------------------------------------- stages

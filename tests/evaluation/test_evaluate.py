@@ -699,7 +699,7 @@ def test_progress_rises_to_the_total():
     counted = (StepKind.DRAWING_INTERVALS, StepKind.DIAGNOSING)
     drawn, judged = ([s for s in seen if s.kind is kind] for kind in counted)
     read = [step for step in seen if step.kind not in counted]
-    n_read = 2 * 1500 + 1200 + 700
+    n_read = 3 * 1500 + 1200 + 700
     for part, total in ((read, n_read), (drawn, 500 + 199), (judged, 3)):
         assert {step.total for step in part} == {total}
         done = [step.done for step in part]
@@ -712,8 +712,10 @@ def test_progress_rises_to_the_total():
 
 
 def test_a_real_mistake_in_the_arithmetic_warns(monkeypatch):
+    from sightline.metrics.quality import Compactness
+
     def wrong(train_mean, p):
-        return np.log(np.array(-train_mean)) / p
+        return Compactness(p_eff=np.log(np.array(-train_mean)), compactness=1 / p)
 
     monkeypatch.setattr("sightline.metrics.quality.measure_compactness", wrong)
     with pytest.warns(RuntimeWarning, match="invalid value encountered in log"):

@@ -81,7 +81,8 @@ SUPPLEMENT = (
 def test_supplementary(study):
     latex = supplementary_table(study).to_latex()
     for line in SUPPLEMENT:
-        assert line in latex
+        # Our own columns, with the limit set in hindsight, follow the paper's.
+        assert f"{line.removesuffix(chr(92) * 2)}& " in latex
 
 
 def test_cross_testbed_ranking(study, compared):

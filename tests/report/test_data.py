@@ -251,9 +251,9 @@ def test_the_papers_columns_are_those_on_disk(entries):
     for entry, cells in rows:
         known = on_disk(entry)
         for cell in cells:
-            block, name = cell.figure.block, cell.figure.value
+            block, name = cell.figure.block, cell.figure.key
             assert cell.value == pytest.approx(known[block][name])
-            if known["intervals"] and known["intervals"].get(name):
+            if known["intervals"] and known["intervals"].get(cell.figure):
                 assert cell.interval
         assert ("mean" in cells[0].seeds) == (len(entry.results) > 1)
 

@@ -1,5 +1,6 @@
 """The paper's grid, walked from end to end on made-up files of the exact formats."""
 
+import sys
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -108,7 +109,7 @@ def shortened(roots):
         "fusagnet": {"epochs": 1, "every": 2, "trim_s": 0.0},
         "tranad": {"epochs": 1, "every": 2},
         "nsibf": {"epochs": 1, "every": 2, "batch_size": 256},
-        "geco": {"max_inputs": 1},
+        "geco": {"max_inputs": 1, "trim_s": 60.0, "reference_trim_s": 120.0},
     }
     return replace(
         plan,
@@ -129,6 +130,9 @@ def test_the_papers_grid_comes_out_beside_the_papers_figures(tmp_path, roots):
     assert study.failed == {}
     assert len(study.done) == 15
     beside = (tmp_path / "out/tables/main_beside_paper.md").read_text()
+    assert "(protocol paper)" in beside
+    methods = (tmp_path / "out/methods.md").read_text()
+    assert "Protocol `paper`, to the letter of the paper" in methods
     # GeCo's ROC-AUC on SWaT, TranAD's on HAI and NSIBF's on WADI, as published.
     for figure in ("0.877", "0.917", "0.796"):
         assert figure in beside
@@ -155,3 +159,37 @@ def test_a_dry_run_lists_every_cell_and_trains_nothing(tmp_path, roots):
     assert told.exit_code == 0, told.output
     assert told.output.count("nsibf") == 9
     assert not out.exists()
+
+
+def test_the_plan_is_explained_without_data_torch_or_user_code(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        PAPER.read_text() + "\n[detectors.mine]\ndetector = 'nowhere.at_all:Mine'\n"
+    )
+    told = CliRunner().invoke(app, ["study", str(plan), "--explain"])
+    assert told.exit_code == 0, told.output
+    text = " ".join(told.output.split())
+    assert "protocol paper; seeds 0, 1, 2" in text
+    assert "SWaT v0, a row every 1 s as measured" in text
+    assert "nowhere.at_all:Mine is user code and was not imported" in text
+    for words in (
+        "trim_s = 0.0 (paper)",
+        "trim_s = 21600.0 (authors)",
+        "every = 10 (ours)",
+        "preset = 'official' (paper)",
+        "test until 2017-10-10 15:48:24",
+        "a residual every 120 s",
+        "train without its first 1800 s; reference without the first 21600 s",
+        "the median of 10 measured rows",
+    ):
+        assert words in text, words
+
+
+def test_another_protocol_explains_other_settings():
+    told = CliRunner().invoke(
+        app, ["study", str(PAPER), "--explain", "--protocol", "sightline"]
+    )
+    assert "(paper)" not in told.output
+    assert "protocol sightline" in told.output
+    assert "a residual every 60 s" in " ".join(told.output.split())

@@ -54,7 +54,7 @@ def test_a_plan_says_what_it_says(tmp_path):
     assert dict(plant.options) == {"quick": True, "drift": "mild"}
     assert swat.root == tmp_path / "files/swat"
     pca, long = plan.detectors
-    assert (pca.detector, pca.preset, pca.rule) == ("pca", "export", None)
+    assert (pca.detector, pca.preset, pca.rule) == ("pca", None, None)
     assert (long.detector, long.preset, long.rule) == ("gdn", "official", "none")
     assert long.settings_on("plant") == {"epochs": 100}
     assert long.settings_on("swat") == {"epochs": 3}

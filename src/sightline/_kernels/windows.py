@@ -16,6 +16,10 @@ from sightline.data.arrays import Floats, Ints
 SUB_ROWS = 32
 # Beyond this spread of eigenvalues the smallest have no digits left.
 ABSORBED = 1e10
+# When a plain covariance counts as singular: see `sightline.metrics.window_kl`.
+SINGULAR_PIVOT = 1e-12
+SINGULAR_ROUNDINGS = 10
+EPS = 2.0**-52
 # Only what is called from outside is cached. No relaxed arithmetic here: the compiler
 # would then order sums in one way in a fresh process and in another when it loads the
 # kernel from its cache, and the last digits would differ between first and second run.
@@ -27,7 +31,8 @@ class WindowJobs(NamedTuple):
     Job i has the windows ``starts[bounds[i]:bounds[i + 1]]``, sorted, all of
     ``lengths[i]`` rows. The accumulators of those that are filled at the same time are
     ``slots[i]`` to ``slots[i] + n_slots[i]``. The moments of window k are stored under
-    ``kept[k]``, unless that is negative.
+    ``kept[k]``, unless that is negative. `is_plain` is 1 if covariances are to be used
+    as they are, 0 if pseudo-rows of the reference are to be added.
     """
 
     starts: Ints
@@ -36,6 +41,7 @@ class WindowJobs(NamedTuple):
     slots: Ints
     n_slots: Ints
     kept: Ints
+    is_plain: int
 
 
 class WindowState(NamedTuple):
@@ -267,9 +273,14 @@ def _add_rows(
         if jobs.kept[k] >= 0:
             state.kept_means[jobs.kept[k]] = state.means[slot]
             state.kept_seconds[jobs.kept[k]] = state.seconds[slot]
-        state.d_full[k], state.d_ms[k] = energies_of_window(
-            length, state.means[slot], state.seconds[slot], work.product
-        )
+        if jobs.is_plain:
+            state.d_full[k], state.d_ms[k] = plain_energies_of_window(
+                length, state.means[slot], state.seconds[slot], work.product
+            )
+        else:
+            state.d_full[k], state.d_ms[k] = energies_of_window(
+                length, state.means[slot], state.seconds[slot], work.product
+            )
         state.first_open[job] += 1
 
 
@@ -333,3 +344,44 @@ def energies_of_window(
             log_det += 2.0 * np.log(lower[i, i])
     kl = 0.5 * (trace + shift - p - log_det)
     return length * kl, length * 0.5 * shift
+
+
+@njit()
+def plain_energies_of_window(
+    length: int, mean: Floats, second: Floats, work: Floats
+) -> tuple[float, float]:
+    """Return D_FULL by the plain covariance, and D_MS; D_MS twice if it is singular.
+
+    The conditions are those of `sightline.metrics.window_kl.plain_kl`.
+    """
+    p = len(mean)
+    shift = trace = log_det = 0.0
+    for i in range(p):
+        shift += mean[i] * mean[i]
+        for j in range(p):
+            work[i, j] = second[min(i, j), max(i, j)] / length
+        trace += work[i, i]
+    if not np.isfinite(trace + shift):
+        return np.inf, np.inf
+    d_ms = length * 0.5 * shift
+    if length <= p:
+        return d_ms, d_ms
+    spectrum = np.linalg.eigvalsh(work)
+    if not spectrum[0] > SINGULAR_ROUNDINGS * p * EPS * spectrum[-1]:
+        return d_ms, d_ms
+    for i in range(p):
+        log_det += np.log(work[i, i])
+    # Cholesky factor of the correlation matrix, in place below the diagonal.
+    scale = np.sqrt(np.diag(work))
+    for i in range(p):
+        for j in range(i + 1):
+            total = work[j, i] / (scale[i] * scale[j]) if j < i else 1.0
+            for k in range(j):
+                total -= work[i, k] * work[j, k]
+            if j < i:
+                work[i, j] = total / work[j, j]
+        if total < SINGULAR_PIVOT:
+            return d_ms, d_ms
+        work[i, i] = np.sqrt(total)
+        log_det += np.log(total)
+    return length * 0.5 * (trace + shift - p - log_det), d_ms

@@ -28,6 +28,10 @@ NoCacheOption = Annotated[
     bool,
     Option("--no-cache", help="Neither read nor write Parquet copies of the files."),
 ]
+ProtocolOption = Annotated[
+    str,
+    Option(help="sightline, or paper: to the letter of the paper (docs/paper.md)."),
+]
 
 
 def console(*, stderr: bool = False) -> Console:

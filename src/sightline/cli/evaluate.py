@@ -11,6 +11,7 @@ from typer import Argument, BadParameter, Option
 from sightline.cli.console import (
     BudgetOption,
     DebugOption,
+    ProtocolOption,
     console,
     door,
     options_named,
@@ -147,6 +148,7 @@ def evaluate_command(
     cluster: _Cluster = None,
     guard: _Guard = 0,
     budget: BudgetOption = None,
+    protocol: ProtocolOption = "sightline",
     no_intervals: _NoIntervals = False,
     no_diagnosis: _NoDiagnosis = False,
     metrics: _Metrics = "all",
@@ -169,8 +171,10 @@ def evaluate_command(
       sightline evaluate --train a.csv --test b.csv --alarms alarm --score score
     """
     from sightline.evaluation.pipeline import evaluate
+    from sightline.evaluation.protocol import protocol_named
     from sightline.metrics.alarm_figures import chosen_figures
     from sightline.rules.budget import Budget
+    from sightline.storage import folder_name
 
     own = {"alarms": alarms, "score": score, "alarm_log": alarm_log}
     tables = {
@@ -180,6 +184,7 @@ def evaluate_command(
     lists = {"attacks": attacks, "time_format": time_format}
     _check_usage(streams, train, test, own, tables)
     with door(debug=debug):
+        chosen = protocol_named(protocol)
         if train is not None and test is not None:
             known = {k: v for k, v in tables.items() if v is not None}
             sources = _table_source(train, test, own | lists | known)
@@ -188,6 +193,7 @@ def evaluate_command(
         measure = partial(
             evaluate,
             guard=guard,
+            protocol=chosen,
             estimator=estimator,
             nonfinite="drop" if drop_nonfinite else "error",
             intervals=not no_intervals,
@@ -200,7 +206,7 @@ def evaluate_command(
             sources,
             partial(_evaluated, known=with_step, cluster=cluster, measure=measure),
             out,
-            guard=guard,
+            naming=partial(folder_name, guard=guard, protocol=chosen),
             overwrite=overwrite,
             report=not no_report,
         )
@@ -242,14 +248,17 @@ def _evaluate_all(
     evaluated: "Callable[[str, _Source], Evaluation]",
     out: Path,
     *,
-    guard: int,
+    naming: "Callable[[str], str]",
     overwrite: bool,
     report: bool,
 ) -> None:
-    """Evaluate all streams, then write and print all results, or none."""
-    from sightline.storage import check_out, folder_name, write_results
+    """Evaluate all streams, then write and print all results, or none.
 
-    folders = [folder_name(stream_name, guard) for stream_name in sources]
+    `naming` gives the folder of the result of a stream.
+    """
+    from sightline.storage import check_out, write_results
+
+    folders = [naming(stream_name) for stream_name in sources]
     neighbours = check_out(out, folders, overwrite=overwrite)
     evaluations = [evaluated(*source) for source in sources.items()]
     write_results(evaluations, out, overwrite=overwrite, neighbours=neighbours)
@@ -408,14 +417,11 @@ def add_report(
         charts are read.
     """
     from sightline.report import write_report
-    from sightline.storage import Result, folder_name, read_traces
+    from sightline.storage import Result, read_traces
 
     screen = console()
     try:
-        results = [
-            Result(out / folder_name(one.stream.name, one.guard), one)
-            for one in evaluations
-        ]
+        results = [Result(out / Result.of(one).name, one) for one in evaluations]
         results += [
             Result(path.parent, replace(one, traces=read_traces(path.parent)))
             for path, one in neighbours.items()

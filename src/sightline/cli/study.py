@@ -18,6 +18,7 @@ from sightline.cli.console import (
     BudgetOption,
     DebugOption,
     NoCacheOption,
+    ProtocolOption,
     console,
     door,
     titled_table,
@@ -115,8 +116,10 @@ def run_command(
     ] = None,
     seeds: Annotated[str, Option(help="Numbers separated by commas.")] = "0",
     preset: Annotated[
-        str, Option(help="export (best for a stream), or official.")
-    ] = "export",
+        str | None,
+        Option(help="export (best for a stream; the default), or official."),
+    ] = None,
+    protocol: ProtocolOption = "sightline",
     train_decimals: Annotated[
         str | None,
         Option(help="as-test rounds train to the decimals of test; raw does not."),
@@ -149,11 +152,14 @@ def run_command(
         raise BadParameter(
             "name one testbed or folder: sightline run FOLDER, or --testbed NAME."
         )
+    from sightline.evaluation.protocol import protocol_named
+
     with door(debug=debug):
         decimals = {"train_decimals": train_decimals} if train_decimals else {}
         plan = _plan(plant or testbed or "", detectors, seeds, preset, root, decimals)
         plan = replace(plan, evaluation=replace(plan.evaluation, metrics=metrics))
         plan = _with_budget(plan, budget)
+        plan = plan.by_protocol(protocol_named(protocol))
         if detectors is None:
             console(stderr=True).print(_WHY_THESE, soft_wrap=True)
         options = _Options(
@@ -173,7 +179,7 @@ def _plan(
     testbed: str,
     detectors: str | None,
     seeds: str,
-    preset: str,
+    preset: str | None,
     root: Path | None,
     how: Mapping[str, str],
 ) -> "StudyPlan":
@@ -194,7 +200,9 @@ def _plan(
         detector = _label(name.rpartition(":")[2])
         if detector in tables:
             raise StreamError(f"--detectors: {detector!r} is named twice.")
-        tables[detector] = {"detector": name, "preset": preset}
+        tables[detector] = {"detector": name}
+        if preset is not None:
+            tables[detector]["preset"] = preset
     label = _label(place)
     return plan_of(
         {
@@ -220,6 +228,16 @@ def study_command(
         Option(metavar="TESTBED=PATH", help="Folder with a testbed's files."),
     ] = None,
     budget: BudgetOption = None,
+    protocol: Annotated[
+        str | None, Option(help="Replaces the protocol of the plan.")
+    ] = None,
+    explain: Annotated[
+        bool,
+        Option(
+            "--explain",
+            help="Say what would be run and who states each setting; needs no data.",
+        ),
+    ] = False,
     out: _Out = Path("study"),
     cache: _Cache = None,
     workers: _Workers = None,
@@ -237,8 +255,10 @@ def study_command(
     \b
     Examples:
       sightline study studies/paper.toml --root swat=/data/swat --out paper
+      sightline study studies/paper.toml --explain
       sightline study plan.toml --dry-run
     """
+    from sightline.evaluation.protocol import protocol_named
     from sightline.study.plan import read_plan
 
     with door(debug=debug):
@@ -251,7 +271,13 @@ def study_command(
         options = _Options(
             out, cache, workers, cluster, overwrite, dry_run, debug, no_cache
         )
-        _run(_with_budget(read_plan(file, roots=roots), budget), options)
+        plan = _with_budget(read_plan(file, roots=roots), budget)
+        if protocol is not None:
+            plan = plan.by_protocol(protocol_named(protocol))
+        if explain:
+            console().print(explained(plan), soft_wrap=True)
+            return
+        _run(plan, options)
 
 
 def demo_command(
@@ -328,6 +354,41 @@ def _run(plan: "StudyPlan", options: _Options) -> None:
             console(stderr=True).print(trace, markup=False, soft_wrap=True)
     if study.failed:
         raise Exit(1)
+
+
+def explained(plan: "StudyPlan") -> RenderableType:
+    """Return what a plan would run: rows, trimming, settings and who states them."""
+    from sightline.study.explain import explain, plant_name, prepared_by
+    from sightline.testbeds import list_testbeds
+
+    cards = {card.name: card for card in list_testbeds()}
+    seeds = ", ".join(map(str, plan.seeds))
+    lines = [
+        Text(plan.title, style="bold"),
+        Text(f"protocol {plan.evaluation.protocol}; seeds {seeds}"),
+    ]
+    pairs = explain(plan)
+    for testbed in plan.testbeds:
+        card, done = cards.get(plant_name(testbed)), prepared_by(testbed)
+        releases = card.releases if card else ()
+        release = testbed.options.get("release") or next(iter(releases), "")
+        step = f", a row every {card.step_s:g} s as measured" if card else ""
+        made = f", opened with rows of {done.every}" if done.every > 1 else ""
+        head = f"\n{testbed.label}: {card.title if card else testbed.testbed} {release}"
+        lines.append(Text(f"{head.rstrip()}{step}{made}", style="bold"))
+        for pair in pairs:
+            if pair.testbed != testbed.label:
+                continue
+            lines.append(Text(f"  {pair.detector}"))
+            for name, text in (("rows", pair.rows), ("trimming", pair.trimming)):
+                if text:
+                    lines.append(Text(f"    {name}: {text}"))
+            lines += [
+                Text(f"    {one.name} = {one.value!r} ({one.origin})")
+                for one in pair.settings
+            ]
+            lines += [Text(f"    from {text}", style="dim") for text in pair.sources]
+    return Group(*lines)
 
 
 # ---- while a study runs --------------------------------------------------------------

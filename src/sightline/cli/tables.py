@@ -10,6 +10,7 @@ from rich.text import Text
 
 from sightline.comparison.compare import SEEN_BY_ALL, Comparison, SideBySide
 from sightline.comparison.runs import Figure
+from sightline.evaluation.protocol import Protocol
 from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.judgement.confidence import STANDING, confidence_word
 from sightline.judgement.event_test import LEVEL
@@ -299,7 +300,10 @@ def _window_rank(e: Evaluation, i: int) -> str:
 
 
 def _name(e: Evaluation) -> str:
-    return f"{e.stream.name} (guard {e.guard})" if e.guard else e.stream.name
+    notes = [f"guard {e.guard}"] if e.guard else []
+    if e.protocol is not Protocol.SIGHTLINE:
+        notes.append(f"protocol {e.protocol}")
+    return f"{e.stream.name} ({', '.join(notes)})" if notes else e.stream.name
 
 
 def _by_rule(e: Evaluation, describe: Callable[[AlarmMetrics], str]) -> str:

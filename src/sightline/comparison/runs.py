@@ -14,6 +14,7 @@ from operator import attrgetter
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
+from sightline.evaluation.protocol import Protocol
 from sightline.evaluation.result import ChartData, Evaluation, SegmentResult
 from sightline.storage import Result
 
@@ -27,6 +28,9 @@ class FigureStyle(StrEnum):
     SIZE = "size"  # of any magnitude: two digits and a power of ten
     COUNT = "count"  # a whole number, or a mean of whole numbers
     STATISTIC = "statistic"  # around 1 to 1,000: three digits
+
+
+_HINDSIGHT = "probe_test_calibrated"
 
 
 class Figure(StrEnum):
@@ -85,14 +89,35 @@ class Figure(StrEnum):
         "FP-seg",
         FigureStyle.COUNT,
     )
+    # With the limit set in hindsight on attack-free test rows.
+    HINDSIGHT_F1 = "test_calibrated_f1", _HINDSIGHT, "F1 (hindsight)"
+    HINDSIGHT_PRECISION = "test_calibrated_precision", _HINDSIGHT, "Prec. (hindsight)"
+    HINDSIGHT_RECALL = "test_calibrated_recall", _HINDSIGHT, "Rec. (hindsight)"
+    HINDSIGHT_FALSE_POSITIVE_SEGMENTS = (
+        "test_calibrated_false_positive_segments",
+        _HINDSIGHT,
+        "FP-seg (hindsight)",
+        FigureStyle.COUNT,
+    )
+    HINDSIGHT_HITS = (
+        "test_calibrated_hits",
+        _HINDSIGHT,
+        "Hits (hindsight)",
+        FigureStyle.COUNT,
+    )
     COMPACTNESS = "compactness", "compactness", "p_eff/p"
     P_EFF = "p_eff", "compactness", "p_eff", FigureStyle.STATISTIC
     MAX_Z = "max_z", "quality", "max-z", FigureStyle.STATISTIC
     EXCESS_KURTOSIS = "excess_kurtosis", "quality", "kurt.", FigureStyle.STATISTIC
 
+    @property
+    def key(self) -> str:
+        """Its key within the block."""
+        return self.value.removeprefix("test_calibrated_")
+
     def of(self, evaluation: Evaluation) -> float | None:
         """Return the value in an evaluation; None where it is undefined."""
-        value = getattr(getattr(evaluation, self.block), self.value)
+        value = getattr(getattr(evaluation, self.block), self.key, None)
         return None if value is None or not isfinite(value) else float(value)
 
 
@@ -128,8 +153,20 @@ class DetectorRuns:
 
     @property
     def label(self) -> str:
-        """The name, unique on a testbed: the detector, with the guard if not 0."""
-        return f"{self.detector} (guard {self.guard})" if self.guard else self.detector
+        """The name, unique on a testbed: the detector, with guard and protocol if any.
+
+        Results by different protocols are, as those with different guards, no seeds of
+        one another.
+        """
+        notes = [f"guard {self.guard}"] if self.guard else []
+        if self.protocol is not Protocol.SIGHTLINE:
+            notes.append(f"protocol {self.protocol}")
+        return f"{self.detector} ({', '.join(notes)})" if notes else self.detector
+
+    @property
+    def protocol(self) -> Protocol:
+        """By which protocol all its seeds were evaluated."""
+        return self.results[0].evaluation.protocol
 
     @property
     def first(self) -> Result:
@@ -305,17 +342,18 @@ def group_runs(results: Sequence[Result]) -> tuple[TestbedRuns, ...]:
         Testbeds, and the detectors of each, in the order of their first result. Seeds
         are sorted by the name of their folder.
     """
-    grouped: dict[str, dict[tuple[str, int], list[Result]]] = {}
+    grouped: dict[str, dict[tuple[str, int, Protocol], list[Result]]] = {}
     for result in results:
-        key = (result.detector, result.evaluation.guard)
+        one = result.evaluation
+        key = (result.detector, one.guard, one.protocol)
         grouped.setdefault(result.testbed, {}).setdefault(key, []).append(result)
     by_name = attrgetter("name")
     return tuple(
         TestbedRuns(
             testbed,
             tuple(
-                DetectorRuns(testbed, *key, tuple(sorted(seeds, key=by_name)))
-                for key, seeds in detectors.items()
+                DetectorRuns(testbed, name, guard, tuple(sorted(seeds, key=by_name)))
+                for (name, guard, _), seeds in detectors.items()
             ),
         )
         for testbed, detectors in grouped.items()

@@ -228,6 +228,36 @@ class KeptRows(OverRows):
         return np.flatnonzero(self.keep)
 
 
+@dataclass(frozen=True, eq=False)
+class JoinedRows:
+    """The rows of several tables one after the other, read in this process."""
+
+    tables: tuple[Rows, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all tables."""
+        return sum(table.n_rows for table in self.tables)
+
+    @property
+    def n_channels(self) -> int:
+        """Number of columns."""
+        return self.tables[0].n_channels
+
+    def chunks(self) -> Iterator[Residuals]:
+        """Yield the chunks of one table after the other."""
+        for table in self.tables:
+            yield from table.chunks()
+
+    def where(self, row: int) -> str:
+        """Return the place of a row in its own table in words."""
+        for table in self.tables[:-1]:
+            if row < table.n_rows:
+                return table.where(row)
+            row -= table.n_rows
+        return self.tables[-1].where(row)
+
+
 # Tasks
 
 

@@ -29,12 +29,31 @@ from sightline.data.arrays import Residuals as Matrix
 from sightline.data.recording import Recording
 from sightline.detectors.native_rules import NativeAlarms, NativeRule, rule_named
 from sightline.detectors.saving import Arrays, read_saved, write_saved
-from sightline.detectors.settings import Settings, resolved
+from sightline.detectors.settings import RowSettings, resolved
 from sightline.errors import FileError, StreamError
 from sightline.progress import Progress, silent
 from sightline.text import names
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperSettings:
+    """What the letter of the paper asks of a detector, other than its card's settings.
+
+    Parameters
+    ----------
+    preset : {"export", "official"}, optional
+        How it is trained; as always if not given.
+    settings : mapping
+        By testbed: settings that replace those of the card.
+    sources : mapping
+        By testbed: what they follow from.
+    """
+
+    preset: str | None = None
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +81,11 @@ class DetectorCard:
         By testbed: settings other than the defaults, from the paper or our own choice.
     sources : mapping
         By testbed: where these settings come from.
+    ours : mapping
+        By testbed: the names of those settings that are our own choice; all others are
+        stated by the detector's authors.
+    paper_protocol : PaperSettings
+        What changes with protocol ``paper``.
     """
 
     name: str
@@ -75,6 +99,8 @@ class DetectorCard:
     deviates: tuple[str, ...] = ()
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    ours: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    paper_protocol: PaperSettings = PaperSettings()
 
 
 def read_card(detector: str) -> DetectorCard:
@@ -271,7 +297,7 @@ class LearnedDetector(ABC):
     """
 
     card: ClassVar[DetectorCard]
-    settings_type: ClassVar[type[Settings]]
+    settings_type: ClassVar[type[RowSettings]]
     # Settings of the published code that differ from our defaults.
     official: ClassVar[Mapping[str, Any]] = {}
     # Alarm rules of the paper or its code; the first that looks at nothing of the test

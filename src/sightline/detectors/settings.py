@@ -318,6 +318,9 @@ class TrainedSettings(PreprocessingSettings):
         Stop after this number of epochs in a row without a lower held-out loss.
     keep_best : bool
         Keep the weights of the epoch with the lowest held-out loss; else the last.
+    weigh_windows : bool
+        Let each window of the held-out block weigh the same in its loss, as Keras does;
+        else each batch, so that those of a short last batch weigh more.
     stride : int
         Use every `stride`-th training window.
     shuffle : bool
@@ -346,6 +349,7 @@ class TrainedSettings(PreprocessingSettings):
     purge: bool = False
     patience: Count | None = None
     keep_best: bool = True
+    weigh_windows: bool = False
     stride: Count = 1
     shuffle: bool = True
     seed: Natural = 0

@@ -196,14 +196,16 @@ class _Training:
     def loss_of(self, which: Tensor, epoch: int) -> float:
         """Return the mean validation loss of some windows, by batches."""
         self.network.eval()
+        parts = which.split(self.settings.batch_size)
         with torch.inference_mode():
             losses = [
                 self.objective.validation_loss(
                     self.network, self.data[part], epoch
                 ).item()
-                for part in which.split(self.settings.batch_size)
+                for part in parts
             ]
-        return float(np.mean(losses))
+        weights = [len(part) for part in parts] if self.settings.weigh_windows else None
+        return float(np.average(losses, weights=weights))
 
 
 def train_network(

@@ -388,12 +388,13 @@ class Track:
     progress : callable, optional
         Takes a `Step`; None reports nothing.
     stream : ResidualStream
-        Train is read twice, test and calibration once.
+        Train is read twice, or three times with attacks; test and calibration once.
     """
 
     def __init__(self, progress: Progress | None, stream: ResidualStream) -> None:
         extra = stream.calibration.n_rows if stream.calibration else 0
-        self.total = 2 * stream.train.n_rows + stream.test.n_rows + extra
+        n_passes = 3 if stream.p > 1 and (stream.labels == ATTACK).any() else 2
+        self.total = n_passes * stream.train.n_rows + stream.test.n_rows + extra
         self.done = 0
         self.progress = progress or silent
 
@@ -419,8 +420,13 @@ class ScoredStream:
         Moments of all of train.
     reference : Reference
         The model of normal operation, fitted on train.
+    rows : Rows
+        The rows that the reference was fitted on.
     train, test : Scored
-        Energy of the rows, and what the same pass shows.
+        Energy of these rows and of test, and what the same pass shows.
+    standardised_train : array of shape (n_rows,), optional
+        Energy of `rows` with each channel in units of its own spread; None without
+        attacks, and for one channel, which has the same energy in any unit.
     train_mean : float
         Mean train energy.
     calibration_mean : float, optional
@@ -430,10 +436,26 @@ class ScoredStream:
     folds: list[Moments]
     moments: Moments
     reference: Reference
+    rows: Rows
     train: Scored
     test: Scored
+    standardised_train: Floats | None
     train_mean: float
     calibration_mean: float | None
+
+
+def _in_own_spread(
+    stream: ResidualStream, learned: Rows, other: Reference, track: Track
+) -> Floats | None:
+    """Return the energy of train rows in units of each channel's spread.
+
+    None for one channel, which has the same energy in any unit.
+    """
+    if stream.p == 1:
+        return None
+    tick = track.stage(StepKind.SCORING, "train")
+    channels = stream.channels
+    return score_rows(learned, other, name="train", channels=channels, tick=tick).energy
 
 
 def score_stream(
@@ -442,6 +464,8 @@ def score_stream(
     estimator: str,
     watch: Watch | None,
     track: Track,
+    *,
+    use_held_out: bool = False,
 ) -> ScoredStream:
     """Fit the reference and return the energy of every row.
 
@@ -449,7 +473,8 @@ def score_stream(
     ----------
     stream : ResidualStream
         The residuals, from their floor if they are judged one-sided (`as_judged`).
-        Train is read twice (to fit, to score), test and calibration once.
+        Train is read twice (to fit, to score), and a third time with attacks (to score
+        in units of each channel's spread), test and calibration once.
     labels : array of shape (n_test,)
         1 attack, 0 normal, -1 ignore.
     estimator : str
@@ -458,14 +483,19 @@ def score_stream(
         Collects from the whitened test rows.
     track : Track
         Reports the rows done.
+    use_held_out : bool
+        Whether the rows of `calibration` fit the reference too, as train rows.
     """
+    learned, held_out = stream.train, stream.calibration
+    if use_held_out and held_out is not None:
+        learned, held_out = row_tables.JoinedRows((learned, held_out)), None
     folds = fold_moments(
-        stream.train,
+        learned,
         channels=stream.channels,
         tick=track.stage(StepKind.FITTING_REFERENCE),
     )
     moments = merged(folds)
-    reference = fit_reference(stream.train, estimator=estimator, moments=moments)
+    reference = fit_reference(learned, estimator=estimator, moments=moments)
     if stream.one_sided:
         reference = reference.about_zero()
 
@@ -479,18 +509,19 @@ def score_stream(
             **options,
         )
 
-    train = score("train", stream.train, scale=scale_of(moments))
-    other = None
+    train = score("train", learned, scale=scale_of(moments))
+    other = standardised_train = None
     if (labels == ATTACK).any():
         # A single channel has the same energy in any unit.
         other = standardised_reference(moments, train.scaled_fourth)
         other = reference if stream.one_sided else other
+        standardised_train = _in_own_spread(stream, learned, other, track)
     test = score(
         "test", stream.test, counted=labels == NORMAL, other=other, watch=watch
     )
     calibration_mean = None
-    if stream.calibration is not None:
-        calibration = score("calibration", stream.calibration)
+    if held_out is not None:
+        calibration = score("calibration", held_out)
         # Energies may be so large that their sum overflows.
         with np.errstate(over="ignore"):
             calibration_mean = float(np.mean(calibration.energy))
@@ -498,8 +529,10 @@ def score_stream(
         folds=folds,
         moments=moments,
         reference=reference,
+        rows=learned,
         train=train,
         test=test,
+        standardised_train=standardised_train,
         train_mean=float(np.mean(train.energy)),
         calibration_mean=calibration_mean,
     )

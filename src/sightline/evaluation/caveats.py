@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sightline.evaluation.protocol import HINDSIGHT, SWITCHES, Protocol
 from sightline.evaluation.result import BootstrapFacts, StreamMeasures, Uncertainty
 from sightline.evaluation.uncertainty import figures
 from sightline.metrics import intervals
@@ -9,6 +10,10 @@ from sightline.text import names, share
 
 # An attack with more than this share of all attack rows dominates pooled figures.
 DOMINANT_SHARE = 0.5
+# A figure that units or the limit move by less is not mentioned; nor one that units
+# move by less than a third.
+LEAST_MOVE = 0.05
+MOST_MOVED = 1 / 3
 # More channels than this are counted, not listed.
 MOST_NAMES = 6
 # Figures that are named if they are no better than chance.
@@ -33,10 +38,13 @@ def remarks(measures: StreamMeasures, uncertainty: Uncertainty) -> list[str]:
         Intervals and floors of the same figures.
     """
     return [
+        *_on_protocol(measures),
         *_on_input(measures),
         *_on_alarms(measures),
         *_on_drift(measures),
+        *_on_drift_cost(measures),
         *_on_channels(measures),
+        *_on_units(measures),
         *_on_chance(measures, uncertainty),
         *_on_attacks(measures),
     ]
@@ -118,15 +126,62 @@ def _on_channels(measures: StreamMeasures) -> Iterator[str]:
             "Spread too small, compared with the other channels, to count: "
             f"{names(quality.scale_blind_channels, MOST_NAMES, quoted=True)}."
         )
-        standardised = measures.reference.standardised_roc_auc
-        if standardised is not None:
-            yield (
-                "With each channel in units of its own spread, ROC-AUC is "
-                f"{share(standardised, 1)}."
-            )
     if quality.constant_channels:
         constant = names(quality.constant_channels, MOST_NAMES, quoted=True)
         yield f"Constant in train: {constant}."
+
+
+def moved_by_units(measures: StreamMeasures) -> list[str]:
+    """Return the figures that the units of the channels decide, in words.
+
+    A figure is among them if, with each channel in units of its own spread, it differs
+    by more than a third of the larger value and by at least `LEAST_MOVE`.
+    """
+    reference = measures.reference
+    pairs = (
+        ("pAUC at 1%", measures.rank.pauc_1, reference.standardised_pauc_1),
+        ("F1", measures.probe.f1, reference.standardised_f1),
+        (
+            "compactness",
+            measures.compactness.compactness,
+            reference.standardised_compactness,
+        ),
+    )
+    return [
+        f"{name} {other:.3f} instead of {figure:.3f}"
+        for name, figure, other in pairs
+        if figure is not None
+        and other is not None
+        and abs(other - figure)
+        > max(LEAST_MOVE, MOST_MOVED * max(abs(other), abs(figure)))
+    ]
+
+
+def _on_units(measures: StreamMeasures) -> Iterator[str]:
+    """Yield a remark if the units of the channels decide a figure."""
+    if moved := moved_by_units(measures):
+        yield (
+            "Units decide: with each channel in units of its own spread you would get "
+            f"{names(moved)}."
+        )
+
+
+def _on_protocol(measures: StreamMeasures) -> Iterator[str]:
+    """Yield a remark if the figures are to the letter of the paper."""
+    if measures.protocol is Protocol.PAPER:
+        yield f"Protocol paper, to the letter of the paper: {' '.join(SWITCHES)}"
+
+
+def _on_drift_cost(measures: StreamMeasures) -> Iterator[str]:
+    """Yield a remark on what setting the limit on train costs."""
+    cost, hindsight = measures.drift_cost, measures.probe_test_calibrated
+    if cost is None or hindsight is None or abs(cost) < LEAST_MOVE:
+        return
+    verb = "costs" if cost > 0 else "gains"
+    yield (
+        f"Drift {verb} {abs(cost):.3f} of F1: {measures.probe.f1:.3f} with the limit "
+        f"from train, {hindsight.f1:.3f} with the {HINDSIGHT}."
+    )
 
 
 def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[str]:

@@ -39,6 +39,7 @@ from sightline.data.arrays import (
     Floats,
     Labels,
     check_residuals,
+    finite,
 )
 from sightline.data.row_tables import KeptRows, Rows, finite_rows, gather_rows
 from sightline.data.segments import Attack, breaks_kept, with_guard
@@ -51,6 +52,7 @@ from sightline.evaluation import result
 from sightline.evaluation.caveats import remarks
 from sightline.evaluation.chart_data import chart_data
 from sightline.evaluation.localisation import localise
+from sightline.evaluation.protocol import Protocol, protocol_named
 from sightline.evaluation.uncertainty import measure_uncertainty
 from sightline.facts.attack_facts import AttackFacts
 from sightline.facts.calm_rows import facts_of_stream, quiet_rows
@@ -89,6 +91,7 @@ def evaluate(
     attribution: npt.ArrayLike | None = None,
     budget: Budget | str | None = "6/day,1%",
     seed: int = 0,
+    protocol: str = Protocol.SIGHTLINE,
     progress: Progress | None = None,
 ) -> result.Evaluation:
     """Measure what a detector's residuals show, before any alarm rule is chosen.
@@ -120,6 +123,8 @@ def evaluate(
         makes no rules.
     seed : int
         Seed of the random draws; the same seed gives the same intervals.
+    protocol : {"sightline", "paper"}
+        What we believe is right, or the letter of the paper (docs/paper.md).
     progress : callable, optional
         Called with a `Step`: what is being done, and how many of all rows are done.
 
@@ -146,20 +151,26 @@ def evaluate(
     >>> evaluation.probe.hits
     1
     """
-    keys = chosen_figures(metrics)
+    chosen, keys = protocol_named(protocol), chosen_figures(metrics)
     stream, dropped = _settle_nonfinite(stream, nonfinite)
     blamed = _attribution(stream, attribution, dropped["test"])
+    if chosen is Protocol.PAPER:
+        stream = stream.replace(one_sided=False)
     stream = as_judged(stream)
     attacks, labels = _attacks_and_labels(stream, guard)
     diagnosed = diagnosis and bool(attacks)
     track = Track(progress, stream)
     accepted = None if budget is None else Budget.parse(budget)
-    scored, test, windows = _score(stream, labels, attacks, estimator, track)
+    scored, test, windows = _score(stream, labels, attacks, estimator, chosen, track)
     facts = facts_of_stream(stream, test)
     mean = scored.train_mean
     ranks = _ranks_of(test.energy, labels)
     is_quiet = quiet_rows(test, facts)
-    measures = _measure(stream, scored, test, ranks, windows, is_quiet, guard, dropped)
+    measures = replace(
+        _measure(stream, scored, test, ranks, windows, is_quiet, chosen),
+        guard=guard,
+        dropped_rows=dropped,
+    )
     rules, refused = _rules(stream, scored, test, facts, accepted)
     rows = measure_segments(
         attacks,
@@ -190,20 +201,9 @@ def evaluate(
             test, measures, windows, train_mean=mean, seed=seed, progress=progress
         )
     segments = _segments(rows, verdicts)
-    audit = audit_in(stream.meta)
-    meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
-    provenance = result.Provenance(
-        sightline=_version.__version__,
-        numpy=np.__version__,
-        python=platform.python_version(),
-        meta=result.plain(meta),
-    )
-    return result.Evaluation(
-        **vars(measures),
-        **vars(uncertainty),
-        diagnosis=verdicts.facts if verdicts else None,
-        repairs=verdicts.repairs if verdicts else None,
-        verdict_counts=verdicts.verdict_counts if verdicts else None,
+    record = _assembled(stream, measures, uncertainty, verdicts, segments)
+    return replace(
+        record,
         alarm_metrics=_alarm_metrics(test, stream.score, keys, uncertainty, seed),
         localisation=localise(
             stream.test,
@@ -211,18 +211,13 @@ def evaluate(
             test.reference,
             attacks,
             test.alarms,
-            stages=provenance.stages,
+            stages=record.provenance.stages,
             attribution=blamed,
             uncertainty=intervals,
             seed=seed,
         ),
         rules=rules,
         rules_refused=refused,
-        segments=segments,
-        notices=(*stream.notices, *remarks(measures, uncertainty)),
-        findings=audit.findings if audit else (),
-        recording=audit.recording if audit else None,
-        provenance=provenance,
         traces=chart_data(stream, scored, test, ranks, windows, segments),
     )
 
@@ -365,6 +360,7 @@ def _score(
     labels: Labels,
     attacks: Sequence[Attack],
     estimator: str,
+    protocol: Protocol,
     track: Track,
 ) -> tuple[ScoredStream, ScoredTest, WindowEnergies]:
     """Fit the reference on train, and score every row under it.
@@ -379,6 +375,8 @@ def _score(
         The attack runs of `labels`.
     estimator : str
         Covariance estimator of the reference.
+    protocol : Protocol
+        `PAPER` fits the reference on held-out rows too, and uses plain covariances.
     track : Track
         Reports the rows done.
 
@@ -395,8 +393,10 @@ def _score(
     """
     runs = [attack.segment for attack in attacks]
     plan = plan_windows(runs, labels, stream.test_breaks)
-    watch = WindowWatch(plan, stream.p, stream.test.n_rows) if attacks else None
-    scored = score_stream(stream, labels, estimator, watch, track)
+    plain = protocol is Protocol.PAPER
+    n_test = stream.test.n_rows
+    watch = WindowWatch(plan, stream.p, n_test, is_plain=plain) if attacks else None
+    scored = score_stream(stream, labels, estimator, watch, track, use_held_out=plain)
     rule = QuantileRule.from_normal(scored.train.energy)
     test = ScoredTest(
         energy=scored.test.energy,
@@ -410,7 +410,7 @@ def _score(
         step_s=stream.step_s,
     )
     parts = scored.test.collected if attacks else ()
-    return scored, test, windows_of_parts(plan, stream.p, parts)
+    return scored, test, windows_of_parts(plan, stream.p, parts, is_plain=plain)
 
 
 # Measure
@@ -423,8 +423,7 @@ def _measure(
     ranks: ranking.AttackRanks,
     windows: WindowEnergies,
     is_quiet: Bools,
-    guard: int,
-    dropped: dict[str, int],
+    protocol: Protocol,
 ) -> result.StreamMeasures:
     """Return what is measured on the stream as a whole.
 
@@ -441,28 +440,31 @@ def _measure(
         Of the attacks and of the normal windows of their length.
     is_quiet : array of bool, shape (n_test,)
         Calm rows, over which alarms are counted.
-    guard, dropped : int, dict
-        Rows left out after each attack, and rows dropped because they are not finite;
-        both are only recorded.
+    protocol : Protocol
+        `PAPER` counts false-positive segments by rows.
 
     Returns
     -------
     StreamMeasures
-        Without attacks the figures of `rank`, `windows` and the hits of the rules are
-        None. `own_rule` and `own_score` are None if the stream has none.
+        Without guard and dropped rows, which the caller knows. Without attacks the
+        figures of `rank`, `windows` and the hits of the rules are None. `own_rule` and
+        `own_score` are None if the stream has none.
     """
     labels, mean = test.labels, scored.train_mean
     lengths = np.array([segment.length for segment in test.segments])
-    standardised, reference = scored.test.other_energy, scored.reference
+    reference, hindsight = scored.reference, _hindsight_limit(test)
+    by_rows = protocol is Protocol.PAPER
+
+    def judge(alarms: Bools, tau99: float | None = None) -> AlarmMetrics:
+        return _judge(test, alarms, is_quiet, tau99, by_rows=by_rows)
+
     return result.StreamMeasures(
-        stream=_stream_facts(stream, test),
+        stream=_stream_facts(stream, scored, test),
         reference=result.ReferenceFacts(
             estimator=reference.estimator,
             shrinkage=reference.shrinkage,
             n_rows=reference.n_rows,
-            standardised_roc_auc=None
-            if standardised is None
-            else ranking.roc_auc_of_ranks(_ranks_of(standardised, labels)),
+            **_standardised(scored, test, stream.p),
         ),
         rank=ranking.measure_rank(
             ranks, lengths, raw=_raw_ranks(stream, ranks, labels)
@@ -483,16 +485,46 @@ def _measure(
         ),
         compactness=quality.measure_compactness(mean, stream.p),
         quality=_quality(stream, scored),
-        probe=_judge(test, test.alarms, is_quiet, test.threshold),
-        own_rule=None
-        if test.own_alarms is None
-        else _judge(test, test.own_alarms, is_quiet),
+        probe=judge(test.alarms, test.threshold),
+        probe_test_calibrated=judge(test.energy > hindsight, hindsight),
+        own_rule=None if test.own_alarms is None else judge(test.own_alarms),
         own_score=None
         if stream.score is None
         else ranking.measure_rank(_ranks_of(stream.score, labels), lengths),
-        guard=guard,
-        dropped_rows=dropped,
+        guard=0,
+        dropped_rows={},
+        protocol=protocol,
     )
+
+
+def _hindsight_limit(test: ScoredTest) -> float:
+    """Return the limit that 1% of the attack-free test rows exceed."""
+    return QuantileRule.from_normal(test.energy[test.is_normal]).threshold
+
+
+def _standardised(
+    scored: ScoredStream, test: ScoredTest, p: int
+) -> dict[str, float | None]:
+    """Return the figures that units may decide, with each channel in its own spread.
+
+    All None without attacks.
+    """
+    energy = scored.test.other_energy
+    if energy is None:
+        return {"standardised_roc_auc": None}
+    normal = scored.standardised_train
+    if normal is None:
+        normal = scored.train.energy
+    ranks = _ranks_of(energy, test.labels)
+    alarms = QuantileRule.from_normal(normal).alarms(energy)
+    return {
+        "standardised_roc_auc": ranking.roc_auc_of_ranks(ranks),
+        "standardised_pauc_1": ranking.partial_auc_of_ranks(
+            ranks, ranking.PAUC_RATES[0]
+        ),
+        "standardised_f1": _judge(test, alarms).f1,
+        "standardised_compactness": finite(2 * float(np.mean(normal)) / p),
+    }
 
 
 def _ranks_of(score: Floats, labels: Labels) -> ranking.AttackRanks:
@@ -543,11 +575,13 @@ def _judge(
     alarms: Bools,
     is_quiet: Bools | None = None,
     tau99: float | None = None,
+    *,
+    by_rows: bool = False,
 ) -> AlarmMetrics:
     """Return how a rule did on the test, by its alarms.
 
     `tau99` is the limit of the p99 rule; None for the detector's own rule, whose limit
-    is not known.
+    is not known. With `by_rows` false-positive segments are counted as the paper does.
     """
     return judge_alarms(
         alarms,
@@ -558,6 +592,7 @@ def _judge(
         tau99=tau99,
         is_quiet=is_quiet,
         ids=[attack.id for attack in test.attacks],
+        by_rows=by_rows,
     )
 
 
@@ -590,13 +625,15 @@ def _quality(stream: ResidualStream, scored: ScoredStream) -> quality.Quality:
     )
 
 
-def _stream_facts(stream: ResidualStream, test: ScoredTest) -> result.StreamFacts:
+def _stream_facts(
+    stream: ResidualStream, scored: ScoredStream, test: ScoredTest
+) -> result.StreamFacts:
     """Return what was evaluated: names as the stream has them, and numbers of rows."""
     n_attack = int((test.labels == ATTACK).sum())
     given = ("name", "detector", "testbed", "space", "p", "step_s", "timezone")
     return result.StreamFacts(
         **{name: getattr(stream, name) for name in given},
-        n_train=stream.train.n_rows,
+        n_train=scored.rows.n_rows,
         n_test=test.n_rows,
         n_attack=n_attack,
         n_ignored=test.n_rows - n_attack - int(test.is_normal.sum()),
@@ -675,6 +712,35 @@ def _rules(
 
 
 # Assemble
+
+
+def _assembled(
+    stream: ResidualStream,
+    measures: result.StreamMeasures,
+    uncertainty: result.Uncertainty,
+    verdicts: Diagnosis | None,
+    segments: tuple[result.SegmentResult, ...],
+) -> result.Evaluation:
+    """Return one evaluation of all records, with remarks and versions, no traces."""
+    audit = audit_in(stream.meta)
+    meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
+    return result.Evaluation(
+        **vars(measures),
+        **vars(uncertainty),
+        diagnosis=verdicts.facts if verdicts else None,
+        repairs=verdicts.repairs if verdicts else None,
+        verdict_counts=verdicts.verdict_counts if verdicts else None,
+        segments=segments,
+        notices=(*stream.notices, *remarks(measures, uncertainty)),
+        findings=audit.findings if audit else (),
+        recording=audit.recording if audit else None,
+        provenance=result.Provenance(
+            sightline=_version.__version__,
+            numpy=np.__version__,
+            python=platform.python_version(),
+            meta=result.plain(meta),
+        ),
+    )
 
 
 def _segments(

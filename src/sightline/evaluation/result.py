@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints, Labels
 from sightline.evaluation.localisation import Localisation
+from sightline.evaluation.protocol import Protocol
 from sightline.facts.codes import Finding
 from sightline.facts.records import RecordingFacts
 from sightline.judgement.verdicts import DiagnosisFacts, Repair, SegmentDiagnosis
@@ -120,12 +121,35 @@ class ReferenceFacts:
         Better: higher.
         Nothing wrong: 0.5.
         Null: without attacks.
+    standardised_pauc_1 : float, optional
+        `rank.pauc_1` under the same reference.
+        Formula: as `rank.pauc_1`.
+        Range: -0.005 to 1.
+        Better: higher.
+        Nothing wrong: 0.
+        Null: without attacks.
+    standardised_f1 : float, optional
+        `probe.f1` under the same reference, its limit from train as well.
+        Formula: as `probe.f1`.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: under 0.02.
+        Null: without attacks.
+    standardised_compactness : float, optional
+        `compactness.compactness` under the same reference.
+        Formula: as `compactness.compactness`.
+        Range: 0 to 1.
+        Nothing wrong: near 1.
+        Null: without attacks.
     """
 
     estimator: str
     shrinkage: float | None
     n_rows: int
     standardised_roc_auc: float | None
+    standardised_pauc_1: float | None = None
+    standardised_f1: float | None = None
+    standardised_compactness: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,7 +389,10 @@ class StreamMeasures:
     drift, compactness, quality : Drift, Compactness, Quality
         The residuals of normal operation.
     probe : AlarmMetrics
-        The p99 rule on the energy.
+        The p99 rule on the energy: its limit is the 0.99 quantile of train energy.
+    probe_test_calibrated : AlarmMetrics, optional
+        The same with the limit set in hindsight on attack-free test rows: the 0.99
+        quantile of their energy. None in older results.
     own_rule : AlarmMetrics, optional
         The same of the detector's own alarms; None if none were given.
     own_score : Rank, optional
@@ -374,6 +401,8 @@ class StreamMeasures:
         Rows after each attack that were left out as recovery.
     dropped_rows : dict
         Rows of train, test and calibration dropped because they were not finite.
+    protocol : Protocol
+        By which protocol: ours, or the letter of the paper.
     """
 
     stream: StreamFacts
@@ -385,10 +414,24 @@ class StreamMeasures:
     compactness: Compactness
     quality: Quality
     probe: AlarmMetrics
+    probe_test_calibrated: AlarmMetrics | None = None
     own_rule: AlarmMetrics | None
     own_score: Rank | None
     guard: int
     dropped_rows: dict[str, int]
+    protocol: Protocol = Protocol.SIGHTLINE
+
+    @property
+    def drift_cost(self) -> float | None:
+        """F1 that is lost because the limit is set on train, before the plant moved.
+
+        F1 with the limit set in hindsight minus F1 with the limit from train; about 0
+        without drift. None if one of them is undefined.
+        """
+        hindsight = self.probe_test_calibrated
+        if hindsight is None or hindsight.f1 is None or self.probe.f1 is None:
+            return None
+        return hindsight.f1 - self.probe.f1
 
 
 @dataclass(frozen=True, kw_only=True)

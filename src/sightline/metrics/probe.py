@@ -64,7 +64,8 @@ class AlarmMetrics:
         Null: without attacks. Dominated by the longest attack.
     false_positive_segments : int
         False alarms, counted as runs.
-        Formula: maximal runs of alarms that touch a normal row and no attack row.
+        Formula: maximal runs of alarms that touch a normal row and no attack row; with
+        protocol `paper` maximal runs of alarmed normal rows.
         Range: from 0.
         Better: lower.
         Nothing wrong: 0.01 of the normal rows if rows are independent, fewer runs if
@@ -191,6 +192,7 @@ def judge_alarms(
     tau99: float | None = None,
     is_quiet: Bools | None = None,
     ids: Sequence[str] = (),
+    by_rows: bool = False,
 ) -> AlarmMetrics:
     """Return how a rule did, row by row and without point adjustment.
 
@@ -213,6 +215,9 @@ def judge_alarms(
         rows.
     ids : sequence of str
         Names of the attacks.
+    by_rows : bool
+        Count `false_positive_segments` as maximal runs of false-positive rows, as the
+        paper does; else as runs of alarms that touch no attack row.
 
     Returns
     -------
@@ -232,7 +237,12 @@ def judge_alarms(
     true_alarms = int(np.sum(is_alarm & is_attack))
     false_alarms = int(np.sum(is_alarm & is_normal))
     n_alarms = true_alarms + false_alarms
-    n_false = len(false_alarm_runs(is_alarm, labels, breaks)[0])
+    runs = (
+        run_bounds(is_alarm & is_normal, breaks)
+        if by_rows
+        else false_alarm_runs(is_alarm, labels, breaks)
+    )
+    n_false = len(runs[0])
     rate = false_alarms / n_normal
     is_quiet = is_normal if is_quiet is None else is_quiet
     delays = Delays.of_step(step_s)

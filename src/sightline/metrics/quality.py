@@ -68,7 +68,8 @@ class Drift:
     d_crossfit : float, optional
         How much energy train rows gain under a reference fitted without them.
         Formula: median over 5 contiguous folds of the fold's mean energy under the
-        reference of the other four, minus `mean(e_train)`.
+        reference of the other four, minus `mean(e_train)`. Fold k of n train rows is
+        rows `k n // 5` to `(k + 1) n // 5`, in the order of time; breaks do not matter.
         Range: any number.
         Better: near 0.
         Nothing wrong: 0.

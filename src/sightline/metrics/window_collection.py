@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
-from sightline.metrics.window_kl import WindowEnergies, WindowPlan
+from sightline.metrics.window_kl import WindowEnergies, WindowPlan, plain_kl
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,8 @@ class WindowWatch:
         The rows.
     numbers : array of int, optional
         Numbers of the windows in the whole plan; None if `plan` is the whole plan.
+    is_plain : bool
+        Whether D_FULL is that of the plain covariance.
     """
 
     plan: WindowPlan
@@ -87,15 +89,18 @@ class WindowWatch:
     n_rows: int
     first: int = 0
     numbers: Ints | None = None
+    is_plain: bool = False
 
     def between(self, first: int, stop: int) -> "WindowWatch":
         """Return what is to be filled from rows [first, stop)."""
         plan, numbers = self.plan.touching(first, stop)
-        return WindowWatch(plan, self.p, stop - first, first, numbers)
+        return WindowWatch(plan, self.p, stop - first, first, numbers, self.is_plain)
 
     def begin(self) -> "WindowCollector":
         """Return a collector that fills them."""
-        return WindowCollector(self.plan, self.p, first=self.first)
+        return WindowCollector(
+            self.plan, self.p, first=self.first, is_plain=self.is_plain
+        )
 
     def collected(self, collector: "WindowCollector") -> WindowsOfPart:
         """Return what a collector filled, after all rows were taken in."""
@@ -113,9 +118,13 @@ class WindowCollector:
         Number of channels.
     first : int
         First row to arrive; windows that began earlier are filled from there on.
+    is_plain : bool
+        Whether D_FULL is that of the plain covariance.
     """
 
-    def __init__(self, plan: WindowPlan, p: int, *, first: int = 0) -> None:
+    def __init__(
+        self, plan: WindowPlan, p: int, *, first: int = 0, is_plain: bool = False
+    ) -> None:
         from sightline._kernels.windows import WindowJobs, WindowState
 
         self.plan = plan
@@ -146,6 +155,7 @@ class WindowCollector:
             np.cumsum(n_slots) - n_slots,
             n_slots,
             kept,
+            int(is_plain),
         )
         self._state = WindowState(
             first_open=plan.bounds[:-1].copy(),
@@ -234,7 +244,11 @@ def _most_at_once(starts: Ints, length: int) -> int:
 
 
 def windows_of_parts(
-    plan: WindowPlan, p: int, parts: Iterable[WindowsOfPart]
+    plan: WindowPlan,
+    p: int,
+    parts: Iterable[WindowsOfPart],
+    *,
+    is_plain: bool = False,
 ) -> WindowEnergies:
     """Return the energies of all windows from those of parts of the rows, in order.
 
@@ -248,6 +262,8 @@ def windows_of_parts(
         Number of channels.
     parts : iterable of WindowsOfPart
         What each part of the rows shows; they must cover all windows.
+    is_plain : bool
+        Whether D_FULL is that of the plain covariance, or D_MS where it is singular.
     """
     whole = WindowEnergies(
         plan,
@@ -270,10 +286,15 @@ def windows_of_parts(
             if piece.count < length:
                 continue
             del growing[window]
-            whole.d_full[window], whole.d_ms[window] = piece.energies()
+            whole.d_full[window], whole.d_ms[window] = piece.energies(is_plain)
             if window in attack:
                 i = attack[window]
                 whole.means[i], whole.seconds[i] = piece.mean, piece.second
+    if is_plain:
+        for i, window in enumerate(plan.own.tolist()):
+            length = int(plan.lengths[plan.group[i]])
+            kl = plain_kl(whole.means[i], whole.seconds[i], length)
+            whole.d_full[window] = whole.d_ms[window] if kl is None else length * kl
     return whole
 
 
@@ -303,10 +324,13 @@ class _Growing:
             np.empty(self.p),
         )
 
-    def energies(self) -> tuple[float, float]:
+    def energies(self, is_plain: bool) -> tuple[float, float]:
         """Return D_FULL and D_MS of the whole window."""
-        from sightline._kernels.windows import energies_of_window
+        from sightline._kernels import windows
 
+        energies = (
+            windows.plain_energies_of_window if is_plain else windows.energies_of_window
+        )
         work = np.empty((self.p, self.p))
-        d_full, d_ms = energies_of_window(int(self.count), self.mean, self.second, work)
+        d_full, d_ms = energies(int(self.count), self.mean, self.second, work)
         return float(d_full), float(d_ms)

@@ -27,7 +27,8 @@ MOST_MATCHED = 1000
 RELIABLE_ROWS = 2
 # A covariance is singular if a pivot is this small compared with its own variance,
 SINGULAR_PIVOT = 1e-12
-# or if its smallest eigenvalue is within this many rounding errors of the largest.
+# or if its smallest eigenvalue is within this many rounding errors of the largest. The
+# compiled twin of `plain_kl` in `sightline._kernels.windows` has the same two.
 SINGULAR_ROUNDINGS = 10
 # Evidence that differs by less than this share is equal: what is left is rounding.
 EQUAL_EVIDENCE = 1e-9

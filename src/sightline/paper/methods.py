@@ -10,6 +10,7 @@ from importlib.resources import files
 from sightline.comparison.joint import LEAST_SHOWING
 from sightline.comparison.runs import DetectorRuns
 from sightline.detectors import detector_type
+from sightline.evaluation.protocol import SWITCHES, Protocol
 from sightline.facts import attack_facts
 from sightline.judgement import calm, confidence, event_test, ladder, record
 from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
@@ -65,6 +66,7 @@ def methods_markdown(study: Study) -> str:
         estimators=_listed({str(reference.estimator) for reference in references}),
         shrinkages=_range(reference.shrinkage for reference in references),
         guards="" if guards == [0] else names(guards),
+        switches=SWITCHES if any(e.protocol is Protocol.PAPER for e in firsts) else (),
         bootstraps=[e.bootstrap for e in firsts if e.bootstrap],
         counts=lambda facts, key: _counts(getattr(fact, key) for fact in facts),
         is_diagnosed=bool(diagnoses),

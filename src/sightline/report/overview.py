@@ -12,6 +12,7 @@ import numpy as np
 from sightline import text
 from sightline.comparison import compare
 from sightline.comparison.runs import Figure, FigureStyle, TestbedRuns, group_runs
+from sightline.evaluation.protocol import SWITCHES, Protocol
 from sightline.evaluation.result import Evaluation
 from sightline.judgement.event_test import LEVEL
 from sightline.judgement.judge import METHOD
@@ -40,6 +41,7 @@ PAPER_COLUMNS = (
     Figure.D_DRIFT_ROBUST,
     Figure.COMPACTNESS,
     Figure.F1,
+    Figure.HINDSIGHT_F1,
 )
 
 
@@ -498,6 +500,64 @@ def _paper_cell(entry: Entry, figure: Figure) -> PaperCell:
         is_above_floor=None if floor is None else floor.above_floor,
         seeds=seeds,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitRow:
+    """The p99 rule of a detector with its limit from train, and set in hindsight.
+
+    Parameters
+    ----------
+    detector : str
+        Its name on the page.
+    by_train, in_hindsight : tuple of str
+        F1, precision, recall, attacks with an alarm, share of attack-free time in
+        alarm, by each of the two limits.
+    cost : str
+        F1 in hindsight minus F1 by train, with its sign: what drift costs.
+    """
+
+    detector: str
+    by_train: tuple[str, ...]
+    in_hindsight: tuple[str, ...]
+    cost: str
+
+
+def limit_table(entries: Sequence[Entry]) -> list[LimitRow]:
+    """Return what the limit from train costs each detector, against one in hindsight.
+
+    Entries without attacks, and results that do not know the second limit, are left
+    out. Figures are of the first seed.
+    """
+
+    def figures(alarms: AlarmMetrics) -> tuple[str, ...]:
+        scores = (alarms.f1, alarms.precision, alarms.recall)
+        hits = text.UNKNOWN if alarms.hits is None else str(alarms.hits)
+        return (*map(text.score, scores), hits, text.share(alarms.false_alarm_rate, 1))
+
+    rows = []
+    for entry in entries:
+        e = entry.evaluation
+        cost, hindsight = e.drift_cost, e.probe_test_calibrated
+        if cost is not None and hindsight is not None:
+            rows.append(
+                LimitRow(
+                    detector=entry.label,
+                    by_train=figures(e.probe),
+                    in_hindsight=figures(hindsight),
+                    cost=f"{cost:+.3f}".replace("-", "\N{MINUS SIGN}"),
+                )
+            )
+    return rows
+
+
+def protocol_note(entries: Sequence[Entry]) -> str:
+    """Return which detectors were evaluated to the letter of the paper; or nothing."""
+    letter = [e.label for e in entries if e.protocol is Protocol.PAPER]
+    if not letter:
+        return ""
+    who = "All figures" if len(letter) == len(entries) else text.names(letter)
+    return f"{who}: protocol paper, to the letter of the paper. {' '.join(SWITCHES)}"
 
 
 def agreement_table(entries: Sequence[Entry]) -> AgreementTable | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from sightline._version import __version__
 from sightline.comparison.runs import Figure
 from sightline.errors import FileError
+from sightline.evaluation.protocol import HINDSIGHT
 from sightline.evaluation.result import plain
 from sightline.files import staged_file
 from sightline.judgement.verdicts import Verdict, all_infos
@@ -230,6 +231,9 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "matrices": {t: matrix(group) for t, group in groups.items()},
         "agreements": {t: overview.agreement_table(g) for t, g in groups.items()},
         "transfer": overview.transfer(entries),
+        "limits": {t: overview.limit_table(group) for t, group in groups.items()},
+        "protocols": {t: overview.protocol_note(g) for t, g in groups.items()},
+        "hindsight": HINDSIGHT,
         "earlier": overview.EARLIER,
         "streams": provenance.stream_rows(entries, redact=redact),
         "definitions": provenance.definitions(),

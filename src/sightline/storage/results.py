@@ -17,6 +17,7 @@ import numpy as np
 
 from sightline.data.zones import FIRST_DATE, iso_stamp
 from sightline.errors import FileError
+from sightline.evaluation.protocol import Protocol
 from sightline.evaluation.result import (
     SCHEMA,
     ChartData,
@@ -52,8 +53,14 @@ _SUMMARY_BLOCKS = (
     "drift",
     "compactness",
     "probe",
+    "probe_test_calibrated",
     "own_rule",
 )
+# Their columns would else have the names of those of `probe`.
+_SUMMARY_PREFIXES = {
+    "probe_test_calibrated": "test_calibrated_",
+    "own_rule": "own_rule_",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +95,8 @@ class Result:
         """The name of the result's folder, or the one it would be written to."""
         if self.folder is not None:
             return self.folder.name
-        return folder_name(self.evaluation.stream.name, self.evaluation.guard)
+        e = self.evaluation
+        return folder_name(e.stream.name, e.guard, e.protocol)
 
     @property
     def detector(self) -> str:
@@ -101,14 +109,18 @@ class Result:
         return self.evaluation.stream.testbed or "unknown"
 
 
-def folder_name(name: str, guard: int) -> str:
-    """Return the name of the folder of an evaluation; a guard is part of it.
+def folder_name(name: str, guard: int, protocol: Protocol = Protocol.SIGHTLINE) -> str:
+    """Return the name of the folder of an evaluation.
+
+    A guard, and a protocol other than ours, are part of it.
 
     Examples
     --------
-    >>> folder_name("gdn", 0), folder_name("gdn", 30)
-    ('gdn', 'gdn-guard30')
+    >>> folder_name("gdn", 0), folder_name("gdn", 30, Protocol.PAPER)
+    ('gdn', 'gdn-paper-guard30')
     """
+    if protocol is not Protocol.SIGHTLINE:
+        name = f"{name}-{protocol}"
     return f"{name}-guard{guard}" if guard else name
 
 
@@ -198,7 +210,7 @@ def write_results(
         If results of that name exist, or the folder cannot be written.
     """
     out = Path(out)
-    names = [folder_name(e.stream.name, e.guard) for e in evaluations]
+    names = [folder_name(e.stream.name, e.guard, e.protocol) for e in evaluations]
     if neighbours is None:
         neighbours = check_out(out, names, overwrite=overwrite)
     if not evaluations:
@@ -483,10 +495,14 @@ def read_traces(path: str | Path) -> ChartData:
 
 
 def _summary_row(result: str, evaluation: Evaluation) -> dict[str, object]:
-    row: dict[str, object] = {"result": result, "guard": evaluation.guard}
+    row: dict[str, object] = {
+        "result": result,
+        "guard": evaluation.guard,
+        "protocol": str(evaluation.protocol),
+    }
     for block in _SUMMARY_BLOCKS:
         figures = getattr(evaluation, block)
-        prefix = "own_rule_" if block == "own_rule" else ""
+        prefix = _SUMMARY_PREFIXES.get(block, "")
         for field in fields(figures or AlarmMetrics):
             column = f"{prefix}{field.name}"
             # The stream has segments too.

@@ -84,8 +84,8 @@ class Cell:
 
     @property
     def result_name(self) -> str:
-        """Name of the folder with the evaluation; it contains the guard, if any."""
-        return folder_name(self.name, self.evaluation.guard)
+        """Name of the folder with the evaluation, with guard and protocol if any."""
+        return folder_name(self.name, self.evaluation.guard, self.evaluation.protocol)
 
     @property
     def key(self) -> str:

@@ -81,6 +81,7 @@ def run_cell(cell: Cell, cache: Cache, progress: Progress) -> None:
                 metrics=cell.evaluation.metrics,
                 budget=cell.evaluation.budget,
                 seed=cell.evaluation.seed,
+                protocol=cell.evaluation.protocol,
                 progress=progress,
             )
             with cache.new_result(cell) as folder:

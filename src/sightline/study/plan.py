@@ -16,8 +16,10 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 from msgspec import Meta
 
 from sightline.detectors import detector_type
+from sightline.detectors.base import PaperSettings
 from sightline.detectors.settings import Natural, checked_value
 from sightline.errors import FileError, StreamError, naming
+from sightline.evaluation.protocol import Protocol
 from sightline.files import brief, reading
 from sightline.metrics.alarm_figures import chosen_figures
 from sightline.rules.budget import Budget
@@ -72,8 +74,9 @@ class DetectorChoice:
         Its name in the study.
     detector : str
         A name of `list_detectors`, or ``package.module:Class`` of the user.
-    preset : {"export", "official"}
-        How it is trained: best for a residual stream, or as published.
+    preset : {"export", "official"}, optional
+        How it is trained: best for a residual stream, or as published. By default the
+        first; with protocol ``paper`` what the detector's card says of it.
     rule : str, optional
         Its own alarm rule, to be exported with the stream.
     settings : mapping
@@ -84,7 +87,7 @@ class DetectorChoice:
 
     label: str
     detector: str
-    preset: Literal["export", "official"] = "export"
+    preset: Literal["export", "official"] | None = None
     rule: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -126,6 +129,8 @@ class EvaluationChoice:
         Seed of the bootstrap.
     metrics : str
         Alarm metrics to measure: all, none, or names separated by commas.
+    protocol : Protocol
+        ``sightline``, or ``paper`` for the letter of the paper.
 
     Raises
     ------
@@ -140,6 +145,7 @@ class EvaluationChoice:
     telemetry: bool = True
     seed: Natural = 0
     metrics: str = "all"
+    protocol: Protocol = Protocol.SIGHTLINE
 
     def __post_init__(self) -> None:
         """Raise `StreamError` for an unknown metric, or a budget not understood."""
@@ -180,6 +186,36 @@ class StudyPlan:
     testbeds: tuple[TestbedChoice, ...] = ()
     detectors: tuple[DetectorChoice, ...] = ()
     evaluation: EvaluationChoice = field(default_factory=EvaluationChoice)
+
+    def by_protocol(self, protocol: Protocol) -> "StudyPlan":
+        """Return the same plan by another protocol."""
+        return replace(self, evaluation=replace(self.evaluation, protocol=protocol))
+
+    def preset_of(self, detector: DetectorChoice) -> str:
+        """Return how a detector is trained under the plan's protocol."""
+        return detector.preset or self._paper(detector).preset or "export"
+
+    def settings_on(
+        self, detector: DetectorChoice, testbed: str, plant: str
+    ) -> Mapping[str, Any]:
+        """Return the settings of a detector on a testbed under the plan's protocol.
+
+        Parameters
+        ----------
+        detector : DetectorChoice
+            Its own settings come first.
+        testbed, plant : str
+            The testbed's label in the plan, and its own name.
+        """
+        letter = self._paper(detector).settings.get(plant.partition("-")[0], {})
+        return {**letter, **detector.settings_on(testbed)}
+
+    def _paper(self, detector: DetectorChoice) -> PaperSettings:
+        """Return what the letter of the paper asks of a detector; else nothing."""
+        is_ours = ":" not in detector.detector
+        if self.evaluation.protocol is not Protocol.PAPER or not is_ours:
+            return PaperSettings()
+        return detector_type(detector.detector).card.paper_protocol
 
 
 def read_plan(
@@ -231,8 +267,8 @@ def plan_of(
     Parameters
     ----------
     values : mapping
-        As `tomllib` reads them: ``title``, ``seeds``, ``budget``, and the tables
-        ``testbeds``, ``detectors`` (both by label) and ``evaluation``.
+        As `tomllib` reads them: ``title``, ``seeds``, ``budget``, ``protocol``, and
+        the tables ``testbeds``, ``detectors`` (both by label) and ``evaluation``.
     place : str
         Where the values come from, for error messages.
     folder : Path
@@ -259,7 +295,7 @@ def plan_of(
     sightline.errors.StreamError: the plan: [detectors.gdn]: has no 'epoch'; \
 did you mean 'epochs'?
     """
-    known = [*(f.name for f in fields(StudyPlan)), "budget"]
+    known = [*(f.name for f in fields(StudyPlan)), "budget", "protocol"]
     refuse_unknown_keys(values, known, place)
     testbeds = {
         label: _testbed(label, table, at, folder)
@@ -273,11 +309,12 @@ did you mean 'epochs'?
         for label, table, at in _tables(values, "detectors", "gdn", place)
     ]
     at = f"{place}: [evaluation]"
-    evaluation = _table(values.get("evaluation", {}), at)
-    if "budget" in values:
-        if "budget" in evaluation:
-            raise StreamError(f"{place}: names `budget` twice; keep one of them.")
-        evaluation = {**evaluation, "budget": values["budget"]}
+    evaluation = dict(_table(values.get("evaluation", {}), at))
+    for key in ("budget", "protocol"):
+        if key in values:
+            if key in evaluation:
+                raise StreamError(f"{place}: names `{key}` twice; keep one of them.")
+            evaluation[key] = values[key]
     with naming(place):
         title = checked_value("title", values.get("title", StudyPlan.title), str)
         seeds = _seeds(values.get("seeds", 0))

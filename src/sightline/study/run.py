@@ -225,12 +225,11 @@ def _cell(
     seed: int,
 ) -> Cell:
     """Return one cell, after building its detector."""
-    settings = detector.settings_on(choice.label)
+    settings = plan.settings_on(detector, choice.label, testbed.name)
+    preset = plan.preset_of(detector)
     at = f"[detectors.{detector.label}]"
     try:
-        built = new_detector(
-            detector.detector, detector.preset, testbed.name, seed, settings
-        )
+        built = new_detector(detector.detector, preset, testbed.name, seed, settings)
         check_rule(built, detector.rule)
         if isinstance(built, LearnedDetector):
             left_to_do(built.settings, testbed.prepared)
@@ -249,7 +248,7 @@ def _cell(
         content=testbed.content,
         kind=detector.detector,
         version=code_version(detector.detector),
-        preset=detector.preset,
+        preset=preset,
         rule=detector.rule,
         settings=settings,
         resolved=built.settings.to_dict() if is_ours else settings,

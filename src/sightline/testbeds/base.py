@@ -69,6 +69,8 @@ class TestbedCard:
         Under which terms the files are given away.
     where : str
         What to download or whom to ask.
+    step_s : float
+        Seconds a row, as measured.
     releases : tuple of str
         Editions of the files, the one that is read by default first; empty if the
         testbed is not read from files.
@@ -81,6 +83,7 @@ class TestbedCard:
     attacks: str
     licence: str
     where: str
+    step_s: float = 1.0
     releases: tuple[str, ...] = ()
 
     # Not a test class, whatever pytest thinks of its name.

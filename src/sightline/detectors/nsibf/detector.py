@@ -118,6 +118,7 @@ class NSIBFSettings(TrainedSettings):
     validation_share: Share = 0.1
     adam_eps: NonNegative = 1e-7
     keras_adam: bool = True
+    weigh_windows: bool = True
     constant_channels: Literal["unit", "ratio", "epsilon", "keep", "drop"] = "keep"
 
     def __post_init__(self) -> None:
