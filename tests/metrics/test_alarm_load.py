@@ -1,0 +1,212 @@
+"""Episodes, what they cost and what they raise, against plain Python."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline import StreamError
+from sightline.data.segments import Segment
+from sightline.metrics.alarm_load import (
+    Delays,
+    Episodes,
+    alarm_load,
+    attack_alarms,
+    counted,
+    episodes_of,
+    latched_rows,
+)
+from tests import strategies
+
+delays = st.builds(
+    lambda on, more, off, unit: Delays(on=on, within=on + more, off=off, unit=unit),
+    st.integers(1, 4),
+    st.integers(0, 5),
+    st.integers(0, 6),
+    st.integers(1, 9),
+)
+
+
+@st.composite
+def records(draw):
+    exceeds = draw(strategies.codes([0, 1], most=120)).astype(bool)
+    calm = draw(strategies.codes([0, 1], least=len(exceeds), most=len(exceeds)))
+    return exceeds, calm.astype(bool), draw(strategies.breaks(len(exceeds)))
+
+
+def alarms_by_definition(exceeds, d, breaks):
+    """Return (start, last exceedance, end of the latch) of each alarm."""
+    found = []
+    for begin, end in pairwise(sorted({0, *breaks.tolist(), len(exceeds)})):
+        t = begin
+        while t < end:
+            recent = exceeds[max(begin, t - d.within + 1) : t + 1]
+            if not (exceeds[t] and recent.sum() >= d.on):
+                t += 1
+                continue
+            start = last = t
+            while t < end and (exceeds[t] or t - last <= d.off):
+                last = t if exceeds[t] else last
+                t += 1
+            found.append((start, last, t))
+    return found
+
+
+@settings(deadline=None)
+@given(records(), delays)
+def test_alarms_start_and_end_as_defined(record, d):
+    exceeds, _, breaks = record
+    expected = alarms_by_definition(exceeds, d, breaks)
+    found = episodes_of(exceeds, d, breaks)
+    assert list(zip(found.starts, found.lasts, strict=True)) == [
+        (start, last) for start, last, _ in expected
+    ]
+    latched = np.zeros(len(exceeds), bool)
+    for start, _, stop in expected:
+        latched[start:stop] = True
+    np.testing.assert_array_equal(latched_rows(exceeds, d, breaks), latched)
+    rows = np.zeros(len(exceeds), bool)
+    for start, last, _ in expected:
+        rows[start : last + 1] = True
+    np.testing.assert_array_equal(found.rows, rows)
+
+
+def cost_by_definition(start, last, calm, unit):
+    """Return count and rows of cost of one alarm."""
+    rows = [t for t in range(start, last + 1) if calm[t]]
+    if calm[start]:
+        return 1 + len(rows) // unit, len(rows)
+    return len(rows[unit:]) // unit, len(rows[unit:])
+
+
+@settings(deadline=None)
+@given(records(), delays)
+def test_alarms_are_counted_as_defined(record, d):
+    exceeds, calm, breaks = record
+    found = episodes_of(exceeds, d, breaks)
+    counts, standing, rows = counted(found, calm, d.unit)
+    pairs = list(zip(found.starts, found.lasts, strict=True))
+    expected = [cost_by_definition(*pair, calm, d.unit) for pair in pairs]
+    assert list(zip(counts, rows, strict=True)) == expected
+    assert (counts - standing == calm[found.starts]).all()
+    load = alarm_load(found, calm, d, 60.0)
+    assert load.alarms == sum(count for count, _ in expected)
+    spent = sum(cost for _, cost in expected)
+    assert load.share_of_time * calm.sum() == pytest.approx(spent)
+    in_calm = (found.rows & calm).sum()
+    assert load.lingering_share * calm.sum() == pytest.approx(in_calm - spent)
+
+
+# Rows of an alarm [3, last], calm from row `calm_from` on, in units of 10 rows.
+@pytest.mark.parametrize(
+    ("last", "calm_from", "count", "cost"),
+    [
+        (3, 0, 1, 1),  # one row
+        (11, 0, 1, 9),  # not yet a full unit
+        (12, 0, 2, 10),  # one full unit
+        (102, 0, 11, 100),  # stands for ten
+        (12, 4, 0, 0),  # born in an attack: the first unit lingers
+        (13, 4, 0, 0),
+        (22, 4, 0, 9),
+        (23, 4, 1, 10),  # and what follows counts
+        (102, 4, 8, 89),
+        (12, 50, 0, 0),  # never in calm time
+    ],
+)
+def test_a_table_of_counts(last, calm_from, count, cost):
+    alarm = Episodes(starts=np.array([3]), lasts=np.array([last]), n_rows=200)
+    counts, _, rows = counted(alarm, np.arange(200) >= calm_from, unit=10)
+    assert (counts.tolist(), rows.tolist()) == ([count], [cost])
+
+
+def test_an_alarm_that_never_stops_is_counted_every_hour_and_raises_nothing():
+    n, d = 3 * 1440, Delays.of_step(60.0)
+    found = episodes_of(np.ones(n, bool), d)
+    calm = np.ones(n, bool)
+    calm[1000:1060] = False
+    load = alarm_load(found, calm, d, 60.0)
+    assert 24 <= load.alarms_per_day <= 26
+    assert load.share_of_time == 1.0
+    use = attack_alarms(found, [Segment(1000, 1060)], calm, step_s=60.0)
+    assert use.raised == 0
+    assert use.skill <= 0
+    assert (use.rings, use.rings_by_chance) == (1, 1.0)
+
+
+@settings(deadline=None)
+@given(records(), delays)
+def test_a_shelved_member_costs_what_its_alarm_would(record, d):
+    """All alarms of a member are shelved from some row of each on."""
+    exceeds, calm, breaks = record
+    d = replace(d, on=1, within=1)
+    whole = episodes_of(exceeds, d, breaks)
+    numbers = np.arange(len(exceeds))
+    alarm = np.searchsorted(whole.starts, numbers, side="right") - 1
+    age = numbers - np.append(whole.starts, 0)[alarm]
+    standing = exceeds & whole.rows & (age >= d.unit)
+    cut = episodes_of(exceeds & ~standing, d, breaks)
+    load = alarm_load(cut, calm, d, 60.0, standing=standing, breaks=breaks)
+    expected = alarm_load(whole, calm, d, 60.0)
+    # Only births can differ: of an alarm that begins again while it is shelved.
+    births = calm[cut.starts].sum() - calm[whole.starts].sum()
+    assert load.alarms == expected.alarms + births
+    assert load.share_of_time == expected.share_of_time
+    assert load.standing == expected.standing
+
+
+def test_attacks_are_raised_by_starts_beside_chance():
+    n, d = 1000, Delays(off=3, unit=100)
+    exceeds = np.zeros(n, bool)
+    exceeds[[100, 305, 498, 499, 500, 501, 700]] = True
+    attacks = [Segment(300, 320), Segment(500, 510), Segment(800, 810)]
+    calm = np.ones(n, bool)
+    for a in attacks:
+        calm[a.rows] = False
+    found = episodes_of(exceeds, d)
+    use = attack_alarms(found, attacks, calm, step_s=2.0, ids=["a", "b", "c"])
+    # The alarm of row 498 stands when the second attack begins.
+    assert (use.raised, use.which, use.rings, use.delay_s) == (1, ("a",), 2, 10.0)
+    chance = 0.0
+    for attack in attacks:
+        windows = [
+            (t, t + attack.length)
+            for t in range(n - attack.length + 1)
+            if calm[t : t + attack.length].all()
+        ]
+        hits = [any(a <= s < b for s in found.starts) for a, b in windows]
+        chance += np.mean(hits)
+    assert use.raised_by_chance == pytest.approx(chance)
+    assert use.skill == pytest.approx((1 - chance) / (3 - chance))
+
+
+def test_peaks_floods_and_chattering():
+    d = Delays.of_step(10.0)
+    exceeds = np.zeros(1000, bool)
+    exceeds[100:124:2] = True  # twelve returns in four minutes
+    exceeds[500] = exceeds[900] = True
+    load = alarm_load(
+        episodes_of(exceeds, d), np.ones(1000, bool), d, 10.0, exceeds=exceeds
+    )
+    assert (load.alarms, load.peak_10min, load.floods, load.chattering) == (3, 12, 1, 1)
+    slow = alarm_load(
+        episodes_of(exceeds, d), np.ones(1000, bool), d, 3600.0, exceeds=exceeds
+    )
+    assert (slow.peak_10min, slow.floods, slow.chattering) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"on": 0, "within": 1}, "1 <= on <= within <= 60; got 0 in 1"),
+        ({"on": 3, "within": 2}, "got 3 in 2"),
+        ({"on": 2, "within": 61}, "got 2 in 61"),
+        ({"off": -1}, "at least 0 rows"),
+        ({"unit": 0}, "at least 1; got 3 and 0"),
+    ],
+)
+def test_delays_that_cannot_be_met_are_refused(values, sentence):
+    with pytest.raises(StreamError, match=sentence):
+        Delays(**values)
