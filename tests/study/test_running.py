@@ -79,7 +79,8 @@ def test_where_all_fail_nothing_of_before_is_left(tmp_path):
     study = run_study(failing, out)
     assert not study.done
     left = {path.name for path in out.iterdir()}
-    assert left == {"cache", "streams", "study.json"}
+    assert left == {"cache", "detectors", "streams", "study.json"}
+    assert not list((out / "detectors").iterdir())
 
 
 def test_a_guard_is_told_by_the_name_of_a_result(tmp_path):

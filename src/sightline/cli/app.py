@@ -13,6 +13,7 @@ from sightline._version import __version__
 from sightline.cli import catalogue
 from sightline.cli.caches import cache_command
 from sightline.cli.evaluate import compare_command, evaluate_command, report_command
+from sightline.cli.rules import apply_command, commission_command
 from sightline.cli.start import start_command
 from sightline.cli.study import demo_command, run_command, study_command
 
@@ -28,6 +29,8 @@ app.command("demo")(demo_command)
 app.command("evaluate")(evaluate_command)
 app.command("report")(report_command)
 app.command("compare")(compare_command)
+app.command("commission")(commission_command)
+app.command("apply")(apply_command)
 app.command("testbeds")(catalogue.list_testbeds_command)
 app.command("start")(start_command)
 app.command("inspect")(catalogue.inspect_command)

@@ -581,7 +581,7 @@ def study_summary(study: "Study") -> RenderableType:
     if study.done:
         parts.append(
             Text(
-                f"Written to {study.folder}/: streams/, tables/, figures/, "
+                f"Written to {study.folder}/: streams/, detectors/, tables/, figures/, "
                 "findings.md, methods.md, summary.csv, and each result.\n"
                 f"The report, for a browser: {study.folder / REPORT}"
             )

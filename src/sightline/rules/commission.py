@@ -582,7 +582,7 @@ class CommissioningSource:
     calm : CalmPeriod
         Commissioning rows.
     ends : pair of float, optional
-        Time of the first and the last of them.
+        Time of the first of them, and of the last row before the split.
     """
 
     stream: ResidualStream
@@ -840,7 +840,10 @@ def commission_scored(
         rules=rules,
         facts=replace(made, advice=advice(made)),
         source=CommissioningSource(
-            stream=stream, normal=normal, calm=periods.calm, ends=periods.calm.ends
+            stream=stream,
+            normal=normal,
+            calm=periods.calm,
+            ends=_ends(stream, periods, is_elsewhere=calm is not None),
         ),
     )
 
@@ -893,6 +896,16 @@ def _maker(
         if not maker.rings_alike(joined, n_first):
             maker, periods = made(with_calibration=False)
     return maker, periods
+
+
+def _ends(
+    stream: ResidualStream, periods: Periods, *, is_elsewhere: bool
+) -> tuple[float, float] | None:
+    """Return when commissioning begins and ends; rows after it are judged."""
+    ends, time = periods.calm.ends, stream.test_time
+    if is_elsewhere or ends is None or time is None:
+        return ends
+    return ends[0], float(time[max(periods.split, 1) - 1])
 
 
 def _check_days(calm: CalmPeriod, budget: Budget) -> None:

@@ -93,7 +93,8 @@ class Origin:
     timezone : str, optional
         Zone in which alarms are listed; None for the plant's own clock.
     begins, ends : float, optional
-        Seconds since 1970 of the first and the last commissioning row.
+        Seconds since 1970 of the first commissioning row, and of the last row before
+        the split; rows after it are judged.
     calm : tuple of CalmChannel
         How each channel looked in commissioning rows.
     telemetry : Telemetry
@@ -179,7 +180,7 @@ def origin_of(
     calm : tuple of CalmChannel
         How channels look in commissioning rows.
     ends : pair of float, optional
-        Time of the first and the last commissioning row.
+        Time of the first commissioning row, and of the last row before the split.
     """
     begins, stops = ends or (None, None)
     return Origin(

@@ -348,6 +348,8 @@ def _check_view(view: LinearView, n_channels: int) -> None:
         and view.weights.shape == (q, q)
         and view.first.shape == view.stop.shape == view.order.shape == (q,)
         and ((view.order >= 0) & (view.order < n_channels)).all()
+        and (np.diff(view.first) >= 0).all()
+        and (np.diff(view.stop) >= 0).all()
         and ((view.first >= 0) & (view.first <= view.stop) & (view.stop <= q)).all()
         and len(stops) == len(view.units) + 1
         and stops[0] == 0

@@ -175,8 +175,10 @@ class Cache:
         """Give a folder for a cell's stream; it appears complete or not at all."""
         with staged_folder(self._cell(cell), whole=True) as partial:
             yield partial
-            # Each study links to this file: writing to the link must not change it.
-            (partial / "stream.npz").chmod(0o444)
+            # Each study links to these: writing to the link must not change them.
+            for name in ("stream.npz", "detector.npz"):
+                if (partial / name).is_file():
+                    (partial / name).chmod(0o444)
             text = msgspec.json.encode(cell, enc_hook=plain, order="sorted")
             (partial / "cell.json").write_bytes(
                 msgspec.json.format(text, indent=1) + b"\n"

@@ -130,7 +130,7 @@ def gather_study(
     cache : Cache
         Holds the stream and the evaluation of all other cells.
     out : Path
-        Gets streams, results, manifest, tables, figures and report. What an earlier
+        Gets streams, detectors, results, manifest, tables and report. What an earlier
         run left there about cells that are no longer part of the study is removed.
     progress : callable
         Called with each `Step`.
@@ -140,6 +140,7 @@ def gather_study(
     for k, cell in enumerate(done):
         progress(Step(StepKind.WRITING, k, len(done), "streams"))
         _place_stream(cell, cache, out / "streams" / f"{cell.name}.npz")
+        _place_detector(cell, cache, out / "detectors" / f"{cell.name}.npz")
     gather_results([cache.result(cell) for cell in done], out)
     with staged_file(out / MANIFEST) as partial:
         manifest = plain(_manifest(plan, testbeds, cells, failed))
@@ -209,7 +210,8 @@ def _remove_others(out: Path, cells: Sequence[Cell]) -> None:
             if result not in results:
                 shutil.rmtree(out / result, ignore_errors=True)
             if name not in names:
-                (out / "streams" / f"{name}.npz").unlink(missing_ok=True)
+                for part in ("streams", "detectors"):
+                    (out / part / f"{name}.npz").unlink(missing_ok=True)
 
 
 def _remove_over_all(out: Path) -> None:
@@ -240,10 +242,24 @@ def _place_stream(cell: Cell, cache: Cache, path: Path) -> None:
             write_stream(with_labels_of(read_stream(cached), cell), relabelled)
             os.replace(relabelled, partial)
             return
-        try:
-            os.link(cached, partial)
-        except OSError:  # another disk, or a file system without links
-            shutil.copyfile(cached, partial)
+        _link(cached, partial)
+
+
+def _place_detector(cell: Cell, cache: Cache, path: Path) -> None:
+    """Link the saved detector of a cell into the study, if it has one."""
+    cached = cache.stream(cell).with_name("detector.npz")
+    if cached.is_file():
+        with staged_file(path) as partial:
+            partial.unlink(missing_ok=True)
+            _link(cached, partial)
+
+
+def _link(cached: Path, path: Path) -> None:
+    """Link a file, or copy it to another disk or a file system without links."""
+    try:
+        os.link(cached, path)
+    except OSError:
+        shutil.copyfile(cached, path)
 
 
 def _manifest(

@@ -1,0 +1,557 @@
+"""The commands on alarm rules: `commission` makes them, `apply` uses them."""
+
+import csv
+import json
+import math
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from zoneinfo import ZoneInfo
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from typer import Argument, BadParameter, Exit, Option
+
+from sightline.cli.console import DebugOption, console, door, titled_table
+from sightline.errors import FileError, StreamError, naming
+from sightline.files import reading, staged_folder
+from sightline.progress import Step, StepKind, progress_bar
+from sightline.text import UNKNOWN, duration, mean_count, names, number, plural, share
+
+if TYPE_CHECKING:
+    from sightline.data.stream import ResidualStream
+    from sightline.operation.apply import Applied
+    from sightline.rules.commission import Commissioning, CommissioningFacts, MadeRule
+    from sightline.rules.judging import RuleOutcome
+
+BROKEN_PROMISE = 3
+DETECTOR_FILE = "detector.npz"
+# Tags of drift that the terminal shows.
+_MOST_TAGS = 5
+_Overwrite = Annotated[
+    bool, Option("--overwrite", help="Replace what an earlier run wrote.")
+]
+COST_LEGEND = """\
+Promised: alarms a day that commissioning rows make at the limit, with the 90%
+interval for later rows. Came true: on attack-free rows after the split; a
+standing alarm counts again each hour. Lingering: the first hour of alarms that
+attacks left behind; shown, not counted.
+"""
+USE_LEGEND = """\
+Raised: attacks in which an alarm starts; rings: attacks with any alarm time; by
+chance: the same for attack-free windows of their lengths. Skill: (raised -
+chance) / (attacks - chance), so that rules of different counts compare.
+"""
+
+
+def commission_command(
+    stream: Annotated[
+        Path,
+        Argument(help="Residual stream: .npz file, Parquet folder or IPAL folder."),
+    ],
+    out: Annotated[Path, Option(help="Folder for the rule and its tables.")],
+    budget: Annotated[
+        str,
+        Option(help="Alarms a day, and share of time in alarm: 6/day,1% or 1/week."),
+    ] = "6/day,1%",
+    until: Annotated[
+        str | None,
+        Option(metavar="TIME", help="Commission on rows before this time."),
+    ] = None,
+    first: Annotated[
+        float | None, Option(help="Commission on this share of the test (0.35).")
+    ] = None,
+    calm: Annotated[
+        Path | None,
+        Option(metavar="STREAM", help="Commission on another stream's test rows."),
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        Option(metavar="NAME", help="A further rule, such as cusum; may be repeated."),
+    ] = None,
+    choose: Annotated[
+        str | None, Option(metavar="NAME", help="The rule to write; else 'all'.")
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        Option(metavar="TAG", help="Tag that no rule looks at; may be repeated."),
+    ] = None,
+    reference: Annotated[
+        str, Option(help="Rows that fit mean and covariance: train or commissioning.")
+    ] = "train",
+    on: Annotated[
+        str,
+        Option(metavar="K/N", help="Exceedances that start an alarm: 3, or 3/5 rows."),
+    ] = "1",
+    detector: Annotated[
+        Path | None,
+        Option(
+            help="Saved detector that made the stream, for telemetry; by default the "
+            "one that a study saved beside its streams."
+        ),
+    ] = None,
+    overwrite: _Overwrite = False,
+    debug: DebugOption = False,
+) -> None:
+    """Make alarm rules for a budget, and judge them on later rows.
+
+    Limits are set on attack-free rows before the split alone. OUT gets rules.csv (all
+    rules), the picture curve.svg and .png, and the chosen rule as rule.json, rule.py
+    (needs numpy alone) and, for at most 16 tags, rule.st (IEC 61131-3).
+
+    \b
+    Examples:
+      sightline commission gdn.npz --budget 6/day --out rules
+      sightline commission gdn.npz --budget 1/week --until "2026-03-01 00:00" --out r
+      sightline commission gdn.npz --rule cusum --choose z~ --without LIT101 --out r
+    """
+    if sum(value is not None for value in (until, first, calm)) > 1:
+        raise BadParameter("give only one of --until, --first and --calm.")
+    if reference not in ("train", "commissioning"):
+        raise BadParameter("--reference is train or commissioning.")
+    needed, within = _on_delay(on)
+    with door(debug=debug):
+        _check_free(out, "rule.json", overwrite=overwrite)
+        with progress_bar(stream.name) as advance:
+            advance(Step(StepKind.READING, detail=stream.name))
+            made = _commissioned(
+                stream,
+                calm,
+                budget=budget,
+                until=until,
+                **({} if first is None else {"first": first}),
+                rules=rule or (),
+                choose=choose,
+                without=without or (),
+                reference=reference,
+                on=needed,
+                within=within,
+            )
+            advance(Step(StepKind.WRITING, detail=str(out)))
+            saved = _detector_of(stream, detector)
+            written, notes = _write_commissioning(made, out, saved)
+        screen = console()
+        screen.print(commissioning_tables(made.facts))
+        for note in (*made.facts.notes, *notes):
+            screen.print(f"- {note}", soft_wrap=True)
+        screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
+
+
+def _on_delay(text: str) -> tuple[int, int]:
+    """Return exceedances and rows of text such as ``3/5``."""
+    match = re.fullmatch(r"(\d+)(?:/(\d+))?", text.strip())
+    needed = int(match[1]) if match else 0
+    within = int(match[2] or needed) if match else 0
+    if not 1 <= needed <= within <= 60:
+        raise BadParameter(
+            f"--on takes a number of rows such as 3, or 3/5 for 3 of 5; got {text!r}."
+        )
+    return needed, within
+
+
+def _check_free(out: Path, name: str, *, overwrite: bool) -> None:
+    """Refuse, before any work is done, to write over earlier results."""
+    with reading(out):
+        if out.exists() and not out.is_dir():
+            raise FileError(f"{out}: is no folder: choose another --out.")
+        if (out / name).exists() and not overwrite:
+            raise FileError(
+                f"{out / name}: exists and is kept: choose another --out, or pass "
+                "--overwrite."
+            )
+
+
+def _commissioned(
+    path: Path, calm: Path | None, *, until: str | None, **settings: object
+) -> "Commissioning":
+    """Read the streams and make the rules."""
+    from sightline.rules.commission import commission
+    from sightline.storage import read_stream
+
+    with naming(path):
+        stream = read_stream(path)
+        return commission(
+            stream,
+            until=None if until is None else _moment(until, stream),
+            calm=None if calm is None else read_stream(calm),
+            **settings,  # type: ignore[arg-type]
+        )
+
+
+def _moment(text: str, stream: "ResidualStream") -> float:
+    """Return a time as seconds; without an offset it is in the stream's zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise StreamError(
+            f"--until {text!r} is no time: write it like 2026-03-01 or "
+            "'2026-03-01 06:00'."
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=ZoneInfo(stream.timezone or "UTC"))
+    return moment.timestamp()
+
+
+def _detector_of(stream: Path, given: Path | None) -> Path | None:
+    """Return the saved detector of a stream: as given, or as a study places it."""
+    from sightline.detectors import load_detector
+
+    if given is not None:
+        load_detector(given)
+        return given
+    near = stream.parent.parent / "detectors" / f"{stream.stem}.npz"
+    return near if stream.parent.name == "streams" and near.is_file() else None
+
+
+def _write_commissioning(
+    made: "Commissioning", out: Path, detector: Path | None
+) -> tuple[list[str], list[str]]:
+    """Write all files, or none; return their names, and sentences about the others."""
+    from sightline.report.rule_figure import write_rule_figure
+    from sightline.storage.rules import write_rule, write_script
+    from sightline.storage.structured_text import structured_text
+
+    notes = []
+    with staged_folder(out) as folder:
+        _write_csv(folder / "rules.csv", list(rule_rows(made.facts)))
+        saved = None
+        if detector is None:
+            notes.append(
+                "No saved detector is known, so the rule reads residuals alone: name "
+                "one with --detector to apply it to telemetry."
+            )
+        else:
+            saved = folder / DETECTOR_FILE
+            shutil.copyfile(detector, saved)
+        write_rule(made, folder / "rule.json", detector=saved)
+        write_script(folder / "rule.py")
+        try:
+            text = structured_text(made.deployed())
+        except StreamError as error:
+            notes.append(f"rule.st was not written: {error}")
+        else:
+            (folder / "rule.st").write_text(text, encoding="utf-8")
+        if not write_rule_figure(made.facts, folder):
+            notes.append("curve.svg was not written: no attack is among judged rows.")
+        return sorted(path.name for path in folder.iterdir()), notes
+
+
+# --- Tables ---------------------------------------------------------------------------
+
+
+def rule_rows(facts: "CommissioningFacts") -> Iterator[dict[str, object]]:
+    """Yield the rows of ``rules.csv``: rules in use, then the family."""
+    for row in (*facts.present, *facts.table):
+        low, high = row.promised_interval or (None, None)
+        load = asdict(row.load) | {"standing_per_day": row.load.standing_per_day}
+        use = {k: v for k, v in asdict(row.attacks).items() if k != "which"}
+        yield {
+            "rule": row.name,
+            "chosen": row.name == facts.chosen,
+            "limit": row.limit,
+            "promised_per_day": row.promised_per_day,
+            "promised_low": low,
+            "promised_high": high,
+            "promise": row.kept,
+            "hindsight_limit": row.hindsight_limit,
+            **load,
+            **use,
+            "raised_ids": " ".join(row.attacks.which),
+        }
+
+
+def _write_csv(
+    path: Path, rows: Sequence[Mapping[str, object]], columns: Sequence[str] = ()
+) -> None:
+    with open(
+        path, "w", newline="", encoding="utf-8", errors="backslashreplace"
+    ) as file:
+        writer = csv.DictWriter(file, columns or list(rows[0]))
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: "" if v is None else v for k, v in row.items()})
+
+
+class _Rates:
+    """Alarm rates in words: a day or a week, with no digit that the days cannot tell.
+
+    Parameters
+    ----------
+    per_day : float
+        The budget; below 1 a day, rates are shown a week.
+    """
+
+    def __init__(self, per_day: float) -> None:
+        self.unit, self.factor = ("a week", 7.0) if per_day < 1 else ("a day", 1.0)
+
+    def text(self, per_day: float | None, days: float | None) -> str:
+        """Return a rate; whole where its uncertainty is half an alarm or more."""
+        if per_day is None or not days:
+            return UNKNOWN
+        error = math.sqrt(2 * max(per_day * days, 1.0)) / days * self.factor
+        return f"{per_day * self.factor:,.{0 if error >= 0.5 else 1}f}"
+
+    def interval(self, row: "RuleOutcome") -> str:
+        """Return a promise with its interval."""
+        if row.promised_per_day is None or row.promised_interval is None:
+            return UNKNOWN
+        low, high = (self.text(end, row.load.days) for end in row.promised_interval)
+        return f"{self.text(row.promised_per_day, row.load.days)} ({low} to {high})"
+
+
+def commissioning_tables(facts: "CommissioningFacts") -> RenderableType:
+    """Return the two tables of a commissioning, and a sentence on the chosen rule."""
+    rates = _Rates(facts.budget.per_day)
+    title = (
+        f"Alarm rules for {facts.budget}: made on {facts.days:.1f} attack-free days, "
+        f"judged on {facts.judged_days:.1f} later ones with "
+        f"{plural(facts.n_attacks, 'attack')}"
+    )
+    parts: list[RenderableType] = [_cost_table(facts, rates, title), Text(COST_LEGEND)]
+    if facts.n_attacks:
+        parts += [_use_table(facts), Text(USE_LEGEND)]
+    return Group(*parts, *(Text(line) for line in chosen_sentences(facts, rates)))
+
+
+def _named(row: "RuleOutcome", facts: "CommissioningFacts") -> Text:
+    is_chosen = row.name == facts.chosen
+    is_present = row.kept is None
+    name = f"{row.name} (now)" if is_present else row.name + (" *" if is_chosen else "")
+    return Text(name, style="bold" if is_chosen else "")
+
+
+def _cost_table(facts: "CommissioningFacts", rates: _Rates, title: str) -> Table:
+    table = titled_table(title)
+    table.add_column("rule", no_wrap=True)
+    for header in (
+        "limit",
+        f"promised\n{rates.unit}",
+        f"came true\n{rates.unit}",
+        "time in\nalarm",
+        "linger-\ning",
+    ):
+        table.add_column(header, justify="right")
+    table.add_column("promise")
+    for row in (*facts.present, *facts.table):
+        load = row.load
+        table.add_row(
+            _named(row, facts),
+            UNKNOWN if row.limit is None else number(row.limit),
+            rates.interval(row),
+            rates.text(load.alarms_per_day, load.days),
+            share(load.share_of_time, 1),
+            share(load.lingering_share, 1),
+            UNKNOWN if row.kept is None else row.kept.value,
+        )
+    return table
+
+
+def _use_table(facts: "CommissioningFacts") -> Table:
+    table = titled_table(f"What they raise of {plural(facts.n_attacks, 'attack')}")
+    table.add_column("rule", no_wrap=True)
+    for header in ("raised", "by\nchance", "rings", "by\nchance", "skill", "delay"):
+        table.add_column(header, justify="right")
+    for row in (*facts.present, *facts.table):
+        use = row.attacks
+        table.add_row(
+            _named(row, facts),
+            str(use.raised),
+            mean_count(use.raised_by_chance),
+            str(use.rings),
+            mean_count(use.rings_by_chance),
+            UNKNOWN if use.skill is None else f"{use.skill:.2f}",
+            duration(use.delay_s),
+        )
+    return table
+
+
+def chosen_sentences(facts: "CommissioningFacts", rates: _Rates) -> Iterator[str]:
+    """Yield what became of the chosen rule's promise, and before and after."""
+    row = facts.row(facts.chosen)
+    yield f"Chosen (*): {row.name}. {_kept_words(row, rates)}"
+    for before in facts.present:
+        text = (
+            f"Before ({before.name}): {rates.text(*_rate(before))} alarms "
+            f"{rates.unit}, {share(before.load.share_of_time, 1)} of time"
+        )
+        after = (
+            f"after ({row.name}): {rates.text(*_rate(row))} alarms, "
+            f"{share(row.load.share_of_time, 1)} of time"
+        )
+        if facts.n_attacks:
+            text += f", {before.attacks.raised} of {facts.n_attacks} raised"
+            after += f", {row.attacks.raised} of {facts.n_attacks} raised"
+        yield f"{text}; {after}."
+
+
+def _rate(row: "RuleOutcome") -> tuple[float | None, float | None]:
+    return row.load.alarms_per_day, row.load.days
+
+
+def _kept_words(row: "RuleOutcome", rates: _Rates) -> str:
+    """Return what became of a promise as a sentence."""
+    from sightline.rules.judging import Kept
+
+    if row.promised_interval is None:
+        return "No attack-free row is left to judge its promise on."
+    low, high = (rates.text(end, row.load.days) for end in row.promised_interval)
+    came = rates.text(*_rate(row))
+    words = {
+        Kept.KEPT: "the promise was kept",
+        Kept.BROKEN: "the promise was broken",
+        Kept.UNUSED: "the budget was not used: the limit is higher than it must be",
+    }[row.kept or Kept.KEPT]
+    text = f"It promised {low} to {high} alarms {rates.unit} and made {came}: {words}"
+    if row.hindsight_limit is not None:
+        text += (
+            f" (in hindsight {number(row.hindsight_limit)} in place of "
+            f"{number(row.limit)}; commission again with --calm on later rows)"
+        )
+    return f"{text}."
+
+
+# --- Apply ----------------------------------------------------------------------------
+
+
+def apply_command(
+    rule: Annotated[Path, Argument(help="rule.json, or the folder that holds it.")],
+    source: Annotated[
+        Path,
+        Argument(
+            metavar="STREAM|TABLE|FOLDER",
+            help="A residual stream (its test rows), a CSV or Parquet table of "
+            "residuals, or a folder of telemetry: a plant, or exports.",
+        ),
+    ],
+    out: Annotated[Path, Option(help="Folder for alarms.csv and what came true.")],
+    detector: Annotated[
+        Path | None,
+        Option(help="The rule's saved detector, if it lies elsewhere."),
+    ] = None,
+    overwrite: _Overwrite = False,
+    debug: DebugOption = False,
+) -> None:
+    """Apply an alarm rule to later rows, and see whether its promise holds.
+
+    OUT gets alarms.csv (start, end, seconds, peak, member, tags), drift.csv (how far
+    each tag has moved since commissioning) and applied.json. Telemetry passes through
+    the detector that the rule names. The exit code is 3 if the promise is broken.
+
+    \b
+    Examples:
+      sightline apply rules/rule.json later.npz --out march
+      sightline apply rules/rule.json residuals.csv --out march
+      sightline apply rules/rule.json exports/ --out march
+    """
+    from sightline.operation.apply import apply_rule
+    from sightline.operation.records import open_record
+    from sightline.rules.judging import Kept
+    from sightline.storage import read_rule
+
+    with door(debug=debug):
+        _check_free(out, "alarms.csv", overwrite=overwrite)
+        made = read_rule(rule)
+        with progress_bar(source.name) as advance:
+            record = open_record(
+                source, made, rule, detector=detector, progress=advance
+            )
+            applied = apply_rule(made, record)
+            _write_applied(applied, made, out)
+        screen = console()
+        screen.print(applied_tables(applied, made))
+        for note in applied.notices:
+            screen.print(f"- {note}", soft_wrap=True)
+        screen.print(
+            f"Written to {out}/: alarms.csv, applied.json and drift.csv.",
+            soft_wrap=True,
+        )
+    if applied.outcome.kept is Kept.BROKEN:
+        raise Exit(BROKEN_PROMISE)
+
+
+ALARM_COLUMNS = ("start", "end", "seconds", "peak", "member", "tags")
+DRIFT_COLUMNS = ("channel", "shift", "energy_share", "energy_share_then")
+
+
+def _write_applied(applied: "Applied", made: "MadeRule", out: Path) -> None:
+    """Write all files, or none."""
+    drift = applied.drift
+    alarms = [asdict(a) | {"tags": " ".join(a.tags)} for a in applied.alarms]
+    with staged_folder(out) as folder:
+        _write_csv(folder / "alarms.csv", alarms, ALARM_COLUMNS)
+        tags = [] if drift is None else [asdict(tag) for tag in drift.tags]
+        _write_csv(folder / "drift.csv", tags, DRIFT_COLUMNS)
+        values = {
+            "rule": made.rule.name,
+            "budget": str(made.rule.budget),
+            "promise": asdict(made.promise),
+            "outcome": asdict(applied.outcome),
+            "n_alarms": len(applied.alarms),
+            "drift": None
+            if drift is None
+            else {"shift": drift.shift, "energy_ratio": drift.energy_ratio},
+            "notices": list(applied.notices),
+        }
+        (folder / "applied.json").write_text(
+            json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8"
+        )
+
+
+def applied_tables(applied: "Applied", made: "MadeRule") -> RenderableType:
+    """Return what became of the promise, attacks raised, and drift."""
+    outcome, budget = applied.outcome, made.rule.budget
+    rates = _Rates(budget.per_day if budget is not None else 1.0)
+    load, use = outcome.load, outcome.attacks
+    lines = [
+        f"{plural(len(applied.alarms), 'alarm')} of the rule {made.rule.name!r}.",
+        _kept_words(outcome, rates),
+    ]
+    if load.days:
+        lines.append(
+            f"On {load.days:.1f} attack-free days: {plural(load.alarms, 'false alarm')}"
+            f" ({load.standing} because one stood), {share(load.share_of_time, 1)} of "
+            f"time in alarm, {share(load.lingering_share, 1)} lingering."
+        )
+    if use.n_attacks:
+        lines.append(
+            f"Of {plural(use.n_attacks, 'attack')} it raised {use.raised} "
+            f"({mean_count(use.raised_by_chance)} by chance); it rang in {use.rings} "
+            f"({mean_count(use.rings_by_chance)} by chance)."
+        )
+    if budget is not None and load.share_of_time > 2 * budget.share:
+        lines.append(
+            f"Time in alarm is more than twice the {share(budget.share)} of the budget."
+        )
+    parts: list[RenderableType] = [Text(line) for line in lines]
+    if applied.drift is not None:
+        parts += _drift_lines(applied)
+    return Group(*parts)
+
+
+def _drift_lines(applied: "Applied") -> list[RenderableType]:
+    drift = applied.drift
+    if drift is None:
+        return []
+    text = Text(
+        f"Drift since commissioning: {drift.shift:.2f} spreads (all tags), energy "
+        f"{drift.energy_ratio:.2g} times as large."
+    )
+    if not drift.moved:
+        return [text]
+    table = titled_table("Tags that have moved")
+    table.add_column("tag")
+    for header in ("shift in\nspreads", "share of\nenergy", "then"):
+        table.add_column(header, justify="right")
+    for tag in drift.moved[:_MOST_TAGS]:
+        table.add_row(
+            tag.channel,
+            f"{tag.shift:+.2f}",
+            share(tag.energy_share),
+            share(tag.energy_share_then),
+        )
+    return [text, table]
