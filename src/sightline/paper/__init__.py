@@ -26,6 +26,7 @@ from sightline.errors import FileError
 from sightline.files import reading, staged_folder, writing
 from sightline.metrics.drawing import N_REPLICATES
 from sightline.paper import tables as paper_tables
+from sightline.paper.alarm_tables import alarm_table, localisation_table, score_table
 from sightline.paper.cross_tables import (
     agreement_table,
     found_table,
@@ -58,6 +59,9 @@ _TABLES = (
     "cross_testbed_ranking",
     "agreement",
     "rankings",
+    "alarm_metrics",
+    "score_metrics",
+    "localisation",
 )
 _FIGURES = ("agreement", "roc_auc_against_f1", "mean_shift_identity")
 # All files that a write-up may hold; other files in its folder are not touched.
@@ -231,6 +235,9 @@ def _tables(study: Study, compared: Comparison) -> tuple[list[PaperTable], list[
         (transfer_table(study, compared), "it needs at least two testbeds"),
         (agreement_table(study, compared), why_undefined(compared.agreement)),
         (ranking_table(study, compared), "it needs at least two seeds"),
+        (alarm_table(study), "it needs attacks and --metrics"),
+        (score_table(study), "it needs attacks and --metrics"),
+        (localisation_table(study), "it needs attacks with known targets"),
         (
             paper_tables.printed_values_table(study),
             "it needs a detector of the paper on a testbed of the paper",

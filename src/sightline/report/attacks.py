@@ -29,6 +29,7 @@ from sightline.judgement.verdicts import (
 from sightline.report import encoding
 from sightline.report.encoding import JsonObject
 from sightline.report.entries import OWN, P99, RULE_LABELS, Entry
+from sightline.report.published_figures import localisation_of
 from sightline.text import UNKNOWN, delay, duration, number, p_value, row_span, share
 from sightline.text import names as name_list
 
@@ -351,7 +352,8 @@ def attack_details(entry: Entry) -> list[JsonObject]:
         One for each attack: ``ladder`` (see `ladder_bars`), ``judged`` (how it was
         judged: names and texts), ``facts`` (the paper's figures: names and values),
         ``signature`` and ``signature_agrees`` (the paper's reading, and whether the
-        ladder agrees), and ``picture`` (None without an excerpt).
+        ladder agrees), ``localisation`` (which tags carry it; None without a known
+        target), and ``picture`` (None without an excerpt).
     """
     return [
         {
@@ -360,6 +362,7 @@ def attack_details(entry: Entry) -> list[JsonObject]:
             "facts": _facts(segment),
             "signature": segment.signature and segment.signature.reading,
             "signature_agrees": segment.signature_agrees,
+            "localisation": localisation_of(entry, segment.id),
             "picture": _picture(entry, i, segment),
         }
         for i, segment in enumerate(entry.evaluation.segments)

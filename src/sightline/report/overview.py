@@ -21,6 +21,7 @@ from sightline.judgement.verdicts import Count, RungName, VerdictInfo, all_infos
 from sightline.metrics.intervals import count_interval
 from sightline.metrics.probe import AlarmMetrics
 from sightline.report.entries import OWN, RULE_LABELS, Entry, found, is_judged, rules_of
+from sightline.report.published_figures import LocalisedCell, localised
 
 # Detectors that a headline names.
 MAX_NAMES = 3
@@ -131,6 +132,8 @@ class GlanceRow:
         Number of attacks with each verdict that occurs; empty without a diagnosis.
     check : str
         The first thing to check.
+    localised : LocalisedCell, optional
+        How often the evidence points at the attacked tag; None where that is not known.
     is_earlier : bool
         Whether the verdicts were made by the rules of an earlier version.
     """
@@ -142,6 +145,7 @@ class GlanceRow:
     rules: tuple[RuleRow, ...]
     verdicts: tuple[tuple[VerdictInfo, int], ...]
     check: str
+    localised: LocalisedCell | None = None
     is_earlier: bool = False
 
 
@@ -242,6 +246,7 @@ def glance(entries: Sequence[Entry]) -> list[GlanceRow]:
             ),
             verdicts=_verdict_counts(entry),
             check=first_check(entry.evaluation),
+            localised=localised(entry.evaluation),
             is_earlier=entry.is_earlier,
         )
         for entry in entries

@@ -24,6 +24,7 @@ from sightline.report.encoding import JsonObject, clocks_by_testbed, zones_by_te
 from sightline.report.entries import Entry, entries_of
 from sightline.report.false_alarms import false_alarms
 from sightline.report.print_figures import write_figures
+from sightline.report.published_figures import figure_tables
 from sightline.report.redaction import redacted, what_remains
 from sightline.storage import Result, read_results
 from sightline.text import correlation, on_testbed, probability
@@ -223,6 +224,7 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "picture_height": your_data.HEIGHT,
         "paper_columns": overview.PAPER_COLUMNS,
         "paper": overview.paper_table(entries),
+        "published": {t: figure_tables(group) for t, group in groups.items()},
         "attacks": attacks,
         "zones": zones_by_testbed(entries),
         "stages": sorted({stage for row in rows for stage in row.stages}),

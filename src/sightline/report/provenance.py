@@ -94,6 +94,10 @@ def definitions() -> dict[str, str]:
         f"that lead to the same verdict: sure from {share(confidence.SURE)}, likely "
         f"from {share(confidence.UNSURE)}, may be below. Below "
         f"{share(confidence.UNDECIDED)} no verdict is given.",
+        "Tag in first three": "Attacks with an alarm of the p99 rule of which an "
+        "attacked tag is among the three tags that deviate most at the first alarm, "
+        "from what all other tags lead to expect. Chance: with the targets of other "
+        "attacks.",
         "Telemetry": "Whether the measured values themselves move during the attack, "
         "by a test of their own: the same for all detectors. It moves if p is at most "
         f"{attack_facts.MOVES}, and is still if p is above {attack_facts.STILL:.2f}. "

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sightline.evaluation.caveats import remarks
+from sightline.evaluation.localisation import Localisation
 from sightline.evaluation.result import (
     ChartData,
     Evaluation,
@@ -342,6 +343,8 @@ def _evaluation(
         stream=_stream(evaluation.stream, names),
         quality=names.nested(evaluation.quality),
         segments=tuple(_segment(segment, names) for segment in evaluation.segments),
+        localisation=evaluation.localisation
+        and _localisation(evaluation.localisation, names),
         notices=_notices(evaluation, names),
         diagnosis=names.nested(evaluation.diagnosis),
         repairs=names.nested(evaluation.repairs),
@@ -471,6 +474,27 @@ def _segment(segment: SegmentResult, names: Pseudonyms) -> SegmentResult:
         ladder=names.nested(segment.ladder),
         telemetry=segment.telemetry and _attack(segment.telemetry, names),
         sentence=names.nested(segment.sentence),
+    )
+
+
+def _localisation(found: Localisation, names: Pseudonyms) -> Localisation:
+    """Return where evidence points, under pseudonyms."""
+    return replace(
+        found,
+        attacks=tuple(
+            replace(
+                attack,
+                id=names.attack(attack.id),
+                targets=tuple(names.name(name) for name in attack.targets),
+                leading={
+                    moment: tuple(
+                        replace(one, channel=names.name(one.channel)) for one in leading
+                    )
+                    for moment, leading in attack.leading.items()
+                },
+            )
+            for attack in found.attacks
+        ),
     )
 
 

@@ -29,6 +29,32 @@ function ladder(bars, verdict) {
   return list;
 }
 
+/* The tags that carry the evidence: bars in units of the strongest, the target marked. */
+function localisation(found) {
+  const block = element("div", "localisation"), moments = element("div", "moments");
+  for (const { label, channels } of found.moments) {
+    const list = element("div", "ladder leading");
+    list.setAttribute("aria-label", `Strongest tags ${label}`);
+    for (const { channel, share, is_target } of channels) {
+      const row = element("div", "rung"), name = element("div", "name");
+      const fill = element("i"), track = element("div", "track");
+      track.setAttribute("aria-hidden", "true");
+      fill.style.width = `${100 * share}%`;
+      name.append(element("b", "", `${channel}${is_target ? " ◎" : ""}`), element("span", "", percent(share)));
+      track.append(fill);
+      row.append(name, track);
+      if (is_target) row.classList.add("is-target");
+      list.append(row);
+    }
+    const part = element("div");
+    part.append(element("p", "facts-line", `Strongest ${label} (◎ target)`), list);
+    moments.append(part);
+  }
+  block.append(element("h4", "", "Which tags carry the evidence"), moments);
+  if (found.sentence) block.append(element("p", "facts-line", found.sentence));
+  return block;
+}
+
 async function attackPicture(place, entry, index) {
   const attack = entry.attacks[index], detail = entry.details[index];
   const picture = detail.picture;

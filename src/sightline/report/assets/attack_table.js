@@ -112,6 +112,7 @@ async function openAttack(row) {
   place.setAttribute("aria-label", `Energy, contributions and signals around attack ${entry.attacks[index].id}, ${entry.label}`);
   right.append(place);
   if (!detail.picture) right.append(element("p", "muted", "These results do not hold the rows around this attack."));
+  if (detail.localisation) right.append(localisation(detail.localisation));
   parts.append(left, right);
   inner.append(parts);
   const draw = await attackPicture(place, entry, index);

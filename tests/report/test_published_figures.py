@@ -1,0 +1,129 @@
+"""Tables of published figures on the page and in print, and localisation."""
+
+import csv
+import io
+import re
+
+import pytest
+from report.plant import CHANNELS, evaluations
+
+from sightline.evaluation.localisation import Moment
+from sightline.metrics.alarm_figures import FIGURES, AlarmFigure, ShiftFloor
+from sightline.paper import alarm_tables
+from sightline.paper.study import Study
+from sightline.report.entries import entries_of
+from sightline.report.page import render
+from sightline.report.published_figures import (
+    FigureRow,
+    figure_cell,
+    figure_tables,
+    localisation_of,
+    localised,
+)
+from sightline.report.redaction import redacted
+from sightline.storage import Result
+from sightline.text import MINUS
+
+
+@pytest.fixture(scope="module")
+def results():
+    return [Result.of(evaluation) for evaluation in evaluations()]
+
+
+@pytest.fixture(scope="module")
+def entries(results):
+    return entries_of(results)
+
+
+def figure(value, floor=None, interval=None):
+    above = floor is not None and value > floor
+    chance = None if floor is None else ShiftFloor(value=floor, above_floor=above)
+    return AlarmFigure(value=value, floor=chance, interval=interval, definition="d")
+
+
+def test_a_point_adjusted_figure_is_not_shown_without_its_floor():
+    assert figure_cell(FIGURES["pa_f1"], figure(0.9)).value is None
+    shown = figure_cell(FIGURES["pa_f1"], figure(0.9, 0.8, (0.5, 0.95)))
+    assert (shown.text, shown.chance) == ("0.900", "chance 0.800")
+    assert shown.interval == "0.500 to 0.950"
+    assert figure_cell(FIGURES["etapr_f1"], figure(0.9)).text == "0.900"
+    assert figure_cell(FIGURES["nab_standard"], figure(-562.8)).text == f"{MINUS}563"
+    assert figure_cell(FIGURES["etapr_f1"], None).value is None
+
+
+def test_figures_below_their_floor_are_grey_and_last(entries):
+    for testbed in {entry.testbed for entry in entries}:
+        tables = figure_tables([e for e in entries if e.testbed == testbed])
+        assert [table.source for table in tables][-1] == "energy"
+        for table in tables:
+            is_below = [row.is_below for row in table.rows]
+            assert is_below == sorted(is_below)
+            for row in table.rows:
+                assert len(row.cells) == len(table.detectors)
+    cells = tuple(figure_cell(FIGURES["etapr_f1"], figure(0.1, f)) for f in (0.2, 0.3))
+    row = FigureRow(key="k", title="t", definition="d", cells=cells)
+    assert row.is_below
+
+
+def test_the_page_has_every_measured_figure_with_its_definition(entries):
+    page = render(entries)
+    evaluation = next(e.evaluation for e in entries if e.evaluation.floor)
+    for source, figures in evaluation.alarm_metrics.items():
+        for key, one in figures.items():
+            if one.value is not None:
+                pattern = f'data-figure="{source}.{key}" data-value="{one.value}"'
+                assert pattern in page
+    assert page.count('<abbr title="oracle: the threshold saw the labels') >= 2
+    assert re.search(r'class="num below" data-figure="\w+\.\w+"', page)
+    assert "Tag in first three" in page
+
+
+def test_the_first_three_at_a_glance(entries):
+    evaluation = next(e.evaluation for e in entries if e.evaluation.floor)
+    found = evaluation.localisation.figures["conditional"]["first_alarm"]
+    cell = localised(evaluation)
+    assert (
+        cell.text
+        == f"{round(found.hit_3.value * found.n_attacks)} of {found.n_attacks}"
+    )
+    assert cell.chance.startswith("chance ")
+
+
+def test_bars_of_an_attack_mark_its_target(entries):
+    entry = entries[0]
+    attack = entry.evaluation.localisation.attacks[0]
+    shown = localisation_of(entry, attack.id)
+    first = shown["moments"][-1]["channels"][0]
+    leading = attack.leading[Moment.ATTACK][0]
+    assert (first["channel"], first["share"]) == (leading.channel, 1.0)
+    assert first["is_target"] == (leading.channel in attack.targets)
+    assert f"of {len(CHANNELS)} tags" in shown["sentence"]
+    assert localisation_of(entry, "no such attack") is None
+
+
+def test_a_redacted_result_names_no_tag_and_no_attack(results):
+    hidden, _ = redacted(results)
+    for result in hidden:
+        text = repr(result.evaluation.localisation)
+        assert not [name for name in CHANNELS if name in text]
+        assert "A<" not in text
+
+
+def rows_of(table):
+    return list(csv.DictReader(io.StringIO(table.to_csv())))
+
+
+def test_tables_for_print(results):
+    study = Study(results)
+    alarms, scores = alarm_tables.alarm_table(study), alarm_tables.score_table(study)
+    places = alarm_tables.localisation_table(study)
+    rows = [row for row in rows_of(alarms) if row["of"] == "p99 rule"]
+    assert {"pa_f1", "pa_f1_floor", "etapr_recall_interval_low"} <= set(rows[0])
+    # A point-adjusted figure never stands without its floor.
+    assert all(bool(row["pa_f1"]) == bool(row["pa_f1_floor"]) for row in rows)
+    assert any(row["pa_f1"] for row in rows)
+    assert {r["of"] for r in rows_of(scores)} >= {"energy"}
+    assert {r["method"] for r in rows_of(places)} >= {"conditional", "contribution"}
+    for table in (alarms, scores, places):
+        assert r"\begin{tabular}" in table.to_latex()
+        assert table.to_markdown()
