@@ -26,8 +26,8 @@ from sightline.text import UNKNOWN, duration, mean_count, names, number, plural,
 if TYPE_CHECKING:
     from sightline.data.stream import ResidualStream
     from sightline.operation.apply import Applied
-    from sightline.rules.commission import Commissioning, CommissioningFacts, MadeRule
-    from sightline.rules.judging import RuleOutcome
+    from sightline.rules.commission import Commissioning, MadeRule
+    from sightline.rules.judging import CommissioningFacts, RuleOutcome
 
 BROKEN_PROMISE = 3
 DETECTOR_FILE = "detector.npz"
@@ -306,7 +306,7 @@ class _Rates:
 
 def commissioning_tables(facts: "CommissioningFacts") -> RenderableType:
     """Return the two tables of a commissioning, and a sentence on the chosen rule."""
-    rates = _Rates(facts.budget.per_day)
+    rates = _Rates(facts.accepted.per_day)
     title = (
         f"Alarm rules for {facts.budget}: made on {facts.days:.1f} attack-free days, "
         f"judged on {facts.judged_days:.1f} later ones with "

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.metrics.alarm_load import MANAGEABLE_PER_DAY, MOST_PER_DAY
 from sightline.report import print_style as style
-from sightline.rules.commission import CommissioningFacts
-from sightline.rules.judging import Curve
+from sightline.rules.judging import CommissioningFacts, Curve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +56,7 @@ def rule_figure(facts: CommissioningFacts) -> "Figure":
             label=f"{style.label(row.name)} (in use)",
             clip_on=False,
         )
-    budget = facts.budget.per_day
+    budget = facts.accepted.per_day
     axis.axvline(
         budget, color=style.TAU, lw=0.8, ls="--", label=f"budget {facts.budget}"
     )
