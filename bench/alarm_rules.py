@@ -281,7 +281,7 @@ def report_shelving(streams: Iterator[tuple[str, str, ResidualStream]]) -> None:
 
 def batadal(folder: Path) -> None:
     """Print the family at 1 a week, for VAR and PCA."""
-    testbed = open_testbed("batadal", folder=folder)
+    testbed = open_testbed("batadal", folder, cache=False)
     for name in DETECTORS:
         detector = new_detector(name, testbed="batadal")
         detector.fit(testbed.train)
@@ -293,7 +293,7 @@ def batadal(folder: Path) -> None:
 
 def skab(folder: Path) -> None:
     """Print how the budget is refused: SKAB has 72 calm minutes before the split."""
-    testbed = open_testbed("skab", folder=folder)
+    testbed = open_testbed("skab", folder, cache=False)
     for name in DETECTORS:
         detector = new_detector(name, testbed="skab")
         detector.fit(testbed.train)

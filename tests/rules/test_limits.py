@@ -8,7 +8,7 @@ from scipy.stats import genpareto, nbinom
 
 from sightline import Budget, StreamError
 from sightline.metrics.alarm_load import Delays, counted, episodes_of
-from sightline.rules.commission import CalmPeriod, CalmTable, Fitting
+from sightline.rules.commission import LEAST_HALF, CalmPeriod, CalmTable, Fitting
 from sightline.rules.limits import (
     RANK_RATIO,
     Limit,
@@ -189,7 +189,7 @@ def test_levels_are_quantiles_of_all_rows_and_of_each_half(n, seed):
     np.testing.assert_allclose(fitting.members[0].levels, whole, rtol=1e-12)
     half = (np.arange(n) * 10 // n) % 2
     levels = [
-        np.maximum(np.quantile(values[half == k], 0.999, axis=0), whole / 3)
+        np.maximum(np.quantile(values[half == k], 0.999, axis=0), LEAST_HALF * whole)
         for k in (0, 1)
     ]
     np.testing.assert_allclose(fitting.half_levels[0], levels, rtol=1e-12)

@@ -204,6 +204,31 @@ def test_a_rule_of_one_score_rings_only_where_it_is_large():
         assert made.rule.alarms(np.full((400, 1), 1e6)).any()
 
 
+def test_episodes_say_how_often_they_count_where_labels_are_known():
+    rule, (rows, _) = made_rules().rules["x"].rule, record()
+    rows[:] = rule.views[0].mean
+    for t in (100, 305, 405, 600):
+        rows[t, 0] = 1e4
+    rows[800:950, 0] = 1e4  # two hours and a half
+    labels = np.zeros(N_ROWS, int)
+    labels[300:400] = 1  # 405 is within ten minutes after it
+    found = rule.episodes(rows, labels=labels)
+    assert found.starts.tolist() == [100, 305, 405, 600, 800]
+    assert found.counts.tolist() == [1, 0, 0, 1, 3]
+    assert rule.episodes(rows).counts is None
+    with pytest.raises(StreamError, match=r"each of the 1,300 rows; it has 4"):
+        rule.episodes(rows, labels=[0, 0, 1, 0])
+
+
+def test_the_leading_member_is_one_that_rings():
+    rule, (rows, _) = nervous("all"), record()
+    run = rule.run(rows)
+    assert run.shelved.any()
+    rings = np.flatnonzero(run.exceeds)
+    assert not run.shelved[rings, run.leading[rings]].any()
+    assert (run.trace[rings] > rule.limit).all()
+
+
 # --- Shelving -------------------------------------------------------------------------
 
 

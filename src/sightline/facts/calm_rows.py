@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from sightline.data.arrays import NORMAL, Bools
+from sightline.data.segments import Segment
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredTest
 from sightline.facts import attack_facts
@@ -73,11 +74,19 @@ def quiet_rows(test: ScoredTest, facts: Sequence[AttackFacts]) -> Bools:
     The jump back at an attack's end is as large as its onset, so an alarm there is
     neither false nor raised by the attack. At least one row is left out.
     """
-    is_quiet = calm_rows(test, facts)
-    n_rows = max(1, int(np.ceil(GUARD_S / (test.step_s or GUARD_S) - 1e-6)))
-    for segment in test.segments:
-        is_quiet[segment.stop : segment.stop + n_rows] = False
+    is_quiet = beyond_guard(calm_rows(test, facts), test.segments, test.step_s)
     return is_quiet if is_quiet.any() else calm_rows(test, facts)
+
+
+def beyond_guard(
+    is_calm: Bools, attacks: Sequence[Segment], step_s: float | None
+) -> Bools:
+    """Return the calm rows without ten minutes, at least a row, after each attack."""
+    n_rows = max(1, int(np.ceil(GUARD_S / (step_s or GUARD_S) - 1e-6)))
+    is_quiet = is_calm.copy()
+    for attack in attacks:
+        is_quiet[attack.stop : attack.stop + n_rows] = False
+    return is_quiet
 
 
 def quiet_rows_before(test: ScoredTest, row: int) -> Bools:

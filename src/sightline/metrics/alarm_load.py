@@ -94,11 +94,14 @@ class Episodes:
         First row of each alarm, and its last exceedance.
     n_rows : int
         Rows of the record.
+    counts : array of int, shape (n_alarms,), optional
+        How many false alarms each one counts as, if labels are known.
     """
 
     starts: Ints
     lasts: Ints
     n_rows: int
+    counts: Ints | None = None
 
     @property
     def rows(self) -> Bools:

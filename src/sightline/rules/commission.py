@@ -71,7 +71,7 @@ FIRST: Final = 0.35
 # A unit's level: this quantile over commissioning rows,
 LEVEL_QUANTILE: Final = 0.999
 # and the level of one half is not under this share of that of all.
-LEAST_HALF: Final = 1 / 3
+LEAST_HALF: Final = 0.7
 # Stretches of commissioning rows that alternate in cross-fitting.
 N_STRETCHES: Final = 10
 # Calibration rows ring alike above this p-value.

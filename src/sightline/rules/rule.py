@@ -23,10 +23,20 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Bools, Floats, Ints, check_series
+from sightline.data.arrays import (
+    ATTACK,
+    NORMAL,
+    Bools,
+    Floats,
+    Ints,
+    check_labels,
+    check_series,
+)
 from sightline.data.row_tables import as_rows, read_on_grid
+from sightline.data.segments import segments_of
 from sightline.errors import StreamError
-from sightline.metrics.alarm_load import Delays, Episodes, episodes_in
+from sightline.facts.calm_rows import beyond_guard
+from sightline.metrics.alarm_load import Delays, Episodes, counted, episodes_in
 from sightline.rules.budget import Budget
 from sightline.text import names
 
@@ -333,10 +343,31 @@ class Rule:
         rows: object,
         *,
         breaks: Sequence[int] | Ints = (),
+        labels: object = None,
         score: object = None,
     ) -> Episodes:
-        """Return the alarms as episodes, with the time that counts."""
-        return self.run(rows, breaks=breaks, score=score).episodes
+        """Return the alarms as episodes, with the time that counts.
+
+        Parameters
+        ----------
+        rows, breaks, score
+            As of `alarms`.
+        labels : array of shape (n_rows,), optional
+            1 attack, 0 normal, -1 ignored. With these, `Episodes.counts` says how many
+            false alarms each one counts as.
+        """
+        found = self.run(rows, breaks=breaks, score=score).episodes
+        if labels is None:
+            return found
+        marks, cuts = check_labels(labels), np.unique(np.append(0, breaks))
+        if len(marks) != found.n_rows:
+            raise StreamError(
+                f"`labels` must have one value for each of the {found.n_rows:,} rows; "
+                f"it has {len(marks):,}."
+            )
+        attacks = segments_of(marks == ATTACK, cuts.astype(np.int64))
+        is_calm = beyond_guard(marks == NORMAL, attacks, self.step_s)
+        return replace(found, counts=counted(found, is_calm, self.delays.unit)[0])
 
     def run(
         self, rows: object, *, breaks: Sequence[int] | Ints = (), score: object = None
@@ -388,7 +419,8 @@ class RuleRun:
     rule : Rule
         The rule.
     trace : array of shape (n_rows,)
-        The largest member over its limit; above `rule.limit` it exceeds.
+        The largest member that is not shelved over its limit; above `rule.limit` it
+        exceeds. Where all are shelved, one of them.
     exceeds : array of bool, shape (n_rows,)
         Where a member that is not shelved exceeds.
     in_alarm : array of bool, shape (n_rows,)
@@ -595,7 +627,8 @@ class RuleState:
         """
         exceeds, shelved, joint, in_alarm = self._flags(trace)
         standing = np.asarray((exceeds & shelved).any(axis=1))
-        each, leading = np.arange(len(trace)), np.argmax(trace, axis=1)
+        ringing = np.where(shelved, -1.0, trace) if shelved.any() else trace
+        each, leading = np.arange(len(trace)), np.argmax(ringing, axis=1)
         best, lead = trace[each, leading], units[each, leading]
         return _Piece(best, joint, in_alarm, leading, lead, shelved, standing)
 
