@@ -50,6 +50,23 @@ def test_blocks_are_named_by_whose_alarms_or_score_they_are():
             assert figure.value == outputs[spec.output]
 
 
+def test_the_chosen_rule_is_judged_on_later_rows():
+    rng = np.random.default_rng(0)
+    train, test = rng.normal(size=(6000, 3)), rng.normal(size=(16_000, 3))
+    labels = np.zeros(16_000, int)
+    for start in (1000, 9000, 12_000, 15_000):
+        labels[start : start + 60] = 1
+        test[start : start + 60] += 8.0
+    known = ResidualStream(train, test, labels, step_s=60.0)
+    e = evaluate(known, diagnosis=False, metrics="event,delay")
+    rule = e.alarm_metrics[f"rule:{e.rules.chosen}"]
+    later = e.rules.row(e.rules.chosen)
+    assert e.rules.n_attacks == 3
+    assert rule["event_recall"].value == later.attacks.rings / 3 == 1.0
+    assert rule["delay_mean"].value <= 5
+    assert rule["event_recall"].floor.value < 0.5
+
+
 def test_one_figure_has_one_floor():
     e = evaluate(stream(), diagnosis=False)
     recall = e.alarm_metrics["probe"]["event_recall"]

@@ -34,6 +34,7 @@ import numpy.typing as npt
 from sightline import _version
 from sightline.data.arrays import (
     ATTACK,
+    IGNORED,
     NORMAL,
     Bools,
     Floats,
@@ -75,7 +76,7 @@ from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
 from sightline.progress import Progress, silent
 from sightline.rules import Budget, QuantileRule
-from sightline.rules.judging import CommissioningFacts
+from sightline.rules.commission import Commissioning
 from sightline.rules.replacements import replacements
 
 
@@ -171,7 +172,7 @@ def evaluate(
         guard=guard,
         dropped_rows=dropped,
     )
-    rules, refused = _rules(stream, scored, test, facts, accepted)
+    made, refused = _rules(stream, scored, test, facts, accepted)
     rows = measure_segments(
         attacks,
         test.energy,
@@ -191,7 +192,7 @@ def evaluate(
             test,
             rows,
             facts,
-            rules=rules,
+            rules=made.facts if made else None,
             seed=seed,
             progress=progress or silent,
         )
@@ -204,7 +205,7 @@ def evaluate(
     record = _assembled(stream, measures, uncertainty, verdicts, segments)
     return replace(
         record,
-        alarm_metrics=_alarm_metrics(test, stream.score, keys, uncertainty, seed),
+        alarm_metrics=_alarm_metrics(test, stream.score, made, keys, uncertainty, seed),
         localisation=localise(
             stream.test,
             stream.channels,
@@ -216,7 +217,7 @@ def evaluate(
             uncertainty=intervals,
             seed=seed,
         ),
-        rules=rules,
+        rules=made.facts if made else None,
         rules_refused=refused,
         traces=chart_data(stream, scored, test, ranks, windows, segments),
     )
@@ -644,6 +645,7 @@ def _stream_facts(
 def _alarm_metrics(
     test: ScoredTest,
     score: Floats | None,
+    made: Commissioning | None,
     keys: Collection[str],
     uncertainty: result.Uncertainty,
     seed: int,
@@ -651,7 +653,8 @@ def _alarm_metrics(
     """Return the alarm and score metrics, by whose alarms or score they are.
 
     Without attacks, or without keys, None. Recall of attacks by the p99 rule has the
-    floor of `hits`: one figure, one floor.
+    floor of `hits`: one figure, one floor. The chosen one of the rules `made` for a
+    budget is judged on the rows after those it was made on.
     """
     if not (test.attacks and keys):
         return None
@@ -667,6 +670,7 @@ def _alarm_metrics(
         for name, each in scores.items()
         if each is not None
     }
+    given |= _of_chosen_rule(test, made)
     drawn = uncertainty.bootstrap
     blocks = {
         name: measure_figures(
@@ -692,6 +696,28 @@ def _alarm_metrics(
     return {name: figures for name, figures in blocks.items() if figures}
 
 
+def _of_chosen_rule(
+    test: ScoredTest, made: Commissioning | None
+) -> dict[str, AlarmRuns]:
+    """Return the alarms of the chosen rule on judged rows; empty without any attack.
+
+    Earlier rows count nowhere, nor does an attack that begins among them.
+    """
+    if made is None:
+        return {}
+    name, split = made.facts.chosen, made.facts.split
+    labels = test.labels.copy()
+    labels[:split] = IGNORED
+    for attack in test.segments:
+        if attack.start < split < attack.stop:
+            labels[split : attack.stop] = IGNORED
+    if not (labels == ATTACK).any():
+        return {}
+    alarms = np.zeros(test.n_rows, np.bool_)
+    alarms[split:] = made.alarm_rows[name]
+    return {f"rule:{name}": AlarmRuns.of(LabelledRows(labels, test.breaks), alarms)}
+
+
 # Rules
 
 
@@ -701,7 +727,7 @@ def _rules(
     test: ScoredTest,
     facts: Sequence[AttackFacts],
     budget: Budget | None,
-) -> tuple[CommissioningFacts | None, str | None]:
+) -> tuple[Commissioning | None, str | None]:
     """Return alarm rules made for a budget, or why none could be made."""
     if budget is None:
         return None, None

@@ -464,8 +464,8 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
         the number of attacks with each verdict; None without a diagnosis or attacks.
     alarm_metrics : dict, optional
         Alarm and score metrics under their published names: by whose alarms or score
-        they are (``probe``, ``own_rule``, ``energy``, ``score``), then by key. None
-        without attacks, or if none was asked for.
+        they are (``probe``, ``own_rule``, ``rule:NAME``, ``energy``, ``score``), then
+        by key. None without attacks, or if none was asked for.
     localisation : Localisation, optional
         Whether the evidence points at the attacked tags; None if no attack has a target
         among the channels.

@@ -62,7 +62,15 @@ def alarm_table(study: Study) -> PaperTable:
         ``_floor``, ``_interval_low`` and ``_interval_high`` (mean over seeds, highest
         floor, widest interval), ``n_seeds``.
     """
-    return _figure_table(study, "alarm_metrics", ("own_rule", "probe"), ALARM_FIGURES)
+    made = {
+        source
+        for runs in study.runs
+        for evaluation in _evaluations(runs)
+        for source in evaluation.alarm_metrics or {}
+        if source not in _SOURCES
+    }
+    sources = ("own_rule", "probe", *sorted(made))
+    return _figure_table(study, "alarm_metrics", sources, ALARM_FIGURES)
 
 
 def score_table(study: Study) -> PaperTable:
@@ -82,7 +90,7 @@ def _figure_table(
                 if blocks:
                     yield (
                         _detector_cell(study, runs),
-                        markup.text_cell(_SOURCES[source]),
+                        markup.text_cell(_SOURCES.get(source, source)),
                         *(
                             _figure_cell(
                                 spec, [b[spec.key] for b in blocks if spec.key in b]

@@ -126,10 +126,16 @@ def figure_table(source: str, evaluations: dict[str, Evaluation]) -> FigureTable
     shown = [row for row in rows if any(cell.value is not None for cell in row.cells)]
     return FigureTable(
         source=source,
-        title=SOURCES.get(source, f"Alarms of the rule {source.partition(':')[2]}"),
+        title=SOURCES.get(source, _rule_title(source)),
         detectors=tuple(evaluations),
         rows=tuple(sorted(shown, key=lambda row: row.is_below)),
     )
+
+
+def _rule_title(source: str) -> str:
+    """Return the title of a rule made for a budget: it is judged on later rows."""
+    name = source.partition(":")[2]
+    return f"Alarms of the rule made for the budget ({name}), on later rows"
 
 
 def figure_cell(spec: FigureSpec, figure: AlarmFigure | None) -> FigureCell:

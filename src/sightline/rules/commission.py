@@ -615,11 +615,14 @@ class Commissioning:
         The table, the curves and the sentences.
     source : CommissioningSource
         What they were made on.
+    alarm_rows : dict of str to array of bool
+        Which judged rows are alarm time of each rule, the latch not counted.
     """
 
     rules: dict[str, MadeRule]
     facts: CommissioningFacts
     source: CommissioningSource
+    alarm_rows: Mapping[str, Bools]
 
     def deployed(self, name: str | None = None) -> MadeRule:
         """Return a rule, by default the chosen one, with where it comes from."""
@@ -822,7 +825,7 @@ def commission_scored(
     maker, periods = _maker(stream, normal, wanted, is_quiet, split, settings, calm)
     rules = {name: maker.make(name) for name in wanted}
     judged = JudgedRows.of(is_quiet, test.attacks, test.breaks, split, step_s)
-    table, curves = _judged(stream, maker, rules, judged)
+    table, curves, alarm_rows = _judged(stream, maker, rules, judged)
     made = CommissioningFacts(
         budget=str(settings.budget),
         chosen=chosen,
@@ -845,6 +848,7 @@ def commission_scored(
             calm=periods.calm,
             ends=_ends(stream, periods, is_elsewhere=calm is not None),
         ),
+        alarm_rows=alarm_rows,
     )
 
 
@@ -927,8 +931,11 @@ def _judged(
     maker: RuleMaker,
     rules: Mapping[str, MadeRule],
     judged: JudgedRows,
-) -> tuple[tuple[RuleOutcome, ...], tuple[Curve, ...]]:
-    """Return how every rule did on judged rows, and what other limits would do."""
+) -> tuple[tuple[RuleOutcome, ...], tuple[Curve, ...], dict[str, Bools]]:
+    """Return how every rule did on judged rows, what other limits would do, and when.
+
+    The last are the judged rows that are alarm time of each rule.
+    """
     fitting = maker.fitting
     family = Rule(
         name="family",
@@ -941,16 +948,18 @@ def _judged(
     later = np.arange(stream.test.n_rows) >= judged.first
     score = None if stream.score is None else stream.score[later]
     run = FamilyRun(family, KeptRows(raw_rows(stream.test), later), judged, score)
-    table, curves = [], []
+    table, curves, alarm_rows = [], [], {}
     for name, made in rules.items():
-        outcome = judge_rule(run.run(made.rule), judged, made.promise)
+        said = run.run(made.rule)
+        alarm_rows[name] = said.episodes.rows
+        outcome = judge_rule(said, judged, made.promise)
         trace = run.trace(made.rule).max(axis=1)
         if outcome.kept is Kept.UNUSED:
             hindsight = _hindsight(trace, judged, maker)
             outcome = replace(outcome, hindsight_limit=hindsight)
         table.append(outcome)
         curves.append(curve_of(name, trace, judged, maker.delays))
-    return tuple(table), tuple(curves)
+    return tuple(table), tuple(curves), alarm_rows
 
 
 def _hindsight(trace: Floats, judged: JudgedRows, maker: RuleMaker) -> float:

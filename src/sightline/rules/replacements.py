@@ -16,8 +16,12 @@ from sightline.facts.calm_rows import quiet_rows
 from sightline.metrics.alarm_load import Delays, episodes_of
 from sightline.rules.advice import advice
 from sightline.rules.budget import Budget
-from sightline.rules.commission import CommissionSettings, commission_scored
-from sightline.rules.judging import CommissioningFacts, RuleOutcome
+from sightline.rules.commission import (
+    Commissioning,
+    CommissionSettings,
+    commission_scored,
+)
+from sightline.rules.judging import RuleOutcome
 
 # The rule by energy whose reference is fitted on commissioning rows.
 REFITTED: Final = "energy, refitted"
@@ -33,7 +37,7 @@ def replacements(
     test: ScoredTest,
     facts: Sequence[AttackFacts],
     budget: Budget,
-) -> CommissioningFacts:
+) -> Commissioning:
     """Return the rules that could replace the present one, made for a budget.
 
     The default family, and beside it: members with memory joined, the energy with a
@@ -56,7 +60,8 @@ def replacements(
     """
     joined = () if stream.one_sided else ("memory",)
     settings = CommissionSettings(budget=budget, rules=joined)
-    made = commission_scored(stream, scored, test, facts, settings).facts
+    family = commission_scored(stream, scored, test, facts, settings)
+    made = family.facts
     noisy = noisy_channel(stream, test, facts, made.split)
     further: list[RuleOutcome] = []
     for name, settings in _further(stream, budget, noisy):
@@ -66,7 +71,7 @@ def replacements(
             continue
         further += [replace(row, name=name.format(row.name)) for row in other.table]
     made = replace(made, table=(*made.table, *further), noisy_channel=noisy)
-    return replace(made, advice=advice(made))
+    return replace(family, facts=replace(made, advice=advice(made)))
 
 
 def _further(
