@@ -820,7 +820,7 @@ def commission_scored(
     normal = replace(normal_of(stream, scored), without=frozenset(settings.without))
     family = default_family(normal) if settings.family is None else settings.family
     wanted = (*family, *settings.rules)
-    chosen = settings.choose or (CHOSEN if CHOSEN in wanted else wanted[-1])
+    chosen = settings.choose or (CHOSEN if CHOSEN in family else family[-1])
     wanted = tuple(dict.fromkeys((*wanted, chosen)))
     maker, periods = _maker(stream, normal, wanted, is_quiet, split, settings, calm)
     rules = {name: maker.make(name) for name in wanted}

@@ -419,14 +419,13 @@ class RuleRun:
     rule : Rule
         The rule.
     trace : array of shape (n_rows,)
-        The largest member that is not shelved over its limit; above `rule.limit` it
-        exceeds. Where all are shelved, one of them.
+        The largest member over its limit, shelved ones included.
     exceeds : array of bool, shape (n_rows,)
         Where a member that is not shelved exceeds.
     in_alarm : array of bool, shape (n_rows,)
         The same after on-delay and off-delay.
     leading, unit : array of int, shape (n_rows,)
-        Which member is the largest, and which unit of its view.
+        Which member that is not shelved is the largest, and which unit of its view.
     shelved : array of bool, shape (n_rows, n_members)
         Which members are shelved.
     standing : array of bool, shape (n_rows,)
@@ -629,7 +628,7 @@ class RuleState:
         standing = np.asarray((exceeds & shelved).any(axis=1))
         ringing = np.where(shelved, -1.0, trace) if shelved.any() else trace
         each, leading = np.arange(len(trace)), np.argmax(ringing, axis=1)
-        best, lead = trace[each, leading], units[each, leading]
+        best, lead = trace.max(axis=1), units[each, leading]
         return _Piece(best, joint, in_alarm, leading, lead, shelved, standing)
 
     def _flags(self, trace: Floats) -> tuple[Bools, Bools, Bools, Bools]:

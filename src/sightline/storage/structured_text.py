@@ -138,7 +138,7 @@ def _variables(rule: Rule) -> list[str]:
         "    started, above, joint : BOOL;",
         "    since : DINT;",
         "    j, k, g, best, n_set : INT;",
-        "    y, total, top : LREAL;",
+        "    y, total, top, lead : LREAL;",
     ]
     outputs = ["    alarm : BOOL;", "    trace : LREAL;", "    member : INT;"]
     return [
@@ -298,13 +298,14 @@ def _joined(rule: Rule) -> list[str]:
         ]
     lines += [
         "IF above AND NOT shelved[k] THEN joint := TRUE; END_IF;",
-        "IF ratio[k] > trace THEN",
-        "    trace := ratio[k];",
+        "IF ratio[k] > trace THEN trace := ratio[k]; END_IF;",
+        "IF (ratio[k] > lead) AND NOT shelved[k] THEN",
+        "    lead := ratio[k];",
         "    member := k;",
         "END_IF;",
     ]
     n = len(rule.members)
-    start = ["joint := FALSE;", "trace := -1.0;", "member := 0;"]
+    start = ["joint := FALSE;", "trace := -1.0;", "lead := -1.0;", "member := 0;"]
     return [*start, *_loop("k", n, *lines)]
 
 
