@@ -36,6 +36,50 @@ _MOST_TAGS = 5
 _Overwrite = Annotated[
     bool, Option("--overwrite", help="Replace what an earlier run wrote.")
 ]
+_Stream = Annotated[
+    Path, Argument(help="Residual stream: .npz file, Parquet folder or IPAL folder.")
+]
+_RuleOut = Annotated[Path, Option("--out", help="Folder for the rule and its tables.")]
+_BudgetOption = Annotated[
+    str,
+    Option(
+        "--budget", help="Alarms a day, and share of time in alarm: 6/day,1% or 1/week."
+    ),
+]
+_Until = Annotated[
+    str | None, Option(metavar="TIME", help="Commission on rows before this time.")
+]
+_First = Annotated[
+    float | None, Option(help="Commission on this share of the test (0.35).")
+]
+_Calm = Annotated[
+    Path | None,
+    Option(metavar="STREAM", help="Commission on another stream's test rows."),
+]
+_Rules = Annotated[
+    list[str] | None,
+    Option(metavar="NAME", help="A further rule, such as cusum; may be repeated."),
+]
+_Choose = Annotated[
+    str | None, Option(metavar="NAME", help="The rule to write; else 'all'.")
+]
+_Without = Annotated[
+    list[str] | None,
+    Option(metavar="TAG", help="Tag that no rule looks at; may be repeated."),
+]
+_Reference = Annotated[
+    str, Option(help="Rows that fit mean and covariance: train or commissioning.")
+]
+_On = Annotated[
+    str, Option(metavar="K/N", help="Exceedances that start an alarm: 3, or 3/5 rows.")
+]
+_Detector = Annotated[
+    Path | None,
+    Option(
+        help="Saved detector that made the stream, for telemetry; by default the one "
+        "that a study saved beside its streams."
+    ),
+]
 COST_LEGEND = """\
 Promised: alarms a day that commissioning rows make at the limit, with the 90%
 interval for later rows. Came true: on attack-free rows after the split; a
@@ -50,51 +94,18 @@ chance) / (attacks - chance), so that rules of different counts compare.
 
 
 def commission_command(
-    stream: Annotated[
-        Path,
-        Argument(help="Residual stream: .npz file, Parquet folder or IPAL folder."),
-    ],
-    out: Annotated[Path, Option(help="Folder for the rule and its tables.")],
-    budget: Annotated[
-        str,
-        Option(help="Alarms a day, and share of time in alarm: 6/day,1% or 1/week."),
-    ] = "6/day,1%",
-    until: Annotated[
-        str | None,
-        Option(metavar="TIME", help="Commission on rows before this time."),
-    ] = None,
-    first: Annotated[
-        float | None, Option(help="Commission on this share of the test (0.35).")
-    ] = None,
-    calm: Annotated[
-        Path | None,
-        Option(metavar="STREAM", help="Commission on another stream's test rows."),
-    ] = None,
-    rule: Annotated[
-        list[str] | None,
-        Option(metavar="NAME", help="A further rule, such as cusum; may be repeated."),
-    ] = None,
-    choose: Annotated[
-        str | None, Option(metavar="NAME", help="The rule to write; else 'all'.")
-    ] = None,
-    without: Annotated[
-        list[str] | None,
-        Option(metavar="TAG", help="Tag that no rule looks at; may be repeated."),
-    ] = None,
-    reference: Annotated[
-        str, Option(help="Rows that fit mean and covariance: train or commissioning.")
-    ] = "train",
-    on: Annotated[
-        str,
-        Option(metavar="K/N", help="Exceedances that start an alarm: 3, or 3/5 rows."),
-    ] = "1",
-    detector: Annotated[
-        Path | None,
-        Option(
-            help="Saved detector that made the stream, for telemetry; by default the "
-            "one that a study saved beside its streams."
-        ),
-    ] = None,
+    stream: _Stream,
+    out: _RuleOut,
+    budget: _BudgetOption = "6/day,1%",
+    until: _Until = None,
+    first: _First = None,
+    calm: _Calm = None,
+    rule: _Rules = None,
+    choose: _Choose = None,
+    without: _Without = None,
+    reference: _Reference = "train",
+    on: _On = "1",
+    detector: _Detector = None,
     overwrite: _Overwrite = False,
     debug: DebugOption = False,
 ) -> None:
