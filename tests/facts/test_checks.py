@@ -477,7 +477,8 @@ def test_only_errors_of_a_users_plant_that_are_not_accepted_are_refused():
 def test_every_code_is_documented_as_the_table_says():
     page = Path(__file__).parents[2] / "docs" / "data-audit.md"
     rows = re.findall(r"^\| (SL\d+) (.*) \|$", page.read_text("utf-8"), flags=re.M)
-    assert [code for code, _ in rows] == list(CODES)
+    # Codes of the protocol have their own page.
+    assert [code for code, _ in rows] == [c for c in CODES if c >= "SL2"]
     for code, row in rows:
         cells = row.removeprefix("| ").split(" | ")
         known = CODES[code]

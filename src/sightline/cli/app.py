@@ -13,6 +13,7 @@ from sightline._version import __version__
 from sightline.cli import catalogue
 from sightline.cli.caches import cache_command
 from sightline.cli.evaluate import compare_command, evaluate_command, report_command
+from sightline.cli.lint import lint_command
 from sightline.cli.rules import apply_command, commission_command
 from sightline.cli.start import start_command
 from sightline.cli.study import demo_command, run_command, study_command
@@ -36,6 +37,7 @@ app.command("start")(start_command)
 app.command("inspect")(catalogue.inspect_command)
 app.command("simulate")(catalogue.simulate_command)
 app.command("detectors")(catalogue.detectors_command)
+app.command("lint")(lint_command)
 app.command("cache")(cache_command)
 app.command("run")(run_command)
 app.command("study")(study_command)

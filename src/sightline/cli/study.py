@@ -158,8 +158,7 @@ def run_command(
         decimals = {"train_decimals": train_decimals} if train_decimals else {}
         plan = _plan(plant or testbed or "", detectors, seeds, preset, root, decimals)
         plan = replace(plan, evaluation=replace(plan.evaluation, metrics=metrics))
-        plan = _with_budget(plan, budget)
-        plan = plan.by_protocol(protocol_named(protocol))
+        plan = _with_budget(plan, budget).by_protocol(protocol_named(protocol))
         if detectors is None:
             console(stderr=True).print(_WHY_THESE, soft_wrap=True)
         options = _Options(

@@ -52,11 +52,13 @@ from sightline.errors import StreamError
 from sightline.evaluation import result
 from sightline.evaluation.caveats import remarks
 from sightline.evaluation.chart_data import chart_data
+from sightline.evaluation.lint import Linted, lint_stream
 from sightline.evaluation.localisation import localise
 from sightline.evaluation.protocol import Protocol, protocol_named
 from sightline.evaluation.uncertainty import measure_uncertainty
 from sightline.facts.attack_facts import AttackFacts
 from sightline.facts.calm_rows import facts_of_stream, quiet_rows
+from sightline.facts.codes import by_severity
 from sightline.facts.records import AUDIT_KEY, audit_in
 from sightline.judgement.judge import Diagnosis, diagnose
 from sightline.judgement.verdicts import SegmentDiagnosis
@@ -203,8 +205,10 @@ def evaluate(
         )
     segments = _segments(rows, verdicts)
     record = _assembled(stream, measures, uncertainty, verdicts, segments)
+    linted = lint_stream(Linted(stream, scored, test, windows, measures, facts))
     return replace(
         record,
+        findings=by_severity((*record.findings, *linted)),
         alarm_metrics=_alarm_metrics(test, stream.score, made, keys, uncertainty, seed),
         localisation=localise(
             stream.test,

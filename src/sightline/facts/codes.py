@@ -1,6 +1,7 @@
 """The table of codes: what may be wrong with data, how serious it is, what to do.
 
-Every finding about data has a code. ``SL2xx`` are findings about recordings, made by
+Every finding has a code. ``SL1xx`` are findings about how a stream was made and judged,
+by `sightline.evaluation.lint`; ``SL2xx`` are findings about recordings, made by
 `sightline.facts.audit`. One row of `CODES` says all that is the same for every finding
 of a code; a `Finding` adds where it was found. Terminal, ``evaluation.json`` and page
 read both, so a new code is one row here and one check.
@@ -87,6 +88,11 @@ class Finding:
     missing_values: tuple[float, ...] = ()
 
     @property
+    def is_protocol(self) -> bool:
+        """Whether it is about how a stream was made and judged, not about data."""
+        return self.code.startswith("SL1")
+
+    @property
     def is_serious(self) -> bool:
         """Whether it is an error or a warning."""
         return self.severity is not Severity.NOTE
@@ -98,6 +104,89 @@ class Finding:
 
 
 _TABLE = (
+    # Protocol: how a stream was made and judged.
+    Code(
+        code="SL101",
+        title="Limit saw the test",
+        severity=Severity.ERROR,
+        effect="No rule in service can know this limit: alarms, F1 and delays of the "
+        "own rule are too good.",
+    ),
+    Code(
+        code="SL102",
+        title="Scaler saw the test",
+        severity=Severity.ERROR,
+        effect="The test was scaled by its own statistics, which a detector in service "
+        "cannot know; a shifted level may vanish.",
+    ),
+    Code(
+        code="SL103",
+        title="Point adjustment",
+        severity=Severity.ERROR,
+        effect="Own alarms were filled up to whole attacks by the labels: their F1 is "
+        "no measure of a detector.",
+    ),
+    Code(
+        code="SL104",
+        title="Labels lag behind the energy",
+        severity=Severity.WARNING,
+        effect="Detections count as false alarms, and normal rows as missed attacks.",
+    ),
+    Code(
+        code="SL105",
+        title="Train inside test",
+        severity=Severity.ERROR,
+        effect="The detector has already seen what it is tested on.",
+    ),
+    Code(
+        code="SL106",
+        title="Units decide",
+        severity=Severity.WARNING,
+        effect="Another choice of units gives other figures from the same residuals.",
+    ),
+    Code(
+        code="SL107",
+        title="Attacks in train",
+        severity=Severity.WARNING,
+        effect="The reference counts attacks as normal, so that they hide.",
+    ),
+    Code(
+        code="SL108",
+        title="Standing alarm",
+        severity=Severity.WARNING,
+        effect="A rule that hardly ever stops hits every attack and finds none.",
+    ),
+    Code(
+        code="SL109",
+        title="Too few attacks for a claim",
+        severity=Severity.WARNING,
+        effect="Even if all are found, the true share may be below a half.",
+    ),
+    Code(
+        code="SL110",
+        title="One attack holds most rows",
+        severity=Severity.WARNING,
+        effect="Pooled figures (ROC-AUC, recall, F1) are those of one attack.",
+    ),
+    Code(
+        code="SL111",
+        title="Labelled attack without trace",
+        severity=Severity.NOTE,
+        effect="No detector that reads these values can find it; it counts as missed.",
+    ),
+    Code(
+        code="SL112",
+        title="Residuals of different resolution",
+        severity=Severity.WARNING,
+        effect="Rounding alone makes rows of one table look abnormal.",
+    ),
+    Code(
+        code="SL113",
+        title="Down-sampled twice",
+        severity=Severity.ERROR,
+        effect="Rows are longer than anyone states: short attacks vanish, and figures "
+        "cannot be compared with published ones.",
+    ),
     # Files and time.
     Code(
         code="SL201",

@@ -42,11 +42,15 @@ def shared_stretches(train: Recording, test: Recording) -> list[SharedStretch]:
     rows are left out: they occur by chance while a plant stands still. Time stamps are
     not compared.
     """
-    if min(train.n_steps, test.n_steps) < LEAST_ROWS:
+    return stretches_of_hashes(row_hashes(train.values), row_hashes(test.values))
+
+
+def stretches_of_hashes(of_train_rows: Hashes, of_rows: Hashes) -> list[SharedStretch]:
+    """Return the same as `shared_stretches`, from the hashes of the rows of both."""
+    if min(len(of_train_rows), len(of_rows)) < LEAST_ROWS:
         return []
-    of_rows = _row_hashes(test.values)
     of_test = _window_hashes(of_rows)
-    of_train = _window_hashes(_row_hashes(train.values))
+    of_train = _window_hashes(of_train_rows)
     order = np.argsort(of_train, kind="stable")
     place = np.searchsorted(of_train[order], of_test)
     source = order[np.minimum(place, len(order) - 1)]
@@ -59,7 +63,7 @@ def shared_stretches(train: Recording, test: Recording) -> list[SharedStretch]:
     ]
 
 
-def _row_hashes(values: npt.NDArray[np.floating]) -> Hashes:
+def row_hashes(values: npt.NDArray[np.floating]) -> Hashes:
     """Return a 64-bit hash of each row; two different rows collide about never."""
     draw = np.random.default_rng(0)
     hashes = np.zeros(len(values), np.uint64)

@@ -219,6 +219,8 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "headlines": {t: overview.headline(group) for t, group in groups.items()},
         "glance": overview.glance(entries),
         "your_data": {t: your_data.your_data(g) for t, g in groups.items()},
+        "linted": {t: your_data.protocol_findings(g) for t, g in groups.items()},
+        "lint_alerts": {t: your_data.protocol_alert(g) for t, g in groups.items()},
         "max_notices": your_data.MAX_NOTICES,
         "picture_width": your_data.WIDTH,
         "picture_height": your_data.HEIGHT,

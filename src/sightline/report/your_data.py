@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sightline.data.zones import zone_words
-from sightline.facts.codes import CODES, Finding, Severity
+from sightline.facts.codes import CODES, Finding, Severity, by_severity
 from sightline.facts.records import RecordingFacts, TagFacts, TagSummary
 from sightline.report.entries import Entry
 from sightline.text import UNKNOWN, names, number, plural, share
@@ -152,7 +152,9 @@ def your_data(entries: Sequence[Entry]) -> YourData:
     facts = shown.recording
     # A notice of reading is also a finding, and is shown among what was held.
     notices = facts.notices if facts else ()
-    found = [one for one in shown.findings if one.text not in notices]
+    found = [
+        one for one in shown.findings if one.text not in notices and not one.is_protocol
+    ]
     order = list(Severity)
     rows = [
         _finding_row(f) for f in sorted(found, key=lambda f: order.index(f.severity))
@@ -174,6 +176,44 @@ def your_data(entries: Sequence[Entry]) -> YourData:
         ),
         remarks=_remarks(entries, facts) if facts else [],
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolFinding:
+    """One finding about how streams were made and judged, and whose it is.
+
+    Parameters
+    ----------
+    finding : FindingRow
+        The finding.
+    detectors : str
+        The detectors that have it, in words.
+    """
+
+    finding: FindingRow
+    detectors: str
+
+
+def protocol_findings(entries: Sequence[Entry]) -> list[ProtocolFinding]:
+    """Return what the protocol linter found, the most serious first.
+
+    The same finding of several detectors is one row; of each detector the first seed.
+    """
+    owners: dict[Finding, list[str]] = {}
+    for entry in entries:
+        for one in entry.evaluation.findings:
+            if one.is_protocol:
+                owners.setdefault(one, []).append(entry.label)
+    return [
+        ProtocolFinding(finding=_finding_row(one), detectors=names(owners[one]))
+        for one in by_severity(owners)
+    ]
+
+
+def protocol_alert(entries: Sequence[Entry]) -> str:
+    """Return errors and warnings about the protocol in one sentence; or nothing."""
+    rows = [one.finding for one in protocol_findings(entries)]
+    return _alert(rows).replace(" about the data", " about the protocol")
 
 
 def _summary(facts: RecordingFacts) -> str:

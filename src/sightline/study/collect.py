@@ -20,7 +20,13 @@ from sightline.progress import Progress, Step, StepKind
 from sightline.report import write_report
 from sightline.report.entries import entries_of
 from sightline.report.overview import GlanceRow, glance
-from sightline.storage import gather_results, read_results, read_stream, write_stream
+from sightline.storage import (
+    Result,
+    gather_results,
+    read_results,
+    read_stream,
+    write_stream,
+)
 from sightline.storage.npz import read_arrays
 from sightline.study.cache import Cache, RecordedTestbed
 from sightline.study.cell import Cell, Outcome
@@ -164,9 +170,20 @@ def gather_study(
         study,
         comparison=compared,
         findings=written.findings,
-        notices=(*compared.notices, *written.notices),
+        notices=(*_protocol_lines(results), *compared.notices, *written.notices),
         at_a_glance=tuple(glance(entries_of(results))),
     )
+
+
+def _protocol_lines(results: Sequence[Result]) -> tuple[str, ...]:
+    """Return errors and warnings of the protocol linter, each once for a detector."""
+    lines = [
+        f"{result.detector} on {result.testbed}: {one.line}"
+        for result in results
+        for one in result.evaluation.findings
+        if one.is_protocol and one.is_serious
+    ]
+    return tuple(dict.fromkeys(lines))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,505 @@
+"""The protocol linter: checks of how a stream was made and judged.
+
+Each check returns findings with the codes ``SL1xx`` of `sightline.facts.codes`, and an
+empty list where nothing is wrong. `evaluate` runs all of them, so results, terminal and
+page carry what they found. A wrong finding costs as much trust as a missed one: a check
+that cannot tell says nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sightline.data.arrays import ATTACK, Bools, Floats, Ints
+from sightline.data.downsampling import PRESETS
+from sightline.data.rounding import MOST_DECIMALS, decimals_of
+from sightline.data.row_tables import Rows, gather_rows, parts_of
+from sightline.data.segments import run_bounds
+from sightline.data.stream import ResidualStream
+from sightline.energy.energy import ScoredStream, ScoredTest
+from sightline.evaluation.caveats import DOMINANT_SHARE, moved_by_units
+from sightline.evaluation.result import StreamMeasures
+from sightline.facts.attack_facts import STILL, AttackFacts
+from sightline.facts.codes import Finding, Severity, by_severity, finding
+from sightline.facts.leaks import row_hashes, stretches_of_hashes
+from sightline.metrics.window_kl import WindowEnergies
+from sightline.text import duration, names, plural, share
+
+# Fewer attacks than this prove little: of four found, the true share may be 40%.
+LEAST_ATTACKS = 5
+# A rule that is in alarm for more of attack-free time than this stands.
+STANDING = 0.5
+# Tables with more cells than this are not searched for rows of one another.
+MOST_CELLS = 200_000_000
+# Rows of which decimals and moments are read.
+MOST_ROWS = 20_000
+# Names in a sentence before the rest is counted.
+_MOST_NAMES = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Linted:
+    """What the checks look at: a stream, and what was measured on it.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        Residuals, own alarms and score, time stamps and `meta`.
+    scored, test : ScoredStream, ScoredTest
+        Energies, labels, attacks.
+    windows : WindowEnergies
+        D_FULL of the attacks and of attack-free windows of their length.
+    measures : StreamMeasures
+        The figures.
+    facts : sequence of AttackFacts
+        What the telemetry says of each attack; without p-values if there is none.
+    """
+
+    stream: ResidualStream
+    scored: ScoredStream
+    test: ScoredTest
+    windows: WindowEnergies
+    measures: StreamMeasures
+    facts: Sequence[AttackFacts] = ()
+
+
+def lint_stream(linted: Linted) -> tuple[Finding, ...]:
+    """Return what is wrong with how a stream was made and judged.
+
+    Parameters
+    ----------
+    linted : Linted
+        The stream and its figures.
+
+    Returns
+    -------
+    tuple of Finding
+        The most serious first; empty if no check found anything.
+    """
+    if parts_of(linted.stream.test) is not None:
+        # On a cluster: only what needs no rows.
+        return by_severity(one for check in OF_FIGURES for one in check(linted))
+    return by_severity(one for check in CHECKS for one in check(linted))
+
+
+# ---- what saw the test -------------------------------------------------------------
+
+
+def check_limit(linted: Linted) -> Iterator[Finding]:
+    """SL101: the own rule looks at the test, or its limit is the best of all."""
+    rule = linted.stream.meta.get("native_rule")
+    looks_at = rule.get("looks_at") if isinstance(rule, Mapping) else None
+    if looks_at:
+        yield finding(
+            "SL101",
+            f"The own rule looks at {names(list(looks_at))}.",
+            remedy="Choose a rule that looks at nothing of the test.",
+        )
+        return
+    score, alarms = linted.stream.score, linted.test.own_alarms
+    if score is None or alarms is None or len(linted.test.attacks) < 2:
+        return
+    if not alarms.any() or alarms.all() or score[alarms].min() <= score[~alarms].max():
+        return
+    labels = linted.test.labels
+    used = labels >= 0
+    n_best = _best_count(score[used], labels[used] == ATTACK)
+    if n_best == int(alarms[used].sum()):
+        yield finding(
+            "SL101",
+            "The limit of the own rule is the one with the best F1 on this test.",
+            remedy="Set the limit on train or on calibration rows.",
+        )
+
+
+def _best_count(score: Floats, is_attack: Bools) -> int:
+    """Return how many rows the limit with the best F1 puts in alarm."""
+    order = np.argsort(-score, kind="stable")
+    hits = np.cumsum(is_attack[order])
+    f1 = 2 * hits / (np.arange(1, len(score) + 1) + hits[-1])
+    # A limit cannot part rows of the same score.
+    is_end = np.append(np.diff(score[order]) < 0, True)
+    return int(np.argmax(np.where(is_end, f1, -1.0))) + 1
+
+
+def check_scaler(linted: Linted) -> Iterator[Finding]:
+    """SL102: the test was scaled by its own range, or by its own mean and spread."""
+    settings = linted.stream.meta.get("detector_settings")
+    if isinstance(settings, Mapping) and settings.get("test_scaling") == "own":
+        yield finding(
+            "SL102",
+            "The detector scaled the test by its own range (test_scaling = 'own').",
+            remedy="Set test_scaling to 'train'.",
+        )
+        return
+    test = _some(linted.stream.test, linted.stream.test.n_rows)
+    if len(test) < 100:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = test.std(axis=0)
+        is_unit = (abs(test.mean(axis=0)) < 1e-6) & (abs(spread - 1) < 1e-3)
+    low, high = test.min(axis=0), test.max(axis=0)
+    train = _some(linted.stream.train, MOST_ROWS)
+    is_range = (low == 0) & (high == 1) & (train.max(axis=0) <= 1)
+    moves = spread > 0
+    for is_own, what in (
+        (is_unit, "mean 0 and spread 1"),
+        (is_range & (linted.stream.p > 1), "a range from exactly 0 to exactly 1"),
+    ):
+        n_own = int((is_own & moves).sum())
+        if moves.any() and n_own >= 0.9 * moves.sum():
+            yield finding(
+                "SL102",
+                f"{n_own} of {int(moves.sum())} residual channels have {what} over the "
+                "test as a whole: they were scaled by the test itself.",
+                remedy="Scale train and test by statistics of train.",
+            )
+
+
+def check_adjustment(linted: Linted) -> Iterator[Finding]:
+    """SL103: own alarms begin and end with the labels where nothing stands out."""
+    alarms, test = linted.test.own_alarms, linted.test
+    if alarms is None:
+        return
+    starts, stops = run_bounds(alarms, test.breaks)
+    runs = set(zip(starts.tolist(), stops.tolist(), strict=True))
+    attacks = [s for s in test.segments if s.length >= 3 and alarms[s.rows].any()]
+    exact = [s for s in attacks if (s.start, s.stop) in runs]
+    if len(exact) < 2 or len(exact) < 0.7 * len(attacks):
+        return
+    # A true alarm fills an attack only where every row of it stands out.
+    score = linted.stream.score if linted.stream.score is not None else test.energy
+    calm = score[test.is_normal & ~alarms]
+    if not len(calm):
+        return
+    usual = np.quantile(calm, 0.99)
+    filled = np.concatenate([score[s.rows] < usual for s in exact])
+    if filled.mean() >= 0.02:
+        yield finding(
+            "SL103",
+            f"{len(exact)} of {plural(len(attacks), 'alarmed attack')} are in alarm "
+            f"from the first labelled row to the last, though "
+            f"{share(float(filled.mean()))} of these rows are like attack-free ones.",
+            remedy="Give the alarms as the rule raises them, without point adjustment.",
+        )
+
+
+# ---- labels ------------------------------------------------------------------------
+
+
+def check_lag(linted: Linted) -> Iterator[Finding]:
+    """SL104: the energy fits the list of attacks better if that is shifted."""
+    test = linted.test
+    segments = [s for s in test.segments if s.length >= 2]
+    n_rows = test.n_rows
+    if len(segments) < 3 or n_rows < 200:
+        return
+    rank = np.empty(n_rows)
+    rank[np.argsort(test.energy, kind="stable")] = np.arange(n_rows) / n_rows
+    total = np.append(0.0, np.cumsum(rank))
+    starts = np.array([s.start for s in segments])
+    lengths = np.array([s.length for s in segments])
+    longest = max(min(n_rows // 4, 20 * int(lengths.max())), 1)
+    step = max(1, int(lengths.min()) // 4)
+    lags = np.arange(-longest, longest + 1, step)
+    now = _mean_ranks(total, starts, lengths, np.zeros(1, np.int64))[:, 0]
+    shifted = _mean_ranks(total, starts, lengths, lags)
+    fit = shifted.mean(axis=0)
+    best = int(np.argmax(fit))
+    is_far = abs(lags[best]) >= 0.5 * np.median(lengths)
+    n_better = int((shifted[:, best] > np.maximum(now + 0.1, 0.7)).sum())
+    if not is_far or now.mean() > 0.65 or fit[best] < max(0.75, now.mean() + 0.2):
+        return
+    if n_better < 0.6 * len(segments):
+        return
+    # What shifts of attacks that have nothing to do with the energy would give.
+    draw = np.random.default_rng(0)
+    by_chance = []
+    for _ in range(19):
+        moved = draw.integers(0, n_rows - lengths + 1)
+        by_chance.append(_mean_ranks(total, moved, lengths, lags).mean(axis=0).max())
+    if fit[best] > max(by_chance):
+        lag = int(lags[best])
+        much = plural(abs(lag), "row")
+        if test.step_s is not None:
+            much += f" ({duration(abs(lag) * test.step_s)})"
+        yield finding(
+            "SL104",
+            f"The energy fits {n_better} of {len(segments)} attacks better if they are "
+            f"shifted by {much} {'later' if lag > 0 else 'earlier'}.",
+            remedy="Check the clock and the time zone of the labels.",
+        )
+
+
+def _mean_ranks(total: Floats, starts: Ints, lengths: Ints, lags: Ints) -> Floats:
+    """Return the mean rank of the energy in each attack (rows), by lag (columns)."""
+    n_rows = len(total) - 1
+    first = np.clip(starts[:, None] + lags, 0, n_rows - lengths[:, None])
+    return np.asarray(
+        (total[first + lengths[:, None]] - total[first]) / lengths[:, None]
+    )
+
+
+def check_attacks(linted: Linted) -> Iterator[Finding]:
+    """SL109 and SL110: too few attacks, or one that holds most rows."""
+    measures = linted.measures
+    n_attacks = measures.stream.n_segments
+    if 0 < n_attacks < LEAST_ATTACKS:
+        yield finding(
+            "SL109",
+            f"The test has {plural(n_attacks, 'attack')}; a share of attacks found "
+            f"means little with fewer than {LEAST_ATTACKS}.",
+            remedy="Say what happened in each attack, and claim no rate.",
+        )
+    largest = measures.rank.largest_segment_share
+    if largest is not None and largest > DOMINANT_SHARE and n_attacks > 1:
+        yield finding(
+            "SL110",
+            f"One attack holds {share(largest)} of all attack rows.",
+            remedy="Report the AUC per attack and the number of attacks found too.",
+        )
+
+
+def check_trace(linted: Linted) -> Iterator[Finding]:
+    """SL111: an attack that leaves no trace in residuals, nor in the telemetry."""
+    outcome, test = linted.windows.outcome, linted.test
+    p_values = {fact.id: fact.p_value for fact in linted.facts}
+    silent, is_known = [], False
+    for i, attack in enumerate(test.attacks):
+        p_value = p_values.get(attack.id)
+        is_known |= p_value is not None
+        if p_value is not None and p_value <= STILL:
+            continue
+        energy = test.energy[attack.segment.rows]
+        above = float((test.energy[test.is_normal] < np.median(energy)).mean())
+        is_matched = outcome.n_matched[i] >= 40
+        rank = outcome.wins[i] / max(outcome.n_matched[i], 1)
+        peak = float((test.energy[test.is_normal] < energy.max()).mean())
+        usual = 1 - 0.05 / max(attack.segment.length, 1)
+        if is_matched and rank < 0.975 and above < 0.9 and peak < usual:
+            silent.append(attack.id)
+    if silent:
+        yield finding(
+            "SL111",
+            f"No trace of {names(silent, _MOST_NAMES, quoted=True)} in the residuals"
+            + (", nor in the telemetry." if is_known else "."),
+            remedy="Check the label; say how many attacks can be found at all.",
+        )
+
+
+# ---- train and test ----------------------------------------------------------------
+
+
+def check_train_in_test(linted: Linted) -> Iterator[Finding]:
+    """SL105: rows or time stamps of train are in test."""
+    stream = linted.stream
+    if stream.train_time is not None and stream.test_time is not None:
+        n_shared = int(np.isin(stream.train_time, stream.test_time).sum())
+        if n_shared > 1:
+            yield finding(
+                "SL105",
+                f"{n_shared:,} time stamps of train are in test too.",
+                remedy="Leave these rows out of train.",
+            )
+            return
+    cells = (stream.train.n_rows + stream.test.n_rows) * stream.p
+    if cells > MOST_CELLS:
+        return
+    stretches = stretches_of_hashes(_hashes(stream.train), _hashes(stream.test))
+    if stretches:
+        n_rows = sum(stretch.length for stretch in stretches)
+        yield finding(
+            "SL105",
+            f"{n_rows:,} test rows, in runs of 60 and more, are in train value by "
+            "value.",
+            remedy="Leave these rows out of train.",
+        )
+
+
+def check_attacks_in_train(linted: Linted) -> Iterator[Finding]:
+    """SL107: attacks lie in train by their time, or train shows their signature."""
+    stream, test = linted.stream, linted.test
+    if stream.train_time is not None and stream.test_time is not None:
+        inside = [
+            attack.id
+            for attack in test.attacks
+            if np.any(
+                (stream.train_time >= stream.test_time[attack.start])
+                & (stream.train_time <= stream.test_time[attack.stop - 1])
+            )
+        ]
+        if inside:
+            yield finding(
+                "SL107",
+                f"Train holds {names(inside, _MOST_NAMES, quoted=True)} by its time.",
+                severity=Severity.ERROR,
+                remedy="Leave these rows out of train.",
+            )
+            return
+    like = [
+        attack.id
+        for attack, is_like in zip(
+            test.attacks, _signatures_in_train(linted), strict=True
+        )
+        if is_like
+    ]
+    if like:
+        yield finding(
+            "SL107",
+            f"Train has stretches with the signature of {names(like, _MOST_NAMES)}.",
+            remedy="Look for unlisted incidents in train, and leave them out.",
+        )
+
+
+# Rows of a block of train that is compared with an attack; how alike they must be, as a
+# cosine and as a share of the attack's size; and how large an attack must be, in units
+# of the usual block.
+_BLOCK, _ALIKE, _SIZE, _STRONG = 16, 0.9, 0.6, 3.5
+
+
+def _signatures_in_train(linted: Linted) -> list[bool]:
+    """Return for each attack whether train has a rare stretch that looks like it.
+
+    Means of blocks of `_BLOCK` whitened rows, each beginning half a block after the one
+    before, are compared with the attack's: the same direction and about its size, in
+    two blocks in a row, in at most 2% of train.
+    """
+    reference, means = linted.scored.reference, linted.windows.means
+    p, n_rows = linted.stream.p, linted.scored.rows.n_rows
+    if p < 3 or n_rows * p > MOST_CELLS or n_rows < 20 * _BLOCK or not len(means):
+        return [False] * len(means)
+    rows = gather_rows(linted.scored.rows, np.arange(linted.scored.rows.n_rows))
+    half = _BLOCK // 2
+    halves = rows[: len(rows) // half * half].reshape(-1, half, p).mean(axis=1)
+    blocks = (halves[1:] + halves[:-1]) / 2
+    blocks = (blocks - reference.mean) @ reference.whitening
+    norms = np.maximum(np.linalg.norm(blocks, axis=1), 1e-300)
+    size = np.linalg.norm(means, axis=1)
+    lengths = np.array([s.length for s in linted.test.segments])
+    strong = (size > _STRONG * np.median(norms)) & (lengths >= _BLOCK)
+    like = [False] * len(means)
+    for k in np.flatnonzero(strong):
+        along = blocks @ means[k] / size[k]
+        is_hit = (along >= _ALIKE * norms) & (along >= _SIZE * size[k])
+        is_pair = is_hit[1:] & is_hit[:-1]
+        like[k] = bool(is_pair.any()) and float(is_hit.mean()) <= 0.02
+    return like
+
+
+def check_resolution(linted: Linted) -> Iterator[Finding]:
+    """SL112: residuals of train and test have different decimals."""
+    stream = linted.stream
+    train, test = (_some(rows, MOST_ROWS) for rows in (stream.train, stream.test))
+    decimals = np.stack([decimals_of(train), decimals_of(test)])
+    coarse, fine = decimals.min(axis=0), decimals.max(axis=0)
+    spread = train.std(axis=0)
+    n_values = [
+        min(len(np.unique(a)), len(np.unique(b)))
+        for a, b in zip(train.T, test.T, strict=True)
+    ]
+    is_rough = (
+        (coarse <= MOST_DECIMALS)
+        & (fine >= coarse + 2)
+        & (10.0**-coarse > 0.05 * spread)
+        & (np.array(n_values) > 2)
+    )
+    if is_rough.any():
+        channels = [stream.channels[k] for k in np.flatnonzero(is_rough)]
+        which = (
+            "train"
+            if decimals[0, is_rough].sum() < decimals[1, is_rough].sum()
+            else "test"
+        )
+        yield finding(
+            "SL112",
+            f"{names(channels, _MOST_NAMES, quoted=True)}: rounded in {which} only.",
+            tags=channels,
+            remedy="Make both residuals from values of the same decimals.",
+        )
+
+
+# ---- figures and rows --------------------------------------------------------------
+
+
+def check_units(linted: Linted) -> Iterator[Finding]:
+    """SL106: the units of the channels decide a figure."""
+    if moved := moved_by_units(linted.measures):
+        yield finding(
+            "SL106",
+            "With each channel in units of its own spread you would get "
+            f"{names(moved)}.",
+            remedy="Bring the residuals to one scale by train, or report both.",
+        )
+
+
+def check_standing(linted: Linted) -> Iterator[Finding]:
+    """SL108: the present rule is in alarm most of attack-free time."""
+    own = linted.measures.own_rule
+    alarms, rule = own or linted.measures.probe, "own" if own else "p99"
+    if alarms.false_alarm_rate > STANDING:
+        yield finding(
+            "SL108",
+            f"The {rule} rule is in alarm for {share(alarms.false_alarm_rate)} of "
+            "attack-free time.",
+            remedy="Raise the limit, or learn from a later time.",
+        )
+
+
+def check_rows(linted: Linted) -> Iterator[Finding]:
+    """SL113: the testbed's options and the detector's settings both made rows."""
+    meta = linted.stream.meta
+    settings, options = meta.get("detector_settings"), meta.get("testbed_options")
+    if "rows" in meta or not isinstance(settings, Mapping):
+        return
+    by_detector = settings.get("every", 1)
+    by_testbed = _every_of(options if isinstance(options, Mapping) else {}, meta)
+    if by_detector > 1 and by_testbed > 1:
+        yield finding(
+            "SL113",
+            f"The testbed was opened with rows of {by_testbed}, and the detector made "
+            f"rows of {by_detector} of these: {by_testbed * by_detector} measured rows "
+            "in each.",
+            remedy="Export the stream again; rows are made once now.",
+        )
+
+
+def _every_of(options: Mapping[str, Any], meta: Mapping[str, Any]) -> int:
+    """Return how many measured rows became one by the options of a testbed."""
+    presets = PRESETS.get(str(options.get("preset", "raw")), {})
+    rows = presets.get(str(meta.get("testbed_name")), presets.get(""))
+    every = options.get("every")
+    return int(every) if every else (1 if rows is None else rows.every)
+
+
+# Checks of figures, energy and `meta`; and those that read residuals again.
+OF_FIGURES = (
+    check_limit,
+    check_adjustment,
+    check_lag,
+    check_units,
+    check_standing,
+    check_attacks,
+    check_trace,
+    check_rows,
+)
+CHECKS = (
+    *OF_FIGURES,
+    check_scaler,
+    check_train_in_test,
+    check_attacks_in_train,
+    check_resolution,
+)
+
+
+def _some(rows: Rows, most: int) -> Floats:
+    """Return at most `most` evenly spaced rows."""
+    n_rows = min(rows.n_rows, most)
+    return gather_rows(rows, (np.arange(n_rows) * rows.n_rows) // max(n_rows, 1))
+
+
+def _hashes(rows: Rows) -> Any:
+    """Return a hash of each row, chunk by chunk."""
+    parts = [row_hashes(chunk) for chunk in rows.chunks()]
+    return np.concatenate(parts) if parts else np.empty(0, np.uint64)
