@@ -1003,7 +1003,8 @@ def _notes(
             f"{24 * calm.days:.0f} attack-free hours that set the limits, so they are "
             "uncertain."
         )
-    if stream.calibration is not None and not periods.uses_calibration:
+    is_within = periods.split > 0  # not commissioned on another stream
+    if is_within and stream.calibration is not None and not periods.uses_calibration:
         yield (
             "Held-out rows of train were not used: they do not ring as often as "
             "attack-free rows of the test, or lack the own score."
