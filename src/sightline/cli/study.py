@@ -94,6 +94,11 @@ class _Options:
     no_cache: bool = False
 
 
+_Metrics = Annotated[
+    str, Option(metavar="NAMES", help="Alarm metrics, as for `evaluate`.")
+]
+
+
 def run_command(
     plant: Annotated[
         str | None,
@@ -124,9 +129,7 @@ def run_command(
         str | None,
         Option(help="as-test rounds train to the decimals of test; raw does not."),
     ] = None,
-    metrics: Annotated[
-        str, Option(metavar="NAMES", help="Alarm metrics, as for `evaluate`.")
-    ] = "all",
+    metrics: _Metrics = "all",
     budget: BudgetOption = None,
     out: _Out = Path("study"),
     cache: _Cache = None,
