@@ -6,6 +6,7 @@ import os
 import shutil
 
 import numpy as np
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -72,6 +73,11 @@ def test_commission_writes_the_rule_in_all_forms(made):
     rule = read_rule(made / "rule")
     assert rule.origin.saved_detector.path == "detector.npz"
     assert rule.origin.timezone == "Europe/Berlin"
+    units = {channel.name: channel.unit for channel in rule.rule.channels}
+    assert units["FIT101"] == "m3/h"
+    assert units["P201"] is None
+    assert rule.origin.telemetry.step_s == STEP_S
+    assert rule.origin.telemetry.roles["LIT101"] == "sensor"
     facts = commission(read_stream(made / "streams" / "var.npz"), budget="6/day").facts
     rows = rows_of(made / "rule" / "rules.csv")
     assert [row["rule"] for row in rows] == [
@@ -187,6 +193,7 @@ def residual_table(path, stream, n_rows=None):
 def test_a_stream_its_plant_its_exports_and_its_table_give_the_same_alarms(home):
     stream = read_stream(home / "streams" / "var.npz")
     residual_table(home / "residuals.csv", stream)
+    pl.read_csv(home / "residuals.csv").write_parquet(home / "residuals.parquet")
     lines = (home / "plant" / "test.csv").read_text().splitlines()
     (home / "exports").mkdir()
     # Two exports, with the tags in another order and one more.
@@ -198,7 +205,13 @@ def test_a_stream_its_plant_its_exports_and_its_table_give_the_same_alarms(home)
             swapped.append(",".join([at, *cells[::-1], extra]))
         (home / "exports" / name).write_text("\n".join(swapped) + "\n")
     texts = {}
-    for source in ("streams/var.npz", "plant", "exports", "residuals.csv"):
+    for source in (
+        "streams/var.npz",
+        "plant",
+        "exports",
+        "residuals.csv",
+        "residuals.parquet",
+    ):
         out = source.replace("/", "-")
         done("apply", "rule/rule.json", source, "--out", f"out/{out}")
         texts[source] = (home / "out" / out / "alarms.csv").read_text()
@@ -367,6 +380,42 @@ def test_a_stream_of_other_channels_is_refused(home):
     result = invoke("apply", "rule", "other.npz", "--out", "out")
     refused(result, "other.npz", "lack FIT101")
     assert not (home / "out").exists()
+
+
+def test_faster_telemetry_is_brought_to_the_step_of_the_detector(home):
+    """Three rows of 20 s, of which the median is the row of a minute."""
+    lines = (home / "plant" / "test.csv").read_text().splitlines()
+    faster = [lines[0]]
+    for line in lines[1:]:
+        at, cells = line.split(",", 1)
+        values = np.array([float(cell) for cell in cells.split(",")])
+        for k, row in enumerate((values - 1, values, values + 1)):
+            faster.append(
+                ",".join([f"{at[:17]}{20 * k:02}{at[19:]}", *map(repr, row.tolist())])
+            )
+    (home / "exports").mkdir()
+    (home / "exports" / "a.csv").write_text("\n".join(faster) + "\n")
+    for source in ("exports", "plant"):
+        done("apply", "rule", source, "--out", f"out/{source}")
+    one, other = (
+        (home / "out" / source / "alarms.csv").read_text()
+        for source in ("exports", "plant")
+    )
+    assert one == other
+
+
+def test_a_stream_without_clock_needs_the_step(home):
+    rng = np.random.default_rng(0)
+    train, test = rng.normal(size=(2000, 3)), rng.normal(size=(20_000, 3))
+    np.savez(home / "mine.npz", train=train, test=test)
+    result = invoke("commission", "mine.npz", "--out", "mine")
+    refused(result, "Seconds a row are not known")
+    done("commission", "mine.npz", "--out", "mine", "--step", "60")
+    text = done("apply", "mine", "mine.npz", "--out", "out")
+    assert "the promise is judged on them too" in text
+    first = rows_of(home / "out" / "alarms.csv")[0]
+    # Rows, as there is no clock.
+    assert 0 <= int(first["start"]) <= int(first["end"]) < 20_000
 
 
 def test_a_rule_without_detector_cannot_read_telemetry(home):

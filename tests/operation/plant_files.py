@@ -7,7 +7,13 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from sightline import export_stream, make_detector, open_testbed, write_stream
+from sightline import (
+    export_stream,
+    inspect_testbed,
+    make_detector,
+    open_testbed,
+    write_stream,
+)
 
 ZONE = "Europe/Berlin"
 # Over the change to summer time.
@@ -86,6 +92,7 @@ def write_all(folder: Path) -> None:
     detector = make_detector("var").fit(plant.train)
     (folder / "detectors").mkdir()
     detector.save(folder / "detectors" / "var.npz")
-    stream = export_stream(detector, plant.train, plant.test)
+    audit = inspect_testbed(folder / "plant")
+    stream = export_stream(detector, plant.train, plant.test, audit=audit)
     (folder / "streams").mkdir()
     write_stream(stream, folder / "streams" / "var.npz")

@@ -73,6 +73,10 @@ _Reference = Annotated[
 _On = Annotated[
     str, Option(metavar="K/N", help="Exceedances that start an alarm: 3, or 3/5 rows.")
 ]
+_StepOption = Annotated[
+    float | None,
+    Option("--step", help="Seconds per row, if the stream does not contain it."),
+]
 _Detector = Annotated[
     Path | None,
     Option(
@@ -106,6 +110,7 @@ def commission_command(
     reference: _Reference = "train",
     on: _On = "1",
     detector: _Detector = None,
+    step: _StepOption = None,
     overwrite: _Overwrite = False,
     debug: DebugOption = False,
 ) -> None:
@@ -133,6 +138,7 @@ def commission_command(
             made = _commissioned(
                 stream,
                 calm,
+                step=step,
                 budget=budget,
                 until=until,
                 **({} if first is None else {"first": first}),
@@ -178,7 +184,12 @@ def _check_free(out: Path, name: str, *, overwrite: bool) -> None:
 
 
 def _commissioned(
-    path: Path, calm: Path | None, *, until: str | None, **settings: object
+    path: Path,
+    calm: Path | None,
+    *,
+    until: str | None,
+    step: float | None,
+    **settings: object,
 ) -> "Commissioning":
     """Read the streams and make the rules."""
     from sightline.rules.commission import commission
@@ -186,6 +197,8 @@ def _commissioned(
 
     with naming(path):
         stream = read_stream(path)
+        if step is not None:
+            stream = stream.replace(step_s=step)
         return commission(
             stream,
             until=None if until is None else _moment(until, stream),

@@ -116,9 +116,9 @@ def read_exports(
     """
     if not paths:
         raise FileError("There is no table of telemetry (CSV or Parquet) to read.")
-    words = _telemetry(made).words
-    sources = [open_source(path, settings) for path in paths]
-    states = States(words) if words else states_of(sources)
+    known = _telemetry(made)
+    sources = [open_source(path, settings, roles=known.roles) for path in paths]
+    states = States(known.words) if known.words else states_of(sources)
     tables = [
         _with_tags(readings_of(source, states), detector, source.path)
         for source in sources
@@ -136,7 +136,11 @@ def read_exports(
     return Recording(
         values=np.concatenate([table.values for table in tables]),
         tags=tuple(
-            Tag(name=name, role=Role.SENSOR, unit=tables[0].units.get(name))
+            Tag(
+                name=name,
+                role=Role(known.roles.get(name, Role.SENSOR)),
+                unit=tables[0].units.get(name),
+            )
             for name in tables[0].channels
         ),
         time=time,

@@ -68,12 +68,15 @@ class Telemetry:
         How residuals were computed: ``"export"`` or ``"official"``.
     words : mapping
         For each tag of words, the number of each word in lower case.
+    roles : mapping
+        The role of each tag, as in ``tags.csv``.
     """
 
     step_s: float | None = None
     sampling: str = "median"
     preset: str = "export"
     words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,11 +207,13 @@ def _telemetry(stream: ResidualStream) -> Telemetry:
     step_s = rows.get("recording_step_s")
     audit = audit_in(stream.meta)
     words = {} if audit is None else audit.recording.words
+    tags = () if audit is None else audit.recording.tags
     return Telemetry(
         step_s=float(step_s) if isinstance(step_s, int | float) else None,
         sampling=str(rows.get("sampling") or "median"),
         preset=str(stream.meta.get("residuals_preset", "export")),
         words={tag: _numbers(text) for tag, text in words.items()},
+        roles={tag.name: tag.role for tag in tags},
     )
 
 

@@ -1,0 +1,170 @@
+"""A rule applied to rows whose alarms are worked out by hand."""
+
+import numpy as np
+import pytest
+
+from sightline.data.row_tables import ArrayRows
+from sightline.metrics.alarm_load import Delays
+from sightline.operation.apply import apply_rule, drift_between
+from sightline.operation.records import Record
+from sightline.rules.budget import Budget
+from sightline.rules.commission import MadeRule
+from sightline.rules.judging import Kept
+from sightline.rules.limits import Limit, Promise
+from sightline.rules.origin import CalmChannel, Origin
+from sightline.rules.rule import Channel, LinearView, Member, Rule, View
+
+# 2026-03-28 23:00 UTC: clocks in Berlin go forward two hours later.
+BEGIN = 1_774_738_800.0
+NAMES = ("A", "B", "C")
+
+
+def hand_made(view: View = View.X) -> MadeRule:
+    """Return a rule with a limit of 2 on each channel, or on stages {A, B} and {C}."""
+    is_stage = view is View.STAGE
+    each = np.arange(3)
+    linear = LinearView(
+        kind=view,
+        mean=np.zeros(3),
+        order=each,
+        weights=np.eye(3),
+        first=each,
+        stop=each + 1,
+        units=("P1", "P2") if is_stage else NAMES,
+        bounds=np.array([0, 2, 3]) if is_stage else None,
+    )
+    rule = Rule(
+        name="mine",
+        channels=tuple(Channel(name=name) for name in NAMES),
+        views=(linear,),
+        members=(
+            Member(name=view.value, view=view, levels=np.ones(len(linear.units))),
+        ),
+        limit=2.0,
+        delays=Delays(off=3, unit=12),
+        step_s=60.0,
+        budget=Budget(per_day=24.0),
+    )
+    calm = tuple(
+        CalmChannel(channel=n, mean=0.0, spread=s, calm_mean=0.0, calm_square=1.0)
+        for n, s in zip(NAMES, (1.0, 2.0, 0.5), strict=True)
+    )
+    return MadeRule(
+        rule=rule,
+        limit=Limit(value=2.0, alarms=2.0, share=0.0),
+        promise=Promise(per_day=24.0, share=0.0, days=0.5, spread=2.0, alarms=12.0),
+        origin=Origin(
+            stream="s",
+            stream_sha256="",
+            sightline="0",
+            begins=BEGIN - 600,
+            ends=BEGIN + 120,
+            calm=calm,
+        ),
+    )
+
+
+def record(cells, n_rows=240, **changes) -> Record:
+    rows = np.zeros((n_rows, 3))
+    for (row, channel), value in cells.items():
+        rows[row, channel] = value
+    given = {
+        "name": "r",
+        "rows": ArrayRows(rows),
+        "breaks": np.zeros(1, np.int64),
+        "is_quiet": np.ones(n_rows, np.bool_),
+        "time": BEGIN + 60.0 * np.arange(n_rows),
+        "timezone": "Europe/Berlin",
+    }
+    return Record(**(given | changes))
+
+
+def test_alarms_by_hand():
+    cells = {
+        (1, 0): 3.0,  # before commissioning ends: listed, not judged
+        (100, 1): -5.0,
+        (102, 2): 2.5,
+        (104, 1): 2.5,
+        (130, 0): 2.0,  # equal to the limit: no exceedance
+        (200, 2): 9.0,
+    }
+    applied = apply_rule(hand_made(), record(cells))
+    listed = [
+        (a.start, a.end, a.seconds, a.peak, a.member, a.tags) for a in applied.alarms
+    ]
+    assert listed == [
+        ("2026-03-29T00:01:00+01:00",) * 2 + (60.0, 1.5, "x", ("A",)),
+        (
+            "2026-03-29T01:40:00+01:00",
+            "2026-03-29T01:44:00+01:00",
+            300.0,
+            2.5,
+            "x",
+            ("B", "C"),
+        ),
+        ("2026-03-29T04:20:00+02:00",) * 2 + (60.0, 4.5, "x", ("C",)),
+    ]
+    assert applied.outcome.load.alarms == 2
+    assert applied.outcome.load.days == (240 - 3) * 60 / 86_400
+    assert applied.notices[0].startswith("3 rows are not later than")
+
+
+def test_an_alarm_of_a_stage_names_its_tags_by_their_deviation_in_spreads():
+    # A deviates by 3 spreads and B by 2, though B is the larger number.
+    cells = {(50, 0): 3.0, (50, 1): 4.0}
+    (alarm,) = apply_rule(hand_made(View.STAGE), record(cells)).alarms
+    assert alarm.tags == ("A", "B")
+    assert alarm.peak == (9 + 16) / 2 / 2
+
+
+def test_no_alarm_crosses_a_break_and_rows_stand_for_times_without_a_clock():
+    cells = {(49, 0): 3.0, (50, 0): 3.0}
+    applied = apply_rule(
+        hand_made(), record(cells, breaks=np.array([0, 50]), time=None)
+    )
+    assert [(a.start, a.end) for a in applied.alarms] == [("49", "49"), ("50", "50")]
+
+
+def test_alarms_in_attacks_are_not_false():
+    from sightline import Attack
+
+    is_quiet = np.ones(240, np.bool_)
+    is_quiet[95:130] = False
+    attack = Attack(id="1", start=95, stop=120)
+    applied = apply_rule(
+        hand_made(), record({(100, 1): 9.0}, is_quiet=is_quiet, attacks=(attack,))
+    )
+    assert applied.outcome.load.alarms == 0
+    assert (applied.outcome.attacks.raised, applied.outcome.attacks.n_attacks) == (1, 1)
+
+
+def test_a_promise_is_broken_above_its_interval():
+    # 24 a day is 4 in the 4 hours; 24 single alarms are too many.
+    cells = {(row, 0): 9.0 for row in range(8, 240, 10)}
+    applied = apply_rule(hand_made(), record(cells))
+    assert applied.outcome.load.alarms == 24
+    assert applied.outcome.kept is Kept.BROKEN
+    assert apply_rule(hand_made(), record({(50, 0): 9.0})).outcome.kept is Kept.KEPT
+
+
+def test_nothing_is_judged_where_no_row_is_later():
+    early = record({}, time=BEGIN - 86_400 + 60.0 * np.arange(240))
+    applied = apply_rule(hand_made(), early)
+    assert applied.outcome.kept is Kept.UNJUDGED
+    assert applied.drift is None
+
+
+def test_drift_by_hand_in_any_chunks():
+    then = hand_made().origin.calm
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(500, 3)) * [1.0, 2.0, 0.5] + [0.0, 3.0, 0.0]
+    drift = drift_between(then, [rows])
+    assert drift.tags[0].channel == "B"
+    assert drift.tags[0].shift == pytest.approx(rows[:, 1].mean() / 2)
+    squares = np.mean((rows / [1.0, 2.0, 0.5]) ** 2, axis=0)
+    assert drift.tags[0].energy_share == pytest.approx(squares[1] / squares.sum())
+    assert drift.tags[0].energy_share_then == pytest.approx(1 / 3)
+    assert drift.energy_ratio == pytest.approx(squares.sum() / 3)
+    cut = drift_between(then, np.split(rows, [7, 300]))
+    assert cut.shift == pytest.approx(drift.shift)
+    assert [tag.channel for tag in drift.moved] == ["B"]
