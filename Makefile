@@ -51,6 +51,7 @@ bench: .venv/ready  ## speed and memory, against what one would otherwise run
 	$(BIN)/python bench/import_time.py
 	$(BIN)/python bench/diagnosis.py
 	$(BIN)/python bench/alarm_rules_speed.py
+	$(BIN)/python bench/alarm_metrics.py
 	$(BIN)/python bench/testbeds.py
 	$(BIN)/python bench/waterworks.py
 	$(BIN)/python bench/detectors.py

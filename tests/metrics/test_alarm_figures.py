@@ -132,10 +132,10 @@ def test_shuffled_episodes_are_the_same_episodes():
             (labels[a:b] == -1).any()
             for a, b in zip(moved.starts, moved.stops, strict=True)
         )
-    floors = measure_figures(runs, ["event_recall"], floors="episodes")
+    floors = measure_figures(runs, ["event_recall"], floor="episodes")
     assert 0 < floors["event_recall"].floor.value <= 1
     with pytest.raises(StreamError, match="one of shift, episodes; got 'rows'"):
-        measure_figures(runs, ["event_recall"], floors="rows")
+        measure_figures(runs, ["event_recall"], floor="rows")
 
 
 def test_event_recall_has_the_exact_interval_of_a_count():

@@ -17,10 +17,12 @@ from sightline.cli.console import (
     options_named,
 )
 from sightline.errors import FileError, naming
+from sightline.files import reading
 from sightline.progress import progress_bar
 from sightline.text import names
 
 if TYPE_CHECKING:
+    from sightline.data.arrays import Floats
     from sightline.data.stream import ResidualStream
     from sightline.evaluation.result import Evaluation
 
@@ -57,6 +59,14 @@ _Score = Annotated[
 _AlarmLog = Annotated[
     Path | None,
     Option(help="Your own alarms as a list: start, end, tag, text."),
+]
+_Attribution = Annotated[
+    Path | None,
+    Option(
+        metavar="FILE.npy",
+        help="Your detector's attribution of each test row to the channels, an array "
+        "that numpy.save wrote: its localisation is judged beside.",
+    ),
 ]
 _Attacks = Annotated[
     Path | None,
@@ -137,6 +147,7 @@ def evaluate_command(
     alarms: _Alarms = None,
     score: _Score = None,
     alarm_log: _AlarmLog = None,
+    attribution: _Attribution = None,
     attacks: _Attacks = None,
     telemetry_train: _TelemetryTrain = None,
     telemetry_test: _TelemetryTest = None,
@@ -182,7 +193,7 @@ def evaluate_command(
         **{"telemetry_train": telemetry_train, "telemetry_test": telemetry_test},
     }
     lists = {"attacks": attacks, "time_format": time_format}
-    _check_usage(streams, train, test, own, tables)
+    _check_usage(streams, train, test, own | {"attribution": attribution}, tables)
     with door(debug=debug):
         chosen = protocol_named(protocol)
         if train is not None and test is not None:
@@ -199,6 +210,7 @@ def evaluate_command(
             intervals=not no_intervals,
             diagnosis=not no_diagnosis,
             metrics=chosen_figures(metrics),
+            attribution=None if attribution is None else _array_in(attribution),
             budget=budget or str(Budget()),
         )
         with_step = {} if step is None else {"step_s": step}
@@ -210,6 +222,21 @@ def evaluate_command(
             overwrite=overwrite,
             report=not no_report,
         )
+
+
+def _array_in(path: Path) -> "Floats":
+    """Return the array in a file of `numpy.save`."""
+    import numpy as np
+
+    with reading(path):
+        try:
+            loaded = np.load(path, allow_pickle=False)
+            return np.asarray(loaded, dtype=np.float64)
+        except (ValueError, EOFError, TypeError) as error:
+            raise FileError(
+                f"{path}: is no array of numbers that numpy.save wrote: save it as "
+                "shape (test rows, channels)."
+            ) from error
 
 
 def _check_usage(

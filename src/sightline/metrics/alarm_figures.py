@@ -314,7 +314,7 @@ def measure_figures(
     *,
     uncertainty: bool = True,
     block: int = 1,
-    floors: str = "shift",
+    floor: str = "shift",
     seed: int = 0,
 ) -> dict[str, AlarmFigure]:
     """Return the figures of one set of alarms or of one score, by key.
@@ -329,7 +329,7 @@ def measure_figures(
         Whether to draw floors and intervals.
     block : int
         Rows of normal operation that are drawn together, for the intervals.
-    floors : {"shift", "episodes"}
+    floor : {"shift", "episodes"}
         ``shift``: the alarms or scores rolled against the labels. ``episodes`` (alarms
         only): the same episodes in random order with random gaps, which breaks up
         bursts and so finds more attacks; never show it alone.
@@ -350,7 +350,7 @@ def measure_figures(
     found: dict[str, ShiftFloor | None] = {}
     ranges: dict[str, Interval] = {}
     if uncertainty and given.rows.n_attacks:
-        found = _floors(given, specs, values, floors, seed)
+        found = _floors(given, specs, values, floor, seed)
         if isinstance(given, AlarmRuns):
             ranges = attack_intervals(given, block=block, seed=seed)
     return {
@@ -382,13 +382,13 @@ def _floors(
     given: AlarmRuns | ScoreRanks,
     specs: Collection[FigureSpec],
     values: Mapping[str, float | None],
-    floors: str,
+    floor: str,
     seed: int,
 ) -> dict[str, ShiftFloor | None]:
     """Return the floor of each figure."""
-    alarm.check_choice("floors", floors, ("shift", "episodes"))
+    alarm.check_choice("floor", floor, ("shift", "episodes"))
     rng = np.random.default_rng(seed)
-    if floors == "episodes" and isinstance(given, AlarmRuns):
+    if floor == "episodes" and isinstance(given, AlarmRuns):
         moved = (shuffled_episodes(given, rng) for _ in range(N_SHIFTS))
         draws = [_values(each, specs) for each in moved]
     else:
