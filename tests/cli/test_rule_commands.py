@@ -271,7 +271,7 @@ def test_a_broken_promise_is_exit_code_3_and_drift_names_the_tag(home):
     shifted(home, 30.0)
     text = done("apply", "rule", "later.npz", "--out", "out", code=3)
     assert "the promise was broken" in text
-    assert "more than twice the 1% of the budget" in text
+    assert "100.0% of attack-free time, more than twice the 1% of the budget" in text
     first, *others = rows_of(home / "out" / "drift.csv")
     assert first["channel"] == "LIT101"
     assert float(first["shift"]) == pytest.approx(30, rel=0.02)

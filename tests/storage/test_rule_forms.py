@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline import StreamError, write_rule
+from sightline import ResidualStream, StreamError, commission, write_rule
 from sightline.metrics.alarm_load import Delays
 from sightline.rules.family import DEFAULT_FAMILY
 from sightline.rules.rule import Channel
@@ -94,7 +94,9 @@ def test_structured_text_gives_the_same_alarms(name):
     trace, flags, member = np.empty(len(rows)), [], []
     for t, row in enumerate(rows.tolist()):
         own = {"score": float(score[t])} if made.rule.needs_score else {}
-        flags.append(block(r=row, after_break=t == cut - first, **own))
+        if made.rule.views:
+            own["r"] = row
+        flags.append(block(after_break=t == cut - first, **own))
         trace[t] = block.trace
         member.append(block.member)
     if "log" in name or "quiet" in name:
@@ -118,11 +120,35 @@ def test_rules_of_one_score(tmp_path):
     assert flags == known.in_alarm.tolist()
 
 
+def wide_rule(n_tags):
+    """Return a rule of 17 channels that looks at some of them."""
+    rng = np.random.default_rng(3)
+    names = [f"T{k}" for k in range(17)]
+    stream = ResidualStream(
+        rng.normal(size=(3000, 17)),
+        rng.normal(size=(9000, 17)),
+        channels=names,
+        step_s=STEP_S,
+    )
+    left_out = names[: 17 - n_tags]
+    made = commission(stream, budget="9/day", without=left_out, choose="x")
+    return made.deployed("x"), rng.normal(size=(300, 17)) * 2
+
+
 def test_larger_rules_are_not_written_as_structured_text():
-    made = made_rules().deployed()
-    many = tuple(Channel(name=f"T{k}") for k in range(17))
-    with pytest.raises(StreamError, match="has 17 tags, and structured text is"):
-        structured_text(replace(made, rule=replace(made.rule, channels=many)))
+    made, _ = wide_rule(17)
+    with pytest.raises(StreamError, match="looks at 17 tags, and structured text is"):
+        structured_text(made)
+
+
+def test_tags_that_a_rule_does_not_look_at_do_not_count():
+    made, rows = wide_rule(15)
+    block = FunctionBlock(structured_text(made))
+    known = made.rule.alarms(rows)
+    assert known.any()
+    assert [block(r=row, after_break=False) for row in rows[:, 2:].tolist()] == (
+        known.tolist()
+    )
 
 
 def test_names_of_tags_cannot_end_a_comment():

@@ -26,6 +26,7 @@ from sightline.text import UNKNOWN, duration, mean_count, names, number, plural,
 if TYPE_CHECKING:
     from sightline.data.stream import ResidualStream
     from sightline.operation.apply import Applied
+    from sightline.rules.budget import Budget
     from sightline.rules.commission import Commissioning, MadeRule
     from sightline.rules.judging import CommissioningFacts, RuleOutcome
 
@@ -398,7 +399,9 @@ def chosen_sentences(facts: "CommissioningFacts", rates: _Rates) -> Iterator[str
     """Yield what became of the chosen rule's promise, and before and after."""
     row = facts.row(facts.chosen)
     yield f"Chosen (*): {row.name}. {_kept_words(row, rates)}"
-    for before in facts.present:
+    if warning := _share_warning(row, facts.accepted):
+        yield warning
+    for before in facts.present if facts.judged_days else ():
         text = (
             f"Before ({before.name}): {rates.text(*_rate(before))} alarms "
             f"{rates.unit}, {share(before.load.share_of_time, 1)} of time"
@@ -437,6 +440,17 @@ def _kept_words(row: "RuleOutcome", rates: _Rates) -> str:
             f"{number(row.limit)}; commission again with --calm on later rows)"
         )
     return f"{text}."
+
+
+def _share_warning(row: "RuleOutcome", budget: "Budget | None") -> str:
+    """Return a sentence if time in alarm is more than twice the budget's share."""
+    part = row.load.share_of_time
+    if budget is None or part <= 2 * budget.share:
+        return ""
+    return (
+        f"It was in alarm for {share(part, 1)} of attack-free time, more than twice "
+        f"the {share(budget.share)} of the budget."
+    )
 
 
 # --- Apply ----------------------------------------------------------------------------
@@ -547,10 +561,8 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> RenderableType:
             f"({mean_count(use.raised_by_chance)} by chance); it rang in {use.rings} "
             f"({mean_count(use.rings_by_chance)} by chance)."
         )
-    if budget is not None and load.share_of_time > 2 * budget.share:
-        lines.append(
-            f"Time in alarm is more than twice the {share(budget.share)} of the budget."
-        )
+    if warning := _share_warning(outcome, budget):
+        lines.append(warning)
     parts: list[RenderableType] = [Text(line) for line in lines]
     if applied.drift is not None:
         parts += _drift_lines(applied)

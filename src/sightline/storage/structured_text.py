@@ -7,7 +7,10 @@ rule wherever LREAL is IEEE 754 double precision and LN is exactly rounded alike
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
+
+import numpy as np
 
 from sightline.errors import StreamError
 from sightline.rules.commission import MadeRule
@@ -24,13 +27,13 @@ def structured_text(made: MadeRule) -> str:
     Parameters
     ----------
     made : MadeRule
-        With at most `MOST_TAGS` channels.
+        With at most `MOST_TAGS` channels that it looks at.
 
     Returns
     -------
     str
-        Text of one FUNCTION_BLOCK; inputs ``r`` (one row, in the order of the rule's
-        channels), ``after_break`` and, if the rule reads it, ``score``; outputs
+        Text of one FUNCTION_BLOCK; inputs ``r`` (one row of the channels that it looks
+        at, in their order), ``after_break`` and, if it reads one, ``score``; outputs
         ``alarm``, ``trace`` and ``member``.
 
     Raises
@@ -38,14 +41,18 @@ def structured_text(made: MadeRule) -> str:
     StreamError
         If the rule has more channels.
     """
-    rule = made.rule
+    rule = _of_used(made.rule)
     p = len(rule.channels)
     if p > MOST_TAGS:
         raise StreamError(
-            f"The rule {rule.name!r} has {p} tags, and structured text is written for "
-            f"at most {MOST_TAGS}: use rule.py, or commission a rule of fewer tags."
+            f"The rule {rule.name!r} looks at {p} tags, and structured text is written "
+            f"for at most {MOST_TAGS}: use rule.py, or leave tags out with --without."
         )
-    lines = [*_header(made), f"FUNCTION_BLOCK {_block_name(rule)}", *_variables(rule)]
+    lines = [
+        *_header(replace(made, rule=rule)),
+        f"FUNCTION_BLOCK {_block_name(rule)}",
+        *_variables(rule),
+    ]
     lines += ["", "IF after_break OR NOT started THEN", *_restart(rule), "END_IF;"]
     for view in rule.views:
         lines += ["", f"(* view {_comment(view.kind)} *)", *_view(view)]
@@ -55,6 +62,19 @@ def structured_text(made: MadeRule) -> str:
     lines += ["", "(* joined: members that are not shelved *)", *_joined(rule)]
     lines += ["", "(* on-delay and off-delay *)", *_latch(rule), "END_FUNCTION_BLOCK"]
     return "\n".join(lines) + "\n"
+
+
+def _of_used(rule: Rule) -> Rule:
+    """Return the same rule on the channels that it looks at alone."""
+    used = np.unique(np.concatenate([np.empty(0, int), *(v.order for v in rule.views)]))
+    return replace(
+        rule,
+        channels=tuple(rule.channels[j] for j in used),
+        views=tuple(
+            replace(v, mean=v.mean[used], order=np.searchsorted(used, v.order))
+            for v in rule.views
+        ),
+    )
 
 
 def _comment(text: str) -> str:
@@ -75,7 +95,8 @@ def _header(made: MadeRule) -> Iterator[str]:
         yield f"   Budget {rule.budget}; promised {made.promise.per_day:.2g} a day."
     if origin is not None:
         yield f"   Made on {_comment(origin.stream)}, {origin.stream_sha256[:12]}."
-    yield "   r holds observed minus expected of these tags, as the detector gives it:"
+    if rule.channels:
+        yield "   r: observed minus expected of these tags, as the detector gives it."
     for j, channel in enumerate(rule.channels):
         unit = "" if channel.unit is None else f" [{_comment(channel.unit)}]"
         yield f"   r[{j}]: {_comment(channel.name)}{unit}"
@@ -104,7 +125,9 @@ def _zeros(name: str, size: int, kind: str = "LREAL") -> str:
 
 def _variables(rule: Rule) -> list[str]:
     n_members, within = len(rule.members), rule.delays.within
-    inputs = [_zeros("r", len(rule.channels)), "    after_break : BOOL;"]
+    inputs = ["    after_break : BOOL;"]
+    if rule.channels:
+        inputs.append(_zeros("r", len(rule.channels)))
     if rule.needs_score:
         inputs.append("    score : LREAL;")
     state, constants = [], []
