@@ -23,7 +23,7 @@ import numpy as np
 from scipy.signal import lfilter
 from scipy.stats import norm
 
-from sightline import ResidualStream, evaluate
+from sightline import ResidualStream, compare, evaluate
 
 CALM, LENGTHS, EDGE = 8000, (10, 160, 20, 80, 40), 100
 LIMIT = float(norm.ppf(0.99))
@@ -242,6 +242,219 @@ def floor(streams: int, only: str) -> None:
         print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 
+SHARED = 0.8
+PAIRED = ("roc_auc", "pauc_1", "recall")
+
+
+def noises(rng, n_detectors, n_rows, correlation):
+    """Return the log energy of alike detectors, 80% of which they share."""
+    common = ar(rng, n_rows, correlation)
+    return [
+        np.sqrt(SHARED) * common + np.sqrt(1 - SHARED) * ar(rng, n_rows, correlation)
+        for _ in range(n_detectors)
+    ]
+
+
+def again(rng, mu, size):
+    """The second detector sees other attacks as well."""
+    return mu, mix(rng, size)
+
+
+def misses(rng, mu, size):
+    """The second misses 20% of the attacks, which the first sees clearly."""
+    missed = rng.permutation(size) < round(0.2 * size)
+    if size < 100:
+        missed = rng.random(size) < 0.2
+    clear = rng.normal(5, 1, size)
+    return np.where(missed, clear, mu), np.where(missed, 0.0, mu)
+
+
+def weaker(rng, mu, size):
+    """The second sees each attack less well."""
+    return mu, 0.7 * mu
+
+
+def measured(log_energy, labels, name):
+    return evaluate(
+        stream_of(log_energy, labels, name), intervals=False, diagnosis=False
+    )
+
+
+def in_blocks(log_energy, labels, name, size=6):
+    """Return the evaluation of a detector that averages rows, with unit variance."""
+    n = len(labels) // size
+    means = log_energy[: n * size].reshape(n, size).mean(axis=1)
+    scale = np.std(means[labels[: n * size].reshape(n, size).max(axis=1) == 0])
+    stream = stream_of(
+        means / scale, labels[: n * size].reshape(n, size).max(axis=1), name
+    )
+    return evaluate(
+        stream.replace(
+            test_time=10.0 * size * np.arange(n), test_breaks=None, step_s=None
+        ),
+        intervals=False,
+        diagnosis=False,
+    )
+
+
+def compared_pair(rng, effect, n, *, coarse, calm=CALM, n_replicates=300, mu=None):
+    """Return the differences of two detectors on one made-up recording."""
+    labels, number = labels_of(n, calm=calm)
+    mu = mix(rng, n) if mu is None else mu
+    both = effect(rng, mu, n)
+    energies = [
+        lifted(noise, number, own)
+        for noise, own in zip(noises(rng, 2, len(labels), 0.9), both, strict=True)
+    ]
+    second = in_blocks if coarse else measured
+    evaluations = [
+        measured(energies[0], labels, "a"),
+        second(energies[1], labels, "b"),
+    ]
+    rows = compare(evaluations, n_replicates=n_replicates).differences
+    return {row.figure: row for row in rows}
+
+
+def pairs(streams: int, only: str) -> None:
+    """Print coverage of differences, and how often two detectors are told apart."""
+    print(
+        "| second detector | N | covers | length | p <= 0.05 |\n|---|--:|---|---|---|"
+    )
+    lines = [
+        ("sees others", again, 5, False),
+        ("sees others", again, 35, False),
+        ("misses 20%", misses, 5, False),
+        ("misses 20%", misses, 15, False),
+        ("misses 20%", misses, 35, False),
+        ("misses 20%, rows of 60 s", misses, 35, True),
+        ("weaker", weaker, 35, False),
+    ]
+    for title, effect, n, coarse in lines:
+        if only not in f"{title} {n}":
+            continue
+        rng = np.random.default_rng(98)
+        strengths = np.sort(mix(rng, 200_000))[500::1000]
+        mu = np.repeat(rng.permutation(strengths), len(LENGTHS))
+        long = compared_pair(
+            rng, effect, len(mu), coarse=coarse, calm=200_000, n_replicates=2, mu=mu
+        )
+        truth = {name: long[name].difference for name in PAIRED}
+        if effect is again:
+            truth = dict.fromkeys(PAIRED, 0.0)
+        held, width, told = [], [], []
+        for k in range(streams):
+            rng = np.random.default_rng([3, n, len(title), k])
+            found = compared_pair(rng, effect, n, coarse=coarse)
+            ends = {name: found[name].interval for name in PAIRED}
+            held.append(
+                [low <= truth[name] <= high for name, (low, high) in ends.items()]
+            )
+            width.append([high - low for low, high in ends.values()])
+            told.append([found[name].p <= 0.05 for name in PAIRED])
+        cells = [
+            " ".join(f"{value:.2f}" for value in np.mean(table, axis=0))
+            for table in (held, width, told)
+        ]
+        print(f"| {title} | {n} | {' | '.join(cells)} |", flush=True)
+
+
+def study_of(rng, n, correlation, strengths):
+    """Return the comparison of detectors with these factors of their strength."""
+    labels, number = labels_of(n)
+    energies = noises(rng, len(strengths), len(labels), correlation)
+    return compare(
+        [
+            measured(lifted(noise, number, factor * mix(rng, n)), labels, f"d{k}")
+            for k, (noise, factor) in enumerate(zip(energies, strengths, strict=True))
+        ],
+        n_replicates=199,
+    )
+
+
+def null(streams: int, only: str) -> None:
+    """Print how often five alike detectors get any star, figure by figure."""
+    print(f"| five alike, N | {' | '.join(PAIRED)} | ranks |\n|---|{'---|' * 4}")
+    for n, correlation in ((5, 0.9), (15, 0.9), (35, 0.9), (15, 0.99)):
+        title = f"{n}" + (f", AR {correlation}" if correlation != 0.9 else "")
+        if only not in f"N {title}":
+            continue
+        stars = []
+        for k in range(streams):
+            rng = np.random.default_rng([4, n, int(100 * correlation), k])
+            compared = study_of(rng, n, correlation, np.ones(5))
+            (ranks,) = compared.ranks
+            stars.append(
+                [
+                    any(d.has_star for d in compared.differences if d.figure == name)
+                    for name in PAIRED
+                ]
+                + [ranks.ranks[-1] - ranks.ranks[0] >= ranks.critical]
+            )
+        cells = [f"{share:.3f}" for share in np.mean(stars, axis=0)]
+        print(f"| {title} | {' | '.join(cells)} |", flush=True)
+
+
+def power(streams: int, only: str) -> None:
+    """Print how often the one detector of five that sees nothing is told apart."""
+    print(f"| one of five blind, N | {' | '.join(PAIRED)} | ranks |\n|---|{'---|' * 4}")
+    for n in (5, 15):
+        told = []
+        for k in range(streams):
+            rng = np.random.default_rng([5, n, k])
+            compared = study_of(rng, n, 0.9, np.array([1.0, 1, 1, 1, 0]))
+            (ranks,) = compared.ranks
+            told.append(
+                [
+                    any(
+                        d.has_star
+                        for d in compared.differences
+                        if d.figure == name and d.detectors[1] == "d4"
+                    )
+                    for name in PAIRED
+                ]
+                + [
+                    ranks.detectors[-1] == "d4"
+                    and ranks.ranks[-1] - ranks.ranks[0] >= ranks.critical
+                ]
+            )
+        cells = [f"{share:.2f}" for share in np.mean(told, axis=0)]
+        print(f"| {n} | {' | '.join(cells)} |", flush=True)
+
+
+def seeds(streams: int, only: str) -> None:
+    """Print coverage of the mean over seeds, whose strength varies."""
+    shown = ("roc_auc", "recall")
+    print(f"| seeds, N, factor | {' | '.join(shown)} |\n|---|---|---|")
+    for n_seeds, n, spread in ((3, 5, 0.5), (3, 35, 0.5), (5, 35, 0.5), (3, 35, 1.0)):
+        title = f"{n_seeds}, {n}, U({1 - spread:g}, {1 + spread:g})"
+        rng = np.random.default_rng(97)
+        mu = mix(rng, 2_000_000) * rng.uniform(1 - spread, 1 + spread, 2_000_000)
+        truth = {
+            "roc_auc": float(np.mean(norm.cdf(mu / np.sqrt(2)))),
+            "recall": float(np.mean(norm.cdf(mu - LIMIT))),
+        }
+        labels, number = labels_of(n)
+        held = []
+        for k in range(streams):
+            rng = np.random.default_rng([6, n, n_seeds, int(10 * spread), k])
+            mu = mix(rng, n)
+            evaluations = []
+            for s, noise in enumerate(noises(rng, n_seeds, len(labels), 0.9)):
+                factor = rng.uniform(1 - spread, 1 + spread)
+                stream = stream_of(lifted(noise, number, factor * mu), labels, "d")
+                evaluations.append(
+                    evaluate(
+                        stream.replace(name=f"d-{s}"), intervals=False, diagnosis=False
+                    )
+                )
+            rows = {f.figure: f.interval for f in compare(evaluations).figures}
+            held.append(
+                [rows[name][0] <= truth[name] <= rows[name][1] for name in shown]
+            )
+        cells = [f"{share:.2f}" for share in np.mean(held, axis=0)]
+        print(f"| {title} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", choices=sorted(TABLES))
@@ -251,7 +464,14 @@ def main() -> None:
     TABLES[chosen.table](chosen.streams, chosen.only)
 
 
-TABLES = {"intervals": intervals, "floor": floor}
+TABLES = {
+    "intervals": intervals,
+    "floor": floor,
+    "pairs": pairs,
+    "null": null,
+    "power": power,
+    "seeds": seeds,
+}
 
 if __name__ == "__main__":
     main()
