@@ -60,16 +60,21 @@ TABLES = (
     "attack_cases",
     "cross_testbed_ranking",
     "detectors",
+    "differences",
     "found",
     "main",
     "main_beside_paper",
-    "rankings",
     "score_metrics",
     "supplementary",
     "testbeds",
 )
 NO_TARGETS = "Skipped table 'localisation': it needs attacks with known targets."
-FIGURES = ("agreement", "mean_shift_identity", "roc_auc_against_f1")
+FIGURES = (
+    "agreement",
+    "mean_ranks",
+    "mean_shift_identity",
+    "roc_auc_against_f1",
+)
 
 
 def test_all_is_written_and_told(written):
@@ -84,6 +89,41 @@ def test_all_is_written_and_told(written):
     assert len(made.findings) == 7
     assert json.loads((folder / "comparison.json").read_text())["rankings"]
     assert not list(folder.parent.glob(".*"))
+
+
+def test_differences_are_those_of_the_comparison(written):
+    _, folder = written
+    rows = json.loads((folder / "comparison.json").read_text())["differences"]
+    with open(folder / "tables/differences.csv", newline="") as handle:
+        table = list(csv.DictReader(handle))
+    pairs = {(row["testbed"], *row["detectors"]) for row in rows}
+    assert {
+        (line["testbed"], line["detectors_first"], line["detectors_second"])
+        for line in table
+    } == pairs
+    for row in rows:
+        (line,) = [
+            line
+            for line in table
+            if [line["testbed"], line["detectors_first"], line["detectors_second"]]
+            == [row["testbed"], *row["detectors"]]
+        ]
+        figure = row["figure"]
+        assert float(line[f"{figure}_difference"]) == row["difference"]
+        assert [float(line[f"{figure}_{end}"]) for end in ("low", "high")] == row[
+            "interval"
+        ]
+        p = line[f"{figure}_p_adjusted"]
+        assert (float(p) if p else None) == row["p_adjusted"]
+    assert "\\%" not in (folder / "tables/differences.md").read_text()
+
+
+def test_an_earlier_table_of_rankings_is_removed(make_result, tmp_path, no_figures):
+    earlier = tmp_path / "up/tables/rankings.csv"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text("GDN (100%) PCA")
+    write_up([make_result("x", "a")], tmp_path / "up", overwrite=True, n_replicates=2)
+    assert not earlier.exists()
 
 
 def test_pictures_are_what_they_are_called(written):
@@ -181,7 +221,7 @@ def test_one_detector_without_diagnosis(make_result, tmp_path):
     for name in ("attack_cases", "cross_testbed_ranking", "agreement", "found"):
         assert f"Skipped table '{name}': it needs " in told
     assert "Skipped figure 'agreement': it needs at least two detectors" in told
-    assert "Skipped table 'rankings': it needs at least two seeds." in made.notices
+    assert "Skipped table 'differences': it needs two detectors of one" in told
     assert (tmp_path / "up/tables/main.csv").exists()
 
 
@@ -324,7 +364,7 @@ def test_the_command(make_result, tmp_path, monkeypatch, no_figures):
     asked = ["compare", "r", "--write-up", str(tmp_path / "up")]
     told = CliRunner().invoke(app, asked)
     assert told.exit_code == 0, told.output
-    assert "How often does the ranking hold over seeds?" in told.stdout
+    assert "How often does the order hold over seeds" in told.stdout
     assert (tmp_path / "up/findings.md").exists()
     again = CliRunner().invoke(app, asked)
     assert again.exit_code == 1

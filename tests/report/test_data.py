@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report.plant import PLAIN, QUOTED, SPANS
 
+from sightline.comparison.compare import compare
 from sightline.evaluation.chart_data import extreme_rows
 from sightline.judgement.verdicts import VERDICTS, RungName, RungOutcome, info_of
 from sightline.metrics.intervals import count_interval
@@ -214,6 +215,33 @@ def test_time_after_attacks_is_counted_once_and_only_where_normal(entries):
 def test_short_times_keep_their_figures():
     texts = [duration(seconds) for seconds in (0.4, 1.5, 0, 42)]
     assert texts == ["0.4 s", "1.5 s", "0 s", "42 s"]
+
+
+def test_the_glance_says_who_is_not_told_apart_from_the_highest(entries):
+    compared = compare([r for e in entries for r in e.results], n_replicates=50)
+    rows = glance(entries, compared)
+    for testbed in {row.testbed for row in rows}:
+        own = [row for row in rows if row.testbed == testbed]
+        if len(own) < 2:
+            assert own[0].standings == ()
+            continue
+        for k, name in enumerate(("roc_auc", "pauc_1")):
+            standings = [row.standings[k] for row in own]
+            best = max(standings, key=lambda one: one.mean)
+            assert [one for one in standings if one.is_best] == [best]
+            for row, one in zip(own, standings, strict=True):
+                if one.is_best:
+                    assert one.text.endswith(": the highest")
+                    continue
+                label = own[standings.index(best)].detector
+                (pair,) = [
+                    d
+                    for d in compared.differences
+                    if (d.testbed, d.figure) == (testbed, name)
+                    and set(d.detectors) == {label, row.detector}
+                ]
+                words = "below the highest" if pair.has_star else "not told apart"
+                assert words in one.text
 
 
 def test_figures_at_a_glance_are_those_on_disk(entries):

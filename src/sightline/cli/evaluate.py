@@ -413,7 +413,13 @@ def report_command(
                 f"{path}: exists already: choose another --out, or pass --overwrite."
             )
         write_report(
-            folders, path, redact=redact, title=title, figures=not no_figures, **keep
+            folders,
+            path,
+            redact=redact,
+            keep_times=keep_times,
+            keep_plant=keep_plant,
+            title=title,
+            figures=not no_figures,
         )
         screen = console()
         screen.print(f"Written: {path}", soft_wrap=True)

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sightline.comparison.compare import SEEN_BY_ALL, Comparison, SideBySide
+from sightline.comparison.differences import Difference
 from sightline.comparison.runs import Figure
 from sightline.evaluation.protocol import Protocol
 from sightline.evaluation.result import Evaluation, SegmentResult
@@ -369,7 +370,15 @@ def comparison(compared: Comparison) -> RenderableType:
     RenderableType
         For a `rich` console, at most 80 columns wide.
     """
-    parts = (_rankings, _differences, _agreement, _transfer, _detections, _verdicts)
+    parts = (
+        _mean_ranks,
+        _differences,
+        _rankings,
+        _agreement,
+        _transfer,
+        _detections,
+        _verdicts,
+    )
     tables = [figures_table(compared), *(part(compared) for part in parts)]
     notices = [
         _standing(f"{row.detector} on {row.testbed}", row.share_in_alarm)
@@ -378,7 +387,10 @@ def comparison(compared: Comparison) -> RenderableType:
     ]
     return Group(
         *(table for table in tables if table.row_count),
-        *(Text(f"- {notice}") for notice in [*notices, *compared.notices]),
+        *(
+            Text(f"- {notice}")
+            for notice in [*_seen(compared), *notices, *compared.notices]
+        ),
     )
 
 
@@ -399,10 +411,13 @@ def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
 
 
 def figures_table(compared: Comparison) -> Table:
-    """Return the main figures of each detector on each testbed, over its seeds."""
+    """Return the main figures of each detector on each testbed, over its seeds.
+
+    With several seeds, the 95% interval of their mean stands below their range.
+    """
     figures = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.F1)
     several = any(row.n_seeds > 1 for row in compared.figures)
-    over_seeds = ": mean over seeds, and the range below" if several else ""
+    over_seeds = ": mean over seeds, range, [95% interval]" if several else ""
     headers = [figure.label for figure in figures]
     table = _table(f"Figures{over_seeds}", ["testbed", "detector"], headers)
     rows: dict[tuple[str, str], dict[str, str]] = {}
@@ -410,6 +425,8 @@ def figures_table(compared: Comparison) -> Table:
         text, low, high = _score(row.mean), _score(row.low), _score(row.high)
         if low != high:
             text += f"\n{low}\u2013{high}"
+        if row.n_seeds > 1 and row.interval is not None and row.interval[1] is not None:
+            text += f"\n[{row.interval[0]:.2f}, {row.interval[1]:.2f}]"
         rows.setdefault((row.testbed, row.detector), {})[row.figure] = text
     for (testbed, detector), cells in sorted(rows.items()):
         table.add_row(testbed, detector, *(cells[figure] for figure in figures))
@@ -419,7 +436,7 @@ def figures_table(compared: Comparison) -> Table:
 def _rankings(compared: Comparison) -> Table:
     """Return how often each ranking holds, for detectors with several seeds."""
     table = _table(
-        "How often does the ranking hold over seeds? (a tie counts half)",
+        "How often does the order hold over seeds, attacks as they are? (tie: half)",
         ["testbed", "figure", "order, and how often each is above the next"],
         ["whole order"],
     )
@@ -433,6 +450,52 @@ def _rankings(compared: Comparison) -> Table:
             label = Figure(row.figure).label
             table.add_row(row.testbed, label, order, f"{row.holds:.0%}")
     return table
+
+
+def _mean_ranks(compared: Comparison) -> Table:
+    """Return the mean ranks over attacks, and who is not told apart from whom."""
+    table = _table(
+        "Mean rank over attacks, by the AUC of each attack (1 is the best)",
+        ["testbed", "detector"],
+        ["mean rank"],
+    )
+    table.add_column("not told apart from", overflow="fold")
+    for row in compared.ranks:
+        for label, rank in zip(row.detectors, row.ranks, strict=True):
+            alike = [
+                one
+                for one in row.detectors
+                if one != label
+                and any(label in group and one in group for group in row.groups)
+            ]
+            others = len(row.detectors) - 1
+            told = "all others" if len(alike) == others > 1 else names(alike)
+            table.add_row(
+                Text(row.testbed), Text(label), f"{rank:.2f}", Text(told or UNKNOWN)
+            )
+    return table
+
+
+def _seen(compared: Comparison) -> list[str]:
+    """Return for each testbed which differences could have been seen."""
+    by_testbed: dict[str, list[Difference]] = {}
+    for row in compared.differences:
+        if row.figure == Figure.ROC_AUC:
+            by_testbed.setdefault(row.testbed, []).append(row)
+    notices = []
+    for testbed, rows in by_testbed.items():
+        sizes = [row.detectable for row in rows if row.detectable is not None]
+        attacks = sorted({row.n_attacks for row in rows})
+        n = " to ".join(str(k) for k in dict.fromkeys((attacks[0], attacks[-1])))
+        if not sizes:
+            notices.append(f"{testbed}: {rows[0].power}")
+            continue
+        ends = dict.fromkeys(f"{end:.2g}" for end in (min(sizes), max(sizes)))
+        notices.append(
+            f"{testbed}: with {n} attacks a difference in ROC-AUC of "
+            f"{' to '.join(ends)}, by pair, could have been seen."
+        )
+    return notices
 
 
 def _differences(compared: Comparison) -> Table:

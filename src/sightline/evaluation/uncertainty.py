@@ -163,8 +163,9 @@ def matched_windows(
     windows = []
     for own, k, length in zip(d_full, group.tolist(), lengths.tolist(), strict=True):
         part = slice(bounds[k], bounds[k + 1])
-        middle = starts[part] + length // 2
-        windows.append(MatchedWindows(block_of[middle], is_beaten(matched[part], own)))
+        block = block_of[starts[part] + length // 2]
+        beaten = is_beaten(matched[part], own)
+        windows.append(MatchedWindows(block[block >= 0], beaten[block >= 0]))
     return windows
 
 

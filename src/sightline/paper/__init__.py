@@ -11,9 +11,9 @@
 - ``comparison.json``: all numbers of `sightline.compare`.
 
 Tables: ``testbeds``, ``detectors``, ``main``, ``main_beside_paper``, ``supplementary``,
-``attack_cases``, ``cross_testbed_ranking``, ``agreement``, ``rankings``. Figures:
-``agreement``, ``roc_auc_against_f1``, ``mean_shift_identity``. What the results do not
-suffice for is skipped with a notice that says what it needs.
+``attack_cases``, ``cross_testbed_ranking``, ``agreement``, ``differences``. Figures:
+``agreement``, ``mean_ranks``, ``roc_auc_against_f1``, ``mean_shift_identity``. What the
+results do not suffice for is skipped with a notice that says what it needs.
 """
 
 import json
@@ -29,8 +29,8 @@ from sightline.paper import tables as paper_tables
 from sightline.paper.alarm_tables import alarm_table, localisation_table, score_table
 from sightline.paper.cross_tables import (
     agreement_table,
+    difference_table,
     found_table,
-    ranking_table,
     transfer_table,
 )
 from sightline.paper.example_attacks import case_table
@@ -58,12 +58,14 @@ _TABLES = (
     "attack_cases",
     "cross_testbed_ranking",
     "agreement",
-    "rankings",
+    "differences",
     "alarm_metrics",
     "score_metrics",
     "localisation",
 )
-_FIGURES = ("agreement", "roc_auc_against_f1", "mean_shift_identity")
+# Tables of earlier versions, which a new write-up removes.
+_EARLIER_TABLES = ("rankings",)
+_FIGURES = ("agreement", "mean_ranks", "roc_auc_against_f1", "mean_shift_identity")
 # All files that a write-up may hold; other files in its folder are not touched.
 _FILES = (
     "findings.md",
@@ -72,7 +74,11 @@ _FILES = (
     "references.bib",
     "comparison.json",
     "figures/captions.md",
-    *(f"tables/{name}.{kind}" for name in _TABLES for kind in ("csv", "md", "tex")),
+    *(
+        f"tables/{name}.{kind}"
+        for name in (*_TABLES, *_EARLIER_TABLES)
+        for kind in ("csv", "md", "tex")
+    ),
     *(f"figures/{name}.{kind}" for name in _FIGURES for kind in ("svg", "png")),
 )
 
@@ -229,12 +235,15 @@ def _tables(study: Study, compared: Comparison) -> tuple[list[PaperTable], list[
         (paper_tables.testbed_table(study), "it needs results"),
         (paper_tables.detector_table(study), "it needs results"),
         (paper_tables.main_table(study), "it needs results"),
-        (paper_tables.supplementary_table(study), "it needs results"),
+        (paper_tables.supplementary_table(study, compared), "it needs results"),
         (found_table(study, compared), "it needs attacks judged by the present rules"),
         (case_table(study), "it needs an attack with a verdict"),
         (transfer_table(study, compared), "it needs at least two testbeds"),
         (agreement_table(study, compared), why_undefined(compared.agreement)),
-        (ranking_table(study, compared), "it needs at least two seeds"),
+        (
+            difference_table(study, compared),
+            "it needs two detectors of one testbed that share an attack",
+        ),
         (alarm_table(study), "it needs attacks and --metrics"),
         (score_table(study), "it needs attacks and --metrics"),
         (localisation_table(study), "it needs attacks with known targets"),

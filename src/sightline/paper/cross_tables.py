@@ -1,15 +1,15 @@
-"""Tables across detectors and testbeds: attacks found, transfer, agreement."""
+"""Tables across detectors and testbeds: differences, attacks found, transfer."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sightline.comparison.compare import (
     Agreement,
     Comparison,
     Detections,
-    Ranking,
     Transfer,
 )
+from sightline.comparison.differences import PAIRED_FIGURES, Difference
 from sightline.comparison.runs import Figure
 from sightline.judgement.verdicts import Count
 from sightline.paper import markup
@@ -21,6 +21,21 @@ from sightline.text import UNKNOWN, probability
 RHO = Phrase("rho", r"$\rho$")
 N = Phrase("n", "$n$")
 _METRIC = Column("figure", words("Metric"), "l")
+# Differences that are shown; those of other figures are in CSV.
+_SHOWN = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.RECALL)
+_PAIR = ("first", "second")
+_PARTS = (
+    "difference",
+    "low",
+    "high",
+    "p",
+    "p_adjusted",
+    "better",
+    "worse",
+    "same",
+    "detectable",
+    "n_needed",
+)
 
 
 def transfer_table(study: Study, compared: Comparison) -> PaperTable:
@@ -144,57 +159,92 @@ def _rho_cell(row: Agreement | None) -> Cell:
     return Cell(text, (*rhos, row.n_matched))
 
 
-def ranking_table(study: Study, compared: Comparison) -> PaperTable:
-    """Return how often each ranking of detectors holds over seeds.
-
-    A row for each figure on each testbed where a detector has two seeds or more.
+def difference_table(study: Study, compared: Comparison) -> PaperTable:
+    """Return the differences of each two detectors, a row for each pair.
 
     Parameters
     ----------
     study : Study
         For the titles.
     compared : Comparison
-        Its `rankings` are written.
+        Its `differences` are written.
 
     Returns
     -------
     PaperTable
-        Grouped by testbed. Columns in CSV: ``testbed``, ``figure``; ``order``, the
-        labels with `` > `` between them; ``holds``, the share of seed combinations with
-        the whole order; ``above``, for each two neighbours the share of seed pairs in
-        which the first is above the second.
+        Grouped by testbed. Columns in CSV: ``testbed``, ``first``, ``second``,
+        ``n_attacks`` (that both have), ``n_alone_first`` and ``n_alone_second``; for
+        each figure ``_difference``, ``_low`` and ``_high`` (its 95% interval), ``_p``,
+        ``_p_adjusted``, ``_better``, ``_worse``, ``_same`` (attacks), ``_detectable``,
+        ``_n_needed``; see `sightline.comparison.differences.Difference`.
     """
-    seeded = [row for row in compared.rankings if max(row.n_seeds) > 1]
+    pairs: dict[tuple[str, tuple[str, str]], dict[str, Difference]] = {}
+    for row in compared.differences:
+        pairs.setdefault((row.testbed, row.detectors), {})[row.figure] = row
     return PaperTable(
-        name="rankings",
-        caption=markup.caption("rankings"),
+        name="differences",
+        caption=markup.caption("differences"),
         columns=(
-            _METRIC,
-            Column("order", words("Order"), "p{11cm}"),
-            Column("holds", words("Whole order")),
-            Column("above", is_shown=False),
+            Column("detectors", words("First - second"), "l", parts=_PAIR),
+            Column("n_attacks", words("Attacks")),
+            Column("n_alone", is_shown=False, parts=("first", "second")),
+            *(
+                Column(figure, header(figure), parts=_PARTS, is_shown=figure in _SHOWN)
+                for figure in PAIRED_FIGURES
+            ),
         ),
         groups=testbed_groups(
-            study, lambda t: [_ranking_row(study, r) for r in seeded if r.testbed == t]
+            study,
+            lambda t: [
+                _difference_row(study, pair, rows)
+                for (testbed, pair), rows in pairs.items()
+                if testbed == t
+            ],
         ),
+        notes=(markup.note("differences"),),
     )
 
 
-def _ranking_row(study: Study, row: Ranking) -> tuple[Cell, ...]:
-    """Return a ranking as names with arrows, each with the share of seed pairs."""
-    order = words(study.detector_title(row.order[0]))
-    for share, name in zip(row.above, row.order[1:], strict=True):
-        order += markup.filled(
-            " {arrow} ({share}) {name}",
-            arrow=Phrase("→", r"$\to$"),
-            share=markup.percent(share, 0),
-            name=words(study.detector_title(name)),
-        )
+def _difference_row(
+    study: Study, pair: tuple[str, str], rows: Mapping[str, Difference]
+) -> tuple[Cell, ...]:
+    """Return all differences of two detectors."""
+    first, second = (words(study.short_title(label)) for label in pair)
+    one = next(iter(rows.values()))
     return (
-        Cell(header(Figure(row.figure)), (row.figure,)),
-        Cell(order, (" > ".join(row.order),)),
-        Cell(markup.percent(row.holds, 0), (row.holds,)),
-        markup.hidden_cell(" ".join(map(str, row.above))),
+        Cell(first + Phrase(" - ", " -- ") + second, pair),
+        markup.number_cell(one.n_attacks, markup.whole),
+        Cell(markup.EMPTY, one.n_alone),
+        *(_difference_cell(rows.get(figure)) for figure in PAIRED_FIGURES),
+    )
+
+
+def _difference_cell(row: Difference | None) -> Cell:
+    """Return a difference with its interval, and a star if it is beyond chance."""
+    if row is None:
+        return Cell(markup.UNKNOWN, (None,) * len(_PARTS))
+    low, high = row.interval or (None, None)
+    text = markup.filled(
+        "{difference} ({low} to {high}){star}",
+        difference=markup.fixed(row.difference),
+        low=markup.fixed(low, 2),
+        high=markup.fixed(high, 2),
+        star=words("*" if row.has_star else ""),
+    )
+    return Cell(
+        text,
+        (
+            row.difference,
+            low,
+            high,
+            row.p,
+            row.p_adjusted,
+            row.better,
+            row.worse,
+            row.same,
+            row.detectable,
+            row.n_needed,
+        ),
     )
 
 

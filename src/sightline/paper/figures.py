@@ -80,6 +80,11 @@ def draw_all(
                 agreement(study, compared),
                 why_undefined(compared.agreement),
             ),
+            (
+                "mean_ranks",
+                mean_ranks(study, compared),
+                "it needs two detectors that share at least two attacks",
+            ),
             ("roc_auc_against_f1", ranking_and_alarms(study), "it needs attacks"),
             (
                 "mean_shift_identity",
@@ -192,6 +197,48 @@ def _separate_spaces(panel: "Axes", spaces: Sequence[str | None]) -> None:
                 lines.append(([k - 0.5, k - 0.5], [k - 1.5, n - 1.5]))
             for x, y in lines:
                 panel.plot(x, y, color="black", linewidth=1.0, clip_on=False)
+
+
+def mean_ranks(study: Study, compared: Comparison) -> "tuple[Picture, str] | None":
+    """Draw the mean ranks of detectors, with bars that join those not told apart.
+
+    A panel for each testbed, one below the other.
+
+    Returns
+    -------
+    figure and caption, or None
+        None if no two detectors of a testbed share two attacks.
+    """
+    rows = [row for row in compared.ranks if row.testbed in study.testbeds]
+    if not rows:
+        return None
+    n_lines = sum(len(row.detectors) + 3 for row in rows)
+    height = 0.4 + 0.19 * n_lines
+    figure, panels = _panels(len(rows), 1, (style.ONE_COLUMN, height))
+    for panel, row in zip(panels, rows, strict=True):
+        n = len(row.detectors)
+        lines = range(n)
+        panel.plot(row.ranks, lines, "o", color=style.colour(0), markersize=4)
+        for k, group in enumerate(row.groups):
+            places = [row.detectors.index(label) for label in group]
+            at = n + 0.35 + 0.3 * k
+            panel.plot(
+                [at, at],
+                [places[0] - 0.25, places[-1] + 0.25],
+                color="0.2",
+                linewidth=2.2,
+                solid_capstyle="butt",
+            )
+        titles = [style.drawable(study.short_title(label)) for label in row.detectors]
+        panel.set_yticks(list(lines), titles)
+        panel.set_ylim(n - 0.4, -0.6)
+        panel.set_xlim(0.8, n + 0.35 + 0.3 * max(len(row.groups), 1))
+        panel.set_xticks(range(1, n + 1))
+        panel.grid(axis="x", linewidth=0.4, color="0.85")
+        panel.set_xlabel(f"mean rank over {row.n_attacks} attacks (1 is the best)")
+        _set_title(panel, study.testbed_title(row.testbed))
+    seeds = "; AUCs are means over seeds" if study.has_seeds else ""
+    return figure, texts()["figures"]["mean_ranks"].format(seeds=seeds)
 
 
 def ranking_and_alarms(study: Study) -> "tuple[Picture, str] | None":

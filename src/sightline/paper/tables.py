@@ -1,11 +1,13 @@
 """The paper's tables of testbeds, detectors and figures, and its printed values."""
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
+from sightline.comparison.compare import Comparison
 from sightline.comparison.runs import DetectorRuns, Figure, Spread, TestbedRuns
+from sightline.evaluation.result import Interval
 from sightline.paper import markup
 from sightline.paper.markup import Cell, Column, Group, PaperTable, Phrase, words
 from sightline.paper.study import Study, card_of, card_of_runs, plant_of, space_of
@@ -224,11 +226,18 @@ def main_table(study: Study) -> PaperTable:
     )
 
 
-def supplementary_table(study: Study) -> PaperTable:
+def supplementary_table(study: Study, compared: Comparison) -> PaperTable:
     """Return the paper's supplementary table; in CSV with intervals and floors.
 
-    A row for each detector on each testbed. Of several seeds CSV has the widest 95%
-    interval and the highest chance floor.
+    A row for each detector on each testbed. Of several seeds CSV has the 95% interval
+    of their mean and the highest chance floor.
+
+    Parameters
+    ----------
+    study : Study
+        The results.
+    compared : Comparison
+        Its `figures` have the intervals.
 
     Returns
     -------
@@ -243,9 +252,13 @@ def supplementary_table(study: Study) -> PaperTable:
 
     def row(runs: DetectorRuns) -> Iterable[Cell]:
         yield from (figure_cell(runs, figure) for figure in _SUPPLEMENT)
-        yield from (_uncertainty_cell(runs, figure) for figure in _UNCERTAIN)
+        yield from (_uncertainty_cell(runs, figure, ranges) for figure in _UNCERTAIN)
         yield markup.hidden_cell(len(runs.results))
 
+    ranges = {
+        (row.testbed, row.detector, row.figure): row.interval
+        for row in compared.figures
+    }
     parts = ("interval_low", "interval_high", "floor")
     return PaperTable(
         name="supplementary",
@@ -436,13 +449,14 @@ def _distinct(runs: TestbedRuns) -> set[str]:
     return {ordered[0][1]}
 
 
-def _uncertainty_cell(runs: DetectorRuns, figure: Figure) -> Cell:
-    """Return the widest 95% interval of any seed, and the highest chance floor."""
+def _uncertainty_cell(
+    runs: DetectorRuns,
+    figure: Figure,
+    ranges: Mapping[tuple[str, str, str], Interval | None],
+) -> Cell:
+    """Return the 95% interval over seeds, and the highest chance floor."""
     evaluations = [result.evaluation for result in runs.results]
-    intervals = [i for e in evaluations if (i := (e.intervals or {}).get(figure))]
     floors = [f.value for e in evaluations if (f := (e.floor or {}).get(figure))]
-    low = min((interval[0] for interval in intervals), default=None)
-    # An upper end that nothing bounds is left empty, as is one that is not known.
-    tops = [top for _, top in intervals if top is not None]
-    high = max(tops) if tops and len(tops) == len(intervals) else None
+    interval = ranges.get((runs.testbed, runs.label, figure.value))
+    low, high = interval or (None, None)
     return Cell(markup.EMPTY, (low, high, max(floors, default=None)))

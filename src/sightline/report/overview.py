@@ -4,16 +4,18 @@ The functions return records; `sightline.report.page` puts them into tables, and
 `sightline.cli` prints the rows of `glance` after a study.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sightline import text
 from sightline.comparison import compare
+from sightline.comparison.differences import Difference
+from sightline.comparison.permutation import STAR_LEVEL
 from sightline.comparison.runs import Figure, FigureStyle, TestbedRuns, group_runs
 from sightline.evaluation.protocol import SWITCHES, Protocol
-from sightline.evaluation.result import Evaluation
+from sightline.evaluation.result import Evaluation, Interval
 from sightline.judgement.event_test import LEVEL
 from sightline.judgement.judge import METHOD
 from sightline.judgement.sentences import chance_of
@@ -31,6 +33,16 @@ EARLIER = (
     "These verdicts and counts were made by the rules of an earlier version, which "
     "judged many attacks differently. Evaluate the stream again to get the present "
     "ones."
+)
+# Figures by which the table at a glance says who is not told apart from the best.
+STANDING_FIGURES = (Figure.ROC_AUC, Figure.PAUC_1)
+# Figures whose differences the page shows for all pairs.
+DIFFERENCE_FIGURES = (
+    Figure.ROC_AUC,
+    Figure.PAUC_1,
+    Figure.MEAN_SEGMENT_AUC,
+    Figure.P_FULL,
+    Figure.RECALL,
 )
 # Columns of the paper's main table.
 PAPER_COLUMNS = (
@@ -147,6 +159,42 @@ class GlanceRow:
     check: str
     localised: LocalisedCell | None = None
     is_earlier: bool = False
+    standings: tuple["Standing", ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How a detector compares with the best of its testbed in one figure.
+
+    Parameters
+    ----------
+    figure : Figure
+        The figure.
+    mean : float
+        Its mean over seeds.
+    is_best : bool
+        Whether it is the highest.
+    p_adjusted : float, optional
+        Of the difference from the highest; None if the two were not compared.
+    """
+
+    figure: Figure
+    mean: float
+    is_best: bool
+    p_adjusted: float | None
+
+    @property
+    def text(self) -> str:
+        """The figure, and whether it can be told apart from the highest."""
+        start = f"{self.figure.label} {text.score(self.mean)}"
+        if self.is_best:
+            return f"{start}: the highest"
+        if self.p_adjusted is None:
+            return f"{start}: not compared with the highest"
+        p = text.p_value(self.p_adjusted)
+        if self.p_adjusted <= STAR_LEVEL:
+            return f"{start}: below the highest ({p})"
+        return f"{start}: not told apart ({p})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,19 +269,24 @@ class AgreementTable:
     shared: list[list[int]]
 
 
-def glance(entries: Sequence[Entry]) -> list[GlanceRow]:
+def glance(
+    entries: Sequence[Entry], comparison: compare.Comparison | None = None
+) -> list[GlanceRow]:
     """Return one row for each entry: what an operator asks first.
 
     Parameters
     ----------
     entries : sequence of Entry
         In the order of the page.
+    comparison : Comparison, optional
+        Of the same results; without it no row says how it compares with the best.
 
     Returns
     -------
     list of GlanceRow
         In the same order.
     """
+    standings = {} if comparison is None else _standings(comparison)
     return [
         GlanceRow(
             key=entry.key,
@@ -248,9 +301,61 @@ def glance(entries: Sequence[Entry]) -> list[GlanceRow]:
             check=first_check(entry.evaluation),
             localised=localised(entry.evaluation),
             is_earlier=entry.is_earlier,
+            standings=standings.get((entry.testbed, entry.label), ()),
         )
         for entry in entries
     ]
+
+
+def _standings(
+    comparison: compare.Comparison,
+) -> dict[tuple[str, str], tuple[Standing, ...]]:
+    """Return how each detector compares with the best of its testbed, by figure."""
+    found: dict[tuple[str, str], list[Standing]] = {}
+    for figure in STANDING_FIGURES:
+        means: dict[str, dict[str, float]] = {}
+        for row in comparison.figures:
+            if row.figure == figure and row.mean is not None:
+                means.setdefault(row.testbed, {})[row.detector] = row.mean
+        tests = {
+            (row.testbed, frozenset(row.detectors)): row
+            for row in comparison.differences
+            if row.figure == figure
+        }
+        for testbed, values in means.items():
+            best = max(values, key=lambda label: values[label])
+            for label, mean in values.items() if len(values) > 1 else ():
+                test = tests.get((testbed, frozenset((label, best))))
+                is_best = label == best
+                p = None if test is None else test.p_adjusted
+                found.setdefault((testbed, label), []).append(
+                    Standing(figure=figure, mean=mean, is_best=is_best, p_adjusted=p)
+                )
+    return {key: tuple(rows) for key, rows in found.items()}
+
+
+def differences(
+    comparison: compare.Comparison, testbed: str
+) -> list[tuple[Figure, list[Difference]]]:
+    """Return the differences of a testbed's detectors, figure by figure."""
+    tables = [
+        (
+            figure,
+            [
+                row
+                for row in comparison.differences
+                if (row.testbed, row.figure) == (testbed, figure)
+            ],
+        )
+        for figure in DIFFERENCE_FIGURES
+    ]
+    return [(figure, rows) for figure, rows in tables if rows]
+
+
+def not_compared(comparison: compare.Comparison) -> list[str]:
+    """Return the notices on pairs that are not compared, and on joined attacks."""
+    words = ("not compared are", "count as one")
+    return [n for n in comparison.notices if any(word in n for word in words)]
 
 
 def _verdict_counts(entry: Entry) -> tuple[tuple[VerdictInfo, int], ...]:
@@ -470,7 +575,9 @@ def _most_found(entry: Entry) -> int:
     return max(found(entry.evaluation, rule) for rule in rules_of(entry.evaluation))
 
 
-def paper_table(entries: Sequence[Entry]) -> list[tuple[Entry, list[PaperCell]]]:
+def paper_table(
+    entries: Sequence[Entry], comparison: compare.Comparison | None = None
+) -> list[tuple[Entry, list[PaperCell]]]:
     """Return each entry with its cells of the paper's main table.
 
     Returns
@@ -478,13 +585,25 @@ def paper_table(entries: Sequence[Entry]) -> list[tuple[Entry, list[PaperCell]]]
     list of (Entry, list of PaperCell)
         The cells are in the order of `PAPER_COLUMNS`.
     """
+    ranges = {
+        (row.testbed, row.detector, row.figure): row.interval
+        for row in (comparison.figures if comparison else ())
+    }
     return [
-        (entry, [_paper_cell(entry, figure) for figure in PAPER_COLUMNS])
+        (
+            entry,
+            [
+                _paper_cell(
+                    entry, figure, ranges.get((entry.testbed, entry.label, figure))
+                )
+                for figure in PAPER_COLUMNS
+            ],
+        )
         for entry in entries
     ]
 
 
-def _paper_cell(entry: Entry, figure: Figure) -> PaperCell:
+def _paper_cell(entry: Entry, figure: Figure, over_seeds: Interval | None) -> PaperCell:
     """Return a figure of the first seed, and how far it can be trusted."""
     evaluation = entry.evaluation
     written = text.score if figure.style == FigureStyle.SCORE else text.number
@@ -496,15 +615,25 @@ def _paper_cell(entry: Entry, figure: Figure) -> PaperCell:
     if len(entry.results) > 1 and (spread := entry.spread(figure)):
         mean, low, high = map(written, (spread.mean, spread.low, spread.high))
         seeds = f"mean {mean}, {low} to {high}"
+        if over_seeds is not None:
+            seeds += f"; 95% interval {_range_text(over_seeds, written)}"
     return PaperCell(
         figure=figure,
         value=value,
         text=written(value) + (text.DAGGER if marked else ""),
-        interval=" to ".join(map(written, interval or ())),
+        interval=_range_text(interval, written) if interval else "",
         floor=f"chance {written(floor.value)}" if floor else "",
         is_above_floor=None if floor is None else floor.above_floor,
         seeds=seeds,
     )
+
+
+def _range_text(interval: Interval, written: Callable[[float | None], str]) -> str:
+    """Return an interval in words; one end may be open."""
+    low, high = interval
+    if high is None:
+        return f"from {written(low)}"
+    return f"{written(low)} to {written(high)}"
 
 
 @dataclass(frozen=True, kw_only=True)

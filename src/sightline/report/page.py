@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from sightline._version import __version__
+from sightline.comparison.compare import Comparison, compare
 from sightline.comparison.runs import Figure
 from sightline.errors import FileError
 from sightline.evaluation.protocol import HINDSIGHT
@@ -54,6 +55,7 @@ def write_report(
     keep_plant: bool = False,
     title: str | None = None,
     figures: bool = False,
+    comparison: Comparison | None = None,
 ) -> Path:
     """Write one stand-alone page that shows what each detector can see.
 
@@ -78,6 +80,9 @@ def write_report(
     figures : bool
         Whether to write figures for print as well, as SVG and PNG: into ``figures``
         for ``report.html``, into ``page-figures`` for ``page.html``.
+    comparison : Comparison, optional
+        Of the same results, if `compare` was called already; a redacted page compares
+        the results under their pseudonyms.
 
     Returns
     -------
@@ -113,7 +118,8 @@ def write_report(
         title, remains = title and names.text(title), what_remains(**keep)
     entries = entries_of(loaded)
     path = Path(path)
-    page = render(entries, remains=remains, title=title)
+    known = None if redact else comparison
+    page = render(entries, remains=remains, title=title, comparison=known)
     with staged_file(path) as partial:
         # A name may hold code points that are no characters.
         partial.write_text(page, encoding="utf-8", errors="backslashreplace")
@@ -191,7 +197,9 @@ def page_data(entries: Sequence[Entry]) -> JsonObject:
     }
 
 
-def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, object]:
+def page_tables(
+    entries: Sequence[Entry], *, redact: bool, comparison: Comparison | None = None
+) -> Mapping[str, object]:
     """Return what the template reads: the records of all tables, and texts.
 
     Parameters
@@ -201,6 +209,8 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
     redact : bool
         Whether to leave out settings of the detectors. Names must already be
         pseudonyms; see `sightline.report.redaction.redacted`.
+    comparison : Comparison, optional
+        Of the same results; made here if it is not given.
 
     Returns
     -------
@@ -213,11 +223,13 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
     attacks = attack_groups(entries)
     rows = [row for attack in attacks for row in attack.rows]
     words = {row.verdict.word for row in rows}
+    if comparison is None:
+        comparison = compare([result for entry in entries for result in entry.results])
     return {
         "testbeds": testbeds,
         "entries": entries,
         "headlines": {t: overview.headline(group) for t, group in groups.items()},
-        "glance": overview.glance(entries),
+        "glance": overview.glance(entries, comparison),
         "your_data": {t: your_data.your_data(g) for t, g in groups.items()},
         "linted": {t: your_data.protocol_findings(g) for t, g in groups.items()},
         "lint_alerts": {t: your_data.protocol_alert(g) for t, g in groups.items()},
@@ -225,7 +237,7 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "picture_width": your_data.WIDTH,
         "picture_height": your_data.HEIGHT,
         "paper_columns": overview.PAPER_COLUMNS,
-        "paper": overview.paper_table(entries),
+        "paper": overview.paper_table(entries, comparison),
         "published": {t: figure_tables(group) for t, group in groups.items()},
         "attacks": attacks,
         "zones": zones_by_testbed(entries),
@@ -235,6 +247,9 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
         "matrices": {t: matrix(group) for t, group in groups.items()},
         "agreements": {t: overview.agreement_table(g) for t, g in groups.items()},
         "transfer": overview.transfer(entries),
+        "ranks": {row.testbed: row for row in comparison.ranks},
+        "differences": {t: overview.differences(comparison, t) for t in testbeds},
+        "not_compared": overview.not_compared(comparison),
         "limits": {t: overview.limit_table(group) for t, group in groups.items()},
         "protocols": {t: overview.protocol_note(g) for t, g in groups.items()},
         "hindsight": HINDSIGHT,
@@ -252,7 +267,11 @@ def page_tables(entries: Sequence[Entry], *, redact: bool) -> Mapping[str, objec
 
 
 def render(
-    entries: Sequence[Entry], *, remains: str = "", title: str | None = None
+    entries: Sequence[Entry],
+    *,
+    remains: str = "",
+    title: str | None = None,
+    comparison: Comparison | None = None,
 ) -> str:
     """Return the page as HTML.
 
@@ -265,6 +284,8 @@ def render(
         of detectors are left out of a redacted page.
     title : str, optional
         Title of the page; by default it names the testbeds.
+    comparison : Comparison, optional
+        Of the same results; made here if it is not given.
 
     Returns
     -------
@@ -299,7 +320,7 @@ def render(
         scripts="\n".join(_asset(name) for name in SCRIPTS),
         plotly=get_plotlyjs(),
         data=for_script(page_data(entries)),
-        **page_tables(entries, redact=bool(remains)),
+        **page_tables(entries, redact=bool(remains), comparison=comparison),
     )
 
 

@@ -116,6 +116,9 @@ def definitions() -> dict[str, str]:
         "its residuals from the reference, the model of normal operation fitted on "
         "train. The average is p/2 if nothing changes.",
         "Train level": "Mean energy of train.",
+        "Told apart": "Two detectors can be told apart in a figure if exchanges of "
+        "detectors within attacks give any pair so large a difference in at most 5% of "
+        "tries.",
         "Drift floor": "Mean energy of attack-free test rows; their median if a few "
         f"extreme points dominate the mean ({DAGGER}).",
         Figure.ROC_AUC.label: "Probability that an attack row has more energy than a "

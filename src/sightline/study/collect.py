@@ -165,7 +165,9 @@ def gather_study(
     progress(Step(StepKind.WRITING, detail="tables and figures"))
     written = write_up(results, out, overwrite=True, comparison=compared)
     progress(Step(StepKind.WRITING, detail="the report"))
-    write_report(results, out / REPORT, title=plan.title, figures=True)
+    write_report(
+        results, out / REPORT, title=plan.title, figures=True, comparison=compared
+    )
     return replace(
         study,
         comparison=compared,
