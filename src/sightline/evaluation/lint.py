@@ -266,19 +266,19 @@ def check_trace(linted: Linted) -> Iterator[Finding]:
     """SL111: an attack that leaves no trace in residuals, nor in the telemetry."""
     outcome, test = linted.windows.outcome, linted.test
     p_values = {fact.id: fact.p_value for fact in linted.facts}
+    views = [_View.of(test.energy, test.is_normal)]
+    if linted.scored.test.other_energy is not None:
+        views.append(_View.of(linted.scored.test.other_energy, test.is_normal))
     silent, is_known = [], False
     for i, attack in enumerate(test.attacks):
         p_value = p_values.get(attack.id)
         is_known |= p_value is not None
         if p_value is not None and p_value <= STILL:
             continue
-        energy = test.energy[attack.segment.rows]
-        above = float((test.energy[test.is_normal] < np.median(energy)).mean())
         is_matched = outcome.n_matched[i] >= 40
         rank = outcome.wins[i] / max(outcome.n_matched[i], 1)
-        peak = float((test.energy[test.is_normal] < energy.max()).mean())
-        usual = 1 - 0.05 / max(attack.segment.length, 1)
-        if is_matched and rank < 0.975 and above < 0.9 and peak < usual:
+        rows = attack.segment.rows
+        if is_matched and rank < 0.975 and not any(_stands_out(e, rows) for e in views):
             silent.append(attack.id)
     if silent:
         yield finding(
@@ -287,6 +287,26 @@ def check_trace(linted: Linted) -> Iterator[Finding]:
             + (", nor in the telemetry." if is_known else "."),
             remedy="Check the label; say how many attacks can be found at all.",
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """The energy of the test, and that of its attack-free rows in order."""
+
+    energy: Floats
+    calm: Floats
+
+    @classmethod
+    def of(cls, energy: Floats, is_normal: Bools) -> "_View":
+        return cls(energy, np.sort(energy[is_normal]))
+
+
+def _stands_out(view: _View, rows: slice) -> bool:
+    """Return whether an attack's energy is high by its median or by its peak."""
+    energy = view.energy[rows]
+    levels = np.searchsorted(view.calm, [np.median(energy), energy.max()])
+    middle, peak = levels / len(view.calm)
+    return bool(middle >= 0.9 or peak >= 1 - 0.05 / len(energy))
 
 
 # ---- train and test ----------------------------------------------------------------

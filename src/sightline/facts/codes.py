@@ -172,7 +172,7 @@ _TABLE = (
         code="SL111",
         title="Labelled attack without trace",
         severity=Severity.NOTE,
-        effect="No detector that reads these values can find it; it counts as missed.",
+        effect="No alarm rule on these residuals can find it; it counts as missed.",
     ),
     Code(
         code="SL112",

@@ -691,7 +691,7 @@ def protocol_note(entries: Sequence[Entry]) -> str:
     if not letter:
         return ""
     who = "All figures" if len(letter) == len(entries) else text.names(letter)
-    return f"{who}: protocol paper, to the letter of the paper. {' '.join(SWITCHES)}"
+    return f"{who}: to the letter of the paper. {' '.join(SWITCHES)}"
 
 
 def agreement_table(entries: Sequence[Entry]) -> AgreementTable | None:
