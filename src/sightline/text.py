@@ -258,14 +258,14 @@ def correlation(value: float | None) -> str:
 
 
 def per_day(value: float) -> str:
-    """Return a rate: one decimal below 100 a day, whole numbers above.
+    """Return a rate: one decimal below 10 a day, whole numbers above.
 
     Examples
     --------
-    >>> per_day(7.94), per_day(1118.2)
-    ('7.9', '1,118')
+    >>> per_day(7.94), per_day(17.94), per_day(1118.2)
+    ('7.9', '18', '1,118')
     """
-    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+    return f"{value:.1f}" if value < 9.95 else f"{value:,.0f}"
 
 
 def delay(rows: float | None, step_s: float | None) -> str:

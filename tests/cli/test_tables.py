@@ -18,6 +18,7 @@ from sightline import (
 from sightline.cli.tables import EARLIER_RULES, MAX_ATTACKS, comparison, summary
 from sightline.judgement.confidence import confidence_word
 from sightline.judgement.verdicts import Verdict
+from sightline.rules.advice import false_alarm_words
 from sightline.text import UNKNOWN, mean_count, probability, share
 
 HISTORIC = Path(__file__).parents[1] / "historic_results"
@@ -66,7 +67,7 @@ def test_a_summary_shows_attacks_false_alarms_and_ranking(with_intervals):
     assert f"{rings.count} of {rings.total}" in text
     judged = [one for one in e.segments if one.windows is not None]
     assert (rings.count, rings.total) == (sum(s.hit for s in judged), len(judged))
-    assert f"{e.probe.false_alarms_per_day:.1f}/day" in text
+    assert false_alarm_words(e.probe) in text
     assert f"{e.rank.roc_auc:.1%}" in text
     assert f"{100 * low:.0f}-{high:.0%}" in text
     assert f"{e.rank.pauc_1:.3f}" in text
@@ -90,7 +91,7 @@ def test_without_a_step_false_alarms_are_counted():
     evaluation = small()
     text = printed(summary([evaluation]))
     assert f"{evaluation.probe.false_positive_segments} in total" in text
-    assert "/day" not in text
+    assert "a day" not in text.split("False alarms: of the limit")[0]
 
 
 def test_each_attack_of_a_single_stream_has_a_row(full):
@@ -125,16 +126,16 @@ def test_a_stream_without_attacks_shows_dashes():
     lines = printed(summary([small(attacks=[], name="calm", step_s=1.0)])).splitlines()
     (line,) = [line for line in lines if line.split()[:1] == ["calm"]]
     cells = line.split()
-    assert [cells[k] for k in (2, 3, 4)] == [UNKNOWN] * 3
-    assert cells[1].endswith("/day")
+    assert [cells[k] for k in (5, 6, 7)] == [UNKNOWN] * 3
+    assert cells[1:5] == ["0", "in", "3", "min"]
     assert not any("Attacks found" in line for line in lines)
     assert not any("Each attack" in line for line in lines)
 
 
 def test_the_own_rule_stands_before_p99(full):
     text = printed(summary([full]))
-    own = f"own {full.own_rule.load.alarms_per_day:.1f}/day"
-    p99 = f"p99 {full.probe.load.alarms_per_day:.1f}/day"
+    own = f"own {false_alarm_words(full.own_rule)}"
+    p99 = f"p99 {false_alarm_words(full.probe)}"
     assert text.index(own) < text.index(p99)
 
 

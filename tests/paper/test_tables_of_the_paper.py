@@ -20,6 +20,7 @@ from sightline.paper.tables import (
     published,
     supplementary_table,
 )
+from sightline.rules.advice import count_words
 
 DAG = r"\textsuperscript{\dag}"
 # Rows of the paper's source, spaces aside; 0.70 is printed there as a power of ten.
@@ -252,5 +253,8 @@ def test_attacks_found_are_a_table_with_chance_and_cost(make_result):
     assert float(row["by_chance"]) == facts.found.by_chance
     assert float(row["p_value"]) == facts.found.p_value
     assert int(row["rings"]) == facts.rings.count
-    assert float(row["share_in_alarm"]) == facts.share_in_alarm
+    load = results[0].evaluation.probe.load
+    assert float(row["share_in_alarm"]) == facts.share_in_alarm == load.share_of_time
+    assert row["alarms_per_day"] == str(load.alarms_per_day)
+    assert f"| {count_words(load)} |" in table.to_markdown()
     assert f"| {facts.found.count} of 8 |" in table.to_markdown()

@@ -107,7 +107,7 @@ def finding(entry, label, *, own=None, p99=0):
         for i, segment in enumerate(entry.evaluation.segments)
     )
     own_rule = None if own is None else entry.evaluation.probe
-    return changed(entry, label=label, segments=segments, own_rule=own_rule)
+    return changed(entry, label=label, segments=segments, own_rule=own_rule, rules=None)
 
 
 def test_names_that_look_like_parts_of_others_make_no_link_twice(results):
@@ -163,14 +163,15 @@ def test_a_rule_that_never_stops_is_not_reported_as_silent(entries):
         false_alarms_per_day=0.0,
         false_alarm_rate=1.0,
         over_alarming=True,
+        load=None,
     )
     nothing = {"episode_rule": np.full_like(entry.traces.episode_rule, 9)}
     entry = changed(entry, own_rule=always, traces=nothing)
     own = glance([entry])[0].rules[0]
-    assert (own.false_alarms, own.rate) == ("none fully outside attacks", "100%")
+    assert (own.false_alarms, own.rate) == ("none fully outside attacks", "100.0%")
     rare = replace(always, false_alarm_rate=0.01, over_alarming=False)
     own = glance([changed(entry, own_rule=rare)])[0].rules[0]
-    assert own.false_alarms == "0.0 a day"
+    assert own.false_alarms == "0.0 runs a day"
     assert false_alarms(entry)[0].sentence == (
         "No run of alarms lies fully outside attacks; 100% of normal time is in alarm."
     )
@@ -289,8 +290,11 @@ def test_the_papers_columns_are_those_on_disk(entries):
 def test_what_to_check_first_is_the_advice(entries):
     entry = entry_of(entries, QUOTED)
     assert entry.evaluation.diagnosis.advice in first_check(entry.evaluation)
-    bare = entry_of(entries, "mean")
-    assert "without a diagnosis" in first_check(bare.evaluation)
+    assert entry.evaluation.rules.advice in first_check(entry.evaluation)
+    refused = entry_of(entries, "mean").evaluation
+    assert first_check(refused).endswith(f"was made: {refused.rules_refused}")
+    bare = replace(refused, rules_refused=None)
+    assert "without a diagnosis" in first_check(bare)
     assert headline(entries).check == first_check(entries[0].evaluation)
 
 

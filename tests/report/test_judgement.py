@@ -27,6 +27,7 @@ from sightline.report.overview import (
     headline,
 )
 from sightline.report.redaction import redacted
+from sightline.rules.advice import load_words
 from sightline.storage import Result
 from sightline.text import mean_count, p_value
 
@@ -102,12 +103,12 @@ def test_of_another_rule_than_the_present_one_chance_is_bounded(entries):
 def test_a_headline_names_chance_and_cost_and_does_not_boast_without_reason(entries):
     entry = entry_of(entries, PLAIN)
     facts = entry.evaluation.diagnosis
-    rate = f"{entry.evaluation.probe.false_alarm_rate:.0%}"
     text = headline([entry]).chance
     assert f"would find {mean_count(facts.found.by_chance)}" in text
-    assert f"in alarm for {rate} of attack-free time" in text
+    cost = load_words(entry.evaluation.probe.load)
+    assert f"makes {cost} where there is no attack" in text
     lucky = replace(facts, found=replace(facts.found, by_chance=3.2, p_value=0.4))
-    head = headline([changed(entry, diagnosis=lucky)])
+    head = headline([changed(entry, diagnosis=lucky, rules=None)])
     assert head.title.endswith("no more than by chance")
     assert head.chance.startswith("By chance it would find 3.2 (p 0.4).")
 
@@ -347,7 +348,8 @@ def test_withheld_advice_is_explained_and_not_given(results, tmp_path):
         return replace(evaluation, diagnosis=facts)
 
     before = of_works(results)
-    advice = {r.evaluation.diagnosis.advice for r in before if r.evaluation.diagnosis}
+    repairs = [r.evaluation.repairs or {} for r in before]
+    advice = {one.sentence for each in repairs for one in each.values()} - {""}
     seen = of_works(results, **{PLAIN: withheld, QUOTED: withheld})
     for result in seen:
         if result.evaluation.diagnosis:

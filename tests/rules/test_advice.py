@@ -53,7 +53,7 @@ def with_rules(present, chosen):
 def test_a_rule_over_the_budget_is_replaced_with_before_and_after():
     text = advice(FACTS)
     assert text.startswith("Replace the p99 rule by rule 'all', made for 6/day,1%.")
-    assert "80.0 alarms a day (5.0% of time) and raises 17 of 20 attacks (14" in text
+    assert "80 alarms a day (5.0% of time) and raises 17 of 20 attacks (14" in text
     assert "5.0 alarms a day (0.4% of time) and raises 15 of 20 attacks (1" in text
     assert "Raising the p99 limit alone, from 2 to 2," in text
 

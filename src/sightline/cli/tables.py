@@ -18,6 +18,7 @@ from sightline.judgement.event_test import LEVEL
 from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Count, RungName, Verdict
 from sightline.metrics.probe import AlarmMetrics
+from sightline.rules.advice import count_words, false_alarm_words
 from sightline.text import (
     UNKNOWN,
     mean_count,
@@ -190,7 +191,7 @@ def _standing(name: str, share_in_alarm: float | None) -> str:
 
 def _rules(evaluations: Sequence[Evaluation]) -> list[RenderableType]:
     """Return the rules in use and the chosen rule for the budget, on the same rows."""
-    headers = ["alarms\na day", "time in\nalarm", "raised", "by\nchance", "skill"]
+    headers = ["false\nalarms", "time in\nalarm", "raised", "by\nchance", "skill"]
     budgets = dict.fromkeys(str(e.rules.budget) for e in evaluations if e.rules)
     title = f"Alarm rules for a budget of {names(list(budgets))}, on later rows"
     table = _table(title, ["stream", "rule"], headers)
@@ -205,7 +206,7 @@ def _rules(evaluations: Sequence[Evaluation]) -> list[RenderableType]:
             table.add_row(
                 Text(_name(e)),
                 row.name,
-                UNKNOWN if not row.load.days else number(row.load.alarms_per_day),
+                UNKNOWN if not row.load.days else count_words(row.load),
                 share(row.load.share_of_time, 1),
                 f"{raised.raised} of {raised.n_attacks}" if is_known else UNKNOWN,
                 mean_count(raised.raised_by_chance) if is_known else UNKNOWN,
@@ -318,15 +319,9 @@ def _false_alarms(e: Evaluation, rule: AlarmMetrics) -> str:
 
     With the name of the rule if there are two.
     """
-    load = rule.load
-    count = rule.false_positive_segments if load is None else load.alarms
-    rate = rule.false_alarms_per_day if load is None else load.alarms_per_day
-    if rate is None:
-        text = f"{count} in total"
-    else:
-        text = f"{rate:.1f}/day" if rate < 1000 else f"{rate:.2g}/day"
-    if load is not None:
-        text += f"\n{share(load.share_of_time, 1)} of time"
+    text = false_alarm_words(rule)
+    if rule.load is not None:
+        text += f"\n{share(rule.time_in_alarm, 1)} of time"
     name = _RULES[RungName.OWN_RULE if rule is e.own_rule else RungName.PROBE]
     return text if e.own_rule is None else f"{name} {text}"
 

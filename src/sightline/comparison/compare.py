@@ -28,6 +28,7 @@ from sightline.evaluation.uncertainty import figures
 from sightline.facts.attack_facts import AttackFacts
 from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Count, RungName, Verdict
+from sightline.metrics.alarm_load import AlarmLoad
 from sightline.metrics.drawing import N_REPLICATES
 from sightline.metrics.ranking import FEWEST_RANKED, RankCorrelation, rank_correlation
 from sightline.progress import Progress, Step, StepKind, silent
@@ -201,6 +202,8 @@ class Detections:
         Whether it is in alarm so long in calm time that it finds nothing.
     share_in_alarm : float, optional
         Share of attack-free time in alarm.
+    load : AlarmLoad, optional
+        What its alarms cost; None in results of earlier versions.
     """
 
     testbed: str
@@ -210,6 +213,7 @@ class Detections:
     rings: Count | None
     is_standing: bool
     share_in_alarm: float | None
+    load: AlarmLoad | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,6 +411,11 @@ def _detections(runs: TestbedRuns) -> list[Detections]:
             rings=facts.rings,
             is_standing=facts.is_standing,
             share_in_alarm=facts.share_in_alarm,
+            load=(
+                detector.evaluation.own_rule
+                if facts.rule == RungName.OWN_RULE and detector.evaluation.own_rule
+                else detector.evaluation.probe
+            ).load,
         )
         for detector in runs.detectors
         if (facts := detector.evaluation.diagnosis) is not None

@@ -76,13 +76,14 @@ def _on_alarms(measures: StreamMeasures) -> Iterator[str]:
     probe, own = measures.probe, measures.own_rule
     if probe.over_alarming:
         yield (
-            f"Over-alarming: {share(probe.false_alarm_rate)} of normal test time is "
-            "above the alarm limit (train p99), so a single alarm says little."
+            "Over-alarming: the p99 rule is in alarm for "
+            f"{share(probe.time_in_alarm, 1)} of attack-free time, so a single alarm "
+            "says little."
         )
     if own is not None and own.over_alarming:
         yield (
-            f"Your own rule is in alarm during {share(own.false_alarm_rate)} of normal "
-            "test time."
+            f"Your own rule is in alarm for {share(own.time_in_alarm, 1)} of "
+            "attack-free time."
         )
 
 

@@ -24,6 +24,10 @@ MOST_PER_DAY: Final = 288
 # An alarm flood: this many alarms in ten minutes.
 FLOOD: Final = 10
 TEN_MINUTES_S: Final = 600.0
+# An alarm is over when nothing exceeds the limit for so long (at least 3 rows), and
+# counts again for every hour (at least 12 rows) that it stands.
+OFF_S: Final = 300.0
+UNIT_S: Final = 3600.0
 # A chattering alarm: this many returns within a minute.
 CHATTER: Final = 3
 # Exceedances of this many rows are remembered as bits of one integer.
@@ -79,8 +83,8 @@ class Delays:
         return cls(
             on=on,
             within=max(on, within),
-            off=max(3, round(300 / step)),
-            unit=max(12, round(3600 / step)),
+            off=max(3, round(OFF_S / step)),
+            unit=max(12, round(UNIT_S / step)),
         )
 
 

@@ -131,6 +131,11 @@ class AlarmMetrics:
     load: AlarmLoad | None = None
     attacks: AttackAlarms | None = None
 
+    @property
+    def time_in_alarm(self) -> float:
+        """Share of attack-free time in alarm; of normal rows in earlier results."""
+        return self.false_alarm_rate if self.load is None else self.load.share_of_time
+
 
 def f1_score(precision: float, recall: float) -> float:
     """Return the harmonic mean of precision and recall.

@@ -16,6 +16,7 @@ from sightline.paper import markup
 from sightline.paper.markup import Cell, Column, Group, PaperTable, Phrase, words
 from sightline.paper.study import Study, space_of
 from sightline.paper.tables import DETECTOR, P, header, testbed_groups
+from sightline.rules.advice import count_words
 from sightline.text import UNKNOWN, probability
 
 RHO = Phrase("rho", r"$\rho$")
@@ -264,7 +265,8 @@ def found_table(study: Study, compared: Comparison) -> PaperTable:
         Grouped by testbed. Columns in CSV: ``testbed``, ``detector``, ``rule``;
         ``found`` and ``found_of``, ``by_chance`` and ``p_value``; ``rings`` and
         ``rings_of``, attacks with any alarm, and ``rings_by_chance``;
-        ``share_in_alarm``, of attack-free time; ``is_standing``.
+        ``alarms_per_day`` and ``share_in_alarm``, of attack-free time;
+        ``is_standing``.
     """
     return PaperTable(
         name="found",
@@ -277,6 +279,7 @@ def found_table(study: Study, compared: Comparison) -> PaperTable:
             Column("p_value", P),
             Column("rings", words("Any alarm"), parts=("", "of")),
             Column("rings_by_chance", words("By chance")),
+            Column("alarms_per_day", words("False alarms")),
             Column("share_in_alarm", words("Time in alarm")),
             Column("is_standing", is_shown=False),
         ),
@@ -304,6 +307,10 @@ def _found_row(study: Study, row: Detections, found: Count) -> tuple[Cell, ...]:
         Cell(words(probability(found.p_value)), (found.p_value,)),
         Cell(words(UNKNOWN if rings is None else "{} of {}".format(*n_rings)), n_rings),
         Cell(markup.fixed(by_chance, 1), (by_chance,)),
+        Cell(
+            words(UNKNOWN if row.load is None else count_words(row.load)),
+            (None if row.load is None else row.load.alarms_per_day,),
+        ),
         Cell(words(UNKNOWN) if rate is None else markup.percent(rate), (rate,)),
         markup.hidden_cell(str(row.is_standing).lower()),
     )

@@ -20,6 +20,8 @@ from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import RungName, Verdict, VerdictInfo, info_of
 from sightline.metrics.probe import AlarmMetrics
+from sightline.rules.advice import is_over
+from sightline.rules.judging import CommissioningFacts
 from sightline.storage import Result
 from sightline.text import slug
 
@@ -97,6 +99,12 @@ class Entry(DetectorRuns):
         own = self.evaluation.own_rule
         return OWN if own is not None and is_judged(self.evaluation, OWN) else P99
 
+    @property
+    def budget_rules(self) -> CommissioningFacts | None:
+        """The rules made for a budget, if there was something to judge them on."""
+        facts = self.evaluation.rules
+        return facts if facts and facts.judged_days and facts.n_attacks else None
+
     def median_delay(self, rule: RungName) -> float | None:
         """Return the median number of rows to the first alarm, over the attacks found.
 
@@ -130,8 +138,11 @@ class Entry(DetectorRuns):
 def entries_of(results: Sequence[Result]) -> list[Entry]:
     """Return the page's entries: testbeds as given, the best detector first.
 
-    Detectors of a testbed are ordered by attacks found (their own rule, if judged),
-    then ROC-AUC, then false alarms.
+    Detectors of a testbed are ordered by a figure with a cost in it: the skill of the
+    rule that was made for the budget, on judged rows, then its alarms a day. Those
+    whose rule costs more than the budget come after those that keep it. Without such
+    rules they are ordered by attacks found (their own rule, if judged), then ROC-AUC,
+    then false alarms, and come after the others; an over-alarming one comes last.
 
     Parameters
     ----------
@@ -177,14 +188,21 @@ def _joint(testbed: TestbedRuns) -> dict[str, tuple[JointVerdict, ...]]:
     }
 
 
-def _merit(entry: Entry) -> tuple[float, float, float]:
+def _merit(entry: Entry) -> tuple[float, ...]:
     """Return the sort key of an entry: the better the detector, the smaller the key."""
-    evaluation = entry.evaluation
-    alarms = evaluation.probe.false_alarms_per_day
-    if alarms is None:
-        alarms = float(evaluation.probe.false_positive_segments)
+    evaluation, facts = entry.evaluation, entry.budget_rules
+    auc = evaluation.rank.roc_auc or 0.0
+    if facts is not None:
+        chosen = facts.row(facts.chosen)
+        skill = chosen.attacks.skill or 0.0
+        cost = chosen.load.alarms_per_day or 0.0
+        return 2.0 * is_over(chosen.load, facts), -skill, cost, -auc
+    alarms = rules_of(evaluation)[entry.main_rule]
     n_found = found(evaluation, entry.main_rule)
-    return -n_found, -(evaluation.rank.roc_auc or 0.0), alarms
+    cost = float(alarms.false_positive_segments)
+    if alarms.load is not None:
+        cost = float(alarms.load.alarms)
+    return 3.0 if alarms.over_alarming else 1.0, -n_found, -auc, cost
 
 
 def unique(key: str, taken: set[str]) -> str:

@@ -20,10 +20,26 @@ from sightline.judgement.event_test import LEVEL
 from sightline.judgement.judge import METHOD
 from sightline.judgement.sentences import chance_of
 from sightline.judgement.verdicts import Count, RungName, VerdictInfo, all_infos
+from sightline.metrics.alarm_load import AlarmLoad
 from sightline.metrics.intervals import count_interval
 from sightline.metrics.probe import AlarmMetrics
-from sightline.report.entries import OWN, RULE_LABELS, Entry, found, is_judged, rules_of
+from sightline.report.entries import (
+    OWN,
+    RULE_LABELS,
+    Entry,
+    found,
+    is_judged,
+    rules_of,
+)
 from sightline.report.published_figures import LocalisedCell, localised
+from sightline.rules.advice import (
+    count_words,
+    false_alarm_words,
+    is_over,
+    load_words,
+    raised_words,
+)
+from sightline.rules.judging import CommissioningFacts
 
 # Detectors that a headline names.
 MAX_NAMES = 3
@@ -85,9 +101,12 @@ class RuleRow:
         Whether the diagnosis says what the rule finds, and that it never stops.
     seeds : str
         Mean and range of `found` over seeds; empty with one seed.
-    false_alarms, rate, calm_rate, delay : str
-        False alarms a day, share of attack-free time in alarm, the same without the
-        aftermath of attacks (empty if that is equal or not measured), median delay.
+    false_alarms, rate, delay : str
+        False alarms a day, share of attack-free time in alarm, median delay.
+    burden : str
+        Standing, chattering and floods of alarms in words; empty if not measured.
+    raised : str
+        Attacks in which an alarm starts, beside chance; empty if not measured.
     is_over_alarming : bool
         Whether the rule is in alarm too much of the normal time to tell anything.
     """
@@ -105,7 +124,8 @@ class RuleRow:
     seeds: str
     false_alarms: str
     rate: str
-    calm_rate: str
+    burden: str
+    raised: str
     is_over_alarming: bool
     delay: str
 
@@ -127,6 +147,37 @@ class RuleRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BudgetRow:
+    """The rule that was made for the budget, on judged rows.
+
+    Parameters
+    ----------
+    rule, budget : str
+        Name of the rule, and the budget it was made for.
+    n_attacks, raised : int
+        Attacks on judged rows, and those in which an alarm starts.
+    chance, skill : str
+        How many would be raised by chance; the skill.
+    false_alarms, rate, burden, delay : str
+        As in `RuleRow`.
+    is_over : bool
+        Whether it costs more than the budget on these rows.
+    """
+
+    rule: str
+    budget: str
+    n_attacks: int
+    raised: int
+    chance: str
+    skill: str
+    false_alarms: str
+    rate: str
+    burden: str
+    is_over: bool
+    delay: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class GlanceRow:
     """One detector at a glance: its rules, its verdicts, and what to check first.
 
@@ -140,6 +191,8 @@ class GlanceRow:
         Number of results; all texts are of the first, unless they say so.
     rules : tuple of RuleRow
         The detector's own rule first, if it has one, then the p99 rule.
+    made : BudgetRow, optional
+        The rule that was made for the budget; None if there is none.
     verdicts : tuple of (VerdictInfo, int)
         Number of attacks with each verdict that occurs; empty without a diagnosis.
     check : str
@@ -155,6 +208,7 @@ class GlanceRow:
     detector: str
     n_seeds: int
     rules: tuple[RuleRow, ...]
+    made: BudgetRow | None
     verdicts: tuple[tuple[VerdictInfo, int], ...]
     check: str
     localised: LocalisedCell | None = None
@@ -297,6 +351,7 @@ def glance(
                 _rule_row(entry, rule, alarms)
                 for rule, alarms in rules_of(entry.evaluation).items()
             ),
+            made=_budget_row(entry.evaluation.rules),
             verdicts=_verdict_counts(entry),
             check=first_check(entry.evaluation),
             localised=localised(entry.evaluation),
@@ -374,9 +429,6 @@ def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
     n = evaluation.stream.n_segments
     n_found = found(evaluation, rule)
     low, high = count_interval(n_found, n) if n else (0.0, 0.0)
-    rate = calm_rate = text.share(alarms.false_alarm_rate)
-    if facts and is_present and facts.share_in_alarm_calm is not None:
-        calm_rate = text.share(facts.share_in_alarm_calm)
     return RuleRow(
         rule=RULE_LABELS[rule],
         found=n_found if n else None,
@@ -390,11 +442,43 @@ def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
         is_standing=bool(facts and is_present and facts.is_standing),
         seeds=_over_seeds(entry, rule) if n else "",
         false_alarms=_false_alarms(alarms),
-        rate=rate,
-        calm_rate=calm_rate if calm_rate != rate else "",
+        rate=text.share(alarms.time_in_alarm, 1),
+        burden="" if alarms.load is None else burden(alarms.load),
+        raised=raised_words(alarms.attacks) if n and alarms.attacks else "",
         is_over_alarming=bool(alarms.over_alarming),
         delay=text.delay(entry.median_delay(rule), evaluation.stream.step_s),
     )
+
+
+def _budget_row(facts: CommissioningFacts | None) -> BudgetRow | None:
+    """Return the row of the chosen rule; None where no rows were left to judge it."""
+    if facts is None or not facts.judged_days:
+        return None
+    chosen = facts.row(facts.chosen)
+    attacks, load = chosen.attacks, chosen.load
+    return BudgetRow(
+        rule=chosen.name,
+        budget=facts.budget,
+        n_attacks=attacks.n_attacks,
+        raised=attacks.raised,
+        chance=f"{text.mean_count(attacks.raised_by_chance)} by chance",
+        skill=skill_words(attacks.skill),
+        false_alarms=count_words(load),
+        rate=text.share(load.share_of_time, 1),
+        burden=burden(load),
+        is_over=is_over(load, facts),
+        delay=delay_words(attacks.delay_s),
+    )
+
+
+def skill_words(skill: float | None) -> str:
+    """Return a skill with two decimals."""
+    return text.UNKNOWN if skill is None else f"{skill:.2f}".replace("-", text.MINUS)
+
+
+def delay_words(seconds: float | None) -> str:
+    """Return the time to an alarm."""
+    return "at once" if seconds == 0 else text.duration(seconds)
 
 
 def found_by_chance(evaluation: Evaluation, rule: RungName) -> Count | None:
@@ -435,14 +519,31 @@ def _chance(evaluation: Evaluation, rule: RungName) -> str:
 
 
 def _false_alarms(alarms: AlarmMetrics) -> str:
-    """Return false alarms a day, or their number if the step is unknown."""
-    # An alarm that never stops touches an attack each time, so it counts as no false
-    # alarm although it lasts all the normal time.
-    if alarms.false_positive_segments == 0 and alarms.over_alarming:
+    """Return the false alarms in words, as the terminal does."""
+    # In earlier results an alarm that never stops touches an attack each time, so it
+    # counts as no false alarm although it lasts all the normal time.
+    is_silent = alarms.load is None and alarms.false_positive_segments == 0
+    if is_silent and alarms.over_alarming:
         return "none fully outside attacks"
-    if alarms.false_alarms_per_day is None:
-        return f"{alarms.false_positive_segments:,} in total"
-    return f"{text.per_day(alarms.false_alarms_per_day)} a day"
+    return false_alarm_words(alarms)
+
+
+def burden(load: AlarmLoad) -> str:
+    """Return how alarms come, in the words of ISA-18.2.
+
+    Examples
+    --------
+    >>> burden(AlarmLoad(alarms=143, days=1.6, alarms_per_day=90.6, share_of_time=0.1,
+    ...                  standing=2, peak_10min=5, floods=0, chattering=1))
+    'at most 5 in 10 min, 2 from standing, 1 chattering'
+    """
+    parts = [
+        (load.peak_10min, f"at most {load.peak_10min} in 10 min"),
+        (load.floods, text.plural(load.floods or 0, "flood")),
+        (load.standing, f"{load.standing} from standing"),
+        (load.chattering, f"{load.chattering} chattering"),
+    ]
+    return ", ".join(words for count, words in parts if count)
 
 
 def _over_seeds(entry: Entry, rule: RungName) -> str:
@@ -468,17 +569,19 @@ def first_check(evaluation: Evaluation) -> str:
     Returns
     -------
     str
-        A warning if the rule in use never stops or is in alarm too often, then the
-        advice of the diagnosis, or why there is none. Without attacks or a diagnosis,
-        and for results of an earlier version, what to do instead.
+        A warning if the rule in use never stops or is in alarm too often, then whether
+        no cause is to be believed, then the alarm rule to use, or why none could be
+        made. Without any of these, and for results of an earlier version, what to do
+        instead.
     """
     alarms = evaluation.own_rule or evaluation.probe
     facts = evaluation.diagnosis
     if facts is not None and facts.method < METHOD:
         return "Evaluate the stream again: these verdicts are by earlier rules."
-    advice = (facts.advice_withheld or facts.advice or "") if facts else ""
+    withheld = (facts.advice_withheld or "") if facts else ""
+    advice = f"{withheld} {_rule_advice(evaluation)}".strip()
     rule = "Its own rule" if evaluation.own_rule else "The p99 rule"
-    rate = text.share(alarms.false_alarm_rate)
+    rate = text.share(alarms.time_in_alarm, 1)
     warning = ""
     if facts is not None and facts.is_standing:
         warning = (
@@ -490,14 +593,24 @@ def first_check(evaluation: Evaluation) -> str:
             f"{rule} is in alarm for {rate} of attack-free time, so an alarm says "
             "little."
         )
-    if warning or advice:
-        return f"{warning} {advice or 'Check the alarm limit first.'}".strip()
     if evaluation.stream.n_segments == 0:
-        return (
+        calm = (
             "No attack is labelled: check where false alarms come from, and whether "
             "the reference is stable."
         )
+        return " ".join(part for part in (warning, calm, advice) if part)
+    if warning or advice:
+        return f"{warning} {advice or 'Check the alarm limit first.'}".strip()
     return "Evaluated without a diagnosis: evaluate again to learn what to check."
+
+
+def _rule_advice(evaluation: Evaluation) -> str:
+    """Return which alarm rule to use, or why none could be made."""
+    if evaluation.rules is not None:
+        return evaluation.rules.advice
+    if evaluation.rules_refused is not None:
+        return f"No alarm rule was made: {evaluation.rules_refused}"
+    return (evaluation.diagnosis.advice or "") if evaluation.diagnosis else ""
 
 
 def headline(entries: Sequence[Entry]) -> Headline:
@@ -526,16 +639,24 @@ def headline(entries: Sequence[Entry]) -> Headline:
 
 
 def _headline_chance(best: Entry) -> str:
-    """Return what stands beside the number of attacks that a headline names."""
-    rule = best.main_rule
-    rate = text.share(rules_of(best.evaluation)[rule].false_alarm_rate)
-    cost = f"is in alarm for {rate} of attack-free time"
-    count = found_by_chance(best.evaluation, rule)
+    """Return chance and cost of the attacks found by the rule in use."""
+    evaluation, rule = best.evaluation, best.main_rule
+    alarms, n = rules_of(evaluation)[rule], evaluation.stream.n_segments
+    if not n:
+        return ""
+    cost = f"is in alarm for {text.share(alarms.time_in_alarm, 1)} of attack-free time"
+    if alarms.load is not None:
+        cost = f"makes {load_words(alarms.load)} where there is no attack"
+    count = found_by_chance(evaluation, rule)
     if count is None:
-        return f"Its rule {cost}." if best.evaluation.stream.n_segments else ""
+        return f"Its rule {cost}."
+    chance = f"{text.mean_count(count.by_chance)} ({text.p_value(count.p_value)})"
+    if best.budget_rules is None:
+        return f"By chance it would find {chance}. Its rule {cost}."
+    which = "Its own rule" if rule == OWN else "The p99 rule"
     return (
-        f"By chance it would find {text.mean_count(count.by_chance)} "
-        f"({text.p_value(count.p_value)}). Its rule {cost}."
+        f"{which} finds {found(evaluation, rule)} of {n} attacks; by chance it would "
+        f"find {chance}. It {cost}."
     )
 
 
@@ -544,6 +665,9 @@ def _title(best: Entry, others: Sequence[Entry]) -> str:
     n, where = best.evaluation.stream.n_segments, text.on_testbed(best.testbed)
     if n == 0:
         return f"{best.label}{where}"
+    facts = best.budget_rules
+    if facts is not None:
+        return _budget_title(best, facts, others)
     if others and not any(_most_found(entry) for entry in (best, *others)):
         return f"No detector finds an attack{where}; {best.label} comes closest"
     rule = best.main_rule
@@ -556,7 +680,38 @@ def _title(best: Entry, others: Sequence[Entry]) -> str:
     start = f"{best.label} {verb} {n_found} of {n} attacks{where} {by}{seeds}"
     if count is not None and count.p_value > BY_CHANCE:
         return f"{start}, no more than by chance"
+    if rules_of(best.evaluation)[rule].over_alarming:
+        return f"{start}, but is in alarm too often for an alarm to say much"
     return start + _rank(n_found, others)
+
+
+def _budget_title(
+    best: Entry, facts: CommissioningFacts, others: Sequence[Entry]
+) -> str:
+    """Return what the rule for the budget raises, and whether none is better."""
+    chosen, where = facts.row(facts.chosen), text.on_testbed(best.testbed)
+    start = (
+        f"With a rule for {facts.budget}, {best.label} raises "
+        f"{raised_words(chosen.attacks)}{where} at {load_words(chosen.load)}"
+    )
+    if is_over(chosen.load, facts):
+        return f"{start}, which is over the budget"
+    skill = chosen.attacks.skill or 0.0
+    if skill <= 0:
+        return f"{start}, no more than by chance"
+    rivals = [
+        (row.attacks.skill or 0.0, is_over(row.load, other))
+        for entry in others
+        if (other := entry.budget_rules) is not None
+        for row in [other.row(other.chosen)]
+    ]
+    if not rivals or len(rivals) < len(others):
+        return start
+    if all(rival < skill for rival, _ in rivals):
+        return f"{start}, the best of all"
+    if all(rival < skill for rival, over in rivals if not over):
+        return f"{start}, the best that keeps the budget"
+    return start
 
 
 def _rank(n_found: int, others: Sequence[Entry]) -> str:

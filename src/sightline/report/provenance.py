@@ -12,8 +12,9 @@ from sightline.evaluation.result import Evaluation
 from sightline.facts import attack_facts
 from sightline.judgement import confidence, event_test
 from sightline.judgement.judge import METHOD
-from sightline.metrics import ranking
+from sightline.metrics import alarm_load, ranking
 from sightline.report.entries import Entry
+from sightline.rules import advice
 from sightline.text import DAGGER, duration, share
 
 CITATION = (
@@ -105,8 +106,27 @@ def definitions() -> dict[str, str]:
         "show it, these contradict the test, and the page names them.",
         "Aftermath": "Time after an attack in which the plant recovers. It is not used "
         "as attack-free time.",
-        "False alarms a day": "Runs of alarms that touch no attack, for each day of "
-        "attack-free test time.",
+        "False alarms a day": "Alarms that start in attack-free time, for each day of "
+        "it; an alarm is over once nothing exceeds the limit for "
+        f"{alarm_load.OFF_S / 60:.0f} minutes. A standing alarm counts once more for "
+        "each full hour, so that one that never stops makes 24 to 26 a day. Fewer than "
+        f"{advice.FEW} are counted, not divided by the days. Results of earlier "
+        "versions have runs of alarms that touch no attack, and say so.",
+        "Alarm load": "How alarms come, in the words of ISA-18.2. The most in any 10 "
+        f"minutes; floods: 10 minutes with {alarm_load.FLOOD} or more; standing: "
+        "counted because an alarm did not stop; chattering: alarms that return "
+        f"{alarm_load.CHATTER} times within a minute. Up to "
+        f"{alarm_load.MANAGEABLE_PER_DAY} a day are manageable for one operator, "
+        f"{alarm_load.MOST_PER_DAY} are the most.",
+        "Raised": "Attacks in which an alarm starts; one that stood before raises "
+        "nothing. By chance: the same for attack-free windows of each attack's length, "
+        "summed over the attacks.",
+        "Skill": "(raised - by chance) / (attacks - by chance): 1 if all attacks are "
+        "raised, 0 if no more than by chance, so that rules with different numbers of "
+        "alarms can be compared.",
+        "Rule for the budget": "An alarm rule whose limit was set on attack-free rows "
+        "of the first part of the test, for the false alarms that you accept. Its "
+        "figures are of the rows after that, which set no limit.",
         "Typical delay": "Median time from the start of an attack to the first alarm, "
         "over the attacks found.",
         "Own rule, p99 rule": "The detector's own alarms as it runs today; and one "

@@ -1,11 +1,14 @@
 """What to change, in words: the rule that keeps the budget, with what it costs."""
 
-from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
+from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AttackAlarms
+from sightline.metrics.probe import AlarmMetrics
 from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
-from sightline.text import mean_count, number, per_day, plural, share
+from sightline.text import duration, mean_count, number, per_day, plural, share
 
 # Fewer alarms than this support no rate: they are counted.
 FEW: int = 10
+# In alarm for this share of calm time, a rule stands.
+STANDS: float = 0.5
 # A rule is better if its skill is larger by more than this.
 CLEARLY: float = 0.05
 PRESENT_WORDS = {"p99": "the p99 rule", "own": "your own rule"}
@@ -20,12 +23,47 @@ def load_words(load: AlarmLoad) -> str:
     ...                      share_of_time=0.027))
     '2 alarms in 1.6 days (2.7% of time)'
     """
-    time = f"{share(load.share_of_time, 1)} of time"
+    number_of, _, span = count_words(load).partition(" ")
+    noun = "alarm" if number_of == "1" else "alarms"
+    return f"{number_of} {noun} {span} ({share(load.share_of_time, 1)} of time)"
+
+
+def count_words(load: AlarmLoad) -> str:
+    """Return how many alarms there are: a rate, or the count where there are few.
+
+    An alarm that never stops has a rate however short the record is.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> few = AlarmLoad(alarms=2, days=1.6, alarms_per_day=1.25, share_of_time=0.027)
+    >>> count_words(few)
+    '2 in 1.6 days'
+    >>> count_words(replace(few, alarms=145, alarms_per_day=90.6))
+    '91 a day'
+    >>> count_words(replace(few, days=None, alarms_per_day=None))
+    '2 in total'
+    """
     if load.alarms_per_day is None or load.days is None:
-        return f"{plural(load.alarms, 'alarm')} ({time})"
-    if load.alarms < FEW:
-        return f"{plural(load.alarms, 'alarm')} in {load.days:.1f} days ({time})"
-    return f"{per_day(load.alarms_per_day)} alarms a day ({time})"
+        return f"{load.alarms:,} in total"
+    if load.alarms < FEW and load.share_of_time < STANDS:
+        days = (
+            f"{load.days:.1f} days" if load.days >= 0.1 else duration(load.days * DAY_S)
+        )
+        return f"{load.alarms} in {days}"
+    return f"{per_day(load.alarms_per_day)} a day"
+
+
+def false_alarm_words(rule: AlarmMetrics) -> str:
+    """Return the false alarms of a rule in words, as every table shows them.
+
+    Results of earlier versions have no episodes: their runs are shown and called so.
+    """
+    if rule.load is not None:
+        return count_words(rule.load)
+    if rule.false_alarms_per_day is None:
+        return f"{plural(rule.false_positive_segments, 'run')} in total"
+    return f"{per_day(rule.false_alarms_per_day)} runs a day"
 
 
 def raised_words(attacks: AttackAlarms) -> str:
