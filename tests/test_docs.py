@@ -87,6 +87,23 @@ def test_blocks_of_a_page_run(
                 run_shell(block)
 
 
+@pytest.mark.slow
+def test_every_command_of_the_walk_to_a_rule_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also `sightline run`, which takes too long for each run of the tests."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    commands = 0
+    for block in blocks_of(ROOT / "docs" / "from-export-to-rule.md"):
+        if block.info == ("python",):
+            run_python(block, names)
+        elif block.info[:1] == ("sh",):
+            run_shell(block)
+            commands += block.code.count("sightline ")
+    assert commands == 5
+
+
 def test_every_key_is_documented() -> None:
     text = METRICS.read_text(encoding="utf-8")
     written = evaluate(small_stream()).to_dict()

@@ -9,6 +9,7 @@ import pytest
 from sightline import FileError, read_rule, write_rule
 from sightline.storage.rules import _digest, rule_schema
 from tests.rules.made_rules import BY_NAME, made_rules, plant_stream
+from tests.storage.test_evaluation_file import violations
 
 
 def assert_equal(one, other):
@@ -205,3 +206,22 @@ def test_a_rule_without_origin_can_be_written(tmp_path):
     made = replace(made_rules().deployed(), origin=None)
     write_rule(made, tmp_path / "rule.json")
     assert read_rule(tmp_path).origin is None
+
+
+def test_a_real_file_obeys_the_schema_and_a_damaged_one_does_not(tmp_path):
+    write_rule(made_rules(), tmp_path / "rule.json")
+    text = (tmp_path / "rule.json").read_text()
+    schema = rule_schema()
+    assert violations(json.loads(text), schema) == []
+    for path, value in {
+        ("rule", "limit"): "high",
+        ("rule", "members", 0, "view"): "y",
+        ("rule", "delays", "off"): 1.5,
+        ("promise", "spread"): None,
+        ("rule", "views", 1, "weights"): [["a"]],
+    }.items():
+        values = inner = json.loads(text)
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+        assert violations(values, schema), path

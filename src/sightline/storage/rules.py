@@ -16,7 +16,7 @@ from typing import Any, Final, get_args, get_origin
 import msgspec
 import numpy as np
 
-from sightline.errors import FileError
+from sightline.errors import FileError, StreamError
 from sightline.files import brief, reading, staged_file
 from sightline.rules.commission import Commissioning, MadeRule
 from sightline.rules.limits import Limit, Promise
@@ -111,7 +111,10 @@ def write_rule(
 def with_detector(made: MadeRule, detector: Path, folder: Path) -> MadeRule:
     """Return a rule that names the file of its detector."""
     if made.origin is None:
-        raise ValueError("the rule does not say where it comes from")
+        raise StreamError(
+            "The rule does not say where it comes from, so no detector can be named: "
+            "give what `commission` returned."
+        )
     near, place = folder.resolve(), detector.resolve()
     is_near = place.is_relative_to(near)
     saved = SavedDetector(
