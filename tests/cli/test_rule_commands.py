@@ -130,6 +130,7 @@ def test_options_reach_the_rule(home):
         *("commission", "streams/var.npz", "--out", "other", "--on", "2/3"),
         *("--choose", "cusum", "--without", "TT301", "--budget", "8/day,2%"),
         *("--first", "0.5", "--rule", "z+x~", "--reference", "commissioning"),
+        "--train",
     )
     rule = read_rule(home / "other").rule
     assert rule.name == "cusum"

@@ -74,6 +74,10 @@ _Reference = Annotated[
 _On = Annotated[
     str, Option(metavar="K/N", help="Exceedances that start an alarm: 3, or 3/5 rows.")
 ]
+_TrainToo = Annotated[
+    bool,
+    Option("--train", help="Also commission on the rows that the detector learned."),
+]
 _StepOption = Annotated[
     float | None,
     Option("--step", help="Seconds per row, if the stream does not contain it."),
@@ -110,6 +114,7 @@ def commission_command(
     without: _Without = None,
     reference: _Reference = "train",
     on: _On = "1",
+    train: _TrainToo = False,
     detector: _Detector = None,
     step: _StepOption = None,
     overwrite: _Overwrite = False,
@@ -149,6 +154,7 @@ def commission_command(
                 reference=reference,
                 on=needed,
                 within=within,
+                train=train,
             )
             advance(Step(StepKind.WRITING, detail=str(out)))
             saved = _detector_of(stream, detector)
