@@ -15,13 +15,16 @@ from sightline.metrics.alarm_figures import FIGURES, AlarmFigure, FigureSpec
 from sightline.report.encoding import JsonObject
 from sightline.report.entries import Entry
 
-# Whose alarms or score, in the order of the page; others follow by name.
-SOURCES = {
+# Whose alarms or score, in the order of the page.
+ALARM_SOURCES = {
     "own_rule": "Alarms of the detector's own rule",
     "probe": "Alarms of the p99 rule",
+}
+SCORE_SOURCES = {
     "score": "The detector's own score",
     "energy": "Energy (deviation score)",
 }
+SOURCES = ALARM_SOURCES | SCORE_SOURCES
 # By which a target counts as localised at a glance.
 GLANCE_MOMENT = Moment.FIRST_ALARM
 
@@ -96,8 +99,9 @@ class FigureTable:
 def figure_tables(entries: Sequence[Entry]) -> list[FigureTable]:
     """Return the tables of one testbed; none if no entry has such figures."""
     present = {s for e in entries for s in e.evaluation.alarm_metrics or {}}
-    names = [name for name in SOURCES if name in present]
-    names += sorted(present - set(SOURCES))
+    # Rules made for a budget stand between the other alarms and the scores.
+    order = [*ALARM_SOURCES, *sorted(present - set(SOURCES)), *SCORE_SOURCES]
+    names = [name for name in order if name in present]
     return [
         figure_table(
             name, {e.label: e.evaluation for e in entries if _block(e.evaluation, name)}

@@ -36,7 +36,7 @@ function localisation(found) {
     const list = element("div", "ladder leading");
     list.setAttribute("aria-label", `Strongest tags ${label}`);
     for (const { channel, share, is_target } of channels) {
-      const row = element("div", "rung"), name = element("div", "name");
+      const row = element("div", "tag-bar"), name = element("div", "name");
       const fill = element("i"), track = element("div", "track");
       track.setAttribute("aria-hidden", "true");
       fill.style.width = `${100 * share}%`;
