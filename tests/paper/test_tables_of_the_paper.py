@@ -79,8 +79,8 @@ SUPPLEMENT = (
 )
 
 
-def test_supplementary(study):
-    latex = supplementary_table(study).to_latex()
+def test_supplementary(study, compared):
+    latex = supplementary_table(study, compared).to_latex()
     for line in SUPPLEMENT:
         # Our own columns, with the limit set in hindsight, follow the paper's.
         assert f"{line.removesuffix(chr(92) * 2)}& " in latex
