@@ -12,7 +12,7 @@ from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest
 from sightline.errors import StreamError
 from sightline.facts.attack_facts import AttackFacts
-from sightline.facts.calm_rows import quiet_rows
+from sightline.facts.calm_rows import quiet_rows_before
 from sightline.metrics.alarm_load import Delays, episodes_of
 from sightline.rules.advice import advice
 from sightline.rules.budget import Budget
@@ -62,7 +62,7 @@ def replacements(
     settings = CommissionSettings(budget=budget, rules=joined)
     family = commission_scored(stream, scored, test, facts, settings)
     made = family.facts
-    noisy = noisy_channel(stream, test, facts, made.split)
+    noisy = noisy_channel(stream, test, made.split)
     further: list[RuleOutcome] = []
     for name, settings in _further(stream, budget, noisy):
         try:
@@ -90,12 +90,7 @@ def _further(
         )
 
 
-def noisy_channel(
-    stream: ResidualStream,
-    test: ScoredTest,
-    facts: Sequence[AttackFacts],
-    split: int,
-) -> str | None:
+def noisy_channel(stream: ResidualStream, test: ScoredTest, split: int) -> str | None:
     """Return the channel that alone makes most false alarms before the split.
 
     Of each false alarm of the p99 rule the channel that contributes most to the energy
@@ -104,9 +99,8 @@ def noisy_channel(
     if stream.p < 3:
         return None
     episodes = episodes_of(test.alarms, Delays.of_step(test.step_s), test.breaks)
-    is_quiet = quiet_rows(test, facts)
     starts = episodes.starts[episodes.starts < split]
-    starts = starts[is_quiet[starts]]
+    starts = starts[quiet_rows_before(test, split)[starts]]
     if len(starts) < LEAST_LED:
         return None
     rows = gather_rows(stream.test, starts) - test.reference.mean
