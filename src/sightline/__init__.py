@@ -34,6 +34,7 @@ _HOMES = {
     "evaluation.result": "Evaluation",
     "export": "export_stream",
     "facts.audit": "inspect_testbed",
+    "operation.watch": "watch_folder",
     "paper": "write_up",
     "progress": "Step StepKind progress_bar",
     "report": "write_report",

@@ -28,6 +28,7 @@ from sightline.evaluation.pipeline import evaluate
 from sightline.evaluation.result import Evaluation
 from sightline.export import export_stream
 from sightline.facts.audit import inspect_testbed
+from sightline.operation.watch import watch_folder
 from sightline.paper import write_up
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.report import write_report
@@ -96,6 +97,7 @@ __all__ = [
     "read_stream",
     "read_tables",
     "run_study",
+    "watch_folder",
     "write_report",
     "write_results",
     "write_rule",

@@ -17,6 +17,7 @@ from sightline.cli.lint import lint_command
 from sightline.cli.rules import apply_command, commission_command
 from sightline.cli.start import start_command
 from sightline.cli.study import demo_command, run_command, study_command
+from sightline.cli.watch import watch_command
 
 app = Typer(
     help="What an anomaly detector can see, before any alarm rule is chosen.",
@@ -41,6 +42,7 @@ app.command("lint")(lint_command)
 app.command("cache")(cache_command)
 app.command("run")(run_command)
 app.command("study")(study_command)
+app.command("watch")(watch_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -29,7 +29,11 @@ from sightline.data.arrays import Residuals as Matrix
 from sightline.data.recording import Recording
 from sightline.detectors.native_rules import NativeAlarms, NativeRule, rule_named
 from sightline.detectors.saving import Arrays, read_saved, write_saved
-from sightline.detectors.settings import RowSettings, resolved
+from sightline.detectors.settings import (
+    PreprocessingSettings,
+    RowSettings,
+    resolved,
+)
 from sightline.errors import FileError, StreamError
 from sightline.progress import Progress, silent
 from sightline.text import names
@@ -411,6 +415,49 @@ class LearnedDetector(ABC):
         """
         if rule is not None:
             rule_named(self.rules, rule, self.card.title)
+        return None
+
+    def row_settings(self, preset: str = "export") -> PreprocessingSettings:
+        """Return what is done to rows before the detector sees them."""
+        settings = self._settings(preset)
+        made = getattr(settings, "preprocessing", None)
+        return settings if made is None else made()  # type: ignore[no-any-return]
+
+    def look_back(self, preset: str = "export") -> int:
+        """Return how many earlier rows of its run a residual depends on.
+
+        A detector in service keeps this many rows to go on from one file to the next.
+
+        Parameters
+        ----------
+        preset : {"export", "official"}
+            How residuals are computed.
+
+        Raises
+        ------
+        StreamError
+            If a residual depends on all earlier rows, on later ones, or on rows before
+            a gap: then the detector needs the whole record.
+
+        Examples
+        --------
+        >>> from sightline.detectors import make_detector
+        >>> make_detector("last-value").look_back()
+        1
+        """
+        rows, settings = self.row_settings(preset), self._settings(preset)
+        n_rows = self._look_back(settings)
+        is_cut = rows.missing == "mean" or rows.test_scaling == "own"
+        if n_rows is None or is_cut or rows.cross_gaps or rows.across_breaks:
+            raise StreamError(
+                f"{self.card.title} needs a whole record for its residuals, so it "
+                "cannot go on from one file to the next: give one table of all rows, "
+                "or use a detector that looks at a window of rows."
+            )
+        return n_rows
+
+    def _look_back(self, settings: Any) -> int | None:
+        """Return the same by the model alone; None for all earlier rows."""
         return None
 
     def _chosen(self, *settings: str) -> dict[str, Any]:

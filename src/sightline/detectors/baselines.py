@@ -148,6 +148,9 @@ class Baseline(LearnedDetector):
             notices=(*scaled.notices, *self._choices()),
         )
 
+    def _look_back(self, settings: Any) -> int:
+        return self.looks_at - 1
+
     def _arrays(self) -> Arrays:
         learned = {name: np.asarray(getattr(self, name)) for name in self.learned}
         return self.preprocessing.arrays() | learned

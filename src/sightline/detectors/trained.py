@@ -306,6 +306,10 @@ class WindowedDetector(TrainedDetector):
             notices=(*scaled.notices, *self._remarks(scaled)),
         )
 
+    def _look_back(self, settings: Any) -> int:
+        """Return the rows of a window: one more than those before its newest row."""
+        return int(settings.window)
+
     def _remarks(self, scaled: Scaled) -> tuple[str, ...]:
         """Return sentences that a reader of the stream should see."""
         return ()

@@ -182,7 +182,7 @@ def alarms_of(made: MadeRule, run: RuleRun, record: Record) -> Iterator[Alarm]:
     pairs = list(zip(episodes.starts.tolist(), episodes.lasts.tolist(), strict=True))
     peaks = [_peak(run, first, last) for first, last in pairs]
     rows = gather_rows(record.rows, np.asarray(peaks, np.int64))
-    spread = np.array([c.spread for c in made.origin.calm]) if made.origin else None
+    spread = spread_of(made)
     for (first, last), peak, row in zip(pairs, peaks, rows, strict=True):
         member, units = run.leaders(first, last, MOST_TAGS)
         yield Alarm(
@@ -191,7 +191,7 @@ def alarms_of(made: MadeRule, run: RuleRun, record: Record) -> Iterator[Alarm]:
             seconds=_seconds(record, first, last, rule.step_s or 1.0),
             peak=float(f"{run.trace[peak] / rule.limit:.4g}"),
             member=member,
-            tags=_tags(run, peak, row, spread) or tuple(units),
+            tags=leading_tags(run, peak, row, spread) or tuple(units),
         )
 
 
@@ -201,12 +201,31 @@ def _peak(run: RuleRun, first: int, last: int) -> int:
     return int(rows[np.argmax(run.trace[rows])])
 
 
-def _tags(
+def spread_of(made: MadeRule) -> Floats | None:
+    """Return the spread of each channel in train, if the rule says it."""
+    return np.array([c.spread for c in made.origin.calm]) if made.origin else None
+
+
+def leading_tags(
     run: RuleRun, peak: int, row: Floats, spread: Floats | None
 ) -> tuple[str, ...]:
     """Return the leading tags of a unit of several, by their deviation at the peak.
 
-    Empty where each unit is a tag, or the member reads the own score.
+    Parameters
+    ----------
+    run : RuleRun
+        What the rule says of rows.
+    peak : int
+        The row of them at the peak.
+    row : array of shape (p,)
+        Its residuals.
+    spread : array of shape (p,), optional
+        Of each channel, in whose units deviations are compared.
+
+    Returns
+    -------
+    tuple of str
+        Empty where each unit is a tag, or the member reads the own score.
     """
     view = run.rule.view_of(run.rule.members[run.leading[peak]])
     if view is None or view.bounds is None:
@@ -263,6 +282,11 @@ def drift_between(then: Sequence[CalmChannel], blocks: Iterable[Floats]) -> Drif
     """
     mean, spread = (np.array([getattr(c, k) for c in then]) for k in ("mean", "spread"))
     now = calm_channels([c.channel for c in then], mean, spread, blocks)
+    return drift_to(now, then)
+
+
+def drift_to(now: Sequence[CalmChannel], then: Sequence[CalmChannel]) -> Drift:
+    """Return how far channels have moved from how they looked then."""
     shifts = np.array(
         [(b.calm_mean - a.calm_mean) / a.spread for a, b in zip(then, now, strict=True)]
     )

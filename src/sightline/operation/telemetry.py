@@ -116,7 +116,7 @@ def read_exports(
     """
     if not paths:
         raise FileError("There is no table of telemetry (CSV or Parquet) to read.")
-    known = _telemetry(made)
+    known = telemetry_of(made)
     sources = [open_source(path, settings, roles=known.roles) for path in paths]
     states = States(known.words) if known.words else states_of(sources)
     tables = [
@@ -196,7 +196,7 @@ def rule_rows(
     StreamError
         If step or channels do not fit.
     """
-    telemetry, rule = _telemetry(made), made.rule
+    telemetry, rule = telemetry_of(made), made.rule
     slower = prepared(recording, telemetry)
     rows = export_rows(detector, slower, preset=telemetry.preset, progress=progress)
     check_names(rows.channels, made)
@@ -211,17 +211,29 @@ def rule_rows(
 
 def prepared(recording: Recording, telemetry: Telemetry) -> Recording:
     """Return a recording with rows of the step that the detector learned from."""
-    wanted, given = telemetry.step_s, recording.step_s
-    if wanted is None or given is None:
-        return recording
-    every = round(wanted / given)
-    if every < 1 or abs(every * given - wanted) > 0.01 * wanted:
-        raise StreamError(
-            f"Rows are {given:g} s apart, and the rule's detector reads rows "
-            f"{wanted:g} s apart: export them in that step, or a whole part of it."
-        )
+    every = steps_to_join(recording.step_s, telemetry)
     sampling = cast(Sampling, telemetry.sampling)
     return downsampled(recording, every=every, sampling=sampling)
+
+
+def steps_to_join(step_s: float | None, telemetry: Telemetry) -> int:
+    """Return how many measured rows make one row of the detector's recordings.
+
+    Raises
+    ------
+    StreamError
+        If no whole number of them does.
+    """
+    wanted = telemetry.step_s
+    if wanted is None or step_s is None:
+        return 1
+    every = round(wanted / step_s)
+    if every < 1 or abs(every * step_s - wanted) > 0.01 * wanted:
+        raise StreamError(
+            f"Rows are {step_s:g} s apart, and the rule's detector reads rows "
+            f"{wanted:g} s apart: export them in that step, or a whole part of it."
+        )
+    return every
 
 
 def check_names(channels: Sequence[str], made: MadeRule) -> None:
@@ -255,5 +267,6 @@ def check_step(step_s: float | None, made: MadeRule) -> None:
     )
 
 
-def _telemetry(made: MadeRule) -> Telemetry:
+def telemetry_of(made: MadeRule) -> Telemetry:
+    """Return how recordings are prepared for the detector of a rule."""
     return Telemetry() if made.origin is None else made.origin.telemetry

@@ -13,7 +13,7 @@ takes one row after the other. Both run the same compiled loops, so that their a
 are the same to the last bit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
@@ -318,9 +318,24 @@ class Rule:
         """Return the view of a member; None for the own score."""
         return self._view_of.get(member.view)
 
-    def start(self) -> "RuleState":
-        """Return the state of a live rule, before its first row."""
-        return RuleState(self)
+    def start(self, saved: Mapping[str, npt.NDArray[Any]] | None = None) -> "RuleState":
+        """Return the state of a live rule, before its first row.
+
+        Parameters
+        ----------
+        saved : mapping of str to array, optional
+            What `RuleState.arrays` gave: the state continues from there, to the last
+            bit.
+
+        Raises
+        ------
+        StreamError
+            If `saved` is not the state of a rule with these members.
+        """
+        state = RuleState(self)
+        if saved is not None:
+            state.restore(saved)
+        return state
 
     def alarms(
         self, rows: object, *, breaks: Sequence[int] | Ints = (), score: object = None
@@ -558,6 +573,43 @@ class RuleState:
         ]
         self.members = np.zeros((len(self.rule.members), 3), np.int64)
         self.latch = np.zeros(3, np.int64)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return copies of all that it remembers, for `Rule.start`.
+
+        Examples
+        --------
+        >>> from sightline import ResidualStream
+        >>> from sightline.rules.commission import commission
+        >>> rows = np.random.default_rng(0).normal(size=(20_000, 2))
+        >>> stream = ResidualStream(rows[:2000], rows, step_s=10.0)
+        >>> rule = commission(stream, budget="24/day").chosen.rule
+        >>> first = rule.start()
+        >>> for row in rows[:50]:
+        ...     _ = first.update(row)
+        >>> second = rule.start(first.arrays())
+        >>> first.update(rows[50]) == second.update(rows[50])
+        True
+        """
+        return {name: array.copy() for name, array in self._named().items()}
+
+    def restore(self, saved: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Continue from what `arrays` gave; see `Rule.start`."""
+        for name, array in self._named().items():
+            given = saved.get(name)
+            if given is None or (given.shape, given.dtype) != (
+                array.shape,
+                array.dtype,
+            ):
+                raise StreamError(
+                    f"The saved state is not one of the rule {self.rule.name!r}: "
+                    "start the rule without it."
+                )
+            array[...] = given
+
+    def _named(self) -> dict[str, npt.NDArray[Any]]:
+        memory = {f"memory/{k}": array for k, array in enumerate(self.memory)}
+        return {**memory, "members": self.members, "latch": self.latch}
 
     def update(
         self, row: object, *, after_break: bool = False, score: float | None = None

@@ -231,6 +231,9 @@ class GeCo(LearnedDetector):
             notices=(*rows.notices, *self._remarks(recording)),
         )
 
+    def _look_back(self, settings: Any) -> int:
+        return 1
+
     def _formula_residuals(
         self, recording: Recording, settings: GeCoSettings
     ) -> _FormulaResiduals:

@@ -85,7 +85,9 @@ def read_readings(
     return readings_of(source, states_of([source]))
 
 
-def readings_of(source: Source, states: States) -> Readings:
+def readings_of(
+    source: Source, states: States, *, may_be_empty: bool = False
+) -> Readings:
     """Return a table in even steps of time.
 
     Parameters
@@ -94,6 +96,9 @@ def readings_of(source: Source, states: States) -> Readings:
         The table; it is used up.
     states : States
         How words are read.
+    may_be_empty : bool
+        Whether a column of a wide table may hold no number at all, as in a short piece
+        of a longer record.
 
     Raises
     ------
@@ -103,7 +108,7 @@ def readings_of(source: Source, states: States) -> Readings:
         If the column of labels holds anything but 0, 1 and -1.
     """
     if source.columns.tag is None:
-        return read_wide(source, states)
+        return read_wide(source, states, may_be_empty=may_be_empty)
     return read_long(source, states)
 
 
@@ -249,11 +254,14 @@ def _check_growth(n_rows: int, n_before: int, source: Source, step_s: float) -> 
         )
 
 
-def read_wide(source: Source, states: States) -> Readings:
+def read_wide(
+    source: Source, states: States, *, may_be_empty: bool = False
+) -> Readings:
     """Return a wide table as readings: each column is a tag.
 
     Rows are sorted by time, short gaps are filled with rows, and missing cells are held
-    at the last value for as long as `PlantSettings` says.
+    at the last value for as long as `PlantSettings` says. Parameters as of
+    `readings_of`.
 
     Raises
     ------
@@ -270,7 +278,10 @@ def read_wide(source: Source, states: States) -> Readings:
     notices = source.notices
     labels = _labels(source)
     values, is_bad = _wide_values(
-        source, states, needs_bad=bool((holds > HOLD_S).any())
+        source,
+        states,
+        needs_bad=bool((holds > HOLD_S).any()),
+        may_be_empty=may_be_empty,
     )
     order = _in_order(time, place, notices)
     if order is not None:
@@ -318,7 +329,7 @@ def read_wide(source: Source, states: States) -> Readings:
 
 
 def _wide_values(
-    source: Source, states: States, *, needs_bad: bool
+    source: Source, states: States, *, needs_bad: bool, may_be_empty: bool
 ) -> tuple[Floats, Bools | None]:
     """Return the values of a wide table, and which cells say that there is none.
 
@@ -343,7 +354,7 @@ def _wide_values(
             n_poor += int(is_poor.sum())
             if is_bad is not None:
                 is_bad[:, k] |= is_poor
-        if np.isnan(values[:, k]).all():
+        if not may_be_empty and np.isnan(values[:, k]).all():
             raise _no_number(source.path, tag)
     source.notices += missing.notices()
     if n_poor:

@@ -1,0 +1,331 @@
+"""A rule and a detector that go on from file to file, with the same bits as at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.recording import Prepared, Recording, Role, Tag, forward_fill
+from sightline.data.segments import run_bounds
+from sightline.detectors.base import LearnedDetector
+from sightline.detectors.preprocessing import left_to_do
+from sightline.operation.apply import MOST_TAGS, leading_tags, spread_of
+from sightline.operation.telemetry import (
+    check_names,
+    check_step,
+    prepared,
+    steps_to_join,
+    telemetry_of,
+)
+from sightline.operation.watch_state import OpenAlarm, OpenStretch, Stretch, TimedAlarm
+from sightline.rules.commission import MadeRule
+from sightline.rules.rule import RuleRun
+
+# Rows that pass through a rule at a time, so that no long record is in memory twice.
+_ROWS_AT_ONCE: Final = 8192
+# Rows of residuals that a detector computes together, at the least.
+_BLOCK: Final = 128
+_ONE: Final = np.zeros(1, np.int64)
+S = TypeVar("S", bound=OpenStretch)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """Rows in order of time, of which the first may begin a recording.
+
+    Parameters
+    ----------
+    time : array of shape (n_rows,)
+        Seconds since 1970.
+    rows : array of shape (n_rows, n_channels)
+        Residuals, or what the plant measured.
+    begins : bool
+        Whether rows before it are missing: memory and alarms start again.
+    """
+
+    time: Floats
+    rows: Floats
+    begins: bool
+
+
+def runs_of(time: Floats, rows: Floats, begins: Bools) -> list[Run]:
+    """Return rows in pieces, each without a break inside.
+
+    Parameters
+    ----------
+    time, rows : array
+        See `Run`.
+    begins : array of bool, shape (n_rows,)
+        Rows before which others are missing.
+    """
+    firsts = np.union1d(np.flatnonzero(begins), _ONE if len(time) else _ONE[:0])
+    stops = [*firsts[1:].tolist(), len(time)]
+    return [
+        Run(time=time[a:b], rows=rows[a:b], begins=bool(begins[a]))
+        for a, b in zip(firsts.tolist(), stops, strict=True)
+    ]
+
+
+class LiveRule:
+    """A rule that turns rows into alarms, and goes on where it stopped.
+
+    Parameters
+    ----------
+    made : MadeRule
+        The rule.
+    saved : mapping of str to array, optional
+        What `arrays` gave.
+    alarm, stretch : OpenAlarm, OpenStretch, optional
+        What ran then.
+
+    Attributes
+    ----------
+    alarms, stretches : list
+        What has ended.
+    """
+
+    def __init__(
+        self,
+        made: MadeRule,
+        saved: Mapping[str, npt.NDArray[Any]] | None = None,
+        alarm: OpenAlarm | None = None,
+        stretch: OpenStretch | None = None,
+    ) -> None:
+        self.rule, self.alarm, self.stretch = made.rule, alarm, stretch
+        self.spread = spread_of(made)
+        self.state = self.rule.start(saved)
+        self.latch = np.zeros(3, np.int64) if saved is None else saved["stretch"].copy()
+        self.alarms: list[TimedAlarm] = []
+        self.stretches: list[Stretch] = []
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that it remembers, besides what runs."""
+        return {**self.state.arrays(), "stretch": self.latch.copy()}
+
+    def take(self, run: Run) -> None:
+        """Let some more rows pass."""
+        if run.begins:
+            self.state.restart()
+            self.latch[:] = 0
+            self._end([self.alarm], [self.stretch])
+            self.alarm = self.stretch = None
+        for start in range(0, len(run.time), _ROWS_AT_ONCE):
+            stop = start + _ROWS_AT_ONCE
+            piece = self.state.advance(run.rows[start:stop])
+            said = RuleRun.joined(self.rule, [piece], _ONE)
+            self._follow(said, run.time[start:stop], run.rows[start:stop])
+
+    def _end(
+        self,
+        alarms: Sequence[OpenAlarm | None],
+        stretches: Sequence[OpenStretch | None],
+    ) -> None:
+        limit = self.rule.limit
+        self.alarms += [a.as_alarm(limit, MOST_TAGS) for a in alarms if a is not None]
+        self.stretches += [one.so_far() for one in stretches if one is not None]
+
+    def _follow(self, said: RuleRun, time: Floats, values: Floats) -> None:
+        """Follow alarms and stretches through what the rule says of some rows."""
+        from sightline._kernels.alarms import latch
+
+        alarms, self.alarm = _followed(
+            self.alarm,
+            said.in_alarm,
+            said.exceeds,
+            time,
+            OpenAlarm,
+            lambda alarm, rows: self._lead(alarm, said, rows, values),
+        )
+        # The alarm of a shelved member is counted as standing until it ends.
+        marks = (said.exceeds & said.in_alarm) | said.standing
+        latched = np.empty_like(marks)
+        latch(marks, 1, 1, self.rule.delays.off, self.latch, latched)
+        stretches, self.stretch = _followed(
+            self.stretch, latched, marks, time, OpenStretch
+        )
+        self._end(alarms, stretches)
+
+    def _lead(
+        self, alarm: OpenAlarm, said: RuleRun, rows: Ints, values: Floats
+    ) -> None:
+        """Add to an alarm who leads in further exceedances."""
+        top = int(rows[np.argmax(said.trace[rows])])
+        if not alarm.member or said.trace[top] > alarm.peak:
+            alarm.peak = float(said.trace[top])
+            alarm.member = said.rule.members[said.leading[top]].name
+            alarm.at_peak = said.units_at(top)
+            alarm.tags_at_peak = leading_tags(said, top, values[top], self.spread)
+        pairs = np.stack([said.leading[rows], said.unit[rows]], axis=1)
+        _, firsts, counts = np.unique(
+            pairs, axis=0, return_index=True, return_counts=True
+        )
+        for k in np.argsort(firsts).tolist():
+            for name in said.units_at(int(rows[firsts[k]])):
+                alarm.leading[name] = alarm.leading.get(name, 0) + int(counts[k])
+
+
+def _followed(
+    running: S | None,
+    latched: Bools,
+    marks: Bools,
+    time: Floats,
+    kind: Callable[..., S],
+    more: Callable[[S, Ints], None] = lambda one, rows: None,
+) -> tuple[list[S], S | None]:
+    """Return the stretches that end in some rows, and the one that goes on.
+
+    Parameters
+    ----------
+    running : OpenStretch, optional
+        The one that runs before these rows.
+    latched, marks : array of bool
+        Rows within a stretch, the latch included; and its exceedances.
+    time : array
+        Of the rows.
+    kind : type
+        Of a new stretch.
+    more : callable
+        Called with a stretch and further exceedances of it.
+    """
+    ended = []
+    if running is not None and not latched[0]:
+        ended, running = [running], None
+    for start, stop in zip(*run_bounds(latched), strict=True):
+        if running is None:
+            running = kind(start=float(time[start]), last=float(time[start]))
+        rows = start + np.flatnonzero(marks[start:stop])
+        if len(rows):
+            running.last = float(time[rows[-1]])
+            running.rows = running.age + int(rows[-1] - start) + 1
+            more(running, rows)
+        running.age += int(stop - start)
+        if stop < len(time):
+            ended.append(running)
+            running = None
+    return ended, running
+
+
+class LiveDetector:
+    """A detector that turns measured rows into residuals, and goes on where it stopped.
+
+    Residuals are computed in blocks on a grid that begins with each run; a block that
+    is not full yet is filled up with its last row. So a row has the same neighbours in
+    every computation, and its residual the same bits, however files were cut.
+
+    Parameters
+    ----------
+    detector : LearnedDetector
+        Fitted.
+    made : MadeRule
+        The rule; it says how rows are prepared for the detector.
+    step_s : float
+        Seconds between measured rows.
+    saved : mapping of str to array, optional
+        What `arrays` gave.
+
+    Raises
+    ------
+    StreamError
+        If the detector's residuals depend on more than a few earlier rows, or the step
+        does not fit.
+    """
+
+    def __init__(
+        self,
+        detector: LearnedDetector,
+        made: MadeRule,
+        step_s: float,
+        saved: Mapping[str, npt.NDArray[Any]] | None = None,
+    ) -> None:
+        self.detector, self.made, self.step_s = detector, made, step_s
+        self.telemetry = telemetry_of(made)
+        self.look_back = detector.look_back(self.telemetry.preset)
+        self.n_prepared = steps_to_join(step_s, self.telemetry)
+        own = left_to_do(
+            detector.row_settings(self.telemetry.preset),
+            Prepared(every=self.n_prepared, sampling=self.telemetry.sampling),
+        )
+        self.every = self.n_prepared * own.every
+        check_step(step_s * self.every, made)
+        sampling = own.sampling if own.every > 1 else self.telemetry.sampling
+        # A stride takes the first row of a block and need not wait for the others.
+        self.takes_first = self.every > 1 and sampling == "stride"
+        self.block = max(_BLOCK, 2 * (self.look_back + 1))
+        roles = self.telemetry.roles
+        self.tags = tuple(
+            Tag(name=name, role=Role(roles.get(name, Role.SENSOR)))
+            for name in detector.channels or ()
+        )
+        self.restart()
+        if saved is not None:
+            self.time, self.rows = saved["time"], saved["rows"]
+            self.last = saved["last"]
+            self.first, self.n_done, self.after = saved["counts"].tolist()
+
+    def restart(self) -> None:
+        """Forget all earlier rows, as after a break."""
+        # Rows of the run from number `first` on; its residuals up to `n_done` are out,
+        # and the last of them was number `after` - 1.
+        self.time, self.rows = np.empty(0), np.empty((0, len(self.tags)))
+        self.last = np.full(len(self.tags), np.nan)
+        self.first, self.n_done, self.after = 0, 0, -1
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that it remembers."""
+        counts = np.array([self.first, self.n_done, self.after], np.int64)
+        parts = {"time": self.time, "rows": self.rows, "last": self.last}
+        return parts | {"counts": counts}
+
+    def take(self, run: Run) -> list[Run]:
+        """Return the residuals of some more measured rows."""
+        if run.begins:
+            self.restart()
+        known = np.concatenate([self.last[None], run.rows])
+        filled = forward_fill(known, _ONE)[0]
+        self.last = filled[-1]
+        self.time = np.concatenate([self.time, run.time])
+        self.rows = np.concatenate([self.rows, filled[1:]])
+        n_rows = self.first + len(self.rows)
+        n_complete = (n_rows + self.every - 1 if self.takes_first else n_rows) // (
+            self.every
+        )
+        found: list[Run] = []
+        for block in range(self.n_done // self.block, -(-n_complete // self.block)):
+            found += self._block(block, n_complete)
+        self.n_done = max(self.n_done, n_complete)
+        # The rows that the unfinished block needs.
+        begin = self._begin(self.n_done // self.block) - self.first
+        self.time, self.rows = self.time[begin:].copy(), self.rows[begin:].copy()
+        self.first += begin
+        return found
+
+    def _begin(self, block: int) -> int:
+        """Return the first measured row, counted in the run, that a block needs."""
+        return max(block * self.block - self.look_back, 0) * self.every
+
+    def _block(self, block: int, n_complete: int) -> list[Run]:
+        """Return the new residuals of a block of the grid."""
+        begin = self._begin(block)
+        rows = self.rows[begin - self.first :]
+        n_wanted = (block + 1) * self.block * self.every - begin
+        rows = rows[:n_wanted]
+        padded = np.concatenate([rows, np.repeat(rows[-1:], n_wanted - len(rows), 0)])
+        recording = Recording(values=padded, tags=self.tags, step_s=self.step_s)
+        made = self.detector.residuals(
+            prepared(recording, self.telemetry), preset=self.telemetry.preset
+        )
+        check_names(made.channels, self.made)
+        number = (begin + made.index * self.n_prepared) // self.every
+        is_new = (number >= self.n_done) & (number < n_complete)
+        is_new &= number < (block + 1) * self.block
+        is_new &= np.isfinite(made.values).all(axis=1)
+        number, values = number[is_new], np.asarray(made.values[is_new], np.float64)
+        if not len(number):
+            return []
+        time = self.time[number * self.every - self.first]
+        begins = np.diff(number, prepend=self.after - 1) != 1
+        self.after = int(number[-1]) + 1
+        return runs_of(time, values, begins)

@@ -1,0 +1,482 @@
+"""The state of a watch: one SQLite file, changed by one transaction a file read.
+
+=============  ======================================================================
+table          what it holds
+=============  ======================================================================
+``about``      the digests of rule and detector, and whether time stamps are UTC
+``files``      every file of the folder that was looked at: digest, time, what became
+               of it
+``runs``       first and last time of each continuous run of rows
+``hours``      rows of each hour, and sums of residuals and of their squares
+``episodes``   alarms that have ended
+``stretches``  stretches in alarm, also of a shelved member, that have ended
+``live``       the rule's memory, the detector's last rows, the alarm that still runs
+=============  ======================================================================
+"""
+
+import io
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import Floats, Ints
+from sightline.errors import FileError
+from sightline.files import damage, writing
+
+# Marks a SQLite file as a state of ours, and its version.
+_APPLICATION: Final = 0x51_67_68_74
+SCHEMA: Final = 1
+_TABLES: Final = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE files (
+    name TEXT PRIMARY KEY, size INTEGER NOT NULL, changed INTEGER NOT NULL,
+    digest TEXT NOT NULL, fate TEXT NOT NULL, first REAL, last REAL,
+    rows INTEGER NOT NULL, note TEXT NOT NULL);
+CREATE TABLE runs (first REAL PRIMARY KEY, last REAL NOT NULL);
+CREATE TABLE hours (
+    hour INTEGER PRIMARY KEY, rows INTEGER NOT NULL, sums BLOB NOT NULL);
+CREATE TABLE episodes (
+    id INTEGER PRIMARY KEY, start REAL NOT NULL, last REAL NOT NULL,
+    rows INTEGER NOT NULL, peak REAL NOT NULL, member TEXT NOT NULL,
+    tags TEXT NOT NULL);
+CREATE TABLE stretches (
+    start REAL PRIMARY KEY, last REAL NOT NULL, rows INTEGER NOT NULL);
+CREATE TABLE live (
+    id INTEGER PRIMARY KEY CHECK (id = 1), arrays BLOB NOT NULL,
+    alarm TEXT NOT NULL, stretch TEXT NOT NULL);
+"""
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class Fate(StrEnum):
+    """What became of a file.
+
+    ``READ``
+        Its rows were read.
+    ``WAITING``
+        It may still be written; it is looked at again.
+    ``BROKEN``
+        It cannot be read; it is tried again.
+    """
+
+    READ = "read"
+    WAITING = "waiting"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenFile:
+    """A file of the folder, as it was when it was looked at.
+
+    Parameters
+    ----------
+    name : str
+        Name within the folder.
+    size, changed : int
+        Bytes, and time of its last change in nanoseconds.
+    digest : str
+        SHA-256 of its bytes.
+    fate : Fate
+        What became of it.
+    first, last : float, optional
+        Time of its first and last row.
+    rows : int
+        Rows that were taken from it, also at earlier readings.
+    note : str
+        A sentence about it; empty if there is nothing to say.
+    """
+
+    name: str
+    size: int
+    changed: int
+    digest: str
+    fate: Fate
+    first: float | None = None
+    last: float | None = None
+    rows: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedAlarm:
+    """One alarm, by the clock.
+
+    Parameters
+    ----------
+    start, last : float
+        Time of its first row, and of its last exceedance.
+    rows : int
+        Rows from the first to the last, both included.
+    peak : float
+        Largest value of the rule over its limit.
+    member : str
+        Member of the rule that was the largest at the peak.
+    tags : tuple of str
+        Leading tags, the first one leading at the peak.
+    """
+
+    start: float
+    last: float
+    rows: int
+    peak: float
+    member: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """A stretch of rows in alarm, also of a member that is shelved meanwhile.
+
+    Parameters
+    ----------
+    start, last : float
+        Time of its first and last row.
+    rows : int
+        Rows from the first to the last.
+    """
+
+    start: float
+    last: float
+    rows: int
+
+
+@dataclass(kw_only=True)
+class OpenStretch:
+    """A stretch that still goes on.
+
+    Parameters
+    ----------
+    start, last : float
+        Time of its first row, and of its last exceedance so far.
+    age : int
+        Rows since it began.
+    rows : int
+        Rows from the first to the last exceedance.
+    """
+
+    start: float
+    last: float
+    age: int = 0
+    rows: int = 0
+
+    def so_far(self) -> Stretch:
+        """Return it as it is now."""
+        return Stretch(start=self.start, last=self.last, rows=self.rows)
+
+
+@dataclass(kw_only=True)
+class OpenAlarm(OpenStretch):
+    """An alarm that still runs.
+
+    Parameters
+    ----------
+    start, last, age, rows
+        See `OpenStretch`.
+    peak : float
+        Largest value of the rule so far.
+    member : str
+        Who was the largest then.
+    at_peak : tuple of str
+        Whose value it was.
+    tags_at_peak : tuple of str
+        Leading tags then, if it was the value of several.
+    leading : dict of str to int
+        How often each channel or stage was the largest, in order of appearance.
+    """
+
+    peak: float = 0.0
+    member: str = ""
+    at_peak: tuple[str, ...] = ()
+    tags_at_peak: tuple[str, ...] = ()
+    leading: dict[str, int] = field(default_factory=dict)
+
+    def as_alarm(self, limit: float, most: int) -> TimedAlarm:
+        """Return it as it is now, with at most `most` tags, as `apply` names them."""
+        order = sorted(
+            self.leading, key=lambda n: (n not in self.at_peak, -self.leading[n])
+        )
+        return TimedAlarm(
+            start=self.start,
+            last=self.last,
+            rows=self.rows,
+            peak=self.peak / limit,
+            member=self.member,
+            tags=self.tags_at_peak or tuple(order[:most]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Live:
+    """What is needed to go on with the next row.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+        Memory of the rule, and the detector's last rows.
+    alarm : OpenAlarm, optional
+        The alarm that runs.
+    stretch : OpenStretch, optional
+        The stretch that goes on.
+    """
+
+    arrays: Arrays = field(default_factory=dict)
+    alarm: OpenAlarm | None = None
+    stretch: OpenStretch | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Hours:
+    """Rows hour by hour.
+
+    Parameters
+    ----------
+    hour : array of int, shape (n,)
+        Hours since 1970, ascending.
+    rows : array of int, shape (n,)
+        Rows in each.
+    sums : array of shape (n, 2, p)
+        Sum of the residuals of each channel, and of their squares.
+    """
+
+    hour: Ints
+    rows: Ints
+    sums: Floats
+
+
+class WatchState:
+    """The SQLite file of a watch.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it is made if it does not exist.
+    n_channels : int
+        Channels of the rule.
+
+    Raises
+    ------
+    FileError
+        If the file is no state, or was written by a newer version.
+    """
+
+    def __init__(self, path: Path, n_channels: int) -> None:
+        self.path, self.n_channels = path, n_channels
+        with writing(path), self._intact():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, isolation_level=None)
+            self._open()
+
+    def _open(self) -> None:
+        number = self._db.execute("PRAGMA application_id").fetchone()[0]
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        n_tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if not n_tables and not number:
+            with self.transaction():
+                for statement in _TABLES.split(";"):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
+                self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+        elif number != _APPLICATION:
+            raise FileError(
+                f"{self.path}: is a database of another program: name another file "
+                "with --state."
+            )
+        elif version > SCHEMA:
+            raise FileError(
+                f"{self.path}: was written by a newer Sightline: use that version, or "
+                "name a new file with --state."
+            )
+
+    def _intact(self) -> Any:
+        return damage(
+            f"{self.path}: is no state of a watch",
+            sqlite3.Error,
+            advice="name another file with --state, or move this one away",
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write all that is done inside, or nothing of it."""
+        with self._intact():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    # --- What it was made for ---------------------------------------------------------
+
+    def about(self) -> dict[str, str]:
+        """Return what the state was made for, by key."""
+        with self._intact():
+            return dict(self._db.execute("SELECT key, value FROM about").fetchall())
+
+    def set_about(self, values: Mapping[str, str]) -> None:
+        """Write what the state was made for."""
+        rows = list(values.items())
+        self._db.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", rows)
+
+    # --- Files ------------------------------------------------------------------------
+
+    def files(self) -> dict[str, SeenFile]:
+        """Return the files that were looked at, by name."""
+        rows = self._db.execute(
+            "SELECT name, size, changed, digest, fate, first, last, rows, note "
+            "FROM files ORDER BY name"
+        )
+        names = [column[0] for column in rows.description]
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        return {
+            row["name"]: SeenFile(**row | {"fate": Fate(row["fate"])}) for row in found
+        }
+
+    def put_file(self, file: SeenFile) -> None:
+        """Write what became of a file."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            tuple(asdict(file).values()),
+        )
+
+    # --- Rows -------------------------------------------------------------------------
+
+    def runs(self) -> Floats:
+        """Return first and last time of each continuous run, shape (n, 2)."""
+        rows = self._db.execute("SELECT first, last FROM runs ORDER BY first")
+        return np.array(rows.fetchall(), np.float64).reshape(-1, 2)
+
+    def put_run(self, first: float, last: float) -> None:
+        """Write a run, or that it has grown."""
+        self._db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?)", (first, last))
+
+    def last_hour(self) -> int | None:
+        """Return the hour of the last row; None before the first."""
+        hour: int | None = self._db.execute("SELECT max(hour) FROM hours").fetchone()[0]
+        return hour
+
+    def hours(self, since: int = 0) -> Hours:
+        """Return the rows of each hour from an hour on."""
+        rows = self._db.execute(
+            "SELECT hour, rows, sums FROM hours WHERE hour >= ? ORDER BY hour", (since,)
+        ).fetchall()
+        return Hours(
+            hour=np.array([row[0] for row in rows], np.int64),
+            rows=np.array([row[1] for row in rows], np.int64),
+            sums=np.array([self._sums(row[2]) for row in rows]).reshape(
+                -1, 2, self.n_channels
+            ),
+        )
+
+    def _sums(self, blob: bytes) -> Floats:
+        return np.frombuffer(blob, "<f8").reshape(2, self.n_channels)
+
+    def add_hour(self, hour: int, rows: Floats) -> None:
+        """Add rows of one hour.
+
+        Sums grow row by row, so that they do not depend on how rows were cut into
+        files.
+        """
+        known = self._db.execute(
+            "SELECT rows, sums FROM hours WHERE hour = ?", (hour,)
+        ).fetchone()
+        n = 0 if known is None else known[0]
+        sums = np.zeros((2, self.n_channels)) if known is None else self._sums(known[1])
+        added = np.stack([rows, np.square(rows)], axis=1)
+        sums = np.cumsum(np.concatenate([sums[None], added]), axis=0)[-1]
+        self._db.execute(
+            "INSERT OR REPLACE INTO hours VALUES (?, ?, ?)",
+            (hour, n + len(rows), sums.astype("<f8").tobytes()),
+        )
+
+    # --- Alarms -----------------------------------------------------------------------
+
+    def episodes(self, since: float = -np.inf) -> list[TimedAlarm]:
+        """Return the alarms that have ended, in order; those that last beyond a time.
+
+        Parameters
+        ----------
+        since : float
+            Alarms with a last exceedance before it are left out.
+        """
+        rows = self._db.execute(
+            "SELECT start, last, rows, peak, member, tags FROM episodes "
+            "WHERE last >= ? ORDER BY id",
+            (max(since, -1e300),),
+        )
+        return [
+            TimedAlarm(
+                start=start,
+                last=last,
+                rows=n,
+                peak=peak,
+                member=member,
+                tags=tuple(json.loads(tags)),
+            )
+            for start, last, n, peak, member, tags in rows
+        ]
+
+    def add_episode(self, alarm: TimedAlarm) -> None:
+        """Write an alarm that has ended."""
+        self._db.execute(
+            "INSERT INTO episodes (start, last, rows, peak, member, tags) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                alarm.start,
+                alarm.last,
+                alarm.rows,
+                alarm.peak,
+                alarm.member,
+                json.dumps(alarm.tags),
+            ),
+        )
+
+    def stretches(self, since: float = -np.inf) -> list[Stretch]:
+        """Return the stretches that have ended and last beyond a time, in order."""
+        rows = self._db.execute(
+            "SELECT start, last, rows FROM stretches WHERE last >= ? ORDER BY start",
+            (max(since, -1e300),),
+        )
+        return [Stretch(start=start, last=last, rows=n) for start, last, n in rows]
+
+    def add_stretch(self, one: Stretch) -> None:
+        """Write a stretch that has ended."""
+        row = (one.start, one.last, one.rows)
+        self._db.execute("INSERT INTO stretches VALUES (?, ?, ?)", row)
+
+    def live(self) -> Live:
+        """Return what `put_live` wrote last, to the last bit."""
+        row = self._db.execute("SELECT arrays, alarm, stretch FROM live").fetchone()
+        if row is None:
+            return Live()
+        with np.load(io.BytesIO(row[0]), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        alarm, stretch = msgspec.json.decode(row[1]), msgspec.json.decode(row[2])
+        return Live(
+            arrays=arrays,
+            alarm=msgspec.convert(alarm, OpenAlarm | None),
+            stretch=msgspec.convert(stretch, OpenStretch | None),
+        )
+
+    def put_live(self, live: Live) -> None:
+        """Write what is needed to go on with the next row."""
+        buffer = io.BytesIO()
+        np.savez(buffer, **live.arrays)  # type: ignore[arg-type]
+        parts = (msgspec.json.encode(part) for part in (live.alarm, live.stretch))
+        self._db.execute(
+            "INSERT OR REPLACE INTO live VALUES (1, ?, ?, ?)",
+            (buffer.getvalue(), *(part.decode() for part in parts)),
+        )
