@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sightline import ResidualStream, compare, evaluate, read_results, write_results
 from sightline.comparison.clock import Clock, timed_results
-from sightline.comparison.differences import PAIRED_FIGURES
+from sightline.comparison.differences import PAIRED_FIGURES, _Tested
 from sightline.comparison.permutation import (
     Exchanges,
     LargestDifferences,
@@ -401,6 +401,21 @@ def test_mean_ranks_of_a_comparison_are_over_the_attacks_that_all_have():
     assert row.ranks[0] == pytest.approx(1.0, abs=0.2)
     assert ("sharp",) not in row.groups
     assert all("sharp" not in group for group in row.groups)
+
+
+def test_a_detectable_difference_is_marked_in_four_of_five_studies():
+    rng = np.random.default_rng(0)
+    tried = exchanges(2, 20)
+
+    def tested(mean):
+        pair = paired(mean + rng.normal(size=20))
+        largest = LargestDifferences.of_pairs(np.empty((2, 20)), {(0, 1): pair}, tried)
+        return _Tested.of(pair, largest, tried, is_only=True)
+
+    detectable = np.mean([tested(0.0).detectable for _ in range(100)])
+    assert detectable > 2.8 / np.sqrt(20)  # what normal theory gives
+    marked = [tested(detectable).p_adjusted <= 0.05 for _ in range(300)]
+    assert 0.73 < np.mean(marked) < 0.9
 
 
 # Seeds

@@ -572,14 +572,17 @@ class _Tested:
         n, total = pair.n_attacks, pair.total
         p_adjusted = largest.p(total)
         better, worse = (int(np.sum(sign * pair.difference > 0)) for sign in (1, -1))
-        detectable = n_needed = None
+        swapped, detectable, n_needed = exchanges.swapped(pair), None, None
         if n >= (FEWEST_ATTACKS if is_only else 2):
-            detectable = largest.critical + _POWER_SDS * _standard_error(pair)
+            error = _standard_error(pair)
+            null_sd = float(np.sqrt(np.mean(swapped.moved**2)))
+            errors = largest.critical / null_sd if null_sd else 0.0
+            detectable = error * _detectable(errors, float(np.sum(pair.weight**2)))
             if p_adjusted > STAR_LEVEL and total != 0:
-                needed = n * (detectable / abs(total)) ** 2
+                needed = n * (error * (errors + _POWER_SDS) / abs(total)) ** 2
                 n_needed = int(np.clip(np.ceil(needed), n + 1, 10 * MOST_NEEDED))
         return cls(
-            p=exchanges.swapped(pair).p(total),
+            p=swapped.p(total),
             p_adjusted=p_adjusted,
             better=better,
             worse=worse,
@@ -588,6 +591,25 @@ class _Tested:
             n_needed=n_needed,
             power=_power(n, detectable, n_needed),
         )
+
+
+def _detectable(errors: float, s: float) -> float:
+    """Return the smallest difference that is seen in four of five studies.
+
+    In standard errors. A difference must exceed `errors` of them; but a difference d
+    widens what exchanges give, by ``sqrt(1 + s d^2)`` with s the sum of squared weights
+    of the attacks. So d is where ``d - 0.84`` is `errors` times that; without that
+    factor if there is no such d.
+
+    Examples
+    --------
+    >>> round(_detectable(1.96, 0.0), 2), round(_detectable(1.96, 0.05), 2)
+    (2.8, 3.27)
+    """
+    z, grows = _POWER_SDS, 1 - errors**2 * s
+    if grows <= 0:
+        return errors + z
+    return float((z + np.sqrt(z**2 - grows * (z**2 - errors**2))) / grows)
 
 
 def _standard_error(pair: PairedValues) -> float:
