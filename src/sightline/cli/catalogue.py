@@ -431,6 +431,14 @@ def _testbed_settings(card: "DetectorCard") -> list[RenderableType]:
         table.add_row(Text(testbed), Text(values or "the defaults"))
         if source := card.sources.get(testbed):
             table.add_row("", Text(f"from: {source}", style="dim"))
+        letter = card.paper_protocol.settings.get(testbed, {})
+        changes = [f"{name}={value!r}" for name, value in letter.items()]
+        if source := card.paper_protocol.sources.get(testbed):
+            if card.paper_protocol.preset:
+                changes.append(f"preset {card.paper_protocol.preset!r}")
+            changed = ", ".join(changes)
+            text = f"protocol paper: {changed}; from: {source}"
+            table.add_row("", Text(text, style="dim"))
     return [Text("\nSettings for testbeds", style="bold"), table]
 
 
