@@ -27,6 +27,7 @@ class StepKind(StrEnum):
     SCORING = "Scoring"
     DIAGNOSING = "Diagnosing"
     DRAWING_INTERVALS = "Drawing intervals"
+    MEASURING_ALARMS = "Measuring alarms"
     COMPARING = "Comparing"
     WRITING = "Writing"
     NOTICE = "Notice:"

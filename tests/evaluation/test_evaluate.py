@@ -696,16 +696,21 @@ def test_progress_rises_to_the_total():
     seen = []
     stream = make_stream(calibration=np.ones((700, 4)))
     evaluate(stream, progress=seen.append)
-    counted = (StepKind.DRAWING_INTERVALS, StepKind.DIAGNOSING)
-    drawn, judged = ([s for s in seen if s.kind is kind] for kind in counted)
+    counted = (
+        StepKind.DRAWING_INTERVALS,
+        StepKind.DIAGNOSING,
+        StepKind.MEASURING_ALARMS,
+    )
+    drawn, judged, alarms = ([s for s in seen if s.kind is kind] for kind in counted)
     read = [step for step in seen if step.kind not in counted]
     n_read = 3 * 1500 + 1200 + 700
-    for part, total in ((read, n_read), (drawn, 500 + 199), (judged, 3)):
+    totals = ((read, n_read), (drawn, 500 + 199), (judged, 3), (alarms, 2))
+    for part, total in totals:
         assert {step.total for step in part} == {total}
         done = [step.done for step in part]
         assert done == sorted(done)
         assert done[-1] == total
-    assert len({step.text for step in seen}) == 6
+    assert len({step.text for step in seen}) == 7
 
 
 # Warnings of numpy

@@ -8,6 +8,11 @@ import metric_tables
 import pytest
 
 import sightline.metrics
+from sightline.evaluation.localisation import (
+    AttackLocalisation,
+    LeadingChannel,
+    Localisation,
+)
 from sightline.evaluation.result import (
     BootstrapFacts,
     EvaluationRecord,
@@ -27,16 +32,24 @@ from sightline.metrics import (
     ranking,
     window_kl,
 )
+from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.metrics.chance import Floor
+from sightline.metrics.localisation import LocalisationFigure, LocalisationFigures
 from sightline.metrics.segment import NEARBY_FACTOR, NEARBY_LEAST
 
 PAGE = metric_tables.PAGE.read_text(encoding="utf-8")
 OTHERS = (
+    AlarmFigure,
     AttackFacts,
+    AttackLocalisation,
     BootstrapFacts,
     Count,
     Floor,
     Found,
+    LeadingChannel,
+    Localisation,
+    LocalisationFigure,
+    LocalisationFigures,
     Repair,
     RungOutcome,
     StreamMeasures,

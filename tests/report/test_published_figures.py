@@ -8,7 +8,8 @@ import pytest
 from report.plant import CHANNELS, evaluations
 
 from sightline.evaluation.localisation import Moment
-from sightline.metrics.alarm_figures import FIGURES, AlarmFigure, ShiftFloor
+from sightline.metrics.alarm_figures import FIGURES, AlarmFigure
+from sightline.metrics.chance import Floor
 from sightline.paper import alarm_tables
 from sightline.paper.study import Study
 from sightline.report.entries import entries_of
@@ -37,7 +38,7 @@ def entries(results):
 
 def figure(value, floor=None, interval=None):
     above = floor is not None and value > floor
-    chance = None if floor is None else ShiftFloor(value=floor, above_floor=above)
+    chance = None if floor is None else Floor(value=floor, above_floor=above)
     return AlarmFigure(value=value, floor=chance, interval=interval, definition="d")
 
 

@@ -66,7 +66,6 @@ from sightline.metrics import quality, ranking
 from sightline.metrics.alarm_figures import (
     ALL,
     AlarmFigure,
-    ShiftFloor,
     chosen_figures,
     measure_figures,
 )
@@ -76,7 +75,7 @@ from sightline.metrics.score_metrics import ScoreRanks
 from sightline.metrics.segment import SegmentMeasures, measure_segments
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules import Budget, QuantileRule
 from sightline.rules.commission import Commissioning
 from sightline.rules.replacements import replacements
@@ -209,7 +208,9 @@ def evaluate(
     return replace(
         record,
         findings=by_severity((*record.findings, *linted)),
-        alarm_metrics=_alarm_metrics(test, stream.score, made, keys, uncertainty, seed),
+        alarm_metrics=_alarm_metrics(
+            test, stream.score, made, keys, uncertainty, seed, progress or silent
+        ),
         localisation=localise(
             stream.test,
             stream.channels,
@@ -653,6 +654,7 @@ def _alarm_metrics(
     keys: Collection[str],
     uncertainty: result.Uncertainty,
     seed: int,
+    progress: Progress,
 ) -> dict[str, dict[str, AlarmFigure]] | None:
     """Return the alarm and score metrics, by whose alarms or score they are.
 
@@ -676,26 +678,22 @@ def _alarm_metrics(
     }
     given |= _of_chosen_rule(test, made)
     drawn = uncertainty.bootstrap
-    blocks = {
-        name: measure_figures(
+    blocks: dict[str, dict[str, AlarmFigure]] = {}
+    for done, (name, each) in enumerate(given.items(), start=1):
+        blocks[name] = measure_figures(
             each,
             keys,
             uncertainty=drawn is not None,
             block=drawn.block if drawn else 1,
             seed=seed,
         )
-        for name, each in given.items()
-    }
+        progress(Step(StepKind.MEASURING_ALARMS, done, len(given)))
     hits = (uncertainty.floor or {}).get("hits")
     recall = blocks["probe"].get("event_recall")
     if hits and recall:
         blocks["probe"]["event_recall"] = replace(
             recall,
-            floor=ShiftFloor(
-                value=hits.value / len(test.attacks),
-                p=getattr(hits, "p", None),
-                above_floor=hits.above_floor,
-            ),
+            floor=replace(hits, value=hits.value / len(test.attacks)),
         )
     return {name: figures for name, figures in blocks.items() if figures}
 

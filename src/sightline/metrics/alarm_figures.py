@@ -21,7 +21,13 @@ from sightline.metrics import alarm_metrics as alarm
 from sightline.metrics import score_metrics as score
 from sightline.metrics.alarm_metrics import Outputs
 from sightline.metrics.alarm_runs import AlarmRuns
-from sightline.metrics.intervals import count_interval
+from sightline.metrics.chance import Floor
+from sightline.metrics.intervals import (
+    Ends,
+    count_interval,
+    interval_of,
+    one_more_attack,
+)
 from sightline.metrics.score_metrics import ScoreRanks
 
 # Shifts of a floor, and draws of an interval.
@@ -40,26 +46,6 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShiftFloor:
-    """What chance gives for an alarm figure, and whether the figure is better.
-
-    Parameters
-    ----------
-    value : float
-        Mean of the figure over shifts of the alarms or the score against the labels;
-        of `event_recall` of the p99 rule, that of `floor.hits`.
-    p : float, optional
-        Share of shifts that reach the figure, itself counted as one.
-    above_floor : bool
-        Whether `p` is at most 0.05.
-    """
-
-    value: float
-    p: float | None = None
-    above_floor: bool
-
-
-@dataclass(frozen=True, kw_only=True)
 class AlarmFigure:
     """One alarm or score figure.
 
@@ -67,7 +53,7 @@ class AlarmFigure:
     ----------
     value : float, optional
         The figure; None where it is undefined.
-    floor : ShiftFloor, optional
+    floor : Floor, optional
         What chance gives; None if it was not asked for, or the figure is undefined.
     interval : tuple of float, optional
         95% interval; None where none is honest.
@@ -76,7 +62,7 @@ class AlarmFigure:
     """
 
     value: float | None
-    floor: ShiftFloor | None = None
+    floor: Floor | None = None
     interval: Interval | None = None
     definition: str
 
@@ -347,8 +333,8 @@ def measure_figures(
     table = ALARM_FIGURES if isinstance(given, AlarmRuns) else SCORE_FIGURES
     specs = [spec for spec in table if spec.key in keys]
     values = _values(given, specs)
-    found: dict[str, ShiftFloor | None] = {}
-    ranges: dict[str, Interval] = {}
+    found: dict[str, Floor | None] = {}
+    ranges: dict[str, Interval | None] = {}
     if uncertainty and given.rows.n_attacks:
         found = _floors(given, specs, values, floor, seed)
         if isinstance(given, AlarmRuns):
@@ -384,7 +370,7 @@ def _floors(
     values: Mapping[str, float | None],
     floor: str,
     seed: int,
-) -> dict[str, ShiftFloor | None]:
+) -> dict[str, Floor | None]:
     """Return the floor of each figure."""
     alarm.check_choice("floor", floor, ("shift", "episodes"))
     rng = np.random.default_rng(seed)
@@ -409,13 +395,13 @@ def floor_of(
     at_chance: Iterable[float | None],
     *,
     lower_is_better: bool = False,
-) -> ShiftFloor | None:
+) -> Floor | None:
     """Return the floor of a figure from its values at chance; None if undefined.
 
     Examples
     --------
     >>> floor_of(0.9, [0.4, 0.5, 0.6, None])
-    ShiftFloor(value=0.5, p=0.2, above_floor=False)
+    Floor(value=0.5, p=0.2, above_floor=False)
     """
     draws = np.array([np.nan if v is None else v for v in at_chance])
     defined = draws[np.isfinite(draws)]
@@ -424,7 +410,7 @@ def floor_of(
     sign = -1.0 if lower_is_better else 1.0
     reached = int(np.sum(sign * defined >= sign * value - _ROUNDING))
     p = (1 + reached) / (1 + len(draws))
-    return ShiftFloor(value=float(defined.mean()), p=p, above_floor=p <= FLOOR_SHARE)
+    return Floor(value=float(defined.mean()), p=p, above_floor=p <= FLOOR_SHARE)
 
 
 def shuffled_episodes(runs: AlarmRuns, rng: np.random.Generator) -> AlarmRuns:
@@ -441,7 +427,7 @@ def shuffled_episodes(runs: AlarmRuns, rng: np.random.Generator) -> AlarmRuns:
 
 def attack_intervals(
     runs: AlarmRuns, *, block: int = 1, seed: int = 0
-) -> dict[str, Interval]:
+) -> dict[str, Interval | None]:
     """Return the 95% interval of each figure that is a mean over attacks.
 
     Each draw weighs the attacks, and one more, by independent exponentials; that one
@@ -460,7 +446,7 @@ def attack_intervals(
     """
     rng = np.random.default_rng(seed)
     lengths = runs.rows.lengths
-    gamma = rng.standard_exponential((N_DRAWS, len(lengths) + 1))
+    gamma = draws_of(len(lengths), rng)
     near = alarm.affiliation(runs)
     means = {
         "range_recall": alarm.range_recalls(runs),
@@ -472,24 +458,24 @@ def attack_intervals(
     }
     hits, n = int((runs.touching > 0).sum()), len(lengths)
     low_hits, high_hits = count_interval(hits, n)
-    ranges: dict[str, Interval] = {"event_recall": (low_hits / n, high_hits / n)}
+    ranges: dict[str, Interval | None] = {"event_recall": (low_hits / n, high_hits / n)}
     for key, each in means.items():
         defined = np.isfinite(each)
         if defined.any():
             drawn = gamma[:, np.append(True, defined)]
-            low, high = one_more_attack(each[defined], np.ones(defined.sum()), drawn)
-            estimate = float(each[defined].mean())
-            ranges[key] = interval_of(low, high, estimate)
+            ranges[key] = mean_interval(each[defined], drawn)
     rates = _false_alarm_draws(runs, block, rng)
     for key, k in (("pa_f1", 0.0), ("pak_20_f1", 20.0)):
         covered = alarm.adjusted_rows(runs, k) / lengths
-        ends = one_more_attack(covered, lengths.astype(np.float64), gamma)
-        low, high = (
-            2 * recall / (recall + 1 + rate)
-            for recall, rate in zip(ends, rates, strict=True)
+        recall = one_more_attack(
+            covered[np.newaxis], lengths / lengths.sum(), gamma, 0.0
+        )
+        ends = Ends(
+            2 * recall.low / (recall.low + 1 + rates[0]),
+            2 * recall.high / (recall.high + 1 + rates[1]),
         )
         f1 = alarm.pak(runs, k=k)["f1"]
-        ranges[key] = interval_of(low, high, float(f1 if isinstance(f1, float) else 0))
+        ranges[key] = _closed(interval_of(f1 if isinstance(f1, float) else None, ends))
     return ranges
 
 
@@ -497,43 +483,28 @@ def _listed(value: alarm.Output) -> list[float | None]:
     return value if isinstance(value, list) else []
 
 
-def one_more_attack(
-    values: Floats, weights: Floats, gamma: Floats
-) -> tuple[Floats, Floats]:
-    """Return a weighted mean over attacks and one more, unseen or wholly seen.
+def draws_of(n_attacks: int, rng: np.random.Generator) -> Floats:
+    """Return weights of one more attack and of all attacks, for `one_more_attack`.
 
-    Parameters
-    ----------
-    values, weights : array of shape (n_attacks,)
-        Value of each attack, from 0 to 1, and its weight.
-    gamma : array of shape (n_draws, n_attacks + 1)
-        Exponentials; the first column is that of the extra attack, whose weight is the
-        sum of squares of the weights.
-
-    Returns
-    -------
-    low, high : array of shape (n_draws,)
-        The mean with the extra attack at 0 and at 1.
-
-    Examples
-    --------
-    >>> one_more_attack(np.array([1.0]), np.array([2.0]), np.array([[1.0, 3.0]]))
-    (array([0.75]), array([1.]))
+    The first row weighs the attacks as they are.
     """
-    share = weights / weights.sum()
-    extra = gamma[:, 0] * (share @ share)
-    weighed = gamma[:, 1:] * share
-    total = weighed.sum(axis=1) + extra
-    seen = weighed @ values
-    return seen / total, (seen + extra) / total
+    gamma = rng.standard_exponential((N_DRAWS + 1, n_attacks + 1))
+    gamma[0] = np.arange(n_attacks + 1) > 0
+    return gamma
 
 
-def interval_of(low: Floats, high: Floats, estimate: float) -> Interval:
-    """Return the ends of an interval that holds the estimate."""
-    return (
-        min(float(np.percentile(low, 2.5)), estimate),
-        max(min(float(np.percentile(high, 97.5)), 1.0), estimate),
-    )
+def mean_interval(each: Floats, gamma: Floats) -> Interval | None:
+    """Return the interval of a mean over attacks of values from 0 to 1."""
+    n = len(each)
+    ends = one_more_attack(each[np.newaxis], np.full(n, 1 / n), gamma, 0.0)
+    return _closed(interval_of(float(each.mean()), ends))
+
+
+def _closed(interval: tuple[float, float | None] | None) -> Interval | None:
+    """Return an interval of a figure that is at most 1, whose ends are finite."""
+    if interval is None or interval[1] is None:
+        return None
+    return interval[0], interval[1]
 
 
 def _false_alarm_draws(
@@ -550,15 +521,17 @@ def _false_alarm_draws(
     in_alarm = np.cumsum(change[:-1])[rows.labels == NORMAL]
     n_attack, n_normal = rows.n_attack_rows, len(in_alarm)
     if n_normal == 0:
-        return np.zeros(N_DRAWS), np.zeros(N_DRAWS)
+        return np.zeros(N_DRAWS + 1), np.zeros(N_DRAWS + 1)
     block = max(1, min(block, n_normal), -(-n_normal // MOST_BLOCKS))
     first = np.arange(0, n_normal, block)
     alarms = np.add.reduceat(in_alarm, first).astype(np.float64)
     sizes = np.diff(np.append(first, n_normal)).astype(np.float64)
-    drawn = rng.multinomial(len(first), np.full(len(first), 1 / len(first)), N_DRAWS)
+    drawn = rng.multinomial(
+        len(first), np.full(len(first), 1 / len(first)), N_DRAWS + 1
+    )
     false, total = drawn @ alarms, drawn @ sizes
     long = sizes >= block / 2
     worst = max(0.5, float((alarms[long] / sizes[long]).max()))
-    extra = rng.standard_exponential(N_DRAWS) * block
+    extra = rng.standard_exponential(N_DRAWS + 1) * block
     scale = n_normal / n_attack
     return (false + extra * worst) / (total + extra) * scale, false / total * scale

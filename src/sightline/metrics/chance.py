@@ -42,7 +42,9 @@ class Floor:
     Parameters
     ----------
     value : float
-        Mean of the figure with calm windows at a like level in place of the attacks.
+        Mean of the figure with calm windows at a like level in place of the attacks;
+        of `alarm_metrics`, with the alarms or the score shifted against the labels; of
+        `localisation`, with the targets of other attacks.
     above_floor : bool
         Whether `p` is at most 0.05.
     p : float, optional

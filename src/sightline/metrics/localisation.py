@@ -13,18 +13,17 @@ import numpy as np
 from sightline.data.arrays import Floats, Ints
 from sightline.metrics.alarm_figures import (
     Interval,
-    ShiftFloor,
+    draws_of,
     floor_of,
-    interval_of,
-    one_more_attack,
+    mean_interval,
 )
+from sightline.metrics.chance import Floor
 from sightline.metrics.intervals import count_interval
 
 # A target counts as localised if it is among this many first channels.
 HIT_RANKS = (1, 3, 5)
-# Permutations of the targets for the chance floor, and draws of an interval.
+# Permutations of the targets for the chance floor.
 N_PERMUTATIONS = 199
-N_DRAWS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +34,14 @@ class LocalisationFigure:
     ----------
     value : float
         The figure.
-    floor : ShiftFloor, optional
+    floor : Floor, optional
         The same with the targets of other attacks; None if it was not asked for.
     interval : tuple of float, optional
         95% interval over attacks; None if it was not asked for.
     """
 
     value: float
-    floor: ShiftFloor | None = None
+    floor: Floor | None = None
     interval: Interval | None = None
 
 
@@ -128,7 +127,7 @@ def measure_localisation(
     ranks = ranks_of(strength)
     stages = None if stage_of is None else _stage_hits(strength, stage_of)
     measured = _per_attack(ranks, targets, stages)
-    floors: dict[str, ShiftFloor | None] = {}
+    floors: dict[str, Floor | None] = {}
     if uncertainty:
         rng = np.random.default_rng(seed)
         draws = []
@@ -181,13 +180,10 @@ def _stage_hits(strength: Floats, stage_of: Ints) -> Floats:
     return np.asarray(stage_of == first[:, np.newaxis], dtype=np.float64)
 
 
-def _interval(name: str, each: Floats, seed: int) -> Interval:
+def _interval(name: str, each: Floats, seed: int) -> Interval | None:
     """Return the 95% interval over attacks: exact for a share of attacks."""
     n = len(each)
     if name != "normalised_rank":
         low, high = count_interval(int(each.sum()), n)
         return low / n, high / n
-    rng = np.random.default_rng(seed)
-    gamma = rng.standard_exponential((N_DRAWS, n + 1))
-    ends = one_more_attack(each, np.ones(n), gamma)
-    return interval_of(*ends, float(each.mean()))
+    return mean_interval(each, draws_of(n, np.random.default_rng(seed)))
