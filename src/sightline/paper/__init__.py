@@ -55,6 +55,7 @@ _TABLES = (
     "main",
     "main_beside_paper",
     "supplementary",
+    "found",
     "attack_cases",
     "cross_testbed_ranking",
     "agreement",
@@ -167,7 +168,7 @@ def write_up(
     >>> written.files[:4]
     ('comparison.json', 'figures/captions.md', 'figures/mean_shift_identity.png',
      'figures/mean_shift_identity.svg')
-    >>> written.notices[-1]
+    >>> written.notices[-2]
     "Skipped figure 'agreement': it needs at least two detectors on one testbed."
     """
     folder = Path(folder)
