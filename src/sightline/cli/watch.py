@@ -6,6 +6,7 @@ from typing import Annotated
 from typer import Argument, Exit, Option
 
 from sightline.cli.console import DebugOption, console, door
+from sightline.progress import progress_bar
 from sightline.text import names, plural
 
 
@@ -41,9 +42,15 @@ def watch_command(
     """
     from sightline.operation.watch import PAGE, watch_folder
 
-    with door(debug=debug):
+    with door(debug=debug), progress_bar(folder.name) as advance:
         done = watch_folder(
-            rule, folder, state, detector=detector, residuals=residuals, out=out
+            rule,
+            folder,
+            state,
+            detector=detector,
+            residuals=residuals,
+            out=out,
+            progress=advance,
         )
     screen, errors = console(), console(stderr=True)
     for notice in done.notices:

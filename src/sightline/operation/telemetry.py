@@ -19,7 +19,7 @@ from sightline.progress import Progress, silent
 from sightline.rules.commission import MadeRule
 from sightline.rules.origin import Telemetry
 from sightline.storage.rules import file_digest
-from sightline.tables.text_tables import PARQUET, TEXT
+from sightline.tables.text_tables import is_table
 from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
 from sightline.testbeds.own_plant.states import States, states_of
@@ -71,13 +71,13 @@ def detector_of(
 
 
 def exports_in(folder: Path) -> list[Path]:
-    """Return the tables of telemetry in a folder, by name."""
+    """Return the tables of rows in a folder by name, without lists and hidden files."""
     with reading(folder):
         return sorted(
             path
             for path in folder.iterdir()
-            if path.suffix.lower() in (*TEXT, *PARQUET)
-            and path.stem.lower() not in _NO_EXPORTS
+            if is_table(path)
+            and path.name.lower().partition(".")[0] not in _NO_EXPORTS
             and not path.name.startswith(".")
             and path.is_file()
         )

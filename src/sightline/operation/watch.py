@@ -25,6 +25,7 @@ from sightline.operation.telemetry import (
     check_step,
     detector_of,
     export_settings,
+    exports_in,
     telemetry_of,
 )
 from sightline.operation.watch_state import Fate, Live, SeenFile, WatchState
@@ -38,7 +39,6 @@ from sightline.operation.watched_folder import (
     fresh_rows,
     joined,
     looked_at,
-    tables_in,
 )
 from sightline.operation.week import Week, write_lines, write_metrics, write_page
 from sightline.progress import Progress, Step, StepKind, silent
@@ -136,6 +136,8 @@ def watch_folder(
     path, folder, state_path = Path(rule), Path(folder), Path(state)
     path = path / RULE_FILE if path.is_dir() else path
     made = read_rule(path)
+    if not folder.is_dir():
+        raise FileError(f"{folder}: there is no such folder to watch.")
     if made.rule.needs_score:
         raise StreamError(
             f"The rule {made.rule.name!r} reads the detector's own score, which a "
@@ -242,7 +244,7 @@ class _Watch:
         known = self.store.files()
         new = [
             (path, seen)
-            for path in tables_in(self.folder)
+            for path in exports_in(self.folder)
             if (seen := self._looked_at(path, known.get(path.name))) is not None
         ]
         if self.model is not None and "step_s" not in self.store.about():

@@ -20,7 +20,7 @@ from sightline.errors import FileError
 from sightline.files import reading
 from sightline.operation.watch_state import Fate, SeenFile
 from sightline.rules.origin import Telemetry
-from sightline.tables.text_tables import PARQUET, is_table
+from sightline.tables.text_tables import PARQUET
 from sightline.testbeds.own_plant.exports import readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings
 from sightline.testbeds.own_plant.states import States
@@ -29,8 +29,6 @@ from sightline.text import names, plural
 
 # A file that changed less than this many seconds ago may still be written.
 SETTLE_S: Final = 5.0
-# Tables that describe a plant and hold no rows of it.
-_NO_ROWS: Final = ("tags", "attacks", "incidents")
 _PACKED: Final = ".gz"
 
 
@@ -80,21 +78,6 @@ class Reader(Protocol):
 # --- Files ----------------------------------------------------------------------------
 
 
-def tables_in(folder: Path) -> list[Path]:
-    """Return the tables of a folder by name, without lists and hidden files."""
-    with reading(folder):
-        if not folder.is_dir():
-            raise FileError(f"{folder}: there is no such folder to watch.")
-        return sorted(
-            path
-            for path in folder.iterdir()
-            if is_table(path)
-            and not path.name.startswith(".")
-            and path.name.lower().partition(".")[0] not in _NO_ROWS
-            and path.is_file()
-        )
-
-
 def looked_at(
     path: Path, known: SeenFile | None, settle_s: float = SETTLE_S
 ) -> SeenFile | None:
@@ -112,9 +95,10 @@ def looked_at(
     Returns
     -------
     SeenFile or None
-        With the fate ``WAITING`` if it may still be written: it changed within the last
-        seconds, is empty, or its last line has no end and it was not so at the last
-        look. With the fate ``READ`` if it is to be read. None if it was read as it is.
+        With the fate ``WAITING`` if it may still be written: it is empty, or it is
+        not as it was at the last look and changed within the last seconds or has a
+        last line without end. With the fate ``READ`` if it is to be read. None if it
+        was read as it is.
     """
     with reading(path):
         facts = path.stat()
@@ -127,7 +111,8 @@ def looked_at(
     if known and is_read and known.digest == digest:
         return None
     is_same = known is not None and known.digest == digest
-    if not size or clock.time() - changed / 1e9 < settle_s:
+    is_young = clock.time() - changed / 1e9 < settle_s
+    if not size or (is_young and not is_same):
         why = "may still be written"
     elif not is_same and _ends_in_line(path):
         why = "ends within a line and may still be written"
