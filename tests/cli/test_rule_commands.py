@@ -405,6 +405,24 @@ def test_faster_telemetry_is_brought_to_the_step_of_the_detector(home):
     assert one == other
 
 
+def test_labels_of_exports_are_respected(home):
+    lines = (home / "plant" / "test.csv").read_text().splitlines()
+    stream = read_stream(home / "streams" / "var.npz")
+    labels = (np.asarray(stream.labels) == 1).astype(int)
+    labels = [0] * (len(lines) - 1 - len(labels)) + labels.tolist()
+    text = [f"{lines[0]},label"]
+    text += [f"{line},{label}" for line, label in zip(lines[1:], labels, strict=True)]
+    (home / "exports").mkdir()
+    (home / "exports" / "a.csv").write_text("\n".join(text) + "\n")
+    raised = []
+    for source in ("exports", "plant"):
+        done("apply", "rule", source, "--out", f"out/{source}")
+        applied = json.loads((home / "out" / source / "applied.json").read_text())
+        raised.append(applied["outcome"]["attacks"])
+    assert raised[0]["n_attacks"] == 4
+    assert raised[0]["raised"] == raised[1]["raised"]
+
+
 def test_a_stream_without_clock_needs_the_step(home):
     rng = np.random.default_rng(0)
     train, test = rng.normal(size=(2000, 3)), rng.normal(size=(20_000, 3))

@@ -1,5 +1,7 @@
 """A rule applied to rows whose alarms are worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -168,3 +170,15 @@ def test_drift_by_hand_in_any_chunks():
     cut = drift_between(then, np.split(rows, [7, 300]))
     assert cut.shift == pytest.approx(drift.shift)
     assert [tag.channel for tag in drift.moved] == ["B"]
+
+
+def test_an_unused_budget_names_the_limit_that_these_rows_would_give():
+    # 24 a day in 10 days, and peaks of 1 once an hour: the limit of 2 is never reached.
+    cells = {(row, 0): 1.0 + row / 1e6 for row in range(30, 14_400, 60)}
+    made = hand_made()
+    outcome = apply_rule(made, record(cells, n_rows=14_400)).outcome
+    assert outcome.kept is Kept.UNUSED
+    assert 0.0 < outcome.hindsight_limit < 1.02
+    again = replace(made, rule=made.rule.with_limit(outcome.hindsight_limit))
+    load = apply_rule(again, record(cells, n_rows=14_400)).outcome.load
+    assert 0 < load.alarms_per_day <= 24

@@ -1,7 +1,7 @@
 """A rule applied to a record: its alarms, its promise, and drift since it was made."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -11,7 +11,14 @@ from sightline.data.row_tables import KeptRows, gather_rows
 from sightline.data.zones import FIRST_DATE, iso_stamp
 from sightline.operation.records import Record
 from sightline.rules.commission import MadeRule
-from sightline.rules.judging import JudgedRows, RuleOutcome, judge_rule
+from sightline.rules.judging import (
+    JudgedRows,
+    Kept,
+    RuleOutcome,
+    judge_rule,
+    limit_in_hindsight,
+)
+from sightline.rules.limits import LEAST_ALARMS
 from sightline.rules.origin import CalmChannel, calm_channels
 from sightline.rules.rule import RuleRun
 
@@ -145,11 +152,24 @@ def apply_rule(made: MadeRule, record: Record) -> Applied:
     )
     return Applied(
         alarms=tuple(alarms_of(made, run, record)),
-        outcome=judge_rule(run, judged, made.promise),
+        outcome=_outcome(made, run, judged),
         drift=drift_of(made, record, is_judged),
         run=run,
         notices=(*record.notices, *notices),
     )
+
+
+def _outcome(made: MadeRule, run: RuleRun, judged: JudgedRows) -> RuleOutcome:
+    """Return how the rule did; with the limit that these rows would give if unused."""
+    outcome, budget = judge_rule(run, judged, made.promise), made.rule.budget
+    if (
+        outcome.kept is not Kept.UNUSED
+        or budget is None
+        or budget.per_day * judged.days < LEAST_ALARMS
+    ):
+        return outcome
+    limit = limit_in_hindsight(run.trace, judged, made.rule.delays, budget)
+    return replace(outcome, hindsight_limit=limit)
 
 
 def _later(made: MadeRule, record: Record) -> tuple[Bools, list[str]]:

@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from sightline.data.arrays import NORMAL, Labels
 from sightline.data.downsampling import Sampling, downsampled
 from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import breaks_from_time
@@ -143,11 +144,26 @@ def read_exports(
             )
             for name in tables[0].channels
         ),
+        labels=_joined_labels(tables),
         time=time,
         step_s=step_s,
         breaks=breaks_from_time(time, step_s),
         timezone=settings.timezone or ("UTC" if tables[0].is_utc else None),
         source=names([path.name for path in paths], 3),
+    )
+
+
+def _joined_labels(tables: Sequence[Readings]) -> Labels | None:
+    """Return the labels of all tables; rows of tables without are normal."""
+    if all(table.labels is None for table in tables):
+        return None
+    return np.concatenate(
+        [
+            np.full(len(table.time), NORMAL, np.int8)
+            if table.labels is None
+            else table.labels
+            for table in tables
+        ]
     )
 
 

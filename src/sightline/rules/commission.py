@@ -50,6 +50,7 @@ from sightline.rules.judging import (
     curve_of,
     judge_present,
     judge_rule,
+    limit_in_hindsight,
 )
 from sightline.rules.limits import (
     FEW_ALARMS,
@@ -955,24 +956,11 @@ def _judged(
         outcome = judge_rule(said, judged, made.promise)
         trace = run.trace(made.rule).max(axis=1)
         if outcome.kept is Kept.UNUSED:
-            hindsight = _hindsight(trace, judged, maker)
+            hindsight = limit_in_hindsight(trace, judged, maker.delays, maker.budget)
             outcome = replace(outcome, hindsight_limit=hindsight)
         table.append(outcome)
         curves.append(curve_of(name, trace, judged, maker.delays))
     return tuple(table), tuple(curves), alarm_rows
-
-
-def _hindsight(trace: Floats, judged: JudgedRows, maker: RuleMaker) -> float:
-    """Return the limit that the judged calm rows would give."""
-    starts, _ = run_bounds(judged.is_quiet, judged.breaks)
-    place = np.concatenate([[0], np.cumsum(judged.is_quiet)])
-    calm = Trace(
-        values=trace[judged.is_quiet],
-        breaks=place[starts],
-        days=judged.days,
-        delays=maker.delays,
-    )
-    return set_limit(calm, maker.budget).value
 
 
 def _present(test: ScoredTest, judged: JudgedRows) -> tuple[RuleOutcome, ...]:

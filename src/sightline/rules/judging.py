@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.data.segments import Attack
+from sightline.data.segments import Attack, run_bounds
 from sightline.metrics.alarm_load import (
     MOST_PER_DAY,
     AlarmLoad,
@@ -21,7 +21,7 @@ from sightline.metrics.alarm_load import (
     episodes_of,
 )
 from sightline.rules.budget import Budget
-from sightline.rules.limits import Promise
+from sightline.rules.limits import Promise, Trace, set_limit
 from sightline.rules.rule import Rule, RuleRun
 
 
@@ -235,6 +235,31 @@ def judge_rule(run: RuleRun, judged: JudgedRows, promise: Promise) -> RuleOutcom
         promised_interval=(low / days, high / days) if load.days else None,
         kept=kept_promise(promise, load),
     )
+
+
+def limit_in_hindsight(
+    trace: Floats, judged: JudgedRows, delays: Delays, budget: Budget
+) -> float:
+    """Return the limit that the judged calm rows would give.
+
+    Parameters
+    ----------
+    trace : array of shape (n_rows,)
+        The rule's trace over the judged rows.
+    judged : JudgedRows
+        Which of them are calm.
+    delays, budget : Delays, Budget
+        Of the rule.
+    """
+    starts, _ = run_bounds(judged.is_quiet, judged.breaks)
+    place = np.concatenate([[0], np.cumsum(judged.is_quiet)])
+    calm = Trace(
+        values=trace[judged.is_quiet],
+        breaks=place[starts],
+        days=judged.days,
+        delays=delays,
+    )
+    return set_limit(calm, budget).value
 
 
 def judge_present(
