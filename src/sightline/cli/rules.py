@@ -19,7 +19,6 @@ from typer import Argument, BadParameter, Exit, Option
 
 from sightline.cli.console import DebugOption, console, door, titled_table
 from sightline.errors import FileError, StreamError, naming
-from sightline.files import reading, staged_folder
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.text import UNKNOWN, duration, mean_count, names, number, plural, share
 
@@ -129,7 +128,7 @@ def commission_command(
     \b
     Examples:
       sightline commission gdn.npz --budget 6/day --out rules
-      sightline commission gdn.npz --budget 1/week --until "2026-03-01 00:00" --out r
+      sightline commission gdn.npz --budget 1/week --until 2026-03-01 --out r
       sightline commission gdn.npz --rule cusum --choose z~ --without LIT101 --out r
     """
     if sum(value is not None for value in (until, first, calm)) > 1:
@@ -180,6 +179,8 @@ def _on_delay(text: str) -> tuple[int, int]:
 
 def _check_free(out: Path, name: str, *, overwrite: bool) -> None:
     """Refuse, before any work is done, to write over earlier results."""
+    from sightline.files import reading
+
     with reading(out):
         if out.exists() and not out.is_dir():
             raise FileError(f"{out}: is no folder: choose another --out.")
@@ -243,6 +244,7 @@ def _write_commissioning(
     made: "Commissioning", out: Path, detector: Path | None
 ) -> tuple[list[str], list[str]]:
     """Write all files, or none; return their names, and sentences about the others."""
+    from sightline.files import staged_folder
     from sightline.report.rule_figure import write_rule_figure
     from sightline.storage.rules import write_rule, write_script
     from sightline.storage.structured_text import structured_text
@@ -524,6 +526,8 @@ DRIFT_COLUMNS = ("channel", "shift", "energy_share", "energy_share_then")
 
 def _write_applied(applied: "Applied", made: "MadeRule", out: Path) -> None:
     """Write all files, or none."""
+    from sightline.files import staged_folder
+
     drift = applied.drift
     alarms = [asdict(a) | {"tags": " ".join(a.tags)} for a in applied.alarms]
     with staged_folder(out) as folder:
