@@ -17,7 +17,6 @@ from sightline.cli.console import (
     options_named,
 )
 from sightline.errors import FileError, naming
-from sightline.files import reading
 from sightline.progress import progress_bar
 from sightline.text import names
 
@@ -227,6 +226,8 @@ def evaluate_command(
 def _array_in(path: Path) -> "Floats":
     """Return the array in a file of `numpy.save`."""
     import numpy as np
+
+    from sightline.files import reading
 
     with reading(path):
         try:
