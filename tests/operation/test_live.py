@@ -148,7 +148,7 @@ NAMES_OF_DETECTORS = (
     "mean",
     "geco",
     pytest.param("gdn", marks=pytest.mark.slow),
-    pytest.param("tranad", marks=pytest.mark.slow),
+    "tranad",
 )
 
 

@@ -320,7 +320,8 @@ class LiveDetector:
         check_names(made.channels, self.made)
         number = (begin + made.index * self.n_prepared) // self.every
         is_new = (number >= self.n_done) & (number < n_complete)
-        is_new &= number < (block + 1) * self.block
+        # Rows before the block were only there to look back at.
+        is_new &= number // self.block == block
         is_new &= np.isfinite(made.values).all(axis=1)
         number, values = number[is_new], np.asarray(made.values[is_new], np.float64)
         if not len(number):
