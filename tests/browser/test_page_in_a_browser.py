@@ -19,9 +19,10 @@ SECTIONS = {
     "energy": "#chart-energy svg",
     "visibility": "#chart-roc svg",
     "reference": "#chart-spread svg",
+    "rules": "table.rules tr.chosen",
+    "false-alarms": "#chart-channels svg",
     "attacks": "#attack-table tr.attack",
     "comparison": "table.matrix",
-    "false-alarms": "#chart-channels svg",
     "provenance": "dl.definitions",
 }
 CHARTS = (
@@ -33,6 +34,7 @@ CHARTS = (
     "spread",
     "quantiles",
     "drift",
+    "rules",
     "channels",
     "hours",
 )
@@ -524,3 +526,34 @@ def test_the_page_prints(open_page, tmp_path):
     path = tmp_path / "report.pdf"
     page.pdf(path=path, prefer_css_page_size=True)
     assert path.stat().st_size > 50_000
+
+
+def test_rules_are_shown_for_the_selected_detector_and_fit_a_phone(open_page, report):
+    page = open_page()
+    works(page)
+    assert page.locator("nav a").all_text_contents().index("False alarms") == (
+        page.locator("nav a").all_text_contents().index("Attacks") - 1
+    )
+    for detector in (PLAIN, QUOTED):
+        page.select_option("#rules-entry", label=detector)
+        known = on_disk(report, detector)["rules"]
+        block = page.locator("[data-rules-of]:visible")
+        assert known["advice"] in block.first.inner_text()
+        rows = page.locator("table.rules:visible tbody tr")
+        assert rows.count() == len(known["present"]) + len(known["table"])
+        chosen = page.locator("table.rules:visible tr.chosen")
+        assert known["chosen"] in chosen.inner_text()
+        points = page.evaluate(
+            "() => document.getElementById('chart-rules').data"
+            ".filter(one => one.mode === 'markers').length"
+        )
+        assert points == rows.count()
+        command = page.locator("[data-rules-of]:visible code").first.inner_text()
+        assert command.startswith("sightline commission ")
+        assert f"--budget {known['budget']}" in command
+    page = open_page(**PHONE)
+    works(page)
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= PHONE["width"]
+    table = page.locator("table.rules:visible")
+    assert table.evaluate("t => t.scrollWidth <= t.parentElement.clientWidth")

@@ -9,9 +9,18 @@ from report.test_data import changed, entry_of
 
 from sightline import evaluate
 from sightline.metrics.alarm_load import AlarmLoad
+from sightline.report.better_rules import KEPT_WORDS, better_rules, rules_figure
 from sightline.report.entries import entries_of
+from sightline.report.false_alarms import actions, false_alarms
 from sightline.report.overview import glance, headline
-from sightline.rules.advice import count_words, false_alarm_words, load_words
+from sightline.report.redaction import redacted
+from sightline.rules.advice import (
+    count_words,
+    false_alarm_words,
+    is_over,
+    load_words,
+)
+from sightline.rules.judging import Kept, Mask
 from sightline.storage import Result
 from sightline.text import share
 
@@ -139,3 +148,92 @@ def test_without_rules_an_over_alarming_detector_comes_last_and_is_not_praised(e
     assert headline([loud]).title.endswith(
         "in alarm too often for an alarm to say much"
     )
+
+
+# What a better rule would do
+
+
+def test_the_table_of_rules_shows_every_rule_as_it_was_judged(entries):
+    entry = entry_of(entries, QUOTED)
+    facts = entry.evaluation.rules
+    rules = better_rules(entry)
+    outcomes = (*facts.present, *facts.table)
+    assert rules.advice == facts.advice
+    assert [line.name for line in rules.lines] == [row.name for row in outcomes]
+    assert [line.is_chosen for line in rules.lines].count(True) == 1
+    for line, row in zip(rules.lines, outcomes, strict=True):
+        assert line.false_alarms == count_words(row.load)
+        assert line.raised == f"{row.attacks.raised} of {row.attacks.n_attacks}"
+        assert line.is_over == is_over(row.load, facts)
+        assert line.words != line.name
+        assert bool(line.kept) == (row.kept is not None)
+    assert set(KEPT_WORDS) == set(Kept)
+    assert f"--budget {facts.budget} " in rules.command
+
+
+def test_repairs_are_silent_where_causes_cannot_be_told_apart(entries):
+    entry = entry_of(entries, QUOTED)
+    wanted = [r.sentence for r in entry.evaluation.repairs.values() if r.sentence]
+    assert list(better_rules(entry).repairs) == wanted
+    facts = replace(entry.evaluation.diagnosis, advice_withheld="Not told apart.")
+    assert better_rules(changed(entry, diagnosis=facts)).repairs == ()
+
+
+def test_the_curve_marks_every_rule_and_draws_no_alarm_at_zero(entries):
+    entry = entry_of(entries, PLAIN)
+    facts = entry.evaluation.rules
+    figure = rules_figure(entry)
+    kinds = [point["kind"] for point in figure["points"]]
+    assert kinds.count("chosen") == 1
+    assert kinds.count("present") == len(facts.present)
+    assert len(kinds) == len(facts.present) + len(facts.table)
+    assert figure["per_day"] == facts.accepted.per_day
+    assert 0 < figure["least"] < 1 / facts.judged_days
+    assert len(figure["curves"]) == len(facts.curves)
+
+
+def test_without_rules_the_section_says_why_or_nothing(entries):
+    refused = entry_of(entries, "mean")
+    reason = refused.evaluation.rules_refused
+    assert better_rules(refused).advice == f"No alarm rule was made: {reason}"
+    assert rules_figure(refused) is None
+    assert better_rules(entry_of(entries, PLAIN, "second")) is None
+
+
+# Where false alarms come from
+
+
+def test_false_alarms_get_an_action(entries):
+    entry = entry_of(entries, PLAIN)
+    facts = entry.evaluation.rules
+    assert actions(changed(entry, rules=None)) == []
+    calm = replace(facts, noisy_channel=None, mask=None)
+    assert actions(changed(entry, rules=calm)) == []
+    without = replace(facts.table[0], name="energy without P101")
+    noisy = replace(calm, noisy_channel="P101", table=(*facts.table, without))
+    (text,) = actions(changed(entry, rules=noisy))
+    assert text.startswith("P101 alone leads at least half of the false alarms")
+    assert f"'energy without P101' makes {load_words(without.load)}" in text
+    mask = Mask(
+        channel="P101",
+        value=0.0,
+        minutes=10,
+        n_before_split=9,
+        n_expected=1.0,
+        share_of_time=0.1,
+        before=facts.present[0],
+        after=facts.present[0],
+        attacks_lost=(),
+        is_advised=True,
+        sentence="Mask P101.",
+    )
+    masked = changed(entry, rules=replace(calm, mask=mask))
+    assert actions(masked) == ["Mask P101."]
+    (hidden,), _ = redacted(list(masked.results))
+    assert hidden.evaluation.rules.mask is None
+
+
+def test_the_section_shows_the_same_count_as_the_glance_table(entries):
+    for entry, row in zip(entries, glance(entries), strict=True):
+        for alarms, rule in zip(false_alarms(entry), row.rules, strict=True):
+            assert (alarms.words, alarms.rate) == (rule.false_alarms, rule.rate)

@@ -173,7 +173,8 @@ def test_a_rule_that_never_stops_is_not_reported_as_silent(entries):
     own = glance([changed(entry, own_rule=rare)])[0].rules[0]
     assert own.false_alarms == "0.0 runs a day"
     assert false_alarms(entry)[0].sentence == (
-        "No run of alarms lies fully outside attacks; 100% of normal time is in alarm."
+        "No run of alarms lies fully outside attacks; 100.0% of attack-free time is in "
+        "alarm."
     )
 
 

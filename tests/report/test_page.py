@@ -30,9 +30,10 @@ SECTIONS = (
     "energy",
     "visibility",
     "reference",
+    "rules",
+    "false-alarms",
     "attacks",
     "comparison",
-    "false-alarms",
     "provenance",
 )
 # 15 MB for five detectors on a testbed of the size of SWaT.
@@ -341,7 +342,7 @@ def test_scripts_and_template_hold_no_number_or_word_of_the_method():
         for path in assets.iterdir()
         if path.name.endswith((".js", ".html"))
     }
-    assert len(texts) == 13
+    assert len(texts) == 15
     words = [info.word for info in all_infos()]
     labels = [rung.label for rung in LADDER.values()]
     colours = [colour for info in all_infos() for colour in (info.light, info.dark)]

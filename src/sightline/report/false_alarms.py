@@ -10,6 +10,7 @@ from sightline.evaluation import chart_data
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
 from sightline.report.entries import OWN, P99, RULE_LABELS, Entry, rules_of
+from sightline.rules.advice import false_alarm_words, load_words, raised_words
 from sightline.text import names as name_list
 from sightline.text import number, plural, share
 
@@ -74,8 +75,10 @@ class FalseAlarms:
     ----------
     rule : str
         "own rule" or "p99 rule".
+    words, rate : str
+        False alarms a day and share of attack-free time, as everywhere on the page.
     count, n_read : int
-        False alarms, and how many of them the results describe.
+        Runs of alarms that touch no attack, and how many of them are attributed.
     sentence : str
         The channels that most of them come from.
     channels : list of Leader
@@ -91,6 +94,8 @@ class FalseAlarms:
     """
 
     rule: str
+    words: str
+    rate: str
     count: int
     n_read: int
     sentence: str
@@ -137,6 +142,8 @@ def _of_rule(
     leaders = leading_channels(entry, episodes)
     return FalseAlarms(
         rule=RULE_LABELS[rule],
+        words=false_alarm_words(alarms),
+        rate=share(alarms.time_in_alarm, 1),
         count=alarms.false_positive_segments,
         n_read=len(starts),
         sentence=_sentence(leaders, alarms),
@@ -146,6 +153,38 @@ def _of_rule(
         recovery=after_attacks(entry, starts),
         states=_states(entry) if rule == P99 else [],
     )
+
+
+def actions(entry: Entry) -> list[str]:
+    """Return what to do about the false alarms of a detector, judged on later rows.
+
+    Returns
+    -------
+    list of str
+        What leaving out the one channel that makes most of them would do, and a mask
+        after a change of state. Empty where neither is known.
+    """
+    facts = entry.evaluation.rules
+    if facts is None:
+        return []
+    texts = []
+    if facts.noisy_channel is not None and facts.judged_days:
+        ending = f" without {facts.noisy_channel}"
+        rules = [
+            f"rule {row.name!r} makes {load_words(row.load)}"
+            + (f" and raises {raised_words(row.attacks)}" if facts.n_attacks else "")
+            for row in facts.table
+            if row.name.endswith(ending)
+        ]
+        if rules:
+            texts.append(
+                f"{facts.noisy_channel} alone leads at least half of the false alarms "
+                "of the p99 rule. Check it, or leave it out: on later rows "
+                f"{'; '.join(rules)}."
+            )
+    if facts.mask is not None:
+        texts.append(facts.mask.sentence)
+    return texts
 
 
 def leading_channels(entry: Entry, episodes: Episodes) -> list[Leader]:
@@ -210,11 +249,11 @@ def after_attacks(entry: Entry, starts: Ints) -> Recovery | None:
 def _sentence(leaders: list[Leader], alarms: AlarmMetrics) -> str:
     """Return a sentence such as "63% come from 2 tags: LIT101 and P101."."""
     if not leaders:
-        if alarms.false_alarm_rate == 0:
+        if alarms.time_in_alarm == 0:
             return "No false alarm."
         return (
             "No run of alarms lies fully outside attacks; "
-            f"{share(alarms.false_alarm_rate)} of normal time is in alarm."
+            f"{share(alarms.time_in_alarm, 1)} of attack-free time is in alarm."
         )
     shares = np.cumsum([leader.share for leader in leaders])
     k = min(int(np.searchsorted(shares, MAJORITY)) + 1, MAX_NAMES, len(leaders))

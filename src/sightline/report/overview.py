@@ -538,12 +538,12 @@ def burden(load: AlarmLoad) -> str:
     'at most 5 in 10 min, 2 from standing, 1 chattering'
     """
     parts = [
-        (load.peak_10min, f"at most {load.peak_10min} in 10 min"),
+        ((load.peak_10min or 0) > 1, f"at most {load.peak_10min} in 10 min"),
         (load.floods, text.plural(load.floods or 0, "flood")),
         (load.standing, f"{load.standing} from standing"),
         (load.chattering, f"{load.chattering} chattering"),
     ]
-    return ", ".join(words for count, words in parts if count)
+    return ", ".join(words for is_said, words in parts if is_said)
 
 
 def _over_seeds(entry: Entry, rule: RungName) -> str:

@@ -21,9 +21,10 @@ from sightline.files import staged_file
 from sightline.judgement.verdicts import Verdict, all_infos
 from sightline.report import curves, overview, provenance, your_data
 from sightline.report.attacks import attack_details, attack_groups, matrix
+from sightline.report.better_rules import better_rules, rules_figure
 from sightline.report.encoding import JsonObject, clocks_by_testbed, zones_by_testbed
 from sightline.report.entries import Entry, entries_of
-from sightline.report.false_alarms import false_alarms
+from sightline.report.false_alarms import actions, false_alarms
 from sightline.report.print_figures import write_figures
 from sightline.report.published_figures import figure_tables
 from sightline.report.redaction import redacted, what_remains
@@ -41,6 +42,7 @@ SCRIPTS = (
     "attack_picture.js",
     "attack_table.js",
     "false_alarms.js",
+    "better_rules.js",
     "your_data.js",
     "page.js",
 )
@@ -191,6 +193,7 @@ def page_data(entries: Sequence[Entry]) -> JsonObject:
                 "drift": curves.drift_figure(entry),
                 "details": attack_details(entry),
                 "false_alarms": false_alarms(entry),
+                "rules": rules_figure(entry),
             }
             for entry in entries
         ],
@@ -260,6 +263,8 @@ def page_tables(
         "citation": provenance.CITATION,
         "version": __version__,
         "false_alarms": [(entry, false_alarms(entry)) for entry in entries],
+        "actions": {entry.key: actions(entry) for entry in entries},
+        "better_rules": [(entry, better_rules(entry)) for entry in entries],
         "pauc_rate": curves.PAUC_RATE,
         "low_rate": curves.LOW_RATE,
         "window_share": curves.WINDOW_LEVELS[-1] - curves.WINDOW_LEVELS[0],
@@ -305,6 +310,10 @@ def render(
     )
     environment.filters |= {
         "on": on_testbed,
+        # Detectors without a rule come last, so that the first has a chart.
+        "sort_rules": lambda pairs: sorted(
+            [pair for pair in pairs if pair[1]], key=lambda pair: pair[1].facts is None
+        ),
         "figure": lambda name: Figure(name).label,
         "correlation": correlation,
         "probability": probability,

@@ -348,7 +348,8 @@ def _evaluation(
         notices=_notices(evaluation, names),
         diagnosis=names.nested(evaluation.diagnosis),
         repairs=names.nested(evaluation.repairs),
-        rules=names.nested(evaluation.rules),
+        # A mask tells a state of the plant.
+        rules=evaluation.rules and replace(names.nested(evaluation.rules), mask=None),
         findings=tuple(
             _finding(found, names)
             for found in evaluation.findings

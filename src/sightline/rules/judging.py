@@ -295,6 +295,44 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Mask:
+    """What masking alarms after a change of state would save, judged on later rows.
+
+    Parameters
+    ----------
+    channel, value : str, float
+        The telemetry channel and the state to which it changes.
+    minutes : float
+        How long alarms are masked after the change.
+    n_before_split, n_expected : int, float
+        False alarms before the split that start there, and how many its share of time
+        would hold.
+    share_of_time : float
+        Share of judged calm time that is masked.
+    before, after : RuleOutcome
+        The rule in use on judged rows, without and with the mask.
+    attacks_lost : tuple of str
+        Attacks that are raised without the mask only.
+    is_advised : bool
+        Whether it saves false alarms on judged rows too.
+    sentence : str
+        The same in words.
+    """
+
+    channel: str
+    value: float
+    minutes: float
+    n_before_split: int
+    n_expected: float
+    share_of_time: float
+    before: RuleOutcome
+    after: RuleOutcome
+    attacks_lost: tuple[str, ...]
+    is_advised: bool
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class CommissioningFacts:
     """What commissioning says: the table, the curves and the sentences.
 
@@ -326,6 +364,9 @@ class CommissioningFacts:
         The first thing to change, in words.
     noisy_channel : str, optional
         The channel that alone makes most false alarms of the p99 rule before the split.
+    mask : Mask, optional
+        The change of state after which most false alarms start; None without telemetry
+        or without such a change.
     """
 
     budget: str
@@ -341,6 +382,7 @@ class CommissioningFacts:
     notes: tuple[str, ...] = ()
     advice: str = ""
     noisy_channel: str | None = None
+    mask: Mask | None = None
 
     @property
     def accepted(self) -> Budget:

@@ -12,7 +12,7 @@ from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest
 from sightline.errors import StreamError
 from sightline.facts.attack_facts import AttackFacts
-from sightline.facts.calm_rows import quiet_rows_before
+from sightline.facts.calm_rows import quiet_rows, quiet_rows_before
 from sightline.metrics.alarm_load import Delays, episodes_of
 from sightline.rules.advice import advice
 from sightline.rules.budget import Budget
@@ -21,7 +21,8 @@ from sightline.rules.commission import (
     CommissionSettings,
     commission_scored,
 )
-from sightline.rules.judging import RuleOutcome
+from sightline.rules.judging import JudgedRows, RuleOutcome
+from sightline.rules.masking import mask_after_changes
 
 # The rule by energy whose reference is fitted on commissioning rows.
 REFITTED: Final = "energy, refitted"
@@ -70,7 +71,19 @@ def replacements(
         except StreamError:  # fewer rows than the family has, as without calibration
             continue
         further += [replace(row, name=name.format(row.name)) for row in other.table]
-    made = replace(made, table=(*made.table, *further), noisy_channel=noisy)
+    judged = JudgedRows.of(
+        quiet_rows(test, facts),
+        test.attacks,
+        test.breaks,
+        made.split,
+        test.step_s or 1.0,
+    )
+    made = replace(
+        made,
+        table=(*made.table, *further),
+        noisy_channel=noisy,
+        mask=mask_after_changes(stream, test, judged),
+    )
     return replace(family, facts=replace(made, advice=advice(made)))
 
 

@@ -70,17 +70,23 @@ function showStates() {
   place.append(scroll);
 }
 
-function chooseAlarms() {
-  if (!alarmSelect) return;
+/* Offer the options of the testbed that is shown; returns whether there are any. */
+function chooseOption(select) {
   let first = null;
-  for (const option of alarmSelect.options) {
+  for (const option of select.options) {
     const fits = Number(option.dataset.testbed) === state.testbed;
     option.hidden = option.disabled = !fits;
     if (fits && first === null) first = option;
   }
-  const chosen = alarmSelect.selectedOptions[0];
-  if (!chosen || chosen.disabled) { if (first) alarmSelect.value = first.value; }
-  alarmSelect.closest(".tools").hidden = byId("false-alarm-charts").hidden = first === null;
+  const chosen = select.selectedOptions[0];
+  if (!chosen || chosen.disabled) { if (first) select.value = first.value; }
+  select.closest(".tools").hidden = first === null;
+  return first !== null;
+}
+
+function chooseAlarms() {
+  if (!alarmSelect) return;
+  byId("false-alarm-charts").hidden = !chooseOption(alarmSelect);
 }
 
 function showAlarms() {

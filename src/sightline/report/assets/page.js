@@ -13,6 +13,7 @@ function chooseTestbed(index) {
     if (detector.selectedOptions[0]?.disabled) detector.value = "";
   }
   chooseAlarms();
+  chooseRules();
   if (!changes) return;
   energyView.range = null;
   showAttacks();

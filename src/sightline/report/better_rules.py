@@ -1,0 +1,238 @@
+"""What a better alarm rule would do: advice, the table of rules, and their curve."""
+
+from dataclasses import dataclass
+
+from sightline.evaluation.result import Evaluation
+from sightline.report.encoding import JsonObject
+from sightline.report.entries import Entry
+from sightline.report.overview import burden, delay_words, skill_words
+from sightline.rules.advice import count_words, is_over
+from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
+from sightline.text import UNKNOWN, mean_count, number, per_day, share
+
+# What became of a promise: a word, and what it means.
+KEPT_WORDS: dict[Kept, tuple[str, str]] = {
+    Kept.KEPT: ("kept", "The false alarms lie within the 90% interval of the promise."),
+    Kept.BROKEN: (
+        "broken",
+        "More false alarms than the 90% interval of the promise: the plant has changed "
+        "since the limit was set. Set it again on newer attack-free rows.",
+    ),
+    Kept.UNUSED: (
+        "fewer than promised",
+        "Fewer false alarms than the interval of the promise: the limit is higher than "
+        "these rows need.",
+    ),
+    Kept.UNJUDGED: ("not judged", "No attack-free rows were left to judge it on."),
+}
+_BASES = {
+    "p99": "The rule in use: deviation score (energy) above its 99th percentile in "
+    "train.",
+    "own": "The detector's own alarms, as given.",
+    "energy": "Deviation score of the whole row (energy), with a limit for the budget.",
+    "energy, refitted": "Deviation score with a model of normal operation that was "
+    "fitted on the first attack-free rows of the test.",
+    "group": "Largest deviation score of one stage.",
+    "x": "Largest deviation of one tag from its mean.",
+    "z": "Largest deviation of one tag from what the other tags tell of it "
+    "(conditional z).",
+    "rows": "Rings if any of group, z and x is over its own limit.",
+    "all": "Rings if any of group, z and x, or of the same with memory, is over its "
+    "own limit.",
+    "memory": "Rings if any of group~, z~ and x~ is over its own limit.",
+    "score": "The detector's own score, with a limit for the budget.",
+}
+_MEMORY = " With memory: residuals are averaged over the last minutes first."
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleLine:
+    """One rule in the table, as text.
+
+    Parameters
+    ----------
+    name, words : str
+        Name of the rule, and what it does.
+    is_present, is_chosen, is_over : bool
+        Whether it is in use, was chosen, and costs more than the budget.
+    limit, promised, interval : str
+        Its limit; promised alarms a day and their 90% interval.
+    false_alarms, rate, lingering, burden : str
+        What became true: count, share of time, share of time in which alarms linger
+        after attacks, and how alarms come.
+    raised, chance, rings, rings_chance, skill, delay : str
+        Attacks in which an alarm starts, attacks with any alarm, each beside chance.
+    kept, kept_words : str
+        What became of the promise, and what that means; empty for a rule in use.
+    """
+
+    name: str
+    words: str
+    is_present: bool
+    is_chosen: bool
+    is_over: bool
+    limit: str
+    promised: str
+    interval: str
+    false_alarms: str
+    rate: str
+    lingering: str
+    burden: str
+    raised: str
+    chance: str
+    rings: str
+    rings_chance: str
+    skill: str
+    delay: str
+    kept: str
+    kept_words: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetterRules:
+    """What the page says of the rules of one detector.
+
+    Parameters
+    ----------
+    advice : str
+        The first thing to change, or why no rule could be made.
+    facts : CommissioningFacts, optional
+        Budget, days and attacks; None if no rule could be made.
+    lines : tuple of RuleLine
+        Rules in use first, then those for the budget.
+    repairs : tuple of str
+        What carrying out a repair as a rule would do.
+    command : str
+        The command that writes the rule; empty without one.
+    """
+
+    advice: str
+    facts: CommissioningFacts | None = None
+    lines: tuple[RuleLine, ...] = ()
+    repairs: tuple[str, ...] = ()
+    command: str = ""
+
+
+def better_rules(entry: Entry) -> BetterRules | None:
+    """Return what a better rule would do for a detector.
+
+    Returns
+    -------
+    BetterRules, optional
+        None where rules were not asked for, and for results of an earlier version.
+    """
+    evaluation = entry.evaluation
+    facts = evaluation.rules
+    if facts is None:
+        refused = evaluation.rules_refused
+        text = f"No alarm rule was made: {refused}"
+        return None if refused is None else BetterRules(advice=text)
+    present = [_line(row, facts, is_present=True) for row in facts.present]
+    return BetterRules(
+        advice=facts.advice,
+        facts=facts,
+        lines=(*present, *(_line(row, facts) for row in facts.table)),
+        repairs=_repairs(evaluation),
+        command=f"sightline commission {evaluation.stream.name}.npz "
+        f"--budget {facts.budget} --out rule",
+    )
+
+
+def _repairs(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the sentences of the repairs, where causes can be told apart."""
+    facts = evaluation.diagnosis
+    if facts is None or facts.advice_withheld is not None:
+        return ()
+    repairs = (evaluation.repairs or {}).values()
+    return tuple(repair.sentence for repair in repairs if repair.sentence)
+
+
+def rule_words(name: str) -> str:
+    """Return what a rule does, by its name; a rule that has no words is its name.
+
+    Examples
+    --------
+    >>> rule_words("x~").split(".")[0]
+    'Largest deviation of one tag from its mean'
+    >>> rule_words("energy without LIT101").endswith("Leaves out LIT101.")
+    True
+    """
+    base, _, channel = name.partition(" without ")
+    words = _BASES.get(base.removesuffix("~"), base)
+    words += _MEMORY if base.endswith("~") else ""
+    return f"{words} Leaves out {channel}." if channel else words
+
+
+def _line(
+    row: RuleOutcome, facts: CommissioningFacts, *, is_present: bool = False
+) -> RuleLine:
+    """Return the texts of one rule."""
+    load, attacks = row.load, row.attacks
+    kept, kept_words = KEPT_WORDS[row.kept] if row.kept else ("", "")
+    if row.hindsight_limit is not None:
+        kept_words += f" In hindsight {number(row.hindsight_limit)} would do."
+    of = f" of {attacks.n_attacks}"
+    has = attacks.n_attacks > 0
+    low, high = row.promised_interval or (0.0, 0.0)
+    return RuleLine(
+        name=row.name,
+        words=rule_words(row.name),
+        is_present=is_present,
+        is_chosen=not is_present and row.name == facts.chosen,
+        is_over=is_over(load, facts),
+        limit=number(row.limit),
+        promised=""
+        if row.promised_per_day is None
+        else f"{per_day(row.promised_per_day)} a day",
+        interval=f"{per_day(low)} to {per_day(high)}" if row.promised_interval else "",
+        false_alarms=count_words(load) if load.days else UNKNOWN,
+        rate=share(load.share_of_time, 1),
+        lingering=share(load.lingering_share, 1),
+        burden=burden(load),
+        raised=f"{attacks.raised}{of}" if has else UNKNOWN,
+        chance=mean_count(attacks.raised_by_chance) if has else "",
+        rings=f"{attacks.rings}{of}" if has else UNKNOWN,
+        rings_chance=mean_count(attacks.rings_by_chance) if has else "",
+        skill=skill_words(attacks.skill),
+        delay=delay_words(attacks.delay_s),
+        kept=kept,
+        kept_words=kept_words,
+    )
+
+
+def rules_figure(entry: Entry) -> JsonObject | None:
+    """Return the curve "attacks raised against alarms a day" of every rule.
+
+    Returns
+    -------
+    mapping, optional
+        ``per_day`` of the budget, ``n_attacks``, ``least`` (where 0 alarms are drawn:
+        half an alarm in all judged days), ``curves`` (in hindsight, by other limits)
+        and ``points`` (each rule at its own limit, with what chance raises). None if
+        no attack or no attack-free row was left to judge rules on.
+    """
+    facts = entry.budget_rules
+    if facts is None:
+        return None
+    return {
+        "per_day": facts.accepted.per_day,
+        "budget": facts.budget,
+        "n_attacks": facts.n_attacks,
+        "least": 0.5 / facts.judged_days,
+        "curves": [
+            {"name": one.name, "per_day": one.alarms_per_day, "raised": one.raised}
+            for one in facts.curves
+        ],
+        "points": [
+            {
+                "name": row.name,
+                "kind": kind if row.name != facts.chosen else "chosen",
+                "per_day": row.load.alarms_per_day,
+                "raised": row.attacks.raised,
+                "chance": row.attacks.raised_by_chance,
+                "words": count_words(row.load),
+            }
+            for kind, rows in (("present", facts.present), ("rule", facts.table))
+            for row in rows
+        ],
+    }
