@@ -488,8 +488,8 @@ def compare_command(
 ) -> None:
     """Compare detectors: differences, agreement, and whether a ranking transfers.
 
-    Results of one detector on one testbed count as its seeds. Differences between
-    detectors have 95% intervals from a paired bootstrap.
+    Results of one detector on one testbed count as its seeds. Detectors are paired by
+    attack and by time, so that row rates do not matter; p is corrected over all pairs.
 
     \b
     Examples:

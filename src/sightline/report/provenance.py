@@ -161,10 +161,12 @@ def definitions() -> dict[str, str]:
         Figure.HINDSIGHT_F1.label: "The same with the limit set in hindsight on "
         "attack-free test rows: 1% of them exceed it. No rule in service could know "
         "it; the difference to F1@p99 is what drift costs.",
-        "Interval": "95%, from a bootstrap that draws attacks whole and normal time in "
-        "blocks.",
-        "Chance": "The same figure with the labels shifted at random along the record. "
-        "A figure that is no better than chance is marked.",
+        "Interval": "95%, for attacks of these kinds and lengths and calm time as in "
+        "this test: whole attacks and blocks of calm time are redrawn, with one more "
+        "attack, unseen or wholly seen. It says nothing of other plants, other kinds "
+        "of attack, or drift.",
+        "Chance": "The same figure with calm windows at a like level in the place of "
+        "the attacks. A figure that is no better than chance is marked.",
         "Coverage": "Share of the rows of an attack beyond the limit.",
         "Agreement": "Spearman's rank correlation of D_FULL over the attacks that two "
         "detectors share, the mean over pairs of seeds.",
