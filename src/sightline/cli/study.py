@@ -626,4 +626,13 @@ def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:
                 f"{rule.false_alarms}\n{rule.rate}",
                 rule.delay,
             )
+        if made := row.made:
+            raised = f"raised {made.raised} of {made.n_attacks}\n{made.chance}"
+            table.add_row(
+                "",
+                f"rule {made.rule!r}\nfor {made.budget},\nlater rows",
+                f"{raised}, skill {made.skill}" if made.n_attacks else "",
+                f"{made.false_alarms}\n{made.rate}",
+                made.delay,
+            )
     return table
