@@ -111,3 +111,15 @@ def test_either_the_count_or_the_share_can_exceed_a_budget():
     assert is_over(outcome("a", 7.0, 0.0).load, FACTS)
     assert is_over(outcome("a", 1.0, 0.02).load, FACTS)
     assert not is_over(outcome("a", 6.0, 0.01).load, FACTS)
+
+
+def test_a_rule_that_is_worse_in_everything_is_not_advised():
+    present = outcome("p99", 27.0, 0.01, 12, 4.0)
+    chosen = outcome("all", 38.0, 0.6, 9, 4.0)
+    text = advice(with_rules(present, chosen))
+    assert text.startswith("Do not use rule 'all', made for 6/day,1%: on 10.0 later")
+    assert "makes 38 alarms a day (60.0% of time)" in text
+    assert "where the p99 rule makes 27 alarms a day (1.0% of time)" in text
+    assert "Raising the p99 limit alone" in text
+    fewer = outcome("all", 20.0, 0.6, 9, 4.0)
+    assert advice(with_rules(present, fewer)).startswith("Replace the p99 rule")

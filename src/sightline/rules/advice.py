@@ -102,8 +102,17 @@ def advice(facts: CommissioningFacts) -> str:
     if not _is_better(chosen, present, facts):
         return (
             f"Keep {words}: it keeps the budget of {facts.budget} with "
-            f"{load_words(present.load)}, and rule {chosen.name!r}, made for the same "
-            f"budget, raises no more{_raised(chosen)}."
+            f"{load_words(present.load)}{_raised(present)}. Rule {chosen.name!r}, "
+            f"made for the same budget, raises no more: it makes "
+            f"{load_words(chosen.load)}{_raised(chosen)}."
+        )
+    if _is_worse(chosen, present):
+        return (
+            f"Do not use rule {chosen.name!r}, made for {facts.budget}: on "
+            f"{facts.judged_days:.1f} later attack-free days it makes "
+            f"{load_words(chosen.load)}{_raised(chosen)}, where {words} makes "
+            f"{load_words(present.load)}{_raised(present)}. Set the limit again on "
+            f"newer attack-free rows.{_limit_alone(facts)}"
         )
     text = (
         f"Replace {words} by rule {chosen.name!r}, made for {facts.budget}. "
@@ -122,6 +131,15 @@ def _is_better(
         return True
     gain = (chosen.attacks.skill or 0.0) - (present.attacks.skill or 0.0)
     return gain > CLEARLY
+
+
+def _is_worse(chosen: RuleOutcome, present: RuleOutcome) -> bool:
+    """Return whether a rule costs more by both counts and has no more skill."""
+    return (
+        (chosen.load.alarms_per_day or 0.0) >= (present.load.alarms_per_day or 0.0)
+        and chosen.load.share_of_time >= present.load.share_of_time
+        and (chosen.attacks.skill or 0.0) <= (present.attacks.skill or 0.0)
+    )
 
 
 def _raised(outcome: RuleOutcome) -> str:
