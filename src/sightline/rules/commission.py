@@ -65,7 +65,7 @@ from sightline.rules.limits import (
 from sightline.rules.origin import Origin, calm_channels, origin_of, raw_rows
 from sightline.rules.probe import QuantileRule
 from sightline.rules.rule import LinearView, Member, Memory, Rule, View, log_of
-from sightline.text import names, plural
+from sightline.text import counted, names
 
 # Share of the test that is used for commissioning.
 FIRST: Final = 0.35
@@ -982,8 +982,8 @@ def _notes(
     calm, budget = periods.calm, settings.budget
     if periods.n_attacks_before:
         yield (
-            f"{plural(periods.n_attacks_before, 'attack')} among the commissioning "
-            "rows and what follows each were left out."
+            f"{counted(periods.n_attacks_before, 'attack', 'was', 'were')} left out of "
+            "the commissioning rows, with the time after."
         )
     if budget.per_day * calm.days < FEW_ALARMS:
         yield (
