@@ -100,7 +100,7 @@ def test_commission_says_what_was_promised_and_what_came_true(made):
     assert "Alarm rules for 6/day,1%: made on 2.9 attack-free days" in text
     assert "It promised" in text
     assert "Before (p99)" in text
-    assert "1 attack among the commissioning rows" in text
+    assert "1 attack was left out of the commissioning rows" in text
 
 
 def test_nothing_is_replaced_without_being_asked(home):

@@ -123,7 +123,7 @@ def test_attacks_before_the_split_are_left_out_and_counted():
     made, stream = made_rules(), plant_stream()
     n_before = sum(a.start < made.facts.split for a in stream.attack_segments())
     assert n_before == 3
-    assert made.facts.notes[0].startswith("3 attacks among the commissioning rows")
+    assert made.facts.notes[0].startswith("3 attacks were left out")
     # An hour of attack rows that never commission may hold anything.
     rows = np.concatenate(list(stream.test.chunks()))
     rows[stream.labels == 1] *= 1000
