@@ -123,3 +123,11 @@ def test_a_rule_that_is_worse_in_everything_is_not_advised():
     assert "Raising the p99 limit alone" in text
     fewer = outcome("all", 20.0, 0.6, 9, 4.0)
     assert advice(with_rules(present, fewer)).startswith("Replace the p99 rule")
+
+
+def test_a_rule_that_keeps_the_budget_is_not_replaced_by_one_that_does_not():
+    present = outcome("own", 2.0, 0.001, 7, 0.1)
+    chosen = outcome("all", 16.0, 0.26, 12, 1.0)
+    text = advice(with_rules(present, chosen))
+    assert text.startswith("Keep your own rule: it keeps the budget of 6/day,1%")
+    assert "does no better: it makes 16 alarms a day (26.0% of time)" in text

@@ -103,7 +103,7 @@ def advice(facts: CommissioningFacts) -> str:
         return (
             f"Keep {words}: it keeps the budget of {facts.budget} with "
             f"{load_words(present.load)}{_raised(present)}. Rule {chosen.name!r}, "
-            f"made for the same budget, raises no more: it makes "
+            f"made for the same budget, does no better: it makes "
             f"{load_words(chosen.load)}{_raised(chosen)}."
         )
     if _is_worse(chosen, present):
@@ -129,6 +129,8 @@ def _is_better(
     """Return whether the chosen rule should replace the present one."""
     if is_over(present.load, facts):
         return True
+    if is_over(chosen.load, facts):
+        return False
     gain = (chosen.attacks.skill or 0.0) - (present.attacks.skill or 0.0)
     return gain > CLEARLY
 
