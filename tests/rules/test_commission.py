@@ -8,8 +8,17 @@ from hypothesis import given, settings
 
 from sightline import ResidualStream, StreamError, commission
 from sightline.data.row_tables import KeptRows
+from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
+from sightline.rules.budget import Budget
+from sightline.rules.commission import within_budget
 from sightline.rules.family import DEFAULT_FAMILY, members_of
-from sightline.rules.judging import FamilyRun, JudgedRows, Kept, judge_rule
+from sightline.rules.judging import (
+    FamilyRun,
+    JudgedRows,
+    Kept,
+    RuleOutcome,
+    judge_rule,
+)
 from sightline.rules.rule import Rule
 from tests import strategies
 from tests.rules.made_rules import (
@@ -143,8 +152,8 @@ def calm_stream(p=3, days=5, seed=2, **known):
 def test_streams_without_stages_have_no_rule_of_stages():
     made = commission(calm_stream(), budget="6/day")
     assert tuple(made.rules) == ("energy", "z", "x", "z~", "x~", "rows", "all")
-    assert [m.name for m in made.chosen.rule.members] == ["z", "x", "z~", "x~"]
-    assert made.facts.notes == ()
+    joined = made.rules["all"].rule
+    assert [member.name for member in joined.members] == ["z", "x", "z~", "x~"]
 
 
 def test_a_single_channel_has_its_rules():
@@ -320,3 +329,37 @@ def test_attacks_everywhere_leave_nothing_to_commission():
     labels[-1000:] = 0
     with pytest.raises(StreamError, match="too few to set a limit"):
         commission(stream.replace(labels=labels))
+
+
+def row_of(name, per_day, share, skill):
+    load = AlarmLoad(
+        alarms=round(10 * per_day),
+        days=10.0,
+        alarms_per_day=per_day,
+        share_of_time=share,
+    )
+    attacks = AttackAlarms(
+        n_attacks=10,
+        raised=5,
+        raised_by_chance=0.0,
+        rings=5,
+        rings_by_chance=0.0,
+        skill=skill,
+        delay_s=None,
+    )
+    return RuleOutcome(name=name, limit=1.0, load=load, attacks=attacks)
+
+
+@pytest.mark.parametrize(
+    ("rows", "choice"),
+    [
+        ([("z", 3, 0.001, 0.9), ("all", 5, 0.005, 0.5)], "all"),  # it keeps the budget
+        ([("z", 3, 0.001, 0.4), ("x", 2, 0.0, 0.6), ("all", 9, 0.0, 0.9)], "x"),
+        ([("z", 3, 0.1, 0.4), ("x", 7, 0.1, 0.6), ("all", 5, 0.2, 0.3)], "all"),
+        ([("z", 3, 0.1, 0.4), ("x", 7, 0.1, 0.6), ("all", 9, 0.2, 0.9)], "z"),
+        ([("z", 8, 0.1, 0.4), ("all", 9, 0.2, 0.9)], "all"),  # none is better
+    ],
+)
+def test_where_the_joined_rule_is_over_the_budget_another_is_chosen(rows, choice):
+    table = [row_of(*row) for row in rows]
+    assert within_budget("all", table, Budget(per_day=6, share=0.01)) == choice

@@ -134,7 +134,7 @@ def better_rules(entry: Entry) -> BetterRules | None:
         lines=(*present, *(_line(row, facts) for row in facts.table)),
         repairs=_repairs(evaluation),
         command=f"sightline commission {evaluation.stream.name}.npz "
-        f"--budget {facts.budget} --out rule",
+        f"--budget {facts.budget} --choose {facts.chosen} --out rule",
     )
 
 

@@ -163,7 +163,8 @@ def _warning(chosen: RuleOutcome, facts: CommissioningFacts) -> str:
     if chosen.load.share_of_time > facts.accepted.share:
         return (
             " Its time in alarm on these rows is above the budget's "
-            f"{share(facts.accepted.share)}: some alarms stand."
+            f"{share(facts.accepted.share)}: some alarms stand, as where the plant has "
+            "not come back after an attack."
         )
     if chosen.kept is Kept.UNUSED and chosen.hindsight_limit is not None:
         return (
@@ -177,7 +178,8 @@ def _limit_alone(facts: CommissioningFacts) -> str:
     """Return what raising the p99 limit alone would do."""
     present = facts.present[0]
     energy = next((row for row in facts.table if row.name == "energy"), None)
-    if energy is None or not is_over(present.load, facts):
+    is_chosen = facts.chosen == "energy"
+    if energy is None or is_chosen or not is_over(present.load, facts):
         return ""
     return (
         f" Raising the p99 limit alone, from {number(present.limit)} to "

@@ -28,7 +28,7 @@ from sightline.facts.calm_rows import (
     quiet_rows_before,
 )
 from sightline.metrics.alarm_load import DAY_S, MOST_PER_DAY, Delays
-from sightline.rules.advice import advice
+from sightline.rules.advice import advice, load_words
 from sightline.rules.budget import Budget
 from sightline.rules.family import (
     ALLOWANCE,
@@ -716,7 +716,8 @@ def commission(
     rules : sequence of str
         Rules beside the default family; see `sightline.rules.family` for names.
     choose : str, optional
-        The rule to choose; by default ``"all"``.
+        The rule to choose; by default ``"all"``, or where that is over the budget on
+        judged rows the rule with most skill that keeps it there.
     without : sequence of str
         Channels that no rule looks at.
     reference : {"train", "commissioning"}
@@ -827,6 +828,12 @@ def commission_scored(
     rules = {name: maker.make(name) for name in wanted}
     judged = JudgedRows.of(is_quiet, test.attacks, test.breaks, split, step_s)
     table, curves, alarm_rows = _judged(stream, maker, rules, judged)
+    notes = list(_notes(stream, periods, judged, settings))
+    if settings.choose is None:
+        instead = within_budget(chosen, table, settings.budget)
+        if instead != chosen:
+            notes.append(_instead(chosen, instead, table))
+        chosen = instead
     made = CommissioningFacts(
         budget=str(settings.budget),
         chosen=chosen,
@@ -838,7 +845,7 @@ def commission_scored(
         table=table,
         present=_present(test, judged),
         curves=curves,
-        notes=tuple(_notes(stream, periods, judged, settings)),
+        notes=tuple(notes),
     )
     return Commissioning(
         rules=rules,
@@ -901,6 +908,38 @@ def _maker(
         if not maker.rings_alike(joined, n_first):
             maker, periods = made(with_calibration=False)
     return maker, periods
+
+
+def within_budget(chosen: str, table: Sequence[RuleOutcome], budget: Budget) -> str:
+    """Return the rule to choose: another one where the usual choice is over the budget.
+
+    Of the rules that keep the budget on judged rows in count and share, the one with
+    most skill, and of equal ones the cheapest; where none keeps the share, of those
+    that keep the count. The usual choice where it does as well, or none does. An
+    average may stand for hours after an attack; a rule without memory does not.
+    """
+
+    def keeps_count(row: RuleOutcome) -> bool:
+        rate = row.load.alarms_per_day
+        return rate is not None and rate <= budget.per_day
+
+    few = [row for row in table if keeps_count(row)]
+    kept = [row for row in few if row.load.share_of_time <= budget.share] or few
+    if not kept or any(row.name == chosen for row in kept):
+        return chosen
+    best = max(kept, key=lambda row: (row.attacks.skill or 0.0, -row.load.alarms))
+    return best.name
+
+
+def _instead(chosen: str, instead: str, table: Sequence[RuleOutcome]) -> str:
+    """Return why another rule than the usual one is chosen."""
+    usual = next(row for row in table if row.name == chosen)
+    return (
+        f"Rule {chosen!r} is over the budget on the later rows, with "
+        f"{load_words(usual.load)}. Rule {instead!r} is chosen in its place: it has "
+        "the most skill of those that cost less there. This choice is made in "
+        "hindsight."
+    )
 
 
 def _ends(
