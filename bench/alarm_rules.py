@@ -39,13 +39,12 @@ from sightline.facts.audit import audit_of
 from sightline.rules.budget import Budget
 from sightline.rules.commission import (
     CommissionSettings,
-    MadeRule,
-    RuleMaker,
     commission_scored,
     facts_of_stream,
     scored_test,
 )
 from sightline.rules.judging import Kept, RuleOutcome
+from sightline.rules.making import MadeRule, RuleMaker
 from sightline.testbeds.waterworks import Scenario
 
 DETECTORS = ("var", "pca")

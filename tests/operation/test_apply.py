@@ -10,9 +10,9 @@ from sightline.metrics.alarm_load import Delays
 from sightline.operation.apply import apply_rule, drift_between
 from sightline.operation.records import Record
 from sightline.rules.budget import Budget
-from sightline.rules.commission import MadeRule
 from sightline.rules.judging import Kept
 from sightline.rules.limits import Limit, Promise
+from sightline.rules.making import MadeRule
 from sightline.rules.origin import CalmChannel, Origin
 from sightline.rules.rule import Channel, LinearView, Member, Rule, View
 

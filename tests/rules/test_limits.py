@@ -8,7 +8,7 @@ from scipy.stats import genpareto, nbinom
 
 from sightline import Budget, StreamError
 from sightline.metrics.alarm_load import Delays, counted, episodes_of
-from sightline.rules.commission import LEAST_HALF, CalmPeriod, CalmTable, Fitting
+from sightline.rules.fitting import LEAST_HALF, CalmPeriod, CalmTable, Fitting
 from sightline.rules.limits import (
     RANK_RATIO,
     Limit,

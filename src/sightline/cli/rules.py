@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from sightline.data.stream import ResidualStream
     from sightline.operation.apply import Applied
     from sightline.rules.budget import Budget
-    from sightline.rules.commission import Commissioning, MadeRule
+    from sightline.rules.commission import Commissioning
     from sightline.rules.judging import CommissioningFacts, RuleOutcome
+    from sightline.rules.making import MadeRule
 
 BROKEN_PROMISE = 3
 DETECTOR_FILE = "detector.npz"

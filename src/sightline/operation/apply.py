@@ -10,7 +10,6 @@ from sightline.data.arrays import Bools, Floats
 from sightline.data.row_tables import KeptRows, gather_rows
 from sightline.data.zones import FIRST_DATE, iso_stamp
 from sightline.operation.records import Record
-from sightline.rules.commission import MadeRule
 from sightline.rules.judging import (
     JudgedRows,
     Kept,
@@ -19,6 +18,7 @@ from sightline.rules.judging import (
     limit_in_hindsight,
 )
 from sightline.rules.limits import LEAST_ALARMS
+from sightline.rules.making import MadeRule
 from sightline.rules.origin import CalmChannel, calm_channels
 from sightline.rules.rule import RuleRun
 

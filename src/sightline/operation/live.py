@@ -21,7 +21,7 @@ from sightline.operation.telemetry import (
     telemetry_of,
 )
 from sightline.operation.watch_state import OpenAlarm, OpenStretch, Stretch, TimedAlarm
-from sightline.rules.commission import MadeRule
+from sightline.rules.making import MadeRule
 from sightline.rules.rule import RuleRun
 
 # Rows that pass through a rule at a time, so that no long record is in memory twice.

@@ -28,7 +28,8 @@ from sightline.operation.telemetry import (
     rule_rows,
 )
 from sightline.progress import Progress, silent
-from sightline.rules.commission import MadeRule, scored_test
+from sightline.rules.commission import scored_test
+from sightline.rules.making import MadeRule
 from sightline.rules.origin import raw_rows, stream_digest
 from sightline.storage import read_stream
 from sightline.storage.frames import check_table_file, read_numbers

@@ -17,7 +17,7 @@ from sightline.errors import FileError, StreamError
 from sightline.export import ExportedRows, export_rows
 from sightline.files import reading
 from sightline.progress import Progress, silent
-from sightline.rules.commission import MadeRule
+from sightline.rules.making import MadeRule
 from sightline.rules.origin import Telemetry
 from sightline.storage.rules import file_digest
 from sightline.tables.text_tables import is_table

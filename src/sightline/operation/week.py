@@ -16,8 +16,8 @@ from sightline.files import reading, staged_file, writing
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad
 from sightline.operation.apply import MOST_TAGS, MOVED, Alarm, Drift, drift_to
 from sightline.operation.watch_state import Hours, Stretch, TimedAlarm, WatchState
-from sightline.rules.commission import MadeRule
 from sightline.rules.judging import Kept, kept_promise
+from sightline.rules.making import MadeRule
 from sightline.rules.rule import Rule
 from sightline.text import duration, number, per_day, plural, share
 

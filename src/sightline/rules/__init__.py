@@ -6,8 +6,14 @@
 `rule`            a rule as a frozen value: batch and live
 `family`          names of rules, and the views of rows that they need
 `limits`          limits for a budget, and what they promise
-`origin`          where a rule comes from
+`fitting`         centres, own levels and cross-fitted traces of members
+`making`          rules with a limit and a promise
+`judging`         cost, attacks raised, promise kept, on rows not seen before
+`advice`          what to change, in words
 `commission`      commissioning rows, judged rows, the table of the family
+`replacements`    rules in place of the present one, for every evaluation
+`masking`         alarms masked after changes of state
+`origin`          where a rule comes from
 ================  ===================================================================
 """
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from sightline.errors import FileError, StreamError
 from sightline.files import brief, reading, staged_file
-from sightline.rules.commission import Commissioning, MadeRule
+from sightline.rules.commission import Commissioning
 from sightline.rules.limits import Limit, Promise
+from sightline.rules.making import MadeRule
 from sightline.rules.origin import Origin, SavedDetector
 from sightline.rules.rule import LinearView, Member, Memory, Rule, View
 from sightline.storage.metadata import parse_json

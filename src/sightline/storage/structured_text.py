@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from sightline.errors import StreamError
-from sightline.rules.commission import MadeRule
+from sightline.rules.making import MadeRule
 from sightline.rules.rule import LinearView, Member, Memory, Rule, View
 
 # A controller is no place for larger tables of weights.
