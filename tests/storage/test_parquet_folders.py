@@ -16,6 +16,7 @@ from samples import (
 )
 
 from sightline import evaluate, read_stream, read_tables, write_stream
+from sightline.evaluation import lint
 from sightline.storage import parquet
 
 
@@ -97,6 +98,9 @@ def big_table(n_rows, seed):
 @pytest.mark.parametrize("row_group_size", [2_000, 40_000])
 def test_a_large_folder_is_never_in_memory_whole(tmp_path, monkeypatch, row_group_size):
     monkeypatch.setattr(parquet, "CHUNK_ROWS", 1_000)
+    # The protocol's checks sample a fixed number of rows, however large a folder is.
+    monkeypatch.setattr(lint, "MOST_ROWS", 500)
+    monkeypatch.setattr(lint, "MOST_CELLS", 20_000)
     n_rows = 40_000
     for k, split in enumerate(("train", "test")):
         path = tmp_path / "large" / split / "part-0.parquet"
@@ -120,8 +124,8 @@ def test_a_large_folder_is_never_in_memory_whole(tmp_path, monkeypatch, row_grou
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert max(lengths) <= 1_000
-    # Train twice; test once, and once for what pictures show.
-    assert sum(lengths) == 4 * n_rows
+    # Moments, energy, pictures, and the checks of the protocol: a few passes.
+    assert sum(lengths) <= 10 * n_rows
     assert peak < table_bytes / 3
     assert max(arrow_bytes) - before < 0.6 * table_bytes
 

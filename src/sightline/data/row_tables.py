@@ -258,6 +258,23 @@ class JoinedRows:
         return self.tables[-1].where(row)
 
 
+def kept_rows(rows: Rows, keep: Bools) -> KeptRows:
+    """Return the rows where `keep` is true.
+
+    Only the range that holds them is read, where a table can be cut.
+
+    Examples
+    --------
+    >>> kept_rows(ArrayRows(np.arange(8.0)[:, None]), np.arange(8) > 5).n_rows
+    2
+    """
+    used = np.flatnonzero(keep)
+    if not len(used) or not hasattr(rows, "between"):
+        return KeptRows(rows, keep)
+    first, stop = int(used[0]), int(used[-1]) + 1
+    return KeptRows(cast(CutRows, rows).between(first, stop), keep[first:stop])
+
+
 # Tasks
 
 

@@ -8,6 +8,7 @@ that cannot tell says nothing.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,16 @@ class Linted:
     windows: WindowEnergies
     measures: StreamMeasures
     facts: Sequence[AttackFacts] = ()
+
+    @cached_property
+    def some_train(self) -> Floats:
+        """At most `MOST_ROWS` evenly spaced rows of train."""
+        return _some(self.stream.train)
+
+    @cached_property
+    def some_test(self) -> Floats:
+        """The same of test."""
+        return _some(self.stream.test)
 
 
 def lint_stream(linted: Linted) -> tuple[Finding, ...]:
@@ -134,15 +145,11 @@ def check_scaler(linted: Linted) -> Iterator[Finding]:
             remedy="Set test_scaling to 'train'.",
         )
         return
-    test = _some(linted.stream.test, linted.stream.test.n_rows)
-    if len(test) < 100:
+    if linted.stream.test.n_rows < 100 or not _may_be_scaled(linted.some_test):
         return
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = test.std(axis=0)
-        is_unit = (abs(test.mean(axis=0)) < 1e-6) & (abs(spread - 1) < 1e-3)
-    low, high = test.min(axis=0), test.max(axis=0)
-    train = _some(linted.stream.train, MOST_ROWS)
-    is_range = (low == 0) & (high == 1) & (train.max(axis=0) <= 1)
+    mean, spread, low, high = _whole(linted.stream.test)
+    is_unit = (abs(mean) < 1e-6) & (abs(spread - 1) < 1e-3)
+    is_range = (low == 0) & (high == 1) & (linted.some_train.max(axis=0) <= 1)
     moves = spread > 0
     for is_own, what in (
         (is_unit, "mean 0 and spread 1"),
@@ -156,6 +163,35 @@ def check_scaler(linted: Linted) -> Iterator[Finding]:
                 "test as a whole: they were scaled by the test itself.",
                 remedy="Scale train and test by statistics of train.",
             )
+
+
+def _may_be_scaled(some: Floats) -> bool:
+    """Return whether some rows allow that all were scaled by their own statistics.
+
+    Only then is it worth to read all of them.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = some.std(axis=0)
+        is_unit = (abs(some.mean(axis=0)) < 0.5) & (abs(spread - 1) < 0.5)
+    is_range = (some.min(axis=0) >= 0) & (some.max(axis=0) <= 1)
+    moves = max(int((spread > 0).sum()), 1)
+    return max(int(is_unit.sum()), int(is_range.sum())) >= 0.8 * moves
+
+
+def _whole(rows: Rows) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return mean, spread, lowest and highest value of each channel, in one pass."""
+    p = rows.n_channels
+    total, squares = np.zeros(p), np.zeros(p)
+    low, high = np.full(p, np.inf), np.full(p, -np.inf)
+    for chunk in rows.chunks():
+        values = np.asarray(chunk, np.float64)
+        total += values.sum(axis=0)
+        squares += np.square(values).sum(axis=0)
+        low = np.minimum(low, values.min(axis=0, initial=np.inf))
+        high = np.maximum(high, values.max(axis=0, initial=-np.inf))
+    mean = total / rows.n_rows
+    spread = np.sqrt(np.maximum(squares / rows.n_rows - mean**2, 0.0))
+    return mean, spread, low, high
 
 
 def check_adjustment(linted: Linted) -> Iterator[Finding]:
@@ -411,7 +447,7 @@ def _signatures_in_train(linted: Linted) -> list[bool]:
 def check_resolution(linted: Linted) -> Iterator[Finding]:
     """SL112: residuals of train and test have different decimals."""
     stream = linted.stream
-    train, test = (_some(rows, MOST_ROWS) for rows in (stream.train, stream.test))
+    train, test = linted.some_train, linted.some_test
     decimals = np.stack([decimals_of(train), decimals_of(test)])
     coarse, fine = decimals.min(axis=0), decimals.max(axis=0)
     spread = train.std(axis=0)
@@ -513,9 +549,9 @@ CHECKS = (
 )
 
 
-def _some(rows: Rows, most: int) -> Floats:
-    """Return at most `most` evenly spaced rows."""
-    n_rows = min(rows.n_rows, most)
+def _some(rows: Rows) -> Floats:
+    """Return at most `MOST_ROWS` evenly spaced rows."""
+    n_rows = min(rows.n_rows, MOST_ROWS)
     return gather_rows(rows, (np.arange(n_rows) * rows.n_rows) // max(n_rows, 1))
 
 

@@ -401,7 +401,7 @@ def floor_of(
     Examples
     --------
     >>> floor_of(0.9, [0.4, 0.5, 0.6, None])
-    Floor(value=0.5, p=0.2, above_floor=False)
+    Floor(value=0.5, above_floor=False, p=0.2)
     """
     draws = np.array([np.nan if v is None else v for v in at_chance])
     defined = draws[np.isfinite(draws)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline.data.arrays import Bools
 from sightline.data.recording import seconds
-from sightline.data.row_tables import KeptRows
+from sightline.data.row_tables import kept_rows
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest, Track, score_stream
@@ -98,7 +98,7 @@ def _test_part(stream: ResidualStream, is_used: Bools, n_attacks: int) -> CalmTa
     if stream.test_time is not None and len(used):
         ends = float(stream.test_time[used[0]]), float(stream.test_time[used[-1]])
     return CalmTable(
-        rows=KeptRows(raw_rows(stream.test), is_used),
+        rows=kept_rows(raw_rows(stream.test), is_used),
         breaks=place[starts],
         score=None if stream.score is None else stream.score[is_used],
         n_attacks=n_attacks,
@@ -607,7 +607,7 @@ def _judged(
     )
     later = np.arange(stream.test.n_rows) >= judged.first
     score = None if stream.score is None else stream.score[later]
-    run = FamilyRun(family, KeptRows(raw_rows(stream.test), later), judged, score)
+    run = FamilyRun(family, kept_rows(raw_rows(stream.test), later), judged, score)
     table, curves, alarm_rows = [], [], {}
     for name, made in rules.items():
         said = run.run(made.rule)
