@@ -358,6 +358,7 @@ def row_of(name, per_day, share, skill):
         ([("z", 3, 0.1, 0.4), ("x", 7, 0.1, 0.6), ("all", 5, 0.2, 0.3)], "all"),
         ([("z", 3, 0.1, 0.4), ("x", 7, 0.1, 0.6), ("all", 9, 0.2, 0.9)], "z"),
         ([("z", 8, 0.1, 0.4), ("all", 9, 0.2, 0.9)], "all"),  # none is better
+        ([("z", 1, 0, None), ("rows", 3, 0, None), ("all", 9, 0, None)], "rows"),
     ],
 )
 def test_where_the_joined_rule_is_over_the_budget_another_is_chosen(rows, choice):

@@ -58,6 +58,8 @@ from sightline.rules.probe import QuantileRule
 from sightline.rules.rule import Rule
 from sightline.text import counted, names
 
+# The joined rule whose members remember nothing.
+WITHOUT_MEMORY: Final = "rows"
 # Share of the test that is used for commissioning.
 FIRST: Final = 0.35
 
@@ -534,8 +536,8 @@ def within_budget(chosen: str, table: Sequence[RuleOutcome], budget: Budget) -> 
     """Return the rule to choose: another one where the usual choice is over the budget.
 
     Of the rules that keep the budget on judged rows in count and share, the one with
-    most skill, and of equal ones the cheapest; where none keeps the share, of those
-    that keep the count. The usual choice where it does as well, or none does. An
+    most skill (of equal ones `rows`, then the cheapest); where none keeps the share, of
+    those that keep the count. The usual choice where it does as well, or none does. An
     average may stand for hours after an attack; a rule without memory does not.
     """
 
@@ -547,18 +549,27 @@ def within_budget(chosen: str, table: Sequence[RuleOutcome], budget: Budget) -> 
     kept = [row for row in few if row.load.share_of_time <= budget.share] or few
     if not kept or any(row.name == chosen for row in kept):
         return chosen
-    best = max(kept, key=lambda row: (row.attacks.skill or 0.0, -row.load.alarms))
-    return best.name
+    # Without attacks there is no skill: the rows without memory are the next best.
+    return max(
+        kept,
+        key=lambda row: (
+            row.attacks.skill or 0.0,
+            row.name == WITHOUT_MEMORY,
+            -row.load.alarms,
+        ),
+    ).name
 
 
 def _instead(chosen: str, instead: str, table: Sequence[RuleOutcome]) -> str:
     """Return why another rule than the usual one is chosen."""
     usual = next(row for row in table if row.name == chosen)
+    why = "costs less there"
+    if usual.attacks.n_attacks:
+        why = "has the most skill of those that cost less there"
     return (
         f"Rule {chosen!r} is over the budget on the later rows, with "
-        f"{load_words(usual.load)}. Rule {instead!r} is chosen in its place: it has "
-        "the most skill of those that cost less there. This choice is made in "
-        "hindsight."
+        f"{load_words(usual.load)}. Rule {instead!r} is chosen in its place: it {why}. "
+        "This choice is made in hindsight."
     )
 
 
