@@ -90,6 +90,14 @@ def test_what_speaks_against_the_chosen_rule_stands_beside_it(chosen, words):
     assert words in advice(with_rules(FACTS.present[0], chosen))
 
 
+def test_a_choice_made_in_hindsight_is_called_so():
+    table = FACTS.table[0], outcome("all", 14.0, 0.134, 15), outcome("z", 3.0, 0.0, 16)
+    text = advice(replace(FACTS, table=table, chosen="z"))
+    assert "rule 'all', is over the budget on these rows with 14" in text
+    assert "made in hindsight" in text
+    assert "hindsight" not in advice(FACTS)
+
+
 def test_without_attacks_only_the_cost_is_named():
     rows = outcome("energy", 4.0, 0.002), outcome("all", 5.0, 0.004)
     present = (outcome("p99", 80.0, 0.05),)

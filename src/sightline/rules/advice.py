@@ -2,6 +2,7 @@
 
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AttackAlarms
 from sightline.metrics.probe import AlarmMetrics
+from sightline.rules.family import CHOSEN
 from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
 from sightline.text import duration, mean_count, number, per_day, plural, share
 
@@ -120,7 +121,7 @@ def advice(facts: CommissioningFacts) -> str:
         f"{load_words(present.load)}{_raised(present)}; rule {chosen.name!r} makes "
         f"{load_words(chosen.load)}{_raised(chosen)}."
     )
-    return text + _warning(chosen, facts) + _limit_alone(facts)
+    return text + _warning(chosen, facts) + _hindsight(facts) + _limit_alone(facts)
 
 
 def _is_better(
@@ -172,6 +173,17 @@ def _warning(chosen: RuleOutcome, facts: CommissioningFacts) -> str:
             f"{number(chosen.hindsight_limit)} in place of {number(chosen.limit)})."
         )
     return ""
+
+
+def _hindsight(facts: CommissioningFacts) -> str:
+    """Return that the usual rule is over the budget, so that another was chosen."""
+    usual = next((row for row in facts.table if row.name == CHOSEN), None)
+    if usual is None or facts.chosen == CHOSEN or not is_over(usual.load, facts):
+        return ""
+    return (
+        f" The usual choice, rule {CHOSEN!r}, is over the budget on these rows with "
+        f"{load_words(usual.load)}: taking another is a choice made in hindsight."
+    )
 
 
 def _limit_alone(facts: CommissioningFacts) -> str:
