@@ -28,6 +28,7 @@ class StepKind(StrEnum):
     DIAGNOSING = "Diagnosing"
     DRAWING_INTERVALS = "Drawing intervals"
     MEASURING_ALARMS = "Measuring alarms"
+    FALSIFYING = "Falsifying"
     COMPARING = "Comparing"
     WRITING = "Writing"
     NOTICE = "Notice:"

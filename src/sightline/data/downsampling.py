@@ -11,7 +11,15 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Ints, Labels
+from sightline.data.arrays import (
+    ATTACK,
+    IGNORED,
+    NORMAL,
+    Bools,
+    Floats,
+    Ints,
+    Labels,
+)
 from sightline.data.recording import Recording, Role, expanded_rows, seconds
 from sightline.data.segments import Attack, breaks_kept
 from sightline.errors import StreamError
@@ -450,6 +458,34 @@ def _sampled(
         blocks = values[starts[rows, None] + np.arange(every)][:, :, columns]
         last[rows, columns] = np.median(blocks, axis=1)
     return last
+
+
+def sampled_column(
+    blocks: Floats, sampling: Sampling, *, is_sensor: bool = True
+) -> Floats:
+    """Return one value for each block of one channel, as `downsampled` makes it.
+
+    Parameters
+    ----------
+    blocks : array of shape (n_blocks, every)
+        The steps of each block.
+    sampling : str
+        How a block becomes one row.
+    is_sensor : bool
+        Whether the channel is a sensor, for ``"by-role"``.
+
+    Examples
+    --------
+    >>> sampled_column(np.array([[1.0, 5.0, 2.0]]), "median")
+    array([2.])
+    """
+    if sampling in ("stride", "first"):
+        return blocks[:, 0]
+    if sampling == "last" or (sampling == "by-role" and not is_sensor):
+        return blocks[:, -1]
+    n = blocks.shape[1]
+    ordered = np.sort(blocks, axis=1)
+    return np.asarray((ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2)
 
 
 def _labels(labels: Labels, starts: Ints, ends: Ints, rule: LabelRule) -> Labels:

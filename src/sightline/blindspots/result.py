@@ -1,0 +1,374 @@
+"""What blind spots are, as typed records: what is written is what is read."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+# The duration of the figures that stand for many: sentences, blindness, trade-off.
+USUAL_S: Final = 900.0
+# A size counts as no more than this many ranges in the blindness of a rule.
+MOST_IN_MEAN: Final = 10.0
+
+
+class Outcome(StrEnum):
+    """Whether a falsification is seen at half of the places.
+
+    ``SEEN``
+        From the stated size on.
+    ``NOT_SEEN``
+        Not up to the largest size that was tried.
+    ``NO_POSSIBLE_VALUE``
+        The reading leaves its possible range before anything is seen.
+    ``WITHOUT_SIZE``
+        The shape has no size; `share_seen` is the answer.
+    """
+
+    SEEN = "seen"
+    NOT_SEEN = "not seen"
+    NO_POSSIBLE_VALUE = "no possible value is seen"
+    WITHOUT_SIZE = "no size"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeAt:
+    """The size that is seen in a share of places.
+
+    Parameters
+    ----------
+    size : float, optional
+        In the shape's unit; None if no size is seen so often.
+    low, high : float, optional
+        90% interval; a high of None: no upper limit.
+    of_range : float, optional
+        `size` as a share of the tag's range in train.
+    """
+
+    size: float | None
+    low: float | None
+    high: float | None
+    of_range: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlindSpot:
+    """What one rule sees of one falsification.
+
+    Parameters
+    ----------
+    tag : str
+        The tag, or the stage.
+    shape : str
+        Name of the shape.
+    sign : int
+        1 raised, -1 lowered, 0 for shapes without a sign.
+    duration_s : float
+        How long it lasts.
+    rule : str
+        The alarm rule.
+    outcome : Outcome
+        Whether it is seen at half of the places.
+    unit : str
+        What sizes are in: the tag's unit, per cent, or standard deviations.
+    half, most : SizeAt, optional
+        The size seen in 50% and in 90% of places; None for shapes without a size.
+    largest : float, optional
+        The largest size that was tried.
+    delay_s : float, optional
+        Median time from the beginning to the alarm at the 50% size, or of what is seen.
+    share_seen : float, optional
+        Of shapes without a size: share of places at which it is seen.
+    on_release : float, optional
+        Share of the places that do not see the 50% size, and ring in the minute after
+        its end.
+    n_places : int
+        Places that could be judged.
+    analytic : float, optional
+        ``sqrt((limit - median) / max c)``: what a formula says in place of injections,
+        for steps and the energy.
+    is_uneven : bool
+        Whether larger sizes were missed where smaller ones were seen; the size is then
+        that from which the share of places stays above.
+    """
+
+    tag: str
+    shape: str
+    sign: int
+    duration_s: float
+    rule: str
+    outcome: Outcome
+    unit: str
+    n_places: int
+    half: SizeAt | None = None
+    most: SizeAt | None = None
+    largest: float | None = None
+    delay_s: float | None = None
+    share_seen: float | None = None
+    on_release: float | None = None
+    analytic: float | None = None
+    is_uneven: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleSight:
+    """One rule on the record, and how blind it is.
+
+    Parameters
+    ----------
+    name : str
+        The rule.
+    alarms_per_day : float, optional
+        On the attack-free record in which the places lie.
+    share_of_time : float
+        Share of that record in alarm.
+    blindness : float, optional
+        Geometric mean over sensors of min(10, 50% size / range in train), of steps and
+        ramps of 15 minutes (or the nearest duration), both signs. Lower is better.
+    """
+
+    name: str
+    alarms_per_day: float | None
+    share_of_time: float
+    blindness: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradeOff:
+    """How large a deviation stays unseen at one number of alarms a day.
+
+    Parameters
+    ----------
+    rule : str
+        The rule, its limit set for the budget.
+    budget_per_day : float
+        Alarms a day that the limit was set for.
+    alarms_per_day : float, optional
+        Alarms a day on the attack-free record.
+    duration_s : float
+        How long the deviation is kept.
+    deviation : float
+        Geometric mean over sensors of min(10, 50% size of a step / range in train).
+    """
+
+    rule: str
+    budget_per_day: float
+    alarms_per_day: float | None
+    duration_s: float
+    deviation: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnowingAttacker:
+    """How far an attacker who knows rule and detector can push one tag, unseen.
+
+    Parameters
+    ----------
+    tag, rule : str
+        The tag and the rule, of linear detectors.
+    unit : str
+        Unit of the tag.
+    duration_s : float
+        For how long.
+    held : float, optional
+        Deviation that can be held for good if it is approached slowly; None: any.
+    mean : float
+        Largest mean deviation over the duration, knowing every reading: median over
+        places.
+    of_range : float
+        `mean` as a share of the tag's range in train.
+    injected : float, optional
+        50% size of a plain step, for comparison.
+    """
+
+    tag: str
+    rule: str
+    unit: str
+    duration_s: float
+    held: float | None
+    mean: float
+    of_range: float
+    injected: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIf:
+    """How often a rule sees an attack of the user's table.
+
+    Parameters
+    ----------
+    id : str
+        The attack.
+    text : str
+        What it does, in words.
+    rule : str
+        The rule.
+    duration_s : float
+        How long it lasts.
+    share_seen : float
+        Share of places at which it is seen.
+    n_places : int
+        Places.
+    delay_s : float, optional
+        Median time to the alarm where it is seen.
+    leaves_range : float
+        Share of places at which a reading leaves its possible range.
+    """
+
+    id: str
+    text: str
+    rule: str
+    duration_s: float
+    share_seen: float
+    n_places: int
+    delay_s: float | None = None
+    leaves_range: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlindSpots:
+    """What a detector with its rules could not see.
+
+    Parameters
+    ----------
+    name : str
+        Name of the stream or study cell.
+    detector, testbed : str, optional
+        Their names.
+    budget : str
+        Alarms that the limits were set for.
+    is_residual : bool
+        Whether falsifications were written into residuals, for want of a detector.
+    is_linear : bool
+        Whether sizes are in closed form.
+    chosen : str
+        The rule of the sentences.
+    n_places, seed : int
+        Places that were drawn, and the seed of the draw.
+    days : float
+        Days of the attack-free record in which they lie.
+    rules : tuple of RuleSight
+        Cost and blindness of each rule.
+    spots : tuple of BlindSpot
+        The table.
+    tags : tuple of str
+        The tags that were falsified.
+    sentences : tuple of str
+        The ten blindest tags in words.
+    trade_off : tuple of TradeOff
+        The curve.
+    attackers : tuple of KnowingAttacker
+        Those who know the rule.
+    what_if : tuple of WhatIf
+        The user's attacks.
+    notes : tuple of str
+        What was left out, and why.
+    """
+
+    name: str
+    detector: str | None
+    testbed: str | None
+    budget: str
+    is_residual: bool
+    is_linear: bool
+    chosen: str
+    n_places: int
+    seed: int
+    days: float
+    rules: tuple[RuleSight, ...]
+    spots: tuple[BlindSpot, ...]
+    tags: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+    trade_off: tuple[TradeOff, ...] = ()
+    attackers: tuple[KnowingAttacker, ...] = ()
+    what_if: tuple[WhatIf, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return (
+            f"BlindSpots {self.name!r}: {len(self.tags)} tags, "
+            f"{len(self.rules)} rules, {len(self.spots)} falsifications, "
+            f"{self.n_places} places"
+        )
+
+    def of_rule(self, rule: str | None = None) -> tuple[BlindSpot, ...]:
+        """Return the table of one rule, by default of the chosen one."""
+        return tuple(s for s in self.spots if s.rule == (rule or self.chosen))
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return the rows of ``blindspots.csv``."""
+        return [spot_row(spot) for spot in self.spots]
+
+
+def spot_row(spot: BlindSpot) -> dict[str, object]:
+    """Return one row of ``blindspots.csv``."""
+    row: dict[str, object] = {
+        "tag": spot.tag,
+        "shape": spot.shape,
+        "sign": spot.sign,
+        "duration_s": spot.duration_s,
+        "rule": spot.rule,
+        "outcome": spot.outcome.value,
+        "unit": spot.unit,
+    }
+    for name, at in (("50", spot.half), ("90", spot.most)):
+        row |= {
+            f"size_{name}": at and at.size,
+            f"low_{name}": at and at.low,
+            f"high_{name}": at and at.high,
+            f"of_range_{name}": at and at.of_range,
+        }
+    return row | {
+        "largest": spot.largest,
+        "delay_s": spot.delay_s,
+        "share_seen": spot.share_seen,
+        "on_release": spot.on_release,
+        "places": spot.n_places,
+        "analytic": spot.analytic,
+        "uneven": spot.is_uneven,
+    }
+
+
+def nearest_duration(durations: Iterable[float], wanted: float = USUAL_S) -> float:
+    """Return the duration that is nearest to the usual one, by ratio."""
+    return min(durations, key=lambda one: (abs(np.log(one / wanted)), one))
+
+
+def mean_share(spots: Sequence[BlindSpot]) -> float | None:
+    """Return the geometric mean of min(10, 50% size / range); None without spots.
+
+    Examples
+    --------
+    >>> at = SizeAt(size=2.0, low=1.0, high=3.0, of_range=0.1)
+    >>> spot = BlindSpot(tag="a", shape="step", sign=1, duration_s=900, rule="z",
+    ...     outcome=Outcome.SEEN, unit="m", n_places=40, half=at, most=at)
+    >>> mean_share([spot])
+    0.1
+    """
+    shares = [
+        min(MOST_IN_MEAN, s.half.of_range)
+        if s.half and s.half.of_range is not None
+        else MOST_IN_MEAN
+        for s in spots
+    ]
+    if not shares:
+        return None
+    return float(np.exp(np.mean(np.log(np.maximum(shares, 1e-12)))))
+
+
+def blindness_of(
+    spots: Iterable[BlindSpot], sensors: Iterable[str] | None = None
+) -> float | None:
+    """Return the blindness of a rule from its table; see `RuleSight`."""
+    wanted = None if sensors is None else set(sensors)
+    usable = [
+        s
+        for s in spots
+        if s.shape in ("step", "ramp") and (wanted is None or s.tag in wanted)
+    ]
+    if not usable:
+        return None
+    usual = nearest_duration({s.duration_s for s in usable})
+    return mean_share([s for s in usable if s.duration_s == usual])

@@ -1,0 +1,418 @@
+"""A rule at the places: which size of a falsification brings which row over its limit.
+
+A member's view of a row is linear in the row, and so is its average. So the view of a
+falsified row is ``f0 + d``: `f0` without falsification (the *twin*), `d` the view of
+what the falsification changes. For a change of size `a` that grows in proportion,
+``d = a f1``, and the size at which the row crosses is a root of a line (largest
+deviation) or of a parabola (energy).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.row_tables import as_rows, read_on_grid
+from sightline.errors import StreamError
+from sightline.metrics.alarm_load import AlarmLoad, alarm_load
+from sightline.blindspots.places import Grid
+from sightline.rules.rule import LinearView, Member, Memory, Rule, RuleRun
+
+# An average forgets a row after this many spans: to 2e-7 of its weight.
+FORGOTTEN_SPANS: Final = 8
+# Other memories reach back to the beginning of a falsification.
+NEVER_FORGOTTEN: Final = 10**9
+
+
+class Change(Protocol):
+    """What a falsification changes in the residual rows at the places."""
+
+    def through(self, weights: Floats) -> Floats:
+        """Return the change seen through a linear map.
+
+        Parameters
+        ----------
+        weights : array of shape (n_channels, q)
+            The map.
+
+        Returns
+        -------
+        array of shape (n_places, n_offsets, q)
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class RowChange:
+    """A change given row by row.
+
+    Parameters
+    ----------
+    rows : array of shape (n_places, n_offsets, n_channels)
+        Falsified minus twin.
+    """
+
+    rows: Floats
+
+    def through(self, weights: Floats) -> Floats:
+        """Return the change seen through a linear map; see `Change`."""
+        return np.asarray(self.rows @ weights)
+
+
+def memory_rows(rules: Sequence[Rule]) -> int:
+    """Return after how many rows the averages of some rules have forgotten a row."""
+    members = [member for rule in rules for member in rule.members]
+    if not all(has_linear_memory(member) for member in members):
+        return NEVER_FORGOTTEN
+    return FORGOTTEN_SPANS * max((member.span for member in members), default=0)
+
+
+def has_linear_memory(member: Member) -> bool:
+    """Return whether what a member looks at is linear in the rows."""
+    return (
+        member.memory in (Memory.NONE, Memory.AVERAGE)
+        and not member.largest
+        and not member.is_one_sided
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MemberView:
+    """One member of a rule at the places.
+
+    Parameters
+    ----------
+    member : Member
+        The member.
+    bounds : array of int, optional
+        Columns of units that have several.
+    weights : array of shape (n_channels, q)
+        Its view of a change in the rows.
+    base : array of shape (n_places, n_offsets, q)
+        What it looks at in the twin: with its average, if that is linear; else the
+        view alone.
+    states : array of shape (n_places, 2, q)
+        Its memory before the first row of each place.
+    limits : array of shape (n_units,)
+        Above these the rule exceeds.
+    is_blocked : array of bool, shape (n_places, n_offsets)
+        Where it is shelved in the twin, so that it cannot ring.
+    """
+
+    member: Member
+    bounds: Ints | None
+    weights: Floats
+    base: Floats
+    states: Floats
+    limits: Floats
+    is_blocked: Bools
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RuleView:
+    """A rule at the places, for one duration.
+
+    Parameters
+    ----------
+    rule : Rule
+        The rule.
+    grid : Grid
+        The rows.
+    members : tuple of MemberView
+        Its members.
+    is_usable : array of bool, shape (n_places, n_offsets)
+        Rows that are further than the off-delay from every alarm row of the twin: an
+        alarm there is due to the falsification.
+    """
+
+    rule: Rule
+    grid: Grid
+    members: tuple[MemberView, ...]
+    is_usable: Bools
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether `crossings` can be used."""
+        return all(has_linear_memory(view.member) for view in self.members)
+
+    def crossings(self, change: Change) -> Floats:
+        """Return the size at which each row raises an alarm, for both signs.
+
+        Parameters
+        ----------
+        change : Change
+            Of a size of 1; other sizes change in proportion.
+
+        Returns
+        -------
+        array of shape (2, n_places, n_offsets)
+            Least size of the falsification as given and of its opposite; infinite
+            where no size raises an alarm, or the row is not usable.
+        """
+        from sightline._kernels import crossings as kernels
+
+        shape = self.is_usable.shape
+        sizes = np.full((2, *shape), np.inf)
+        for view in self.members:
+            found = np.full((2, shape[0] * shape[1]), np.inf)
+            difference = self._remembered(view, change.through(view.weights))
+            q = difference.shape[2]
+            flat = view.base.reshape(-1, q), difference.reshape(-1, q)
+            if view.bounds is None:
+                kernels.channel_crossings(*flat, view.limits, *found)
+            else:
+                kernels.energy_crossings(*flat, view.bounds, view.limits, *found)
+            found = found.reshape(2, *shape)
+            found[:, view.is_blocked] = np.inf
+            np.minimum(sizes, found, out=sizes)
+        raised = np.stack([self._delayed(one) for one in sizes])
+        raised[:, ~self.is_usable] = np.inf
+        return raised
+
+    def raises(self, change: Change) -> Bools:
+        """Return which usable rows raise an alarm under a change.
+
+        Returns
+        -------
+        array of bool, shape (n_places, n_offsets)
+        """
+        exceeds = np.zeros(self.is_usable.shape, np.bool_)
+        for view in self.members:
+            difference = change.through(view.weights)
+            if has_linear_memory(view.member):
+                seen = view.base + self._remembered(view, difference)
+                over = _exceeds(view, seen)
+            else:
+                over = self._exceeds_by_row(view, view.base + difference)
+            exceeds |= over & ~view.is_blocked
+        # A row exceeds at no size at all, or at any.
+        return np.asarray(
+            (self._delayed(np.where(exceeds, 0.0, np.inf)) == 0) & self.is_usable
+        )
+
+    def _remembered(self, view: MemberView, difference: Floats) -> Floats:
+        """Return the average of a change; nothing was changed before its first row."""
+        if view.member.memory is not Memory.AVERAGE:
+            return difference
+        from scipy.signal import lfilter
+
+        weight, first, pieces = view.member.weight, 0, []
+        for start, stop in self.grid.runs:
+            part = difference[:, first : first + stop - start]
+            pieces.append(lfilter([weight], [1.0, weight - 1.0], part, axis=1))
+            first += stop - start
+        return np.concatenate(pieces, axis=1)
+
+    def _exceeds_by_row(self, view: MemberView, seen: Floats) -> Bools:
+        """Return where a member with another memory exceeds: row by row."""
+        member, over = view.member, np.empty(seen.shape[:2], np.bool_)
+        limit = member.limit * self.rule.limit
+        for k, (rows, state) in enumerate(zip(seen, view.states, strict=True)):
+            values = member.values(
+                np.ascontiguousarray(rows), state.copy(), view.bounds
+            )
+            over[k] = member.score(values)[0] > limit
+        return over
+
+    def _delayed(self, sizes: Floats) -> Floats:
+        """Return the size at which each row completes the on-delay."""
+        delays = self.rule.delays
+        if delays.within == 1:
+            return sizes
+        padding = np.full((len(sizes), delays.within - 1), np.inf)
+        padded = np.concatenate([padding, sizes], axis=1)
+        windows = np.lib.stride_tricks.sliding_window_view(
+            padded, delays.within, axis=1
+        )
+        needed = np.partition(windows, delays.on - 1, axis=2)[..., delays.on - 1]
+        return np.asarray(np.maximum(needed, sizes))
+
+
+def _exceeds(view: MemberView, seen: Floats) -> Bools:
+    """Return where what a member looks at is over a limit."""
+    if view.bounds is None:
+        return np.asarray((np.abs(seen) > view.limits).any(axis=2))
+    squares = np.add.reduceat(np.square(seen), view.bounds[:-1], axis=2)
+    return np.asarray((0.5 * squares > view.limits).any(axis=2))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TwinRecord:
+    """The attack-free record that falsifications are written into.
+
+    Parameters
+    ----------
+    rows : array of shape (n_rows, n_channels)
+        Its residual rows.
+    breaks : array of int
+        First row of each run.
+    is_free : array of bool, shape (n_rows,)
+        Attack-free rows on which no limit was set.
+    step_s : float
+        Seconds a row.
+    """
+
+    rows: npt.NDArray[Any]
+    breaks: Ints
+    is_free: Bools
+    step_s: float
+
+    def load(self, run: RuleRun) -> AlarmLoad:
+        """Return the alarms of a rule on the free rows."""
+        return alarm_load(
+            run.episodes,
+            self.is_free,
+            run.rule.delays,
+            self.step_s,
+            exceeds=run.exceeds,
+            shelved=run.shelved.any(axis=1),
+            standing=run.standing,
+            breaks=self.breaks,
+        )
+
+
+class RuleViews:
+    """A rule at the places for every duration; the record is read once.
+
+    Parameters
+    ----------
+    rule : Rule
+        The rule. One that reads the detector's own score is refused.
+    record : TwinRecord
+        The record.
+    places : array of int
+        First row of each falsification.
+    grids : sequence of Grid
+        The durations.
+    fits : array of bool, shape (n_places, n_grids)
+        The places at which each of them fits.
+    """
+
+    def __init__(
+        self,
+        rule: Rule,
+        record: TwinRecord,
+        places: Ints,
+        grids: Sequence[Grid],
+        fits: Bools,
+    ) -> None:
+        if rule.needs_score:
+            raise StreamError(
+                f"The rule {rule.name!r} reads the detector's own score, whose answer "
+                "to falsified telemetry is not known: choose a rule on residuals."
+            )
+        self.rule, self.record, self.places, self.grids = rule, record, places, grids
+        self.run = rule.run(record.rows, breaks=record.breaks)
+        self.fits = fits
+        self.rows = [
+            places[fits[:, k], None] + grid.offsets for k, grid in enumerate(grids)
+        ]
+        self.bases, self.states = self._bases()
+
+    def views(self) -> list[RuleView]:
+        """Return the rule at the places, one for each duration."""
+        usable = self._usable()
+        return [
+            RuleView(
+                rule=self.rule,
+                grid=grid,
+                members=tuple(self._member(m, k) for m in range(len(self.bases))),
+                is_usable=usable[self.rows[k]],
+            )
+            for k, grid in enumerate(self.grids)
+        ]
+
+    def _member(self, m: int, k: int) -> MemberView:
+        member, rows = self.rule.members[m], self.rows[k]
+        view = self.rule.view_of(member)
+        assert view is not None  # noqa: S101
+        place = np.searchsorted(self._wanted, rows)
+        return MemberView(
+            member=member,
+            bounds=view.bounds,
+            weights=view_weights(view, len(self.rule.channels)),
+            base=np.ascontiguousarray(self.bases[m][place]),
+            states=self.states[m][self.fits[:, k]],
+            limits=member.levels * member.limit * self.rule.limit,
+            is_blocked=self.run.shelved[rows, m],
+        )
+
+    def _usable(self) -> Bools:
+        """Return rows further than the off-delay from the twin's alarm rows."""
+        delays = self.rule.delays
+        rings = np.flatnonzero(self.run.exceeds & self.run.in_alarm)
+        steps = np.zeros(len(self.run.exceeds) + 1, np.int64)
+        np.add.at(steps, np.maximum(rings - delays.off, 0), 1)
+        np.add.at(steps, np.minimum(rings + delays.off + 1, len(steps) - 1), -1)
+        return np.asarray(np.cumsum(steps[:-1]) == 0)
+
+    def _bases(self) -> tuple[list[Floats], list[Floats]]:
+        """Return what each member looks at in the wanted rows, and its memory."""
+        rule = self.rule
+        self._wanted = np.unique(np.concatenate([rows.ravel() for rows in self.rows]))
+        views = [rule.view_of(member) for member in rule.members]
+        widths = [view.n_columns for view in views if view is not None]
+        bases = [np.empty((len(self._wanted), q)) for q in widths]
+        states = [np.zeros((len(self.places), 2, q)) for q in widths]
+        memory = [np.zeros((2, q)) for q in widths]
+        for start, block, begins in self._blocks():
+            if begins:
+                memory = [np.zeros((2, q)) for q in widths]
+            if (at := np.searchsorted(self.places, start)) < len(
+                self.places
+            ) and self.places[at] == start:
+                for one, now in zip(states, memory, strict=True):
+                    one[at] = now
+            stop = start + len(block)
+            inside = slice(*np.searchsorted(self._wanted, (start, stop)))
+            kept = self._wanted[inside] - start
+            seen = {view.kind: view.of(block) for view in rule.views}
+            for m, member in enumerate(rule.members):
+                looked = _looked_at(
+                    member, seen[member.view], memory[m], views[m].bounds
+                )
+                bases[m][inside] = looked[kept]
+        return bases, states
+
+    def _blocks(self) -> Iterator[tuple[int, npt.NDArray[Any], bool]]:
+        """Yield first row, rows and whether a run begins; cut at places and breaks."""
+        breaks = self.record.breaks
+        begins = {0, *breaks.tolist()}
+        cuts = np.union1d(breaks, self.places).tolist()
+        for start, block in read_on_grid(as_rows(self.record.rows, "rows"), cuts):
+            yield start, block, start in begins
+
+
+def _looked_at(
+    member: Member, seen: Floats, memory: Floats, bounds: Ints | None
+) -> Floats:
+    """Return what a member looks at in some rows; its memory moves on."""
+    if member.memory is Memory.AVERAGE and has_linear_memory(member):
+        from sightline._kernels.alarms import average_rows
+
+        seen = seen.copy()
+        average_rows(seen, member.centre, member.weight, memory[0])
+    elif member.memory is not Memory.NONE:
+        member.values(seen, memory, bounds)
+    return seen
+
+
+def view_weights(view: LinearView, n_channels: int) -> Floats:
+    """Return the linear map of a view: shape (n_channels, q).
+
+    Examples
+    --------
+    >>> from sightline.rules.rule import View
+    >>> view = LinearView(kind=View.X, mean=np.zeros(2), order=np.array([1]),
+    ...     weights=np.eye(1), first=np.array([0]), stop=np.array([1]), units=("b",))
+    >>> view_weights(view, 2)
+    array([[0.],
+           [1.]])
+    """
+    weights = np.zeros((n_channels, view.n_columns))
+    for j, channel in enumerate(view.order.tolist()):
+        reached = slice(view.first[j], view.stop[j])
+        weights[channel, reached] = view.weights[j, reached]
+    return weights

@@ -1,0 +1,595 @@
+"""The size from which on a falsification is seen, for every tag, shape and rule.
+
+For a linear detector one response gives all sizes in closed form. Down-sampling by a
+median is not linear for ramps, scales and noise; a second response, at each place's
+own size, corrects for it. For other detectors the sizes are found by a bracketed
+search, all places of a case in one call.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from sightline.blindspots.places import LEAST_PLACES, Timing, quantile_sizes
+from sightline.blindspots.result import BlindSpot, Outcome, SizeAt
+from sightline.blindspots.rule_view import Change, RuleView, RuleViews
+from sightline.blindspots.shapes import Shape, SizeUnit, TagFacts
+from sightline.blindspots.telemetry import (
+    Deltas,
+    Falsifier,
+    PlaceRows,
+    Stage1,
+    Telemetry,
+    has_room,
+    room_before_clipping,
+)
+from sightline.data.arrays import Bools, Floats, Ints
+
+# A searched size lies within this ratio: 5% on either side.
+TOLERANCE: Final = 1.1
+# Steps of the search that widen a bracket.
+_WIDER: Final = (1.1, 1.2, 1.5, 2.0, 4.0, 8.0, 16.0)
+_MOST_CALLS: Final = 40
+# Larger sizes that must be seen too.
+_MULTIPLES: Final = (2.0, 4.0, 8.0)
+# Seed of the noise, beside the seed of the places.
+_NOISE: Final = 77
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What is falsified together: a tag, or all sensors of a stage.
+
+    Parameters
+    ----------
+    name : str
+        Name of the tag or the stage.
+    tags : tuple of TagFacts
+        The tags.
+    shapes : tuple of Shape
+        What is written into them.
+    """
+
+    name: str
+    tags: tuple[TagFacts, ...]
+    shapes: tuple[Shape, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Arena:
+    """All that a search needs: telemetry, detector, rules and places.
+
+    Parameters
+    ----------
+    telemetry : Telemetry
+        The record.
+    stage : Stage1
+        What makes residuals of it.
+    timing : Timing
+        The durations.
+    places : array of int
+        First row of each falsification.
+    fits : array of bool, shape (n_places, n_durations)
+        Which durations fit.
+    reach : array of int, shape (n_places,)
+        Attack-free rows before each place.
+    rules : tuple of RuleViews
+        The rules at the places.
+    seed : int
+        Of the noise.
+    """
+
+    telemetry: Telemetry
+    stage: Stage1
+    timing: Timing
+    places: Ints
+    fits: Bools
+    reach: Ints
+    rules: tuple[RuleViews, ...]
+    seed: int = 0
+    views: list[list[RuleView]] = field(init=False)
+    falsifiers: list[Falsifier] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read the rules' views and the normal numbers of the places."""
+        longest = max(grid.rows for grid in self.timing.grids) * self.telemetry.every
+        draws = np.stack(
+            [
+                np.random.default_rng([self.seed, _NOISE, k]).standard_normal(longest)
+                for k in range(len(self.places))
+            ]
+        )
+        self.__dict__["views"] = [list(one.views()) for one in self.rules]
+        self.__dict__["falsifiers"] = [
+            Falsifier(
+                self.telemetry,
+                PlaceRows(
+                    grid=grid,
+                    places=self.places[self.fits[:, k]],
+                    memory=self.stage.memory,
+                ),
+                draws[self.fits[:, k]],
+                self.reach[self.fits[:, k]],
+            )
+            for k, grid in enumerate(self.timing.grids)
+        ]
+
+    def spots(self, target: Target) -> Iterator[BlindSpot]:
+        """Yield what every rule sees of every shape and duration."""
+        for shape in target.shapes:
+            for k, falsifier in enumerate(self.falsifiers):
+                views = [by_duration[k] for by_duration in self.views]
+                case = Case(target, shape, falsifier, self.stage, views)
+                if case.is_valid.sum() >= 1:
+                    yield from case.spots(self.timing.seconds(falsifier.rows.grid))
+
+
+class Case:
+    """One shape in one target for one duration.
+
+    Parameters
+    ----------
+    target, shape : Target, Shape
+        What is written, and where.
+    falsifier : Falsifier
+        The readings.
+    stage : Stage1
+        What makes residuals.
+    views : sequence of RuleView
+        The rules at the places.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        shape: Shape,
+        falsifier: Falsifier,
+        stage: Stage1,
+        views: Sequence[RuleView],
+    ) -> None:
+        self.target, self.shape, self.stage = target, shape, stage
+        self.falsifier, self.views = falsifier, views
+        self.sites = [falsifier.site(tag) for tag in target.tags]
+        self.weights = [shape.weights(site) for site in self.sites]
+        written = np.logical_and.reduce(
+            [np.isfinite(one).all(axis=1) for one in self.weights]
+        )
+        self.is_valid = np.asarray(written)
+        self.weights = [np.nan_to_num(one) for one in self.weights]
+
+    @property
+    def grid_rows(self) -> PlaceRows:
+        """The rows of the duration."""
+        return self.falsifier.rows
+
+    def change(self, sizes: Floats) -> Change:
+        """Return the change of the residuals if each place gets its own size."""
+        return self.stage.change(self._deltas(sizes), self.grid_rows)
+
+    def unit_change(self, sizes: Floats) -> Change:
+        """Return the change at some sizes, divided by them: a response."""
+        deltas = self._deltas(sizes)
+        scaled = {column: delta / sizes[:, None] for column, delta in deltas.items()}
+        return self.stage.change(scaled, self.grid_rows)
+
+    def _deltas(self, sizes: Floats) -> Deltas:
+        falsifier = self.falsifier
+        if self.shape.is_shift:
+            return {
+                site.tag.column: falsifier.shifted(sizes * weights[:, 0])
+                for site, weights in zip(self.sites, self.weights, strict=True)
+            }
+        return {
+            site.tag.column: falsifier.delta(site, sizes[:, None] * weights, twin)
+            for site, weights, twin in zip(
+                self.sites, self.weights, self._twins, strict=True
+            )
+        }
+
+    @cached_property
+    def _twins(self) -> list[Floats]:
+        """The detector's rows of each tag as they were."""
+        return [self.falsifier.sampled(site) for site in self.sites]
+
+    def spots(self, duration_s: float) -> Iterator[BlindSpot]:
+        """Yield what every rule sees."""
+        if self.shape.unit is SizeUnit.NONE:
+            change = self.change(np.ones(len(self.is_valid)))
+            for view in self.views:
+                yield self._without_size(view, change, duration_s)
+            return
+        signs = (1, -1) if self.shape.has_signs else (1,)
+        guess = np.full(len(self.is_valid), self._guess())
+        response = self.unit_change(guess)
+        for view in self.views:
+            first, rows = self._first_sizes(view, response)
+            for k, sign in enumerate(signs):
+                is_last = None if rows is None else rows[k]
+                found = self._sized(view, sign, first[k], is_last)
+                named = sign if len(signs) > 1 else 0
+                if spot := self._spot(view, named, found, duration_s):
+                    yield spot
+
+    def _guess(self) -> float:
+        return max(min(self.shape.guess(tag) for tag in self.target.tags), 1e-300)
+
+    @property
+    def largest(self) -> float:
+        """The largest size that is tried."""
+        return min(self.shape.largest(tag) for tag in self.target.tags)
+
+    def _first_sizes(
+        self, view: RuleView, response: Change
+    ) -> tuple[Floats, Floats | None]:
+        """Return the sizes by one response for both signs, and those of each row."""
+        if view.is_linear:
+            rows = view.crossings(response)
+            return _judged(view, rows), rows
+        found = [
+            searched(
+                lambda sizes, sign=sign: _is_seen(  # type: ignore[misc]
+                    view, view.raises(Scaled(response, sign * sizes))
+                ),
+                np.full(len(self.is_valid), self._guess()),
+                self.largest,
+                tolerance=1.001,
+            )
+            for sign in (1.0, -1.0)
+        ]
+        return np.stack(found), None
+
+    def _sized(
+        self, view: RuleView, sign: int, first: Floats, rows: Floats | None
+    ) -> "Found":
+        """Return the size of each place for one sign, corrected or searched."""
+        if not self.stage.is_linear:
+            return self._searched(view, sign, first)
+        is_exact = self.shape.is_shift or self.falsifier.telemetry.every == 1
+        sizes = first
+        if view.is_linear and not is_exact:
+            # A median is not linear: the response at each place's own size is exact.
+            at = np.where(first < self.largest, first, self._guess())
+            at = np.maximum(at, self._guess() * 1e-6)
+            crossings = view.crossings(self.unit_change(sign * at))
+            rows = crossings[0 if sign > 0 else 1]
+        room = self._room(sign)
+        if rows is None:
+            return Found(sizes=_within(sizes, room[:, -1], self.largest), rows=None)
+        possible = _within(rows, room, self.largest)
+        return Found(sizes=_least(possible[:, view.grid.is_judged]), rows=possible)
+
+    def _room(self, sign: int) -> Floats:
+        """Return the size at which a reading leaves its range by each row of the grid.
+
+        Rows after the end have the room of the last falsified one.
+        """
+        every = self.falsifier.telemetry.every
+        room = np.minimum.reduce(
+            [
+                room_before_clipping(site, sign * weights, every)
+                for site, weights in zip(self.sites, self.weights, strict=True)
+            ]
+        )
+        at = np.searchsorted(
+            self.falsifier.falsified, self.grid_rows.grid.offsets, side="right"
+        )
+        return np.asarray(room[:, np.maximum(at - 1, 0)])
+
+    def _searched(self, view: RuleView, sign: int, first: Floats) -> "Found":
+        """Return the sizes by a bracketed search through the detector."""
+
+        def seen(sizes: Floats) -> Bools:
+            return _is_seen(view, view.raises(self.change(sign * sizes)))
+
+        start = np.where(first < self.largest, first, self._guess())
+        sizes = searched(seen, np.maximum(start, 1e-300), self.largest)
+        is_uneven = False
+        tried = np.where(np.isfinite(sizes), sizes, self.largest)
+        valid = self.is_valid & np.isfinite(sizes)
+        for multiple in _MULTIPLES:
+            larger = np.minimum(multiple * tried, self.largest)
+            if (~seen(larger) & valid).any():
+                is_uneven = True
+        if is_uneven:
+            sizes = evened(seen, sizes, self.largest, self.is_valid)
+        sizes = _within(sizes, self._room(sign)[:, -1], self.largest)
+        half = quantile_sizes(np.abs(sizes[self.is_valid]), 0.5)[0]
+        rows = None
+        if np.isfinite(half):
+            raised = view.raises(self.change(sign * np.full(len(sizes), half)))
+            # At the 50% size a row raises an alarm or not.
+            rows = np.where(raised, 0.0, np.inf)
+        return Found(sizes=sizes, rows=rows, is_uneven=is_uneven)
+
+    def _spot(
+        self, view: RuleView, sign: int, found: "Found", duration_s: float
+    ) -> BlindSpot | None:
+        """Return the sizes of one rule as a record; None for too few places."""
+        judgeable = self._judgeable(view)
+        for site in self.sites if self.shape.unit is SizeUnit.TAG else ():
+            judgeable &= has_room(site, sign or 1)
+        sizes = found.sizes[judgeable]
+        if len(sizes) < LEAST_PLACES:
+            return None
+        impossible = np.isneginf(sizes)
+        sizes = np.where(impossible, np.inf, sizes)
+        half, most = (self._at(sizes, share) for share in (0.5, 0.9))
+        outcome = Outcome.SEEN
+        if half.size is None:
+            # What would be needed for half of the places is possible at fewer.
+            is_possible = np.sum(~impossible) >= np.ceil(0.5 * len(sizes))
+            outcome = Outcome.NOT_SEEN if is_possible else Outcome.NO_POSSIBLE_VALUE
+        delay_s = on_release = None
+        if half.size is not None and found.rows is not None:
+            delay_s, on_release = self._when(view, found, half.size, judgeable)
+        return BlindSpot(
+            tag=self.target.name,
+            shape=self.shape.name,
+            sign=sign,
+            duration_s=duration_s,
+            rule=view.rule.name,
+            outcome=outcome,
+            unit=self._unit(),
+            half=half,
+            most=most,
+            largest=self.largest,
+            delay_s=delay_s,
+            on_release=on_release,
+            n_places=len(sizes),
+            is_uneven=found.is_uneven,
+        )
+
+    def _judgeable(self, view: RuleView) -> Bools:
+        """Return the places of which at least one row can be judged."""
+        has_rows = (view.is_usable & view.grid.is_judged).any(axis=1)
+        return np.asarray(self.is_valid & has_rows)
+
+    def _when(
+        self, view: RuleView, found: "Found", size: float, judgeable: Bools
+    ) -> tuple[float | None, float | None]:
+        """Return the median delay at a size, and the share of alarms on release."""
+        assert found.rows is not None  # noqa: S101
+        grid = view.grid
+        rings = np.abs(found.rows[judgeable]) <= size
+        inside = rings & grid.is_judged
+        is_seen = inside.any(axis=1)
+        step_s = self.falsifier.telemetry.step_s * self.falsifier.telemetry.every
+        delay = on_release = None
+        if is_seen.any():
+            first = grid.offsets[np.argmax(inside[is_seen], axis=1)]
+            delay = float(np.median(first + 1) * step_s)
+        if not is_seen.all():
+            after = (rings & grid.is_release).any(axis=1)
+            on_release = float(after[~is_seen].mean())
+        return delay, on_release
+
+    def _without_size(
+        self, view: RuleView, change: Change, duration_s: float
+    ) -> BlindSpot:
+        """Return how often a shape without a size is seen."""
+        raised = view.raises(change)
+        judgeable = self._judgeable(view)
+        found = Found(
+            sizes=np.ones(len(judgeable)), rows=np.where(raised, 0.0, np.inf)
+        )
+        seen = _is_seen(view, raised)[judgeable]
+        delay_s, on_release = self._when(view, found, 1.0, judgeable)
+        return BlindSpot(
+            tag=self.target.name,
+            shape=self.shape.name,
+            sign=0,
+            duration_s=duration_s,
+            rule=view.rule.name,
+            outcome=Outcome.WITHOUT_SIZE,
+            unit="",
+            share_seen=float(seen.mean()) if len(seen) else None,
+            delay_s=delay_s,
+            on_release=on_release,
+            n_places=int(judgeable.sum()),
+        )
+
+    def _at(self, sizes: Floats, share: float) -> SizeAt:
+        """Return the size seen in a share of places, with its interval."""
+        if not len(sizes):
+            return SizeAt(size=None, low=None, high=None, of_range=None)
+        size, low, high = quantile_sizes(sizes, share)
+        is_known = bool(np.isfinite(size))
+        return SizeAt(
+            size=size if is_known else None,
+            low=low if np.isfinite(low) else None,
+            high=high if np.isfinite(high) else None,
+            of_range=self.shape.of_range(size, self.target.tags[0])
+            if is_known
+            else None,
+        )
+
+    def _unit(self) -> str:
+        unit = self.shape.unit
+        if unit is SizeUnit.TAG:
+            return self.target.tags[0].unit or ""
+        return "%" if unit is SizeUnit.PERCENT else "sd"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """Sizes of the places, and the size at which each row rings.
+
+    Parameters
+    ----------
+    sizes : array of shape (n_places,)
+        Infinite where nothing is seen; negative infinity where the reading leaves its
+        possible range before.
+    rows : array of shape (n_places, n_offsets), optional
+        The size from which on each row rings, where it is known.
+    is_uneven : bool
+        Whether larger sizes were missed.
+    """
+
+    sizes: Floats
+    rows: Floats | None
+    is_uneven: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """A change that grows in proportion, at the size of each place."""
+
+    response: Change
+    sizes: Floats
+
+    def through(self, weights: Floats) -> Floats:
+        """Return the change seen through a linear map; see `Change`."""
+        return np.asarray(self.response.through(weights) * self.sizes[:, None, None])
+
+
+def _within(sizes: Floats, room: Floats, largest: float) -> Floats:
+    """Return sizes; negative infinity where a reading leaves its range before."""
+    sizes = np.where(sizes > largest, np.inf, sizes)
+    return np.where(sizes > room, -np.inf, sizes)
+
+
+def _least(sizes: Floats) -> Floats:
+    """Return the least size over rows: of those possible, if there is one."""
+    is_possible = ~np.isneginf(sizes)
+    least = np.where(is_possible, sizes, np.inf).min(axis=1)
+    is_stopped = np.isinf(least) & ~is_possible.all(axis=1)
+    return np.where(is_stopped, -np.inf, least)
+
+
+def _judged(view: RuleView, crossings: Floats) -> Floats:
+    """Return the least size over the judged rows, shape (2, n_places)."""
+    return np.asarray(crossings[:, :, view.grid.is_judged].min(axis=2))
+
+
+def _is_seen(view: RuleView, raised: Bools) -> Bools:
+    """Return at which places a judged row raises an alarm."""
+    return np.asarray(raised[:, view.grid.is_judged].any(axis=1))
+
+
+def searched(
+    seen: Callable[[Floats], Bools],
+    start: Floats,
+    largest: float,
+    *,
+    tolerance: float = TOLERANCE,
+) -> Floats:
+    """Return the size from which on each place is seen, by a bracketed search.
+
+    Parameters
+    ----------
+    seen : callable
+        Takes the size of each place and returns which places see it.
+    start : array of shape (n_places,)
+        Where to begin; the nearer, the fewer calls.
+    largest : float
+        The largest size to try.
+    tolerance : float
+        Ratio of the ends of the last bracket.
+
+    Returns
+    -------
+    array of shape (n_places,)
+        Geometric mean of the last bracket; infinite where `largest` is not seen.
+
+    Examples
+    --------
+    >>> truth = np.array([1.0, 30.0, 1e9])
+    >>> found = searched(lambda a: a >= truth, np.ones(3), 1e3, tolerance=1.001)
+    >>> found.round(2)
+    array([ 1.,  30.,  inf])
+    """
+    low, high = np.zeros(len(start)), np.full(len(start), np.inf)
+    size = np.clip(start, largest * 1e-12, largest)
+    widened = np.zeros(len(start), np.int64)
+    wider = np.asarray(_WIDER)
+    for _ in range(_MOST_CALLS):
+        is_seen = seen(size)
+        high = np.where(is_seen, np.minimum(high, size), high)
+        low = np.where(~is_seen, np.maximum(low, size), low)
+        is_hidden = (low >= largest) & np.isinf(high)
+        is_tiny = high <= largest * 1e-12
+        is_bracketed = (low > 0) & np.isfinite(high)
+        ratio = np.where(is_bracketed, high / np.where(low > 0, low, 1.0), np.inf)
+        if np.all(is_hidden | is_tiny | (ratio <= tolerance)):
+            break
+        factor = wider[np.minimum(widened, len(wider) - 1)]
+        widened += ~is_bracketed
+        with np.errstate(invalid="ignore"):
+            middle = np.sqrt(low * high)
+        size = np.where(
+            is_bracketed,
+            middle,
+            np.where(np.isfinite(high), high / factor, np.minimum(low * factor, largest)),
+        )
+    with np.errstate(invalid="ignore"):
+        middle = np.sqrt(low * high)
+    return np.where(np.isfinite(high), np.where(low > 0, middle, high), np.inf)
+
+
+def evened(
+    seen: Callable[[Floats], Bools], sizes: Floats, largest: float, is_valid: Bools
+) -> Floats:
+    """Return sizes from which on the share of places that see them stays above.
+
+    For falsifications of which a larger one may be missed: the k-th smallest size is
+    the least on a grid from which on the share never falls below k places.
+    """
+    finite = sizes[np.isfinite(sizes) & is_valid]
+    if not len(finite):
+        return sizes
+    n_points = int(np.ceil(np.log(largest / finite.min()) / np.log(1.25))) + 1
+    grid = np.geomspace(finite.min(), largest, max(n_points, 2))
+    counts = [
+        int((seen(np.full(len(sizes), size)) & is_valid).sum()) for size in grid
+    ]
+    from_here = np.minimum.accumulate(counts[::-1])[::-1]
+    out = np.full(len(sizes), np.inf)
+    valid = np.flatnonzero(is_valid)
+    for k, place in enumerate(valid):
+        enough = np.flatnonzero(from_here >= k + 1)
+        out[place] = grid[enough[0]] if len(enough) else np.inf
+    return out
+
+
+def targets_of(
+    tags: Sequence[TagFacts], shapes: Sequence[Shape]
+) -> tuple[list[Target], list[str]]:
+    """Return what is falsified, and sentences about tags that are left out.
+
+    Parameters
+    ----------
+    tags : sequence of TagFacts
+        The tags that may be falsified.
+    shapes : sequence of Shape
+        The shapes.
+    """
+    single = [shape for shape in shapes if shape.name != "stage"]
+    still = [tag.name for tag in tags if not tag.range > 0]
+    targets = []
+    for tag in tags:
+        fitting = tuple(shape for shape in single if shape.applies_to(tag))
+        if tag.range > 0 and fitting:
+            targets.append(Target(name=tag.name, tags=(tag,), shapes=fitting))
+    stage = [shape for shape in shapes if shape.name == "stage"]
+    by_stage: dict[str, list[TagFacts]] = {}
+    for tag in tags:
+        if tag.stage and tag.range > 0 and stage and stage[0].applies_to(tag):
+            by_stage.setdefault(tag.stage, []).append(tag)
+    targets += [
+        Target(name=f"stage {name}", tags=tuple(members), shapes=tuple(stage))
+        for name, members in by_stage.items()
+        if len(members) > 1
+    ]
+    notes = []
+    if still:
+        from sightline.text import names
+
+        verb = "never moves" if len(still) == 1 else "never move"
+        notes.append(
+            f"{names(still, 6)} {verb} in train, so a size has no share of its range: "
+            "left out."
+        )
+    return targets, notes
