@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
@@ -277,14 +277,20 @@ def quantile_sizes(sizes: Floats, share: float) -> tuple[float, float, float]:
     >>> quantile_sizes(np.arange(1.0, 41.0), 0.5)
     (20.0, 15.0, 26.0)
     """
-    from scipy.stats import binom
-
     ordered = np.sort(sizes)
     n = len(ordered)
     middle = ordered[int(np.ceil(share * n)) - 1]
-    low, high = int(binom.ppf(0.05, n, share)), int(binom.ppf(0.95, n, share)) + 1
+    low, high = _ends(n, share)
     return (
         float(middle),
         float(ordered[low - 1]) if low > 0 else 0.0,
         float(ordered[high - 1]) if high <= n else float("inf"),
     )
+
+
+@cache
+def _ends(n: int, share: float) -> tuple[int, int]:
+    """Return the ranks of the order statistics at both ends of a 90% interval."""
+    from scipy.stats import binom
+
+    return int(binom.ppf(0.05, n, share)), int(binom.ppf(0.95, n, share)) + 1

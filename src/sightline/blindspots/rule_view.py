@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sightline.blindspots.places import Grid
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.row_tables import as_rows, read_on_grid
 from sightline.errors import StreamError
 from sightline.metrics.alarm_load import AlarmLoad, alarm_load
-from sightline.blindspots.places import Grid
 from sightline.rules.rule import LinearView, Member, Memory, Rule, RuleRun
 
 # An average forgets a row after this many spans: to 2e-7 of its weight.
@@ -288,6 +288,8 @@ class RuleViews:
         The durations.
     fits : array of bool, shape (n_places, n_grids)
         The places at which each of them fits.
+    run : RuleRun, optional
+        What the rule says of the record, if it is known.
     """
 
     def __init__(
@@ -297,35 +299,44 @@ class RuleViews:
         places: Ints,
         grids: Sequence[Grid],
         fits: Bools,
+        run: RuleRun | None = None,
     ) -> None:
         if rule.needs_score:
             raise StreamError(
                 f"The rule {rule.name!r} reads the detector's own score, whose answer "
                 "to falsified telemetry is not known: choose a rule on residuals."
             )
-        self.rule, self.record, self.places, self.grids = rule, record, places, grids
-        self.run = rule.run(record.rows, breaks=record.breaks)
-        self.fits = fits
-        self.rows = [
-            places[fits[:, k], None] + grid.offsets for k, grid in enumerate(grids)
-        ]
-        self.bases, self.states = self._bases()
+        self.rule, self.record, self.places = rule, record, places
+        self.run = run or rule.run(record.rows, breaks=record.breaks)
+        self.grids, self.fits = grids, fits
+        rows = [places[fits[:, k], None] + g.offsets for k, g in enumerate(grids)]
+        self.bases, self.states = self._bases(rows)
+        self.is_usable = self._usable()
 
     def views(self) -> list[RuleView]:
         """Return the rule at the places, one for each duration."""
-        usable = self._usable()
-        return [
-            RuleView(
-                rule=self.rule,
-                grid=grid,
-                members=tuple(self._member(m, k) for m in range(len(self.bases))),
-                is_usable=usable[self.rows[k]],
-            )
-            for k, grid in enumerate(self.grids)
-        ]
+        return [self.at(grid, self.fits[:, k]) for k, grid in enumerate(self.grids)]
 
-    def _member(self, m: int, k: int) -> MemberView:
-        member, rows = self.rule.members[m], self.rows[k]
+    def at(self, grid: Grid, fits: Bools) -> RuleView:
+        """Return the rule for one duration at the places at which it fits.
+
+        The record is read again for a duration that is not among `grids`.
+        """
+        rows = self.places[fits, None] + grid.offsets
+        if not np.isin(rows, self._wanted).all():
+            other = RuleViews(
+                self.rule, self.record, self.places, [grid], fits[:, None], self.run
+            )
+            return other.at(grid, fits)
+        members = tuple(
+            self._member(m, rows, fits) for m in range(len(self.rule.members))
+        )
+        return RuleView(
+            rule=self.rule, grid=grid, members=members, is_usable=self.is_usable[rows]
+        )
+
+    def _member(self, m: int, rows: Ints, fits: Bools) -> MemberView:
+        member = self.rule.members[m]
         view = self.rule.view_of(member)
         assert view is not None  # noqa: S101
         place = np.searchsorted(self._wanted, rows)
@@ -334,7 +345,7 @@ class RuleViews:
             bounds=view.bounds,
             weights=view_weights(view, len(self.rule.channels)),
             base=np.ascontiguousarray(self.bases[m][place]),
-            states=self.states[m][self.fits[:, k]],
+            states=self.states[m][fits],
             limits=member.levels * member.limit * self.rule.limit,
             is_blocked=self.run.shelved[rows, m],
         )
@@ -348,10 +359,10 @@ class RuleViews:
         np.add.at(steps, np.minimum(rings + delays.off + 1, len(steps) - 1), -1)
         return np.asarray(np.cumsum(steps[:-1]) == 0)
 
-    def _bases(self) -> tuple[list[Floats], list[Floats]]:
+    def _bases(self, rows: Sequence[Ints]) -> tuple[list[Floats], list[Floats]]:
         """Return what each member looks at in the wanted rows, and its memory."""
         rule = self.rule
-        self._wanted = np.unique(np.concatenate([rows.ravel() for rows in self.rows]))
+        self._wanted = np.unique(np.concatenate([one.ravel() for one in rows]))
         views = [rule.view_of(member) for member in rule.members]
         widths = [view.n_columns for view in views if view is not None]
         bases = [np.empty((len(self._wanted), q)) for q in widths]

@@ -74,8 +74,8 @@ class Arena:
         First row of each falsification.
     fits : array of bool, shape (n_places, n_durations)
         Which durations fit.
-    reach : array of int, shape (n_places,)
-        Attack-free rows before each place.
+    reach, room : array of int, shape (n_places,)
+        Attack-free rows before each place, and from it on.
     rules : tuple of RuleViews
         The rules at the places.
     seed : int
@@ -88,6 +88,7 @@ class Arena:
     places: Ints
     fits: Bools
     reach: Ints
+    room: Ints
     rules: tuple[RuleViews, ...]
     seed: int = 0
     views: list[list[RuleView]] = field(init=False)
@@ -372,9 +373,7 @@ class Case:
         """Return how often a shape without a size is seen."""
         raised = view.raises(change)
         judgeable = self._judgeable(view)
-        found = Found(
-            sizes=np.ones(len(judgeable)), rows=np.where(raised, 0.0, np.inf)
-        )
+        found = Found(sizes=np.ones(len(judgeable)), rows=np.where(raised, 0.0, np.inf))
         seen = _is_seen(view, raised)[judgeable]
         delay_s, on_release = self._when(view, found, 1.0, judgeable)
         return BlindSpot(
@@ -522,7 +521,9 @@ def searched(
         size = np.where(
             is_bracketed,
             middle,
-            np.where(np.isfinite(high), high / factor, np.minimum(low * factor, largest)),
+            np.where(
+                np.isfinite(high), high / factor, np.minimum(low * factor, largest)
+            ),
         )
     with np.errstate(invalid="ignore"):
         middle = np.sqrt(low * high)
@@ -542,9 +543,7 @@ def evened(
         return sizes
     n_points = int(np.ceil(np.log(largest / finite.min()) / np.log(1.25))) + 1
     grid = np.geomspace(finite.min(), largest, max(n_points, 2))
-    counts = [
-        int((seen(np.full(len(sizes), size)) & is_valid).sum()) for size in grid
-    ]
+    counts = [int((seen(np.full(len(sizes), size)) & is_valid).sum()) for size in grid]
     from_here = np.minimum.accumulate(counts[::-1])[::-1]
     out = np.full(len(sizes), np.inf)
     valid = np.flatnonzero(is_valid)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.recording import Role
@@ -89,8 +90,12 @@ class Site:
         What was measured.
     last : array of shape (n_places,)
         The reading just before.
-    earlier : array of shape (n_places, n_steps)
-        The readings one duration earlier; nan where the record does not reach.
+    column : array of shape (n_record,)
+        All readings of the tag.
+    index : array of int, shape (n_places, n_steps)
+        Where the steps lie in it.
+    reach : array of int, shape (n_places,)
+        Attack-free steps directly before each place.
     draws : array of shape (n_places, n_steps)
         Standard normal numbers of the place.
     length : int
@@ -103,10 +108,18 @@ class Site:
     steps: Ints
     readings: Floats
     last: Floats
-    earlier: Floats
+    column: npt.NDArray[np.floating]
+    index: Ints
+    reach: Ints
     draws: Floats
     length: int
     step_s: float
+
+    def earlier(self, n_steps: int) -> Floats:
+        """Return the readings so many steps earlier; nan where they are not known."""
+        before = self.column[np.maximum(self.index - n_steps, 0)]
+        is_known = self.reach >= n_steps
+        return np.where(is_known[:, None], before.astype(np.float64), np.nan)
 
     def filled(self, value: float) -> Floats:
         """Return one value for all places and steps."""
@@ -267,7 +280,7 @@ class Replay(Shape):
 
     def weights(self, site: Site) -> Floats:
         """Return the reading one duration earlier minus what was measured."""
-        return site.earlier - site.readings
+        return site.earlier(site.length) - site.readings
 
 
 class Held(Shape):

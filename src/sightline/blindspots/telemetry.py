@@ -133,25 +133,25 @@ class Falsifier:
         self, telemetry: Telemetry, rows: PlaceRows, draws: Floats, reach: Ints
     ) -> None:
         self.telemetry, self.rows = telemetry, rows
-        self.reaches = reach >= rows.grid.rows
         self.falsified = rows.offsets[rows.is_falsified]
         every = telemetry.every
         begin = telemetry.starts[rows.places]
         self.steps = (self.falsified[:, None] * every + np.arange(every)).ravel()
         self.index = begin[:, None] + self.steps
         self.length = rows.grid.rows * every
-        self.begin, self.draws = begin, draws
+        self.begin, self.draws, self.reach = begin, draws, reach * every
 
     def site(self, tag: TagFacts) -> Site:
         """Return a tag at the places."""
         column = self.telemetry.values[:, tag.column]
-        earlier = np.maximum(self.index - self.length, 0)
         return Site(
             tag=tag,
             steps=self.steps,
             readings=column[self.index].astype(np.float64),
             last=column[np.maximum(self.begin - 1, 0)].astype(np.float64),
-            earlier=np.where(self.reaches[:, None], column[earlier], np.nan),
+            column=column,
+            index=self.index,
+            reach=self.reach,
             draws=self.draws[:, self.steps],
             length=self.length,
             step_s=self.telemetry.step_s,

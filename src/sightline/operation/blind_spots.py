@@ -14,6 +14,7 @@ from sightline.blindspots.places import (
     N_PLACES,
     Timing,
     draw_places,
+    rows_after,
     rows_before,
 )
 from sightline.blindspots.result import BlindSpot, BlindSpots, RuleSight, blindness_of
@@ -257,9 +258,7 @@ class SpotArena:
         self.source = detector_rows(detector, recording, self.tags)
         exported = self.source.exported
         attacks = segments_of(exported.labels == 1, exported.breaks)
-        is_calm = beyond_guard(
-            exported.labels == NORMAL, attacks, exported.step_s
-        )
+        is_calm = beyond_guard(exported.labels == NORMAL, attacks, exported.step_s)
         self.record = TwinRecord(
             rows=np.asarray(exported.values, np.float64),
             breaks=exported.breaks,
@@ -325,6 +324,7 @@ class SpotArena:
             places=self.source.rows[places],
             fits=fits,
             reach=room[places],
+            room=rows_after(record.is_free, record.breaks)[places],
             rules=views,
             seed=settings.seed,
         )
@@ -378,9 +378,7 @@ class SpotArena:
             ):
                 known[target.name] = part
                 found(target.name, part)
-                progress(
-                    Step(StepKind.FALSIFYING, k + 1, len(left), f"{target.name}")
-                )
+                progress(Step(StepKind.FALSIFYING, k + 1, len(left), f"{target.name}"))
         return [spot for target in self.targets for spot in known[target.name]]
 
     def sights(self, spots: Iterable[BlindSpot]) -> tuple[RuleSight, ...]:
