@@ -64,7 +64,7 @@ class _Constraint:
             ratio = np.abs(seen) / view.limits
             worst = ratio.argmax(axis=1)
             peak = ratio.max(axis=1)
-            for t in np.flatnonzero(peak > 1 + SLACK / 2):
+            for t in np.flatnonzero(peak > 1 + SLACK / 2).tolist():
                 j = worst[t]
                 sign = np.sign(seen[t, j])
                 rows.append(sign * self._row(t, self.response[:, j], n))
@@ -75,7 +75,7 @@ class _Constraint:
             part = slice(view.bounds[g], view.bounds[g + 1])
             energy = 0.5 * np.square(seen[:, part]).sum(axis=1)
             largest = max(largest, float(np.sqrt((energy / limit).max(initial=0.0))))
-            for t in np.flatnonzero(energy > limit * (1 + SLACK / 2)):
+            for t in np.flatnonzero(energy > limit * (1 + SLACK / 2)).tolist():
                 # The tangent of the energy at the point where the ray from the twin's
                 # row meets the limit: it cuts deeper than one at the point itself.
                 at = _on_limit(self.base[t, part], seen[t, part], float(limit))

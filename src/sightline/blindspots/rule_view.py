@@ -267,7 +267,7 @@ class TwinRecord:
             run.rule.delays,
             self.step_s,
             exceeds=run.exceeds,
-            shelved=run.shelved.any(axis=1),
+            shelved=np.asarray(run.shelved.any(axis=1)),
             standing=run.standing,
             breaks=self.breaks,
         )
@@ -363,8 +363,8 @@ class RuleViews:
         """Return what each member looks at in the wanted rows, and its memory."""
         rule = self.rule
         self._wanted = np.unique(np.concatenate([one.ravel() for one in rows]))
-        views = [rule.view_of(member) for member in rule.members]
-        widths = [view.n_columns for view in views if view is not None]
+        views = [v for m in rule.members if (v := rule.view_of(m)) is not None]
+        widths = [view.n_columns for view in views]
         bases = [np.empty((len(self._wanted), q)) for q in widths]
         states = [np.zeros((len(self.places), 2, q)) for q in widths]
         memory = [np.zeros((2, q)) for q in widths]

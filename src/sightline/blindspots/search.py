@@ -33,6 +33,9 @@ TOLERANCE: Final = 1.1
 # Steps of the search that widen a bracket.
 _WIDER: Final = (1.1, 1.2, 1.5, 2.0, 4.0, 8.0, 16.0)
 _MOST_CALLS: Final = 40
+# A response at the size itself is repeated until the size moves by less than this.
+_CONVERGED: Final = 1e-4
+_MOST_RESPONSES: Final = 5
 # Larger sizes that must be seen too.
 _MULTIPLES: Final = (2.0, 4.0, 8.0)
 # Seed of the noise, beside the seed of the places.
@@ -248,19 +251,31 @@ class Case:
         """Return the size of each place for one sign, corrected or searched."""
         if not self.stage.is_linear:
             return self._searched(view, sign, first)
-        is_exact = self.shape.is_shift or self.falsifier.telemetry.every == 1
+        is_exact = self.shape.is_exact or self.falsifier.telemetry.every == 1
         sizes = first
         if view.is_linear and not is_exact:
-            # A median is not linear: the response at each place's own size is exact.
-            at = np.where(first < self.largest, first, self._guess())
-            at = np.maximum(at, self._guess() * 1e-6)
-            crossings = view.crossings(self.unit_change(sign * at))
-            rows = crossings[0 if sign > 0 else 1]
+            rows = self._corrected(view, sign, first)
         room = self._room(sign)
         if rows is None:
             return Found(sizes=_within(sizes, room[:, -1], self.largest), rows=None)
         possible = _within(rows, room, self.largest)
         return Found(sizes=_least(possible[:, view.grid.is_judged]), rows=possible)
+
+    def _corrected(self, view: RuleView, sign: int, sizes: Floats) -> Floats:
+        """Return the size of each row by the response at each place's own size.
+
+        A median is not linear; the response at the size itself is exact.
+        """
+        for _ in range(_MOST_RESPONSES):
+            at = np.where(sizes < self.largest, sizes, self._guess())
+            at = np.maximum(at, self._guess() * 1e-6)
+            crossings = view.crossings(self.unit_change(sign * at))
+            rows = np.asarray(crossings[0 if sign > 0 else 1])
+            sizes = rows[:, view.grid.is_judged].min(axis=1)
+            is_far = (np.abs(sizes - at) > _CONVERGED * at) & (sizes < self.largest)
+            if not is_far.any():
+                break
+        return rows
 
     def _room(self, sign: int) -> Floats:
         """Return the size at which a reading leaves its range by each row of the grid.
@@ -356,14 +371,14 @@ class Case:
         grid = view.grid
         rings = np.abs(found.rows[judgeable]) <= size
         inside = rings & grid.is_judged
-        is_seen = inside.any(axis=1)
+        is_seen = np.asarray(inside.any(axis=1))
         step_s = self.falsifier.telemetry.step_s * self.falsifier.telemetry.every
         delay = on_release = None
         if is_seen.any():
             first = grid.offsets[np.argmax(inside[is_seen], axis=1)]
             delay = float(np.median(first + 1) * step_s)
         if not is_seen.all():
-            after = (rings & grid.is_release).any(axis=1)
+            after = np.asarray((rings & grid.is_release).any(axis=1))
             on_release = float(after[~is_seen].mean())
         return delay, on_release
 

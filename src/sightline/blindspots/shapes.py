@@ -138,13 +138,16 @@ class Shape(ABC):
     has_signs : bool
         Whether its opposite is another falsification.
     is_shift : bool
-        Whether it adds the same to every step, so that a median passes it unchanged.
+        Whether it adds the same to every step.
+    is_exact : bool
+        Whether a median of steps changes in proportion to its size.
     """
 
     name: ClassVar[str]
     unit: ClassVar[SizeUnit] = SizeUnit.TAG
     has_signs: ClassVar[bool] = True
     is_shift: ClassVar[bool] = False
+    is_exact: ClassVar[bool] = False
 
     @abstractmethod
     def weights(self, site: Site) -> Floats:
@@ -178,7 +181,7 @@ class Step(Shape):
     """The reading is too high, or too low, by the same amount all the time."""
 
     name = "step"
-    is_shift = True
+    is_shift = is_exact = True
 
     def weights(self, site: Site) -> Floats:
         """Return 1."""
@@ -201,6 +204,7 @@ class Scale(Shape):
 
     name = "scale"
     unit = SizeUnit.PERCENT
+    is_exact = True
 
     def weights(self, site: Site) -> Floats:
         """Return a hundredth of the reading."""
@@ -252,7 +256,7 @@ class Stage(Noise):
 
     name = "stage"
     has_signs = True
-    is_shift = True
+    is_shift = is_exact = True
 
     def weights(self, site: Site) -> Floats:
         """Return the tag's standard deviation in train."""

@@ -273,8 +273,8 @@ def _of_attack(
     fits = arena.room >= grid.rows + grid.release
     if fits.sum() < LEAST_PLACES:
         yield (
-            f"Attack {attack.id!r} is left out: it fits at {plural(int(fits.sum()), 'place')}"
-            f", and {LEAST_PLACES} are needed."
+            f"Attack {attack.id!r} is left out: it fits at "
+            f"{plural(int(fits.sum()), 'place')}, and {LEAST_PLACES} are needed."
         )
         return
     rows = PlaceRows(grid=grid, places=arena.places[fits], memory=arena.stage.memory)
@@ -296,7 +296,7 @@ def _of_attack(
     for one in arena.rules:
         view = one.at(grid, fits)
         raised = view.raises(change)[is_known][:, grid.is_judged]
-        seen = raised.any(axis=1)
+        seen = np.asarray(raised.any(axis=1))
         first = grid.offsets[grid.is_judged][np.argmax(raised, axis=1)] + 1
         yield WhatIf(
             id=attack.id,
@@ -313,7 +313,7 @@ def _of_attack(
 def _added(action: Falsification, site: Site) -> tuple[Floats, Bools, Bools]:
     """Return what is added, where it is known, and where it left the range."""
     reads = action.reads(site)
-    known = np.isfinite(reads).all(axis=1)
+    known = np.asarray(np.isfinite(reads).all(axis=1))
     possible = np.clip(reads, site.tag.least, site.tag.most)
     outside = (possible != reads).any(axis=1) & known
     return np.nan_to_num(possible - site.readings), known, np.asarray(outside)

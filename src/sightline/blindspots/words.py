@@ -64,8 +64,8 @@ def sentence(spot: BlindSpot, *, is_residual: bool = False) -> str:
     when = f"within {span}" if spot.shape == "ramp" else f"for {span}"
     if spot.outcome is Outcome.NO_POSSIBLE_VALUE:
         return (
-            f"{what} can {verb} to any possible value {when}: rule {spot.rule!r} misses "
-            f"this in more than half of {spot.n_places} tries."
+            f"{what} can {verb} to any possible value {when}: rule {spot.rule!r} "
+            f"misses this in more than half of {spot.n_places} tries."
         )
     if spot.half is None or spot.half.size is None:
         largest = "" if spot.largest is None else f" (tried up to {size(spot)})"

@@ -19,7 +19,12 @@ from sightline.blindspots.telemetry import (
     Telemetry,
 )
 from sightline.data.arrays import Floats, Ints
-from sightline.data.downsampling import downsampled, sampled_blocks, sampled_column
+from sightline.data.downsampling import (
+    Sampling,
+    downsampled,
+    sampled_blocks,
+    sampled_column,
+)
 from sightline.data.recording import Recording, Role
 from sightline.detectors.base import Detector, LearnedDetector, unlabelled
 from sightline.detectors.preprocessing import fill_missing, left_to_do, means_of
@@ -192,7 +197,8 @@ def detector_rows(
         recording.values, np.asarray(recording.breaks), means_of(recording.values)
     )
     whole = unlabelled(replace(recording, values=filled))
-    every, sampling, across = 1, "median", False
+    every, across = 1, False
+    sampling: Sampling = "median"
     if isinstance(detector, LearnedDetector):
         settings = left_to_do(detector.row_settings(), recording.prepared)
         every, sampling = settings.every, settings.sampling
