@@ -28,6 +28,7 @@ from sightline.evaluation.pipeline import evaluate
 from sightline.evaluation.result import Evaluation
 from sightline.export import export_stream
 from sightline.facts.audit import inspect_testbed
+from sightline.operation.blind_spots import find_blind_spots
 from sightline.operation.watch import watch_folder
 from sightline.paper import write_up
 from sightline.progress import Step, StepKind, progress_bar
@@ -80,6 +81,7 @@ __all__ = [
     "energy_trace",
     "evaluate",
     "export_stream",
+    "find_blind_spots",
     "fit_reference",
     "inspect_testbed",
     "list_detectors",

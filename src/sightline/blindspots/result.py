@@ -264,6 +264,8 @@ class BlindSpots:
         The user's attacks.
     notes : tuple of str
         What was left out, and why.
+    key : str
+        Of the detector and the record that they belong to.
     """
 
     name: str
@@ -284,6 +286,7 @@ class BlindSpots:
     attackers: tuple[KnowingAttacker, ...] = ()
     what_if: tuple[WhatIf, ...] = ()
     notes: tuple[str, ...] = ()
+    key: str = ""
 
     def __repr__(self) -> str:
         """Return one line."""

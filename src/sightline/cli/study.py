@@ -170,6 +170,16 @@ def run_command(
         _run(plan, options)
 
 
+def plan_for(place: str, detectors: str, budget: str) -> "StudyPlan":
+    """Return the plan of a run on one plant or testbed, for other commands."""
+    return _with_budget(_plan(place, detectors, "0", None, None, {}), budget)
+
+
+def run_plan(plan: "StudyPlan", out: Path, *, cache: Path | None = None) -> None:
+    """Run a plan for another command; it exits where a cell fails."""
+    _run(plan, _Options(out, cache=cache))
+
+
 def _with_budget(plan: "StudyPlan", budget: str | None) -> "StudyPlan":
     """Return a plan with the budget of the command line, if there is one."""
     if budget is None:

@@ -4,7 +4,7 @@
 value, a gap of rows the last row.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypeVar
@@ -55,11 +55,13 @@ class Tag:
         The part of the plant it belongs to.
     unit : str, optional
         The unit of its values.
+    low, high : float, optional
+        The least and the largest reading that is possible, as of the instrument.
 
     Raises
     ------
     StreamError
-        If the role is unknown.
+        If the role is unknown, or `low` is not below `high`.
 
     Examples
     --------
@@ -71,9 +73,16 @@ class Tag:
     role: Role = Role.SENSOR
     stage: str | None = None
     unit: str | None = None
+    low: float | None = field(default=None, repr=False)
+    high: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Take a role that is given as text."""
+        """Take a role that is given as text; refuse an empty range."""
+        if self.low is not None and self.high is not None and self.low >= self.high:
+            raise StreamError(
+                f"tag {self.name!r}: low ({self.low:g}) must be below high "
+                f"({self.high:g})."
+            )
         try:
             object.__setattr__(self, "role", Role(self.role))
         except ValueError:

@@ -309,7 +309,7 @@ def normal_of(stream: ResidualStream, scored: ScoredStream) -> Normal:
         standardised=standardised,
         spread=scale_of(scored.moments),
         channels=channels_of(stream),
-        stages=_stages(stream),
+        stages=stages_of(stream),
         is_one_sided=one_sided,
         floor=float(getattr(stream.train, "floor", 0.0)) if one_sided else 0.0,
     )
@@ -348,7 +348,7 @@ def _units(stream: ResidualStream) -> dict[str, str]:
     return {tag.name: tag.unit for tag in tags if tag.unit}
 
 
-def _stages(stream: ResidualStream) -> dict[str, tuple[str, ...]]:
+def stages_of(stream: ResidualStream) -> dict[str, tuple[str, ...]]:
     """Return the channels of each stage; empty where fewer than two are known."""
     groups = stream.meta.get("groups")
     if not isinstance(groups, Mapping):

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from sightline.blindspots.result import BlindSpots
 from sightline.data.zones import FIRST_DATE, iso_stamp
 from sightline.errors import FileError
 from sightline.evaluation.protocol import Protocol
@@ -29,6 +30,7 @@ from sightline.evaluation.result import (
 from sightline.files import brief, is_staged, reading, staged_file, staged_folder
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
+from sightline.storage.blind_spots import spots_beside
 from sightline.storage.metadata import parse_json
 from sightline.storage.npz import read_arrays
 
@@ -73,10 +75,13 @@ class Result:
         Where it was read from; None for a result that was never written.
     evaluation : Evaluation
         With its `traces`.
+    blind_spots : BlindSpots, optional
+        What the detector could not see, if that was searched.
     """
 
     folder: Path | None
     evaluation: Evaluation
+    blind_spots: BlindSpots | None = None
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Result":
@@ -456,7 +461,11 @@ def read_results(folders: Sequence[str | Path]) -> list[Result]:
                 "evaluate` wrote."
             )
         results += [
-            Result(place, replace(read_evaluation(place), traces=read_traces(place)))
+            Result(
+                place,
+                replace(read_evaluation(place), traces=read_traces(place)),
+                spots_beside(place),
+            )
             for place in places
         ]
     return results

@@ -291,7 +291,7 @@ def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
     """
     series = {name: getattr(recording, name) for name in _SERIES}
     about: dict[str, Any] = {
-        "tags": [asdict(tag) for tag in recording.tags],
+        "tags": [_tag(tag) for tag in recording.tags],
         "attacks": [asdict(attack) for attack in recording.attacks],
         "step_s": recording.step_s,
         "source": recording.source,
@@ -304,6 +304,15 @@ def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
     text = json.dumps(about, sort_keys=True).encode()
     return {name: array for name, array in series.items() if array is not None} | {
         "about": np.frombuffer(text, np.uint8)
+    }
+
+
+def _tag(tag: Tag) -> dict[str, Any]:
+    """Return a tag as plain values; a range that is not known is left out."""
+    return {
+        name: value
+        for name, value in asdict(tag).items()
+        if name not in ("low", "high") or value is not None
     }
 
 

@@ -27,6 +27,7 @@ from sightline.storage import (
     read_stream,
     write_stream,
 )
+from sightline.storage.blind_spots import read_blind_spots, spots_folder
 from sightline.storage.npz import read_arrays
 from sightline.study.cache import Cache, RecordedTestbed
 from sightline.study.cell import Cell, Outcome
@@ -148,6 +149,7 @@ def gather_study(
         _place_stream(cell, cache, out / "streams" / f"{cell.name}.npz")
         _place_detector(cell, cache, out / "detectors" / f"{cell.name}.npz")
     gather_results([cache.result(cell) for cell in done], out)
+    _remove_stale_spots(out, done)
     with staged_file(out / MANIFEST) as partial:
         manifest = plain(_manifest(plan, testbeds, cells, failed))
         partial.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
@@ -213,6 +215,105 @@ def _cells_in(out: Path) -> dict[str, str]:
             f"{path}: cannot be read: delete it, or choose another --out."
         ) from error
     return {cell.name: cell.result or cell.name for cell in manifest.cells}
+
+
+@dataclass(frozen=True)
+class StudyCell:
+    """A cell of a finished study: where its files lie, and what it was made of.
+
+    Parameters
+    ----------
+    name, result : str
+        Name of its stream and detector, and of its result folder.
+    detector, testbed : str
+        Labels of both.
+    key : str
+        Of its content.
+    content : str
+        Of its testbed's recordings, in the cache.
+    """
+
+    name: str
+    result: str
+    detector: str
+    testbed: str
+    key: str
+    content: str = ""
+
+
+@dataclass(frozen=True)
+class _ManifestCell:
+    name: str
+    result: str
+    detector: str
+    testbed: str
+    key: str
+    failed: str | None = None
+
+
+@dataclass(frozen=True)
+class _ManifestTestbed:
+    content: str
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    title: str
+    cells: list[_ManifestCell]
+    testbeds: dict[str, _ManifestTestbed]
+
+
+def study_cells(folder: Path) -> list[StudyCell]:
+    """Return the cells of the study in a folder that did not fail.
+
+    Raises
+    ------
+    FileError
+        If its manifest cannot be read.
+    """
+    manifest = _read_manifest(folder)
+    return [
+        StudyCell(
+            name=cell.name,
+            result=cell.result,
+            detector=cell.detector,
+            testbed=cell.testbed,
+            key=cell.key,
+            content=manifest.testbeds[cell.testbed].content,
+        )
+        for cell in manifest.cells
+        if cell.failed is None and cell.testbed in manifest.testbeds
+    ]
+
+
+def study_title(folder: Path) -> str | None:
+    """Return the title of the study in a folder; None if it holds none."""
+    if not (folder / MANIFEST).is_file():
+        return None
+    return _read_manifest(folder).title
+
+
+def _read_manifest(folder: Path) -> _Manifest:
+    path = folder / MANIFEST
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Manifest)
+    except (OSError, msgspec.DecodeError) as error:
+        raise FileError(f"{path}: cannot be read: run the study again.") from error
+
+
+def _remove_stale_spots(out: Path, cells: Sequence[Cell]) -> None:
+    """Remove blind spots of an earlier run whose detector or record was another."""
+    for cell in cells:
+        folder = spots_folder(out, cell.result_name)
+        if not folder.is_dir():
+            continue
+        try:
+            is_stale = read_blind_spots(folder).key != cell.key
+        except FileError:
+            is_stale = True
+        if is_stale:
+            with writing(folder):
+                shutil.rmtree(folder)
 
 
 def _remove_others(out: Path, cells: Sequence[Cell]) -> None:

@@ -5,7 +5,7 @@
 ``attacks.csv``                 one line for each attack or incident, also called
                                 ``incidents.csv``; columns id, start, end, tags, note,
                                 uncertainty_min
-``tags.csv``                    role, stage and unit of each tag
+``tags.csv``                    role, stage, unit and possible range of each tag
 ``plant.toml``                  time zone, format of time stamps, step, holding time
 ==============================  =====================================================
 
@@ -17,6 +17,7 @@ tables into rows in even steps of time. `look` and `proposal` make such a folder
 exports (`sightline start`).
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -275,8 +276,21 @@ def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
                 f"{path}: role {role!r} of tag {tag!r} is unknown; "
                 f"{did_you_mean(role, [*Role, _IGNORE])}"
             )
+        for column in ("low", "high"):
+            if (cell := row.get(column)) and not _is_number(cell):
+                raise FileError(
+                    f"{path}: {column} {cell!r} of tag {tag!r} is no number: give the "
+                    "end of the instrument's range, or leave it empty."
+                )
         rows[tag] = row | {"role": role, "unit": row.get("unit") or unit}
     return rows
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _tags(
@@ -310,6 +324,8 @@ def _tags(
             role=Role(row.get("role") or Role.SENSOR),
             stage=row.get("stage") or None,
             unit=row.get("unit") or units.get(name) or None,
+            low=float(row["low"]) if row.get("low") else None,
+            high=float(row["high"]) if row.get("high") else None,
         )
         for name, row in zip(channels, rows, strict=True)
     )

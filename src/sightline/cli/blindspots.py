@@ -1,0 +1,406 @@
+"""The command `blindspots`: what a detector could not see."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.console import Group, RenderableType
+from typer import Argument, BadParameter, Option
+
+from sightline.cli.console import DebugOption, console, door, titled_table
+from sightline.cli.study import plan_for, run_plan
+from sightline.errors import StreamError, naming
+from sightline.progress import Progress, Step, StepKind, progress_bar
+from sightline.text import UNKNOWN, duration, number, per_day, share
+
+if TYPE_CHECKING:
+    from sightline.blindspots.result import BlindSpots
+    from sightline.data.recording import Recording
+    from sightline.data.stream import ResidualStream
+    from sightline.detectors.base import LearnedDetector
+    from sightline.operation.spot_settings import SpotSettings
+
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_DEFAULT_DETECTOR = "var"
+
+_Place = Annotated[
+    str,
+    Argument(
+        metavar="STUDY|PLANT|STREAM",
+        help="A folder that `run` or `study` wrote, a plant's folder or testbed, or a "
+        "residual stream (then in residual space).",
+    ),
+]
+_DetectorOption = Annotated[
+    str | None,
+    Option(
+        metavar="NAME|PATH",
+        help="Detector of the study, one to train on the plant (var by default), or a "
+        "saved one.",
+    ),
+]
+_Budget = Annotated[
+    str, Option("--budget", help="Alarms that limits are set for: 6/day,1% or 1/week.")
+]
+_Out = Annotated[
+    Path | None,
+    Option(help="Folder for table and page; by default that of the study."),
+]
+_WhatIf = Annotated[
+    Path | None,
+    Option(
+        "--what-if",
+        metavar="FILE",
+        help="Table of attacks (id, duration_s, tag, kind, value, rate): how often "
+        "would each be seen?",
+    ),
+]
+_Shapes = Annotated[
+    str | None, Option(metavar="NAMES", help="Shapes, by commas: step,ramp,frozen.")
+]
+_OwnShapes = Annotated[
+    Path | None,
+    Option(metavar="FILE", help="Table of your shapes: seconds, and a column each."),
+]
+_Durations = Annotated[
+    str | None, Option(metavar="TIMES", help="Durations, by commas: 1min,15min,4h.")
+]
+_Tags = Annotated[
+    str | None, Option(metavar="NAMES", help="Tags to falsify, by commas; else all.")
+]
+_Rules = Annotated[
+    str | None,
+    Option(
+        metavar="NAMES",
+        help="Alarm rules, by commas, the one for the sentences last; by default "
+        "energy, z and the chosen one.",
+    ),
+]
+_Places = Annotated[int, Option(min=10, help="Places of the record that are tried.")]
+_Cache = Annotated[
+    Path | None, Option(help="Folder of the study's finished cells; else OUT/cache.")
+]
+_Jobs = Annotated[int | None, Option(min=1, help="Threads; by default all cores.")]
+
+
+def blindspots_command(
+    place: _Place,
+    detector: _DetectorOption = None,
+    budget: _Budget = "6/day,1%",
+    out: _Out = None,
+    what_if: _WhatIf = None,
+    shapes: _Shapes = None,
+    own_shapes: _OwnShapes = None,
+    durations: _Durations = None,
+    tags: _Tags = None,
+    rules: _Rules = None,
+    places: _Places = 40,
+    seed: Annotated[int, Option(min=0, help="Seed of places and noise.")] = 0,
+    cache: _Cache = None,
+    jobs: _Jobs = None,
+    debug: DebugOption = False,
+) -> None:
+    """Find what a detector with its alarm rule could not see.
+
+    Falsifications of every tag are written into attack-free telemetry, pass through
+    the detector, and are judged by alarm rules at the budget. OUT gets
+    blindspots/NAME/ with the tables, and report.html shows them first where no
+    incident is known. A stopped search continues where it was.
+
+    \b
+    Examples:
+      sightline blindspots my-plant/ --detector var --budget 6/day --out blind
+      sightline blindspots study/ --detector gdn --what-if attacks.csv
+      sightline blindspots residuals.npz --budget 1/week --out blind
+    """
+    from sightline.blindspots.places import DURATIONS_S
+    from sightline.blindspots.shapes import SHAPES
+    from sightline.blindspots.what_if import read_attacks, read_shapes
+    from sightline.operation.spot_settings import SpotSettings
+
+    with door(debug=debug):
+        settings = SpotSettings(
+            places=places,
+            seed=seed,
+            shapes=_listed(shapes) if shapes else tuple(SHAPES),
+            own_shapes=read_shapes(own_shapes) if own_shapes else (),
+            durations_s=_seconds(durations) if durations else DURATIONS_S,
+            tags=_listed(tags) if tags else None,
+            rules=_listed(rules) if rules else None,
+            jobs=jobs,
+        )
+        settings.chosen_shapes()
+        attacks = read_attacks(what_if) if what_if else ()
+        search = _Search(settings, budget, attacks, out, cache)
+        folder, found = search.run(place, detector)
+        screen = console()
+        for one in found:
+            screen.print(blind_spot_tables(one))
+            for sentence in one.sentences:
+                screen.print(f"- {sentence}", soft_wrap=True)
+            for note in one.notes:
+                screen.print(f"  {note}", soft_wrap=True, style="dim")
+        screen.print(
+            f"Written to {folder}/: blindspots/ and report.html.", soft_wrap=True
+        )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise BadParameter("a list of names is empty: separate names by commas.")
+    return found
+
+
+def _seconds(text: str) -> tuple[float, ...]:
+    """Return durations such as ``1min,4h`` in seconds."""
+    import re
+
+    found = []
+    for part in _listed(text):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)?", part)
+        if match is None or not float(match[1]) > 0:
+            raise BadParameter(f"--durations takes times like 15min, 4h: {part!r}.")
+        found.append(float(match[1]) * _UNITS[match[2] or "s"])
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cell:
+    """One detector on one record, ready to be searched."""
+
+    name: str
+    stream: "ResidualStream"
+    detector: "LearnedDetector | None"
+    recordings: "tuple[Recording, Recording] | None"
+    key: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What the options say of a search."""
+
+    settings: "SpotSettings"
+    budget: str
+    attacks: Sequence[Any]
+    out: Path | None
+    cache: Path | None
+
+    def run(self, place: str, detector: str | None) -> "tuple[Path, list[BlindSpots]]":
+        """Return the folder that was written, and what was found."""
+        folder = Path(place).expanduser()
+        if (folder / "study.json").is_file():
+            target = self.out or folder
+            cells = list(self._of_study(folder, target, detector))
+        elif _is_stream(folder):
+            target = self._needed_out()
+            cells = [self._of_stream(folder, target, detector)]
+        else:
+            target = self._needed_out()
+            cells = list(self._of_plant(place, target, detector))
+        found = [self._searched(cell, target) for cell in cells]
+        self._report(target)
+        return target, found
+
+    def _needed_out(self) -> Path:
+        if self.out is None:
+            raise BadParameter("give --out, the folder for table and page.")
+        return self.out
+
+    def _of_plant(
+        self, place: str, target: Path, detector: str | None
+    ) -> Iterator[_Cell]:
+        """Train a detector on a plant or testbed, or take a saved one, and search."""
+        path = Path(detector).expanduser() if detector else None
+        if path is not None and path.suffix == ".npz":
+            yield self._saved(place, target, path)
+            return
+        plan = plan_for(place, detector or _DEFAULT_DETECTOR, self.budget)
+        run_plan(plan, target, cache=self.cache)
+        yield from self._of_study(target, target, None)
+
+    def _saved(self, place: str, target: Path, path: Path) -> _Cell:
+        """Return a plant with a saved detector; its evaluation is written too."""
+        from sightline.detectors import load_detector
+        from sightline.export import NO_RULE, export_stream
+        from sightline.testbeds import open_testbed
+
+        detector = load_detector(path)
+        with progress_bar(place) as advance:
+            testbed = open_testbed(place, progress=advance)
+            stream = export_stream(
+                detector,
+                testbed.train,
+                testbed.test,
+                name=path.stem,
+                testbed=testbed.name,
+                rule=NO_RULE,
+                progress=advance,
+            )
+        self._evaluated(stream, target)
+        recordings = (testbed.train, testbed.test)
+        return _Cell(path.stem, stream, detector, recordings, _digest(path, place))
+
+    def _of_stream(self, path: Path, target: Path, detector: str | None) -> _Cell:
+        """Return a stream, searched in residual space."""
+        from sightline.storage import read_stream
+
+        if detector is not None:
+            raise StreamError(
+                f"{path}: is a residual stream, and a detector reads telemetry: give "
+                "the study or the plant's folder, or leave --detector out to search in "
+                "residual space."
+            )
+        stream = read_stream(path)
+        self._evaluated(stream, target)
+        return _Cell(stream.name, stream, None, None, _digest(path))
+
+    def _evaluated(self, stream: "ResidualStream", target: Path) -> None:
+        from sightline.evaluation.pipeline import evaluate
+        from sightline.storage import write_results
+
+        with progress_bar(stream.name) as advance:
+            made = evaluate(stream, budget=self.budget, progress=advance)
+            write_results([made], target, overwrite=True)
+
+    def _of_study(
+        self, folder: Path, target: Path, detector: str | None
+    ) -> Iterator[_Cell]:
+        """Yield the cells of a study; of one detector, if it is named."""
+        from sightline.detectors import load_detector
+        from sightline.storage import gather_results, read_stream
+        from sightline.study.cache import Cache
+        from sightline.study.collect import study_cells
+
+        known = study_cells(folder)
+        cells = [c for c in known if detector in (None, c.detector, c.name)]
+        if not cells:
+            from sightline.text import did_you_mean
+
+            options = sorted({cell.detector for cell in known})
+            raise StreamError(
+                f"{folder}: has no detector {detector!r}; "
+                f"{did_you_mean(detector or '', options)}"
+            )
+        if target.resolve() != folder.resolve():
+            gather_results([folder / cell.result for cell in cells], target)
+        cache = Cache(self.cache or folder / "cache")
+        for cell in cells:
+            saved = folder / "detectors" / f"{cell.name}.npz"
+            stream = read_stream(folder / "streams" / f"{cell.name}.npz")
+            if not saved.is_file():
+                yield _Cell(cell.result, stream, None, None, cell.key)
+                continue
+            recordings = cache.recordings(cell.content)
+            yield _Cell(cell.result, stream, load_detector(saved), recordings, cell.key)
+
+    def _searched(self, cell: _Cell, target: Path) -> "BlindSpots":
+        """Return the blind spots of one cell, written to its folder."""
+        from sightline.storage.blind_spots import (
+            FoundSoFar,
+            spots_folder,
+            write_blind_spots,
+        )
+
+        folder = spots_folder(target, cell.name)
+        key = self._key(cell)
+        kept = FoundSoFar(folder, key)
+        with progress_bar(cell.name) as advance, naming(cell.name):
+            made = self._found(cell, kept, advance)
+            write_blind_spots(replace(made, key=cell.key), folder)
+        kept.clear()
+        return made
+
+    def _found(self, cell: _Cell, kept: Any, advance: Progress) -> "BlindSpots":
+        from sightline.operation.blind_spots import maker
+        from sightline.operation.spot_search import SpotArena
+        from sightline.rules.budget import Budget
+
+        advance(Step(StepKind.FALSIFYING, detail="alarm rules and places"))
+        budget = Budget.parse(self.budget)
+        make = maker(cell.stream, self.settings)
+        rules = make(budget)
+        if cell.detector is None or cell.recordings is None:
+            arena = SpotArena.of_stream(cell.stream, rules, budget, self.settings)
+        else:
+            train, test = cell.recordings
+            arena = SpotArena.of_detector(
+                cell.detector, test, train, rules, budget, self.settings
+            )
+        return arena.result(
+            cell.stream.name,
+            detector=cell.stream.detector,
+            testbed=cell.stream.testbed,
+            make=make,
+            attacks=self.attacks,
+            done=kept.read(),
+            found=kept.add,
+            progress=advance,
+        )
+
+    def _key(self, cell: _Cell) -> str:
+        """Return a text that changes with all that the table depends on."""
+        facts = [cell.key, self.budget, repr(replace(self.settings, jobs=None))]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+    def _report(self, target: Path) -> None:
+        """Write the page of all results again."""
+        from sightline.report import write_report
+        from sightline.study.collect import REPORT, study_title
+
+        write_report(target, target / REPORT, title=study_title(target))
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether a path is a residual stream: a file, or a folder of one."""
+    if path.is_file():
+        return path.suffix == ".npz"
+    parts = [path / "test", path / "test.state", path / "test.state.gz"]
+    return any(part.exists() for part in parts)
+
+
+def _digest(*places: object) -> str:
+    """Return a digest of files' contents, or of texts."""
+    total = hashlib.sha256()
+    for place in places:
+        path = Path(str(place))
+        total.update(path.read_bytes() if path.is_file() else str(place).encode())
+    return total.hexdigest()
+
+
+def blind_spot_tables(found: "BlindSpots") -> RenderableType:
+    """Return cost and blindness of the rules, and what the user's attacks would do."""
+    where = "residual space" if found.is_residual else "telemetry"
+    title = (
+        f"{found.name}: {found.n_places} places in {number(found.days)} days, "
+        f"falsified {where}"
+    )
+    rules = titled_table(title)
+    for column in ("rule", "alarms a day", "time in alarm", "blindness"):
+        rules.add_column(column, justify="left" if column == "rule" else "right")
+    for rule in found.rules:
+        rules.add_row(
+            f"{rule.name} (chosen)" if rule.name == found.chosen else rule.name,
+            UNKNOWN if rule.alarms_per_day is None else per_day(rule.alarms_per_day),
+            share(rule.share_of_time, 1),
+            number(rule.blindness),
+        )
+    tables: list[RenderableType] = [rules]
+    if found.what_if:
+        table = titled_table("What if")
+        for column in ("attack", "what", "lasts", "rule", "seen", "after"):
+            table.add_column(column)
+        for one in found.what_if:
+            table.add_row(
+                one.id,
+                one.text,
+                duration(one.duration_s),
+                one.rule,
+                f"{share(one.share_seen)} of {one.n_places}",
+                duration(one.delay_s),
+            )
+        tables.append(table)
+    return Group(*tables)

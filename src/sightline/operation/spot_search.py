@@ -1,0 +1,605 @@
+"""The search for blind spots: record, rules and places, ready to be falsified."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final, Self
+
+import numpy as np
+
+from sightline.blindspots.knowing import knowing_attacker
+from sightline.blindspots.places import (
+    LEAST_PLACES,
+    Timing,
+    draw_places,
+    rows_after,
+    rows_before,
+)
+from sightline.blindspots.result import (
+    BlindSpot,
+    BlindSpots,
+    KnowingAttacker,
+    RuleSight,
+    TradeOff,
+    WhatIf,
+    blindness_of,
+    mean_share,
+    nearest_duration,
+)
+from sightline.blindspots.rule_view import (
+    RuleView,
+    RuleViews,
+    TwinRecord,
+    memory_rows,
+)
+from sightline.blindspots.search import Arena, Target, targets_of
+from sightline.blindspots.shapes import (
+    RESIDUAL_SHAPES,
+    SHAPES,
+    TagFacts,
+    tag_facts,
+)
+from sightline.blindspots.telemetry import LinearStage1, Stage1, Telemetry
+from sightline.blindspots.what_if import PlannedAttack, what_if
+from sightline.blindspots.words import sentences_of, weight
+from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.recording import Recording, Role
+from sightline.data.row_tables import read_on_grid
+from sightline.data.segments import segments_of
+from sightline.data.stream import ResidualStream
+from sightline.detectors.base import Detector, LearnedDetector
+from sightline.errors import StreamError
+from sightline.facts.calm_rows import beyond_guard
+from sightline.metrics.alarm_load import DAY_S
+from sightline.operation.falsified import detector_rows, stage_of
+from sightline.operation.spot_settings import SpotSettings
+from sightline.progress import Progress, Step, StepKind, silent
+from sightline.rules.budget import Budget
+from sightline.rules.commission import Commissioning
+from sightline.rules.family import channels_of, stages_of
+from sightline.rules.rule import Rule
+from sightline.text import did_you_mean, duration
+
+# Rules of the table beside the chosen one.
+USUAL_RULES: Final = ("energy", "z", "all")
+# Alarms a day of the trade-off.
+TRADE_OFF: Final = (1.0, 6.0, 24.0, 96.0)
+# Places at which the attacker who knows the rule is solved, and for how many tags.
+KNOWING_PLACES: Final = 5
+KNOWING_TAGS: Final = 10
+# Makes alarm rules for a budget.
+Maker = Callable[[Budget], Commissioning]
+
+
+def rules_of(
+    rules: Commissioning | Sequence[Rule], wanted: Sequence[str] | None = None
+) -> tuple[list[Rule], int]:
+    """Return the rules of a search, the chosen one last, and the first free row.
+
+    Parameters
+    ----------
+    rules : Commissioning or sequence of Rule
+        Of a `Commissioning` the usual rules and the chosen one are taken.
+    wanted : sequence of str, optional
+        Names of other rules of it.
+    """
+    if not isinstance(rules, Commissioning):
+        if not rules:
+            raise StreamError("At least one alarm rule is needed: give one.")
+        return list(rules), 0
+    chosen = rules.facts.chosen
+    usual = [name for name in USUAL_RULES if name in rules.rules]
+    taken = list(dict.fromkeys([*(usual if wanted is None else wanted), chosen]))
+    if wanted is not None:
+        taken = list(dict.fromkeys(wanted))
+    for name in taken:
+        if name not in rules.rules:
+            raise StreamError(
+                f"There is no rule {name!r} among those made; "
+                f"{did_you_mean(name, rules.rules)}"
+            )
+    return [rules.rules[name].rule for name in taken], rules.facts.split
+
+
+class SpotArena:
+    """A record, rules and places: ready to be searched.
+
+    Parameters
+    ----------
+    record : TwinRecord
+        Residual rows of the record.
+    is_calm : array of bool, shape (n_rows,)
+        Its attack-free rows, those that set limits included.
+    telemetry : Telemetry
+        What is falsified.
+    rows : array of int, shape (n_rows,)
+        The detector's row of each residual row.
+    stage : callable
+        Returns Stage 1, from the detector's rows of some places.
+    memory : int
+        Earlier rows that a residual depends on, as far as it is stated.
+    rules : Commissioning or sequence of Rule
+        Alarm rules.
+    budget : Budget
+        That their limits were set for.
+    settings : SpotSettings
+        What a user chose.
+    """
+
+    def __init__(
+        self,
+        *,
+        record: TwinRecord,
+        is_calm: Bools,
+        telemetry: Telemetry,
+        rows: Ints,
+        stage: Callable[[Ints], Stage1],
+        memory: int,
+        rules: Sequence[Rule],
+        budget: Budget,
+        settings: SpotSettings,
+    ) -> None:
+        self.settings, self.budget = settings, budget
+        self.rules, self.record, self.rows = list(rules), record, rows
+        self.telemetry, self.tags = telemetry, telemetry.tags
+        self.notes: list[str] = []
+        self.targets = self._targets()
+        self.arena = self._arena(is_calm, stage, memory)
+
+    @classmethod
+    def of_detector(
+        cls,
+        detector: Detector,
+        recording: Recording,
+        train: Recording,
+        rules: Commissioning | Sequence[Rule],
+        budget: Budget,
+        settings: SpotSettings,
+    ) -> Self:
+        """Return the search through a detector.
+
+        Parameters
+        ----------
+        detector : Detector
+            Fitted.
+        recording, train : Recording
+            Telemetry to falsify, and telemetry that says what is usual.
+        rules, budget, settings
+            As of the class.
+        """
+        chosen, split = rules_of(rules, settings.rules)
+        source = detector_rows(detector, recording, tags_of(train))
+        exported = source.exported
+        record, is_calm = _record(
+            np.asarray(exported.values, np.float64),
+            exported.labels,
+            exported.breaks,
+            exported.step_s,
+            split,
+        )
+        tags = source.telemetry.tags
+        return cls(
+            record=record,
+            is_calm=is_calm,
+            telemetry=source.telemetry,
+            rows=source.rows,
+            stage=lambda places: stage_of(source, places, tags),
+            memory=_stated_memory(detector),
+            rules=chosen,
+            budget=budget,
+            settings=settings,
+        )
+
+    @classmethod
+    def of_stream(
+        cls,
+        stream: ResidualStream,
+        rules: Commissioning | Sequence[Rule],
+        budget: Budget,
+        settings: SpotSettings,
+    ) -> Self:
+        """Return the search in residual space, where no detector is known."""
+        chosen, split = rules_of(rules, settings.rules)
+        values = np.concatenate([block for _, block in read_on_grid(stream.test)])
+        record, is_calm = _record(
+            values.astype(np.float64),
+            stream.labels,
+            stream.test_breaks,
+            stream.step_s,
+            split,
+        )
+        tags, scales = residual_tags(stream)
+        telemetry = Telemetry(
+            values=record.rows * scales,
+            tags=tags,
+            starts=np.arange(len(values)),
+            every=1,
+            sample=lambda blocks, tag: blocks[:, 0],
+            step_s=record.step_s,
+            is_residual=True,
+        )
+        taps = {j: np.eye(len(tags))[j : j + 1] / scales[j] for j in range(len(tags))}
+        shapes = [name for name in settings.shapes if name in RESIDUAL_SHAPES]
+        return cls(
+            record=record,
+            is_calm=is_calm,
+            telemetry=telemetry,
+            rows=np.arange(len(values)),
+            stage=lambda places: LinearStage1(taps),
+            memory=0,
+            rules=chosen,
+            budget=budget,
+            settings=replace(settings, shapes=tuple(shapes)),
+        )
+
+    def _targets(self) -> list[Target]:
+        """Return what is falsified."""
+        settings, known = self.settings, [tag.name for tag in self.tags]
+        kept = set(known if settings.tags is None else settings.tags)
+        if unknown := sorted(kept.difference(known)):
+            raise StreamError(
+                f"There is no tag {unknown[0]!r}; {did_you_mean(unknown[0], known)}"
+            )
+        chosen = [tag for tag in self.tags if tag.name in kept]
+        targets, notes = targets_of(chosen, settings.chosen_shapes())
+        self.notes += notes
+        if not targets:
+            why = notes[0] if notes else "none of the shapes fits the tags given."
+            raise StreamError(f"No tag is left to falsify: {why}")
+        return targets
+
+    def _arena(
+        self, is_calm: Bools, stage: Callable[[Ints], Stage1], memory: int
+    ) -> Arena:
+        """Draw the places, and read rules and detector at them."""
+        settings, record = self.settings, self.record
+        timing = Timing.of(
+            record.step_s,
+            self.budget.per_day,
+            durations_s=settings.durations_s,
+            memory=memory_rows(self.rules),
+        )
+        before = rows_before(is_calm, record.breaks)
+        lengths = [grid.rows + grid.release for grid in timing.grids]
+
+        def drawn(memory: int) -> tuple[Ints, Bools]:
+            return draw_places(
+                record.is_free,
+                before,
+                record.breaks,
+                before=memory,
+                lengths=lengths,
+                n_places=settings.places,
+                seed=settings.seed,
+            )
+
+        places, fits = drawn(memory)
+        made = stage(self.rows[places])
+        if made.memory > memory:
+            places, fits = drawn(made.memory)
+        timing, fits = self._enough(timing, fits)
+        self.row_places = places
+        self.views = tuple(
+            RuleViews(rule, record, places, timing.grids, fits) for rule in self.rules
+        )
+        return Arena(
+            telemetry=self.telemetry,
+            stage=made,
+            timing=timing,
+            places=self.rows[places],
+            fits=fits,
+            reach=before[places],
+            room=rows_after(record.is_free, record.breaks)[places],
+            rules=self.views,
+            seed=settings.seed,
+        )
+
+    def _enough(self, timing: Timing, fits: Bools) -> tuple[Timing, Bools]:
+        """Leave out durations with too few places, by name."""
+        self.notes += timing.left_out
+        enough = fits.sum(axis=0) >= LEAST_PLACES
+        for grid, is_kept, n in zip(
+            timing.grids, enough, fits.sum(axis=0), strict=True
+        ):
+            if not is_kept:
+                self.notes.append(
+                    f"The duration of {duration(timing.seconds(grid))} is left out: "
+                    f"it fits at {int(n)} of {len(fits)} places, and {LEAST_PLACES} "
+                    "are needed."
+                )
+        grids = tuple(g for g, kept in zip(timing.grids, enough, strict=True) if kept)
+        return replace(timing, grids=grids), fits[:, enough]
+
+    def search(
+        self,
+        *,
+        done: Mapping[str, Sequence[BlindSpot]] | None = None,
+        found: Callable[[str, list[BlindSpot]], None] = lambda name, spots: None,
+        progress: Progress = silent,
+    ) -> list[BlindSpot]:
+        """Return the table, tag by tag.
+
+        Parameters
+        ----------
+        done : mapping of str to sequence of BlindSpot, optional
+            Targets that an earlier run has finished.
+        found : callable, optional
+            Called with each target and its part of the table as soon as it is known.
+        progress : callable, optional
+            Called with a `Step`.
+        """
+        from threadpoolctl import threadpool_limits
+
+        known = dict(done or {})
+        left = [target for target in self.targets if target.name not in known]
+        jobs = self.settings.jobs or os.cpu_count() or 1
+
+        def spots(target: Target) -> list[BlindSpot]:
+            return list(self.arena.spots(target))
+
+        with threadpool_limits(limits=1), ThreadPoolExecutor(jobs) as pool:
+            for k, (target, part) in enumerate(
+                zip(left, pool.map(spots, left), strict=True)
+            ):
+                known[target.name] = part
+                found(target.name, part)
+                progress(Step(StepKind.FALSIFYING, k + 1, len(left), f"{target.name}"))
+        return [spot for target in self.targets for spot in known[target.name]]
+
+    def sights(self, spots: Iterable[BlindSpot]) -> tuple[RuleSight, ...]:
+        """Return cost and blindness of each rule."""
+        table = list(spots)
+        sensors = [tag.name for tag in self.tags if tag.role is not Role.ACTUATOR]
+        sights = []
+        for view in self.views:
+            load = self.record.load(view.run)
+            of_rule = [spot for spot in table if spot.rule == view.rule.name]
+            sights.append(
+                RuleSight(
+                    name=view.rule.name,
+                    alarms_per_day=load.alarms_per_day,
+                    share_of_time=load.share_of_time,
+                    blindness=blindness_of(of_rule, sensors),
+                )
+            )
+        return tuple(sights)
+
+    def trade_off(self, make: Maker, progress: Progress = silent) -> list[TradeOff]:
+        """Return how large a step stays unseen at other numbers of alarms a day.
+
+        Parameters
+        ----------
+        make : callable
+            Makes the rules for another budget; one that is refused is left out.
+        progress : callable, optional
+            Called with a `Step`.
+        """
+        arena, found = self.arena, []
+        usual = nearest_duration([arena.timing.seconds(g) for g in arena.timing.grids])
+        sensors = [
+            replace(target, shapes=(SHAPES["step"],))
+            for target in self.targets
+            if target.tags[0].role is not Role.ACTUATOR and len(target.tags) == 1
+        ]
+        for k, per_day in enumerate(TRADE_OFF):
+            progress(Step(StepKind.FALSIFYING, k, len(TRADE_OFF), "the trade-off"))
+            budget = replace(self.budget, per_day=per_day)
+            try:
+                made = make(budget)
+            except StreamError as error:
+                self.notes.append(f"The trade-off lacks {per_day:g} a day: {error}")
+                continue
+            rules = [made.rules[rule.name].rule for rule in self.rules]
+            other = self._at_budget(rules, budget, usual)
+            for rule, views in zip(rules, other.rules, strict=True):
+                spots = [
+                    spot
+                    for target in sensors
+                    for spot in other.spots(target)
+                    if spot.rule == rule.name
+                ]
+                deviation = mean_share(spots)
+                if deviation is not None:
+                    found.append(
+                        TradeOff(
+                            rule=rule.name,
+                            budget_per_day=per_day,
+                            alarms_per_day=self.record.load(views.run).alarms_per_day,
+                            duration_s=usual,
+                            deviation=deviation,
+                        )
+                    )
+        return found
+
+    def _at_budget(
+        self, rules: Sequence[Rule], budget: Budget, duration_s: float
+    ) -> Arena:
+        """Return the same places with other rules, for one duration."""
+        arena = self.arena
+        timing = Timing.of(
+            self.record.step_s,
+            budget.per_day,
+            durations_s=[duration_s],
+            memory=memory_rows(rules),
+        )
+        grid = timing.grids[0]
+        fits = (arena.room >= grid.rows + grid.release)[:, None]
+        views = tuple(
+            RuleViews(rule, self.record, self.row_places, timing.grids, fits)
+            for rule in rules
+        )
+        return replace(arena, timing=timing, fits=fits, rules=views)
+
+    def attackers(self, spots: Sequence[BlindSpot]) -> Iterator[KnowingAttacker]:
+        """Yield how far those who know the rule can push the blindest tags."""
+        arena = self.arena
+        if not isinstance(arena.stage, LinearStage1):
+            return
+        seconds = [arena.timing.seconds(grid) for grid in arena.timing.grids]
+        usual = nearest_duration(seconds)
+        k = seconds.index(usual)
+        if arena.timing.grids[k].rows > arena.timing.grids[k].judged:
+            return
+        by_name = {tag.name: tag for tag in self.tags}
+        steps = [s for s in spots if (s.shape, s.duration_s) == ("step", usual)]
+        for views in arena.views:
+            view = views[k]
+            if not view.is_linear or view.rule.delays.on > 1:
+                continue
+            mine = [s for s in steps if s.rule == view.rule.name and s.tag in by_name]
+            worst = {s.tag: s for s in sorted(mine, key=weight)}
+            names = sorted(worst, key=lambda name: -weight(worst[name]))
+            for name in names[:KNOWING_TAGS]:
+                tag, half = by_name[name], worst[name].half
+                found = knowing_attacker(
+                    view,
+                    arena.stage.taps[tag.column],
+                    tag,
+                    self._clear_places(view),
+                    step_s=arena.timing.step_s,
+                    most=SHAPES["step"].largest(tag),
+                    injected=None if half is None else half.size,
+                )
+                if found is not None:
+                    yield found
+
+    @staticmethod
+    def _clear_places(view: RuleView) -> list[int]:
+        """Return some places whose twin raises no alarm."""
+        inside = view.is_usable[:, view.grid.is_judged].all(axis=1)
+        return [int(k) for k in np.flatnonzero(inside)[:KNOWING_PLACES]]
+
+    def result(
+        self,
+        name: str,
+        *,
+        detector: str | None = None,
+        testbed: str | None = None,
+        make: Maker | None = None,
+        attacks: Sequence[PlannedAttack] = (),
+        done: Mapping[str, Sequence[BlindSpot]] | None = None,
+        found: Callable[[str, list[BlindSpot]], None] = lambda name, spots: None,
+        progress: Progress = silent,
+    ) -> BlindSpots:
+        """Search, and return the table with all that belongs to it.
+
+        Parameters
+        ----------
+        name, detector, testbed : str
+            Names for the result.
+        make : callable, optional
+            Makes rules for other budgets, for the trade-off.
+        attacks : sequence of PlannedAttack
+            Attacks of the user.
+        done, found, progress
+            As of `search`.
+        """
+        from threadpoolctl import threadpool_limits
+
+        spots = tuple(self.search(done=done, found=found, progress=progress))
+        is_linear = self.arena.stage.is_linear
+        with threadpool_limits(limits=1):
+            curve = self.trade_off(make, progress) if make and is_linear else []
+            knowing = tuple(self.attackers(spots))
+            tried = list(what_if(self.arena, attacks))
+        self.notes += [one for one in tried if isinstance(one, str)]
+        made = BlindSpots(
+            name=name,
+            detector=detector,
+            testbed=testbed,
+            budget=str(self.budget),
+            is_residual=self.telemetry.is_residual,
+            is_linear=is_linear,
+            chosen=self.rules[-1].name,
+            n_places=len(self.arena.places),
+            seed=self.settings.seed,
+            days=float(self.record.is_free.sum() * self.record.step_s / DAY_S),
+            rules=self.sights(spots),
+            spots=spots,
+            tags=tuple(target.name for target in self.targets),
+            trade_off=tuple(curve),
+            attackers=knowing,
+            what_if=tuple(one for one in tried if isinstance(one, WhatIf)),
+            notes=tuple(self.notes),
+        )
+        return replace(made, sentences=sentences_of(made))
+
+
+def _record(
+    rows: Floats, labels: Labels, breaks: Ints, step_s: float | None, split: int
+) -> tuple[TwinRecord, Bools]:
+    """Return a record of residual rows, and its attack-free rows."""
+    if step_s is None:
+        raise StreamError(
+            "Seconds a row are not known, so durations cannot be written: give time "
+            "stamps or `step_s`."
+        )
+    attacks = segments_of(labels == ATTACK, breaks)
+    is_calm = beyond_guard(labels == NORMAL, attacks, step_s)
+    is_free = is_calm & (np.arange(len(is_calm)) >= split)
+    record = TwinRecord(rows=rows, breaks=breaks, is_free=is_free, step_s=step_s)
+    return record, is_calm
+
+
+def residual_tags(stream: ResidualStream) -> tuple[tuple[TagFacts, ...], Floats]:
+    """Return the channels of a stream as tags, and the plant's units for 1 of each.
+
+    Range and spread are those of the residuals in train.
+    """
+    channels = channels_of(stream)
+    scales = np.array([channel.scale or 1.0 for channel in channels])
+    n, total, squares = 0, np.zeros(stream.p), np.zeros(stream.p)
+    low, high = np.full(stream.p, np.inf), np.full(stream.p, -np.inf)
+    for _, block in read_on_grid(stream.train):
+        rows = block * scales
+        n, total = n + len(rows), total + rows.sum(axis=0)
+        squares = squares + np.square(rows).sum(axis=0)
+        low, high = (
+            np.minimum(low, rows.min(axis=0)),
+            np.maximum(high, rows.max(axis=0)),
+        )
+    spread = np.sqrt(np.maximum(squares / n - np.square(total / n), 0.0))
+    stages = {
+        name: stage for stage, members in stages_of(stream).items() for name in members
+    }
+    tags = tuple(
+        TagFacts(
+            name=channel.name,
+            column=j,
+            stage=stages.get(channel.name),
+            unit=f"{channel.unit or ''} (residual)".strip(),
+            spread=float(spread[j]),
+            lowest=float(low[j]),
+            highest=float(high[j]),
+        )
+        for j, channel in enumerate(channels)
+    )
+    return tags, scales
+
+
+def _stated_memory(detector: Detector) -> int:
+    """Return the rows that a detector says it looks back at; 1 where it does not."""
+    if isinstance(detector, LearnedDetector):
+        try:
+            return max(detector.look_back(), 1)
+        except StreamError:
+            return 1
+    return 1
+
+
+def tags_of(train: Recording) -> tuple[TagFacts, ...]:
+    """Return what train says of each tag."""
+    return tuple(
+        tag_facts(
+            tag.name,
+            column,
+            np.asarray(train.values[:, column], np.float64),
+            role=tag.role,
+            stage=tag.stage,
+            unit=tag.unit,
+            least=tag.low,
+            most=tag.high,
+        )
+        for column, tag in enumerate(train.tags)
+    )
