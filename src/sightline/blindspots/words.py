@@ -73,12 +73,26 @@ def sentence(spot: BlindSpot, *, is_residual: bool = False) -> str:
             f"{what} can {verb} by any amount {when}{largest}: rule {spot.rule!r} "
             f"misses this in more than half of {spot.n_places} tries."
         )
-    part = share(spot.half.of_range) if spot.half.of_range is not None else ""
-    of = "its range" if not is_residual else "its range in train"
+    part = range_words(spot.half.of_range)
     return (
-        f"{what} can {verb} by {size(spot)} {when} ({part} of {of}): rule "
-        f"{spot.rule!r} misses this in half of {spot.n_places} tries."
+        f"{what} can {verb} by {size(spot)} {when} ({part}): rule {spot.rule!r} misses "
+        f"this in half of {spot.n_places} tries."
     )
+
+
+def range_words(of_range: float | None) -> str:
+    """Return a share of a tag's range in words.
+
+    Examples
+    --------
+    >>> range_words(0.32), range_words(7.8)
+    ('32% of its range', '7.8 times its range')
+    """
+    if of_range is None:
+        return "of unknown range"
+    if of_range > 1.5:
+        return f"{number(round(of_range, 1))} times its range"
+    return f"{share(of_range)} of its range"
 
 
 def size(spot: BlindSpot) -> str:

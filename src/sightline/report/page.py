@@ -22,6 +22,7 @@ from sightline.judgement.verdicts import Verdict, all_infos
 from sightline.report import curves, overview, provenance, your_data
 from sightline.report.attacks import attack_details, attack_groups, matrix
 from sightline.report.better_rules import better_rules, rules_figure
+from sightline.report.blind_spots import blind_section
 from sightline.report.encoding import JsonObject, clocks_by_testbed, zones_by_testbed
 from sightline.report.entries import Entry, entries_of
 from sightline.report.false_alarms import actions, false_alarms
@@ -265,6 +266,8 @@ def page_tables(
         "false_alarms": [(entry, false_alarms(entry)) for entry in entries],
         "actions": {entry.key: actions(entry) for entry in entries},
         "better_rules": [(entry, better_rules(entry)) for entry in entries],
+        "blind_spots": [(entry, blind_section(entry)) for entry in entries],
+        "has_attacks": any(entry.evaluation.segments for entry in entries),
         "pauc_rate": curves.PAUC_RATE,
         "low_rate": curves.LOW_RATE,
         "window_share": curves.WINDOW_LEVELS[-1] - curves.WINDOW_LEVELS[0],

@@ -79,6 +79,9 @@ def definitions() -> dict[str, str]:
         "the time than in the usual one, or its score peaks, at the onset or later, at "
         f"{event_test.PEAK_EFFECT:.0f} times the limit or more. An alarm that never "
         "stops finds nothing. The interval is exact (Clopper-Pearson, 95%).",
+        "Blindness": "Geometric mean over sensors of the deviation that is seen in "
+        "half of the places, as a share of the tag's range in train (at most 10): "
+        "steps and ramps of 15 minutes, raised and lowered. Lower is better.",
         "By chance": "Attacks that the same rule would find if each were replaced by "
         "an attack-free stretch, on average, and the probability p of as many or more. "
         "Of a rule that is not the present one an upper bound.",
