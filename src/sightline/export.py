@@ -271,6 +271,11 @@ def _both_residuals(
     return given, int((is_usable & ~is_normal).sum())
 
 
+def rule_input(detector: Detector, train: Recording, test: Recording) -> RuleInput:
+    """Return what a detector's own alarm rule may look at."""
+    return _both_residuals(detector, train, test, "export", silent)[0]
+
+
 def _described(
     detector: Detector, learned: Residuals, tested: Residuals, test: Recording
 ) -> _Export:

@@ -44,6 +44,50 @@ class Change(Protocol):
         """
 
 
+class Named(Protocol):
+    """A rule by its name."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+
+class PlaceRule(Protocol):
+    """A rule at the places, for one duration: `RuleView`, or a detector's own."""
+
+    @property
+    def rule(self) -> Named:
+        """The rule."""
+
+    @property
+    def grid(self) -> Grid:
+        """The rows."""
+
+    @property
+    def is_usable(self) -> Bools:
+        """Rows that are further than the off-delay from the twin's alarms."""
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether `crossings` can be used."""
+
+    def crossings(self, change: Change) -> Floats:
+        """Return the size at which each row raises an alarm, for both signs."""
+
+    def raises(self, change: Change) -> Bools:
+        """Return which usable rows raise an alarm under a change."""
+
+
+class RecordRule(Protocol):
+    """A rule over a record, with its places: `RuleViews`, or a detector's own."""
+
+    def views(self) -> Sequence[PlaceRule]:
+        """Return the rule at the places, one for each duration."""
+
+    def at(self, grid: Grid, fits: Bools) -> PlaceRule:
+        """Return the rule for one duration at the places at which it fits."""
+
+
 @dataclass(frozen=True, eq=False)
 class RowChange:
     """A change given row by row.

@@ -15,7 +15,7 @@ import numpy as np
 
 from sightline.blindspots.places import LEAST_PLACES, Timing, quantile_sizes
 from sightline.blindspots.result import BlindSpot, Outcome, SizeAt
-from sightline.blindspots.rule_view import Change, RuleView, RuleViews
+from sightline.blindspots.rule_view import Change, PlaceRule, RecordRule
 from sightline.blindspots.shapes import Shape, SizeUnit, TagFacts
 from sightline.blindspots.telemetry import (
     Deltas,
@@ -79,7 +79,7 @@ class Arena:
         Which durations fit.
     reach, room : array of int, shape (n_places,)
         Attack-free rows before each place, and from it on.
-    rules : tuple of RuleViews
+    rules : tuple of RecordRule
         The rules at the places.
     seed : int
         Of the noise.
@@ -92,9 +92,9 @@ class Arena:
     fits: Bools
     reach: Ints
     room: Ints
-    rules: tuple[RuleViews, ...]
+    rules: tuple[RecordRule, ...]
     seed: int = 0
-    views: list[list[RuleView]] = field(init=False)
+    views: list[list[PlaceRule]] = field(init=False)
     falsifiers: list[Falsifier] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -142,7 +142,7 @@ class Case:
         The readings.
     stage : Stage1
         What makes residuals.
-    views : sequence of RuleView
+    views : sequence of PlaceRule
         The rules at the places.
     """
 
@@ -152,7 +152,7 @@ class Case:
         shape: Shape,
         falsifier: Falsifier,
         stage: Stage1,
-        views: Sequence[RuleView],
+        views: Sequence[PlaceRule],
     ) -> None:
         self.target, self.shape, self.stage = target, shape, stage
         self.falsifier, self.views = falsifier, views
@@ -226,7 +226,7 @@ class Case:
         return min(self.shape.largest(tag) for tag in self.target.tags)
 
     def _first_sizes(
-        self, view: RuleView, response: Change
+        self, view: PlaceRule, response: Change
     ) -> tuple[Floats, Floats | None]:
         """Return the sizes by one response for both signs, and those of each row."""
         if view.is_linear:
@@ -246,7 +246,7 @@ class Case:
         return np.stack(found), None
 
     def _sized(
-        self, view: RuleView, sign: int, first: Floats, rows: Floats | None
+        self, view: PlaceRule, sign: int, first: Floats, rows: Floats | None
     ) -> "Found":
         """Return the size of each place for one sign, corrected or searched."""
         if not self.stage.is_linear:
@@ -261,7 +261,7 @@ class Case:
         possible = _within(rows, room, self.largest)
         return Found(sizes=_least(possible[:, view.grid.is_judged]), rows=possible)
 
-    def _corrected(self, view: RuleView, sign: int, sizes: Floats) -> Floats:
+    def _corrected(self, view: PlaceRule, sign: int, sizes: Floats) -> Floats:
         """Return the size of each row by the response at each place's own size.
 
         A median is not linear; the response at the size itself is exact.
@@ -294,7 +294,7 @@ class Case:
         )
         return np.asarray(room[:, np.maximum(at - 1, 0)])
 
-    def _searched(self, view: RuleView, sign: int, first: Floats) -> "Found":
+    def _searched(self, view: PlaceRule, sign: int, first: Floats) -> "Found":
         """Return the sizes by a bracketed search through the detector."""
 
         def seen(sizes: Floats) -> Bools:
@@ -321,7 +321,7 @@ class Case:
         return Found(sizes=sizes, rows=rows, is_uneven=is_uneven)
 
     def _spot(
-        self, view: RuleView, sign: int, found: "Found", duration_s: float
+        self, view: PlaceRule, sign: int, found: "Found", duration_s: float
     ) -> BlindSpot | None:
         """Return the sizes of one rule as a record; None for too few places."""
         judgeable = self._judgeable(view)
@@ -358,13 +358,13 @@ class Case:
             is_uneven=found.is_uneven,
         )
 
-    def _judgeable(self, view: RuleView) -> Bools:
+    def _judgeable(self, view: PlaceRule) -> Bools:
         """Return the places of which at least one row can be judged."""
         has_rows = (view.is_usable & view.grid.is_judged).any(axis=1)
         return np.asarray(self.is_valid & has_rows)
 
     def _when(
-        self, view: RuleView, found: "Found", size: float, judgeable: Bools
+        self, view: PlaceRule, found: "Found", size: float, judgeable: Bools
     ) -> tuple[float | None, float | None]:
         """Return the median delay at a size, and the share of alarms on release."""
         assert found.rows is not None  # noqa: S101
@@ -383,7 +383,7 @@ class Case:
         return delay, on_release
 
     def _without_size(
-        self, view: RuleView, change: Change, duration_s: float
+        self, view: PlaceRule, change: Change, duration_s: float
     ) -> BlindSpot:
         """Return how often a shape without a size is seen."""
         raised = view.raises(change)
@@ -473,12 +473,12 @@ def _least(sizes: Floats) -> Floats:
     return np.where(is_stopped, -np.inf, least)
 
 
-def _judged(view: RuleView, crossings: Floats) -> Floats:
+def _judged(view: PlaceRule, crossings: Floats) -> Floats:
     """Return the least size over the judged rows, shape (2, n_places)."""
     return np.asarray(crossings[:, :, view.grid.is_judged].min(axis=2))
 
 
-def _is_seen(view: RuleView, raised: Bools) -> Bools:
+def _is_seen(view: PlaceRule, raised: Bools) -> Bools:
     """Return at which places a judged row raises an alarm."""
     return np.asarray(raised[:, view.grid.is_judged].any(axis=1))
 

@@ -19,6 +19,7 @@ from sightline.data.recording import Recording
 from sightline.data.stream import ResidualStream
 from sightline.detectors.base import Detector
 from sightline.export import NO_RULE, export_stream
+from sightline.operation.own_rule import OWN
 from sightline.operation.spot_search import Maker, SpotArena
 from sightline.operation.spot_settings import SpotSettings
 from sightline.progress import Progress, Step, StepKind, silent
@@ -190,7 +191,8 @@ def maker(stream: ResidualStream, settings: SpotSettings) -> Maker:
 
     Rules that the settings name are made beside the usual ones.
     """
-    return partial(commission_named, stream, settings.rules or ())
+    names = [name for name in settings.rules or () if name != OWN]
+    return partial(commission_named, stream, names)
 
 
 def commission_named(

@@ -48,11 +48,12 @@ from sightline.data.recording import Recording, Role
 from sightline.data.row_tables import read_on_grid
 from sightline.data.segments import segments_of
 from sightline.data.stream import ResidualStream
-from sightline.detectors.base import Detector, LearnedDetector
+from sightline.detectors.base import Detector, LearnedDetector, RuleInput
 from sightline.errors import StreamError
 from sightline.facts.calm_rows import beyond_guard
 from sightline.metrics.alarm_load import DAY_S
 from sightline.operation.falsified import detector_rows, stage_of
+from sightline.operation.own_rule import OWN, OwnRuleViews, own_rule_of
 from sightline.operation.spot_settings import SpotSettings
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.budget import Budget
@@ -92,7 +93,7 @@ def rules_of(
     usual = [name for name in USUAL_RULES if name in rules.rules]
     taken = list(dict.fromkeys([*(usual if wanted is None else wanted), chosen]))
     if wanted is not None:
-        taken = list(dict.fromkeys(wanted))
+        taken = [name for name in dict.fromkeys(wanted) if name != OWN]
     for name in taken:
         if name not in rules.rules:
             raise StreamError(
@@ -125,6 +126,8 @@ class SpotArena:
         That their limits were set for.
     settings : SpotSettings
         What a user chose.
+    own : pair, optional
+        What the detector's own rule needs, and the detector.
     """
 
     def __init__(
@@ -139,10 +142,12 @@ class SpotArena:
         rules: Sequence[Rule],
         budget: Budget,
         settings: SpotSettings,
+        own: tuple[RuleInput, LearnedDetector] | None = None,
     ) -> None:
         self.settings, self.budget = settings, budget
         self.rules, self.record, self.rows = list(rules), record, rows
         self.telemetry, self.tags = telemetry, telemetry.tags
+        self.own = own
         self.notes: list[str] = []
         self.targets = self._targets()
         self.arena = self._arena(is_calm, stage, memory)
@@ -179,6 +184,8 @@ class SpotArena:
             split,
         )
         tags = source.telemetry.tags
+        wanted = settings.rules is None or OWN in settings.rules
+        own = own_rule_of(detector, train, recording) if wanted else None
         return cls(
             record=record,
             is_calm=is_calm,
@@ -189,6 +196,7 @@ class SpotArena:
             rules=chosen,
             budget=budget,
             settings=settings,
+            own=own,
         )
 
     @classmethod
@@ -279,10 +287,21 @@ class SpotArena:
         if made.memory > memory:
             places, fits = drawn(made.memory)
         timing, fits = self._enough(timing, fits)
+        if not made.is_linear and settings.rules is None and len(self.rules) > 1:
+            self.rules = self.rules[-1:]
+            self.notes.append(
+                "The detector is not linear, so every size is searched through it: by "
+                f"default for the rule {self.rules[0].name!r} alone (and its own). "
+                "Name others with --rules."
+            )
         self.row_places = places
-        self.views = tuple(
-            RuleViews(rule, record, places, timing.grids, fits) for rule in self.rules
+        where = (record, places, timing.grids, fits)
+        self.views: tuple[RuleViews | OwnRuleViews, ...] = tuple(
+            RuleViews(rule, *where) for rule in self.rules
         )
+        if self.own is not None:
+            given, detector = self.own
+            self.views = (OwnRuleViews(given, detector, *where), *self.views)
         return Arena(
             telemetry=self.telemetry,
             stage=made,
@@ -353,7 +372,11 @@ class SpotArena:
         sensors = [tag.name for tag in self.tags if tag.role is not Role.ACTUATOR]
         sights = []
         for view in self.views:
-            load = self.record.load(view.run)
+            load = (
+                view.load()
+                if isinstance(view, OwnRuleViews)
+                else self.record.load(view.run)
+            )
             of_rule = [spot for spot in table if spot.rule == view.rule.name]
             sights.append(
                 RuleSight(
@@ -391,8 +414,9 @@ class SpotArena:
                 self.notes.append(f"The trade-off lacks {per_day:g} a day: {error}")
                 continue
             rules = [made.rules[rule.name].rule for rule in self.rules]
-            other = self._at_budget(rules, budget, usual)
+            other = self._with_rules(rules, usual)
             for rule, views in zip(rules, other.rules, strict=True):
+                assert isinstance(views, RuleViews)  # noqa: S101
                 spots = [
                     spot
                     for target in sensors
@@ -412,14 +436,12 @@ class SpotArena:
                     )
         return found
 
-    def _at_budget(
-        self, rules: Sequence[Rule], budget: Budget, duration_s: float
-    ) -> Arena:
-        """Return the same places with other rules, for one duration."""
+    def _with_rules(self, rules: Sequence[Rule], duration_s: float) -> Arena:
+        """Return the same places and judged rows with other rules, for one duration."""
         arena = self.arena
         timing = Timing.of(
             self.record.step_s,
-            budget.per_day,
+            self.budget.per_day,
             durations_s=[duration_s],
             memory=memory_rows(rules),
         )
@@ -445,7 +467,9 @@ class SpotArena:
         steps = [s for s in spots if (s.shape, s.duration_s) == ("step", usual)]
         for views in arena.views:
             view = views[k]
-            if not view.is_linear or view.rule.delays.on > 1:
+            if not isinstance(view, RuleView) or not view.is_linear:
+                continue
+            if view.rule.delays.on > 1:
                 continue
             mine = [s for s in steps if s.rule == view.rule.name and s.tag in by_name]
             worst = {s.tag: s for s in sorted(mine, key=weight)}

@@ -1,0 +1,490 @@
+"""Blind spots against what is known from elsewhere, and their speed.
+
+    python bench/blind_spots.py speed                    closed form, 51 tags
+    python bench/blind_spots.py agree                    closed form against bisection
+    python bench/blind_spots.py attacks --seeds 301 302 303
+    python bench/blind_spots.py loop --seeds 301
+    python bench/blind_spots.py seeds --seeds 301 302    other seeds, the same tags
+
+`attacks`: single-sensor attacks of the waterworks scenario, predicted on a record
+without them, then looked up in the record with them. `loop`: falsifications inside the
+simulator, where the controller reads them, against those written into the record. Seeds
+used while this was built: 5 and 11.
+"""
+
+import os
+
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import argparse
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from sightline import Recording, make_detector
+from sightline.blindspots.places import quantile_sizes
+from sightline.blindspots.result import BlindSpot, BlindSpots
+from sightline.blindspots.search import Case, _is_seen
+from sightline.blindspots.what_if import ActionKind, Falsification, PlannedAttack
+from sightline.export import NO_RULE, export_rows, export_stream
+from sightline.operation.falsified import AnyStage1
+from sightline.operation.spot_search import SpotArena
+from sightline.operation.spot_settings import SpotSettings
+from sightline.rules.budget import Budget
+from sightline.rules.commission import Commissioning, commission
+from sightline.rules.rule import Rule
+from sightline.testbeds.waterworks import Scenario, Simulation, simulate
+from sightline.testbeds.waterworks import plant as p
+from sightline.testbeds.waterworks.scenario import Action, default_scenario
+from sightline.testbeds.waterworks.scenario import PlannedAttack as Attack
+
+BUDGET = Budget(per_day=6, share=0.01)
+RULES = ("energy", "z", "all")
+DETECTORS = ("var", "pca")
+SIZED = ("step", "ramp", "scale", "noise")
+
+
+@dataclass(frozen=True, eq=False)
+class Plant:
+    """A simulated plant with a fitted detector and rules made on its clean test."""
+
+    simulation: Simulation
+    clean: Recording
+    detector: object
+    made: Commissioning
+
+
+def plant_of(seed: int, detector: str, scenario: Scenario | None = None) -> Plant:
+    simulation = _simulated(seed, scenario)
+    clean = simulation.clean_test()
+    fitted = make_detector(detector, testbed="waterworks").fit(simulation.train)
+    stream = export_stream(fitted, simulation.train, clean, rule=NO_RULE)
+    return Plant(simulation, clean, fitted, commission(stream, budget=BUDGET))
+
+
+_KNOWN: dict[int, Simulation] = {}
+
+
+def _simulated(seed: int, scenario: Scenario | None) -> Simulation:
+    if seed not in _KNOWN:
+        _KNOWN.clear()
+        _KNOWN[seed] = simulate(
+            days_train=3,
+            days_test=4,
+            seed=seed,
+            scenario=scenario or default_scenario(),
+        )
+    return _KNOWN[seed]
+
+
+def arena_of(plant: Plant, **settings: object) -> SpotArena:
+    return SpotArena.of_detector(
+        plant.detector,
+        plant.clean,
+        plant.simulation.train,
+        plant.made,
+        BUDGET,
+        SpotSettings(rules=RULES, **settings),  # type: ignore[arg-type]
+    )
+
+
+# --- Speed ----------------------------------------------------------------------------
+
+
+def speed(seeds: list[int]) -> None:
+    """Time 51 tags x 4 shapes x 5 durations x 40 places, two rules."""
+    for detector in DETECTORS:
+        plant = plant_of(seeds[0], detector, Scenario())
+        for _ in range(2):  # the first compiles
+            wall, cpu = time.perf_counter(), time.process_time()
+            arena = SpotArena.of_detector(
+                plant.detector,
+                plant.clean,
+                plant.simulation.train,
+                plant.made,
+                BUDGET,
+                SpotSettings(rules=("energy", "z"), shapes=SIZED),
+            )
+            # Every tag that moves, actuators too, as often as it takes for 51.
+            every = [t for t in arena.tags if t.range > 0]
+            targets = [arena.targets[k % len(arena.targets)] for k in range(51)]
+            arena.targets = [
+                type(t)(name=f"{t.name} {k}", tags=t.tags, shapes=t.shapes)
+                for k, t in enumerate(targets)
+            ]
+            spots = arena.search()
+        print(
+            f"{detector}: {len(arena.targets)} tags ({len(every)} that move, repeated), "
+            f"{len(spots)} falsifications: {time.process_time() - cpu:.1f} CPU s, "
+            f"{time.perf_counter() - wall:.1f} s"
+        )
+
+
+# --- Closed form against bisection ----------------------------------------------------
+
+
+def agree(seeds: list[int], tolerance: float = 1e-3) -> None:
+    """Check that just below the size nothing is seen, and just above it is."""
+    for detector in DETECTORS:
+        plant = plant_of(seeds[0], detector, Scenario())
+        arena = arena_of(plant, shapes=SIZED, durations_s=(60.0, 900.0))
+        through = AnyStage1(
+            source=arena_source(plant, arena),
+            memory=arena.arena.stage.memory,
+            is_linear=False,
+        )
+        wrong: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        for target in arena.targets[::5]:
+            for shape in target.shapes:
+                for k, falsifier in enumerate(arena.arena.falsifiers):
+                    views = [by_duration[k] for by_duration in arena.arena.views]
+                    closed = Case(target, shape, falsifier, arena.arena.stage, views)
+                    called = Case(target, shape, falsifier, through, views)
+                    for view in views:
+                        _compare(closed, called, view, tolerance, wrong)
+        for (shape, rule), (bad, n) in wrong.items():
+            print(f"{detector} {shape} {rule}: {n - bad} of {n} places agree")
+
+
+def arena_source(plant: Plant, arena: SpotArena):  # type: ignore[no-untyped-def]
+    from sightline.operation.falsified import detector_rows
+
+    return detector_rows(plant.detector, plant.clean, arena.tags)
+
+
+def _compare(closed, called, view, tolerance, wrong) -> None:  # type: ignore[no-untyped-def]
+    guess = np.full(len(closed.is_valid), closed._guess())
+    first, rows = closed._first_sizes(view, closed.unit_change(guess))
+    for k, sign in enumerate((1, -1) if closed.shape.has_signs else (1,)):
+        at = first[k]
+        if not closed.shape.is_exact:
+            at = closed._corrected(view, sign, at)[:, view.grid.is_judged].min(axis=1)
+        known = np.isfinite(at) & (at < closed.largest) & (at > 1e-9)
+        sizes = np.where(known, at, closed._guess())
+
+        def seen(sizes: np.ndarray, sign: int = sign) -> np.ndarray:
+            return _is_seen(view, view.raises(called.change(sign * sizes)))
+
+        bad = seen(sizes * (1 - tolerance)) | ~seen(sizes * (1 + tolerance))
+        count = wrong[closed.shape.name, view.rule.name]
+        count[0] += int((bad & known).sum())
+        count[1] += int(known.sum())
+
+
+# --- Attacks predicted ----------------------------------------------------------------
+
+
+def single_sensor(attacks: tuple[Attack, ...]) -> list[Attack]:
+    kinds = ("constant", "ramp", "bias", "freeze", "replay")
+    return [a for a in attacks if len(a.actions) == 1 and a.actions[0].kind in kinds]
+
+
+def as_what_if(attack: Attack) -> PlannedAttack:
+    action = attack.actions[0]
+    return PlannedAttack(
+        id=attack.id,
+        duration_s=attack.duration_s,
+        actions=(
+            Falsification(
+                tag=action.tag,
+                kind=ActionKind(action.kind.value),
+                value=action.value,
+                rate=action.rate,
+            ),
+        ),
+    )
+
+
+def attacks(seeds: list[int]) -> None:
+    """Predict single-sensor attacks on the clean record, then look at the attacked."""
+    right: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    brier: dict[tuple[str, str], list[float]] = defaultdict(list)
+    common: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for seed in seeds:
+        for detector in DETECTORS:
+            plant = plant_of(seed, detector)
+            wanted = single_sensor(plant.simulation.scenario.attacks)
+            arena = arena_of(plant, shapes=("step", "ramp", "frozen", "replay"))
+            found = arena.result("bench", attacks=[as_what_if(a) for a in wanted])
+            for rule in RULES:
+                truth = actually_seen(plant, plant.made.rules[rule].rule, wanted)
+                for attack in wanted:
+                    said = [
+                        w for w in found.what_if if (w.id, w.rule) == (attack.id, rule)
+                    ]
+                    if not said:
+                        continue
+                    is_seen = truth[attack.id]
+                    key = (detector, rule)
+                    predicted = said[0].share_seen
+                    right[*key, "what if"].append((predicted >= 0.5) == is_seen)
+                    by_table = from_table(found, rule, attack, plant)
+                    if by_table is not None:
+                        right[*key, "table"].append(by_table == is_seen)
+                    brier[key].append((predicted - is_seen) ** 2)
+                    common[key].append(is_seen)
+    for key, values in sorted(right.items()):
+        print(
+            f"{key[0]} {key[1]} {key[2]}: {np.mean(values):.2f} right of {len(values)}"
+        )
+    for key, values in sorted(brier.items()):
+        share = np.mean(common[key])
+        print(
+            f"{key[0]} {key[1]}: Brier {np.mean(values):.3f}; always the commoner "
+            f"{max(share, 1 - share):.2f}"
+        )
+
+
+def actually_seen(plant: Plant, rule: Rule, wanted: list[Attack]) -> dict[str, bool]:
+    """Return which attacks raise an alarm that the twin without attacks has not."""
+    attacked = export_rows(plant.detector, plant.simulation.test)
+    twin = export_rows(plant.detector, plant.clean)
+    run = rule.run(attacked.values, breaks=attacked.breaks)
+    calm = rule.run(twin.values, breaks=twin.breaks)
+    rings = np.flatnonzero(calm.exceeds & calm.in_alarm)
+    near = np.zeros(len(attacked.index), bool)
+    for row in rings:
+        near[max(row - rule.delays.off, 0) : row + rule.delays.off + 1] = True
+    raised = run.exceeds & run.in_alarm & ~near[: len(run.exceeds)]
+    seen = {}
+    for attack in wanted:
+        first = np.searchsorted(attacked.index, attack.start_s)
+        stop = np.searchsorted(attacked.index, attack.stop_s)
+        seen[attack.id] = bool(raised[first:stop].any())
+    return seen
+
+
+def from_table(
+    found: BlindSpots, rule: str, attack: Attack, plant: Plant
+) -> bool | None:
+    """Return whether the table says that an attack is seen; None if it cannot."""
+    action = attack.actions[0]
+    column = plant.clean.channels.index(action.tag)
+    usual = float(np.median(plant.clean.values[:, column]))
+    if action.kind == "freeze":
+        shape, size = "frozen", None
+    elif action.kind == "replay":
+        shape, size = "replay", None
+    elif action.kind == "constant":
+        shape, size = "step", action.value - usual
+    elif action.rate:
+        shape, size = (
+            "ramp",
+            action.rate * attack.duration_s
+            + (action.value or 0) * (action.kind == "bias"),
+        )
+        if action.kind == "ramp" and action.value is not None:
+            size = np.sign(size) * min(abs(size), abs(action.value - usual))
+    else:
+        shape, size = "step", action.value
+    spots = [
+        s
+        for s in found.spots
+        if (s.tag, s.shape, s.rule) == (action.tag, shape, rule)
+        and (size is None or s.sign == (1 if size > 0 else -1))
+    ]
+    if not spots:
+        return None
+    spots.sort(key=lambda s: s.duration_s)
+    lengths = np.log([s.duration_s for s in spots])
+    at = np.log(attack.duration_s)
+    if size is None:
+        return bool(np.interp(at, lengths, [s.share_seen for s in spots]) >= 0.5)
+    sizes = [np.log(_half(s)) for s in spots]
+    return bool(np.log(abs(size)) >= np.interp(at, lengths, sizes))
+
+
+def _half(spot: BlindSpot) -> float:
+    known = spot.half.size if spot.half else None
+    return known if known is not None else 1e12
+
+
+# --- Closed loop ----------------------------------------------------------------------
+
+LOOP_PLACES = 12
+LOOP_S = 900
+GRID = 1.26
+
+
+def loop(seeds: list[int], tags: list[str] | None = None) -> None:
+    """Compare sizes written into the record with those inside the simulator."""
+    for detector in DETECTORS:
+        ratios: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
+        for seed in seeds:
+            plant = plant_of(seed, detector, Scenario())
+            arena = arena_of(
+                plant,
+                shapes=("step", "ramp"),
+                durations_s=(float(LOOP_S),),
+                tags=tuple(tags or p.SENSORS),
+                places=LOOP_PLACES,
+            )
+            spots = arena.search()
+            closed = ClosedLoop(plant, arena)
+            for target in arena.targets:
+                for shape in ("step", "ramp"):
+                    for sign in (1, -1):
+                        sizes = closed.sizes(target.tags[0], shape, sign)
+                        for rule in RULES:
+                            open_half = next(
+                                (
+                                    s.half.size
+                                    for s in spots
+                                    if (s.tag, s.shape, s.sign, s.rule)
+                                    == (target.name, shape, sign, rule)
+                                    and s.half is not None
+                                ),
+                                None,
+                            )
+                            half = quantile_sizes(sizes[rule], 0.5)[0]
+                            ratios[rule].append(
+                                (
+                                    f"{target.name} {shape} {sign:+d}",
+                                    (open_half or np.inf) / target.tags[0].range,
+                                    half / target.tags[0].range,
+                                )
+                            )
+        for rule, rows in ratios.items():
+            report_loop(detector, rule, rows)
+
+
+def report_loop(detector: str, rule: str, rows: list[tuple[str, float, float]]) -> None:
+    opened = np.minimum([r[1] for r in rows], 20.0)
+    closed = np.minimum([r[2] for r in rows], 20.0)
+    both_unseen = (opened >= 10) & (closed >= 10)
+    ratio = closed / opened
+    within = both_unseen | ((ratio > 0.5 / 1.13) & (ratio < 2.0 * 1.13))
+    print(
+        f"{detector} {rule}: rank correlation {spearmanr(opened, closed)[0]:.3f}, "
+        f"within 2 times {within.sum()} of {len(rows)} ({both_unseen.sum()} unseen both "
+        "ways)"
+    )
+    for row, one, is_within in zip(rows, ratio, within, strict=True):
+        if not is_within:
+            print(
+                f"    {row[0]}: {row[1]:.3f} in the record, {row[2]:.3f} in the loop"
+                f" ({one:.1f} times)"
+            )
+
+
+class ClosedLoop:
+    """Falsifications inside the simulator at the places of an arena.
+
+    The plant is kept before each place; every size runs from there, with the same
+    random numbers as its twin.
+    """
+
+    def __init__(self, plant: Plant, arena: SpotArena) -> None:
+        self.plant, self.arena = plant, arena
+        runner = plant.simulation._before_test.copy()
+        self.starts = arena.telemetry.starts[arena.arena.places]
+        self.before, row = [], 0
+        recorded = p.empty_rows(plant.clean.n_steps)
+        for start in self.starts:
+            runner.run(recorded, start=row, stop=int(start))
+            self.before.append(runner.copy())
+            row = int(start)
+        self.memory = 400  # rows before a place, for detector and rules
+
+    def sizes(self, tag, shape: str, sign: int) -> dict[str, np.ndarray]:  # type: ignore[no-untyped-def]
+        """Return the size at which each place is seen, by rule, on a grid of 26%."""
+        grid = tag.range * GRID ** np.arange(-20, 11)
+        low = {rule: np.full(len(self.starts), -1) for rule in RULES}
+        high = {rule: np.full(len(self.starts), len(grid)) for rule in RULES}
+        for k in range(len(self.starts)):
+            seen: dict[int, dict[str, bool]] = {}
+
+            def looked(i: int, k: int = k, seen=seen) -> dict[str, bool]:  # type: ignore[no-untyped-def]
+                if i not in seen:
+                    seen[i] = self._seen(k, tag, shape, sign * grid[i])
+                return seen[i]
+
+            for rule in RULES:
+                a, b = -1, len(grid)
+                while b - a > 1:
+                    middle = (a + b) // 2
+                    if looked(middle)[rule]:
+                        b = middle
+                    else:
+                        a = middle
+                low[rule][k], high[rule][k] = a, b
+        out = {}
+        for rule in RULES:
+            i = high[rule]
+            sizes = np.where(i < len(grid), grid[np.minimum(i, len(grid) - 1)], np.inf)
+            # The size lies between two points of the grid.
+            out[rule] = sizes / np.sqrt(GRID)
+        return out
+
+    def _seen(self, k: int, tag, shape: str, size: float) -> dict[str, bool]:  # type: ignore[no-untyped-def]
+        start = int(self.starts[k])
+        how = {"value": size} if shape == "step" else {"rate": size / LOOP_S}
+        attack = Attack(
+            id="x",
+            start_s=max(start, 1),
+            duration_s=LOOP_S,
+            actions=(Action(tag=tag.name, kind="bias", **how),),
+        )
+        every = self.arena.telemetry.every
+        first = start - self.memory * every
+        values = p.empty_rows(start + LOOP_S)
+        self.before[k].copy().run(
+            values, start=start, stop=start + LOOP_S, attack=attack
+        )
+        clean = self.plant.clean
+        rows = np.concatenate([clean.values[first:start], values[start:]])
+        piece = Recording(values=rows, tags=clean.tags, step_s=1.0)
+        exported = export_rows(self.plant.detector, piece)
+        inside = exported.index >= self.memory * every
+        place = self.arena.row_places[k]
+        answer = {}
+        for view in self.arena.views:
+            rule = view.rule
+            run = rule.run(exported.values, breaks=exported.breaks)
+            raised = (run.exceeds & run.in_alarm)[inside]
+            usable = view.is_usable[place : place + len(raised)]
+            answer[rule.name] = bool((raised[: len(usable)] & usable).any())
+        return answer
+
+
+def other_seeds(seeds: list[int]) -> None:
+    """Rank correlation of the tags between places of two seeds."""
+    for detector in DETECTORS:
+        plant = plant_of(seeds[0], detector, Scenario())
+        tables = [
+            arena_of(
+                plant, shapes=("step", "ramp"), durations_s=(900.0,), seed=s
+            ).search()
+            for s in (0, 1)
+        ]
+        for rule in RULES:
+            sizes = [
+                [min(_half(s), 1e9) for s in table if s.rule == rule]
+                for table in tables
+            ]
+            n = min(map(len, sizes))
+            print(
+                f"{detector} {rule}: rank correlation over seeds of the places "
+                f"{spearmanr(sizes[0][:n], sizes[1][:n])[0]:.3f}"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("speed", "agree", "attacks", "loop", "seeds"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[301])
+    parser.add_argument("--tags", nargs="+")
+    args = parser.parse_args()
+    run = {"speed": speed, "agree": agree, "attacks": attacks, "seeds": other_seeds}
+    if args.what == "loop":
+        loop(args.seeds, args.tags)
+    else:
+        run[args.what](args.seeds)
+
+
+if __name__ == "__main__":
+    main()
