@@ -161,9 +161,27 @@ def commission_command(
             written, notes = _write_commissioning(made, out, saved)
         screen = console()
         screen.print(commissioning_tables(made.facts))
-        for note in (*made.facts.notes, *notes):
+        for note in (*made.facts.notes, *notes, *_blindness(made)):
             screen.print(f"- {note}", soft_wrap=True)
         screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
+
+
+def _blindness(made: "Commissioning") -> Iterator[str]:
+    """Yield how blind each rule is, in one sentence; nothing where it is unknown."""
+    from sightline.operation.blind_spots import blindness_of_rules
+
+    try:
+        found = blindness_of_rules(made.source.stream, made)
+    except StreamError:
+        return
+    known = [f"{name} {share(value)}" for name, value in found.items() if value]
+    if known:
+        yield (
+            f"Blindness, in residual space: {', '.join(known)}. So much of a channel's "
+            "range in train can be kept off for 15 minutes unseen, in half of the "
+            "places, as a mean; the lower, the better. `sightline blindspots` says it "
+            "for telemetry."
+        )
 
 
 def _on_delay(text: str) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from sightline.blindspots.places import (
     N_PLACES,
 )
 from sightline.blindspots.result import (
+    USUAL_S,
     BlindSpots,
 )
 from sightline.blindspots.shapes import (
@@ -184,6 +185,36 @@ def blind_spots_of_stream(
         attacks=attacks,
         progress=progress,
     )
+
+
+def blindness_of_rules(
+    stream: ResidualStream, made: Commissioning
+) -> dict[str, float | None]:
+    """Return how blind each rule of a commissioning is, in residual space.
+
+    Geometric mean over channels of min(10, 50% size / range of the residual in train),
+    of steps and ramps of 15 minutes, both signs; on the rows after the split. A rule
+    that needs the detector's own score is left out.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The stream that the rules were made on.
+    made : Commissioning
+        The rules.
+
+    Raises
+    ------
+    StreamError
+        If the rows after the split have too few places.
+    """
+    names = [name for name, one in made.rules.items() if not one.rule.needs_score]
+    settings = SpotSettings(
+        shapes=("step", "ramp"), durations_s=(USUAL_S,), rules=tuple(names)
+    )
+    budget = made.facts.accepted
+    arena = SpotArena.of_stream(stream, made, budget, settings)
+    return {one.name: one.blindness for one in arena.sights(arena.search())}
 
 
 def maker(stream: ResidualStream, settings: SpotSettings) -> Maker:

@@ -148,8 +148,11 @@ class OwnRuleViews:
         made = self.detector.native_alarms(
             replace(self.given, test_residuals=residuals)
         )
-        if made is None or made.alarms is None:
-            raise StreamError("The detector's own rule gives no alarms.")
+        if made is None or made.alarms is None or len(made.alarms) != len(values):
+            raise StreamError(
+                "it does not judge residual rows by themselves, so falsified ones "
+                "cannot be put before it."
+            )
         return np.asarray(made.alarms, np.bool_)
 
 

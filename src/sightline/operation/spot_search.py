@@ -301,7 +301,12 @@ class SpotArena:
         )
         if self.own is not None:
             given, detector = self.own
-            self.views = (OwnRuleViews(given, detector, *where), *self.views)
+            try:
+                own = OwnRuleViews(given, detector, *where)
+            except StreamError as error:
+                self.notes.append(f"The detector's own rule is left out: {error}")
+            else:
+                self.views = (own, *self.views)
         return Arena(
             telemetry=self.telemetry,
             stage=made,
