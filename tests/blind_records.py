@@ -34,9 +34,7 @@ def telemetry(n: int, seed: int, *, every_s: float = 10.0) -> Recording:
     )
     sensors = 100 + ar1(n, 4, 0.8, seed) @ mixing
     pump = 1.0 + (np.cumsum(rng.random(n) < 0.01) % 2)
-    return Recording(
-        values=np.column_stack([sensors, pump]), tags=TAGS, step_s=every_s
-    )
+    return Recording(values=np.column_stack([sensors, pump]), tags=TAGS, step_s=every_s)
 
 
 @cache

@@ -57,9 +57,7 @@ def test_room_before_and_after_equal_a_slow_count(free, cut):
 
 def _drawn(is_free, **how):
     breaks = np.zeros(1, np.int64)
-    return draw_places(
-        is_free, rows_before(is_free, breaks), breaks, before=5, **how
-    )
+    return draw_places(is_free, rows_before(is_free, breaks), breaks, before=5, **how)
 
 
 def test_places_lie_one_in_each_part_and_avoid_what_is_not_free():

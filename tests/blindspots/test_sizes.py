@@ -224,7 +224,9 @@ def test_the_attacker_who_knows_rides_the_limit_and_never_crosses_it(name):
         assert rings == [False, True]
         # Nobody who only holds one value can do better.
         case = Case(arena.targets[0], SHAPES["step"], falsifier, stage, [view])
-        first, _ = case._first_sizes(view, case.unit_change(np.ones(len(case.is_valid))))
+        first, _ = case._first_sizes(
+            view, case.unit_change(np.ones(len(case.is_valid)))
+        )
         assert best.mean() >= 0.999 * first[0][place]
 
 
