@@ -27,9 +27,14 @@ from scipy.stats import spearmanr
 
 from sightline import Recording, make_detector
 from sightline.blindspots.places import quantile_sizes
-from sightline.blindspots.result import BlindSpot, BlindSpots
+from sightline.blindspots.result import BlindSpot, WhatIf
 from sightline.blindspots.search import Case, _is_seen
-from sightline.blindspots.what_if import ActionKind, Falsification, PlannedAttack
+from sightline.blindspots.what_if import (
+    ActionKind,
+    Falsification,
+    PlannedAttack,
+    what_if,
+)
 from sightline.export import NO_RULE, export_rows, export_stream
 from sightline.operation.falsified import AnyStage1
 from sightline.operation.spot_search import SpotArena
@@ -118,7 +123,7 @@ def speed(seeds: list[int]) -> None:
             ]
             spots = arena.search()
         print(
-            f"{detector}: {len(arena.targets)} tags ({len(every)} that move, repeated), "
+            f"{detector}: {len(arena.targets)} tags ({len(every)} move, repeated), "
             f"{len(spots)} falsifications: {time.process_time() - cpu:.1f} CPU s, "
             f"{time.perf_counter() - wall:.1f} s"
         )
@@ -158,7 +163,7 @@ def arena_source(plant: Plant, arena: SpotArena):  # type: ignore[no-untyped-def
 
 def _compare(closed, called, view, tolerance, wrong) -> None:  # type: ignore[no-untyped-def]
     guess = np.full(len(closed.is_valid), closed._guess())
-    first, rows = closed._first_sizes(view, closed.unit_change(guess))
+    first, _ = closed._first_sizes(view, closed.unit_change(guess))
     for k, sign in enumerate((1, -1) if closed.shape.has_signs else (1,)):
         at = first[k]
         if not closed.shape.is_exact:
@@ -209,7 +214,8 @@ def attacks(seeds: list[int]) -> None:
             plant = plant_of(seed, detector)
             wanted = single_sensor(plant.simulation.scenario.attacks)
             arena = arena_of(plant, shapes=("step", "ramp", "frozen", "replay"))
-            found = arena.result("bench", attacks=[as_what_if(a) for a in wanted])
+            spots = arena.search()
+            tried = list(what_if(arena.arena, [as_what_if(a) for a in wanted]))
             for rule in RULES:
                 truth = actually_seen(plant, plant.made.rules[rule].rule, wanted)
                 for attack in wanted:
@@ -222,7 +228,7 @@ def attacks(seeds: list[int]) -> None:
                     key = (detector, rule)
                     predicted = said[0].share_seen
                     right[*key, "what if"].append((predicted >= 0.5) == is_seen)
-                    by_table = from_table(found, rule, attack, plant)
+                    by_table = from_table(spots, rule, attack, plant)
                     if by_table is not None:
                         right[*key, "table"].append(by_table == is_seen)
                     brier[key].append((predicted - is_seen) ** 2)
@@ -259,7 +265,7 @@ def actually_seen(plant: Plant, rule: Rule, wanted: list[Attack]) -> dict[str, b
 
 
 def from_table(
-    found: BlindSpots, rule: str, attack: Attack, plant: Plant
+    table: list[BlindSpot], rule: str, attack: Attack, plant: Plant
 ) -> bool | None:
     """Return whether the table says that an attack is seen; None if it cannot."""
     action = attack.actions[0]
@@ -283,7 +289,7 @@ def from_table(
         shape, size = "step", action.value
     spots = [
         s
-        for s in found.spots
+        for s in table
         if (s.tag, s.shape, s.rule) == (action.tag, shape, rule)
         and (size is None or s.sign == (1 if size > 0 else -1))
     ]
@@ -360,8 +366,8 @@ def report_loop(detector: str, rule: str, rows: list[tuple[str, float, float]]) 
     within = both_unseen | ((ratio > 0.5 / 1.13) & (ratio < 2.0 * 1.13))
     print(
         f"{detector} {rule}: rank correlation {spearmanr(opened, closed)[0]:.3f}, "
-        f"within 2 times {within.sum()} of {len(rows)} ({both_unseen.sum()} unseen both "
-        "ways)"
+        f"within 2 times {within.sum()} of {len(rows)} ({both_unseen.sum()} unseen "
+        "both ways)"
     )
     for row, one, is_within in zip(rows, ratio, within, strict=True):
         if not is_within:
