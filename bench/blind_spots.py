@@ -220,7 +220,9 @@ def attacks(seeds: list[int]) -> None:
                 truth = actually_seen(plant, plant.made.rules[rule].rule, wanted)
                 for attack in wanted:
                     said = [
-                        w for w in found.what_if if (w.id, w.rule) == (attack.id, rule)
+                        w
+                        for w in tried
+                        if isinstance(w, WhatIf) and (w.id, w.rule) == (attack.id, rule)
                     ]
                     if not said:
                         continue
