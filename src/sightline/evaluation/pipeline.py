@@ -77,6 +77,8 @@ from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules import Budget, QuantileRule
+from sightline.rules.against_ceiling import Ceiling
+from sightline.rules.ceiling import ceilings
 from sightline.rules.commission import Commissioning
 from sightline.rules.replacements import replacements
 
@@ -203,6 +205,9 @@ def evaluate(
             test, measures, windows, train_mean=mean, seed=seed, progress=progress
         )
     segments = _segments(rows, verdicts)
+    if made is not None and diagnosed:
+        limits = ceilings(stream, test, is_quiet, made)
+        segments = tuple(map(_with_ceiling, segments, limits))
     record = _assembled(stream, measures, uncertainty, verdicts, segments)
     linted = lint_stream(Linted(stream, scored, test, windows, measures, facts))
     return replace(
@@ -783,3 +788,10 @@ def _segments(
         result.SegmentResult(**vars(row), **vars(reason))
         for row, reason in zip(rows, reasons, strict=True)
     )
+
+
+def _with_ceiling(
+    segment: result.SegmentResult, ceiling: Ceiling | None
+) -> result.SegmentResult:
+    """Return an attack with how early any rule could have raised it."""
+    return replace(segment, ceiling=ceiling)

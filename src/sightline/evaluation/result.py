@@ -27,6 +27,7 @@ from sightline.metrics.quality import Compactness, Drift, Quality
 from sightline.metrics.ranking import Rank
 from sightline.metrics.segment import SegmentMeasures
 from sightline.metrics.window_kl import Windows
+from sightline.rules.against_ceiling import Ceiling
 from sightline.rules.judging import CommissioningFacts
 
 SCHEMA = 2
@@ -154,7 +155,17 @@ class ReferenceFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentResult(SegmentDiagnosis, SegmentMeasures):
-    """Everything known of one attack: what was measured, and the diagnosis."""
+    """Everything known of one attack: what was measured, and the diagnosis.
+
+    Parameters
+    ----------
+    ceiling : Ceiling, optional
+        How early any rule could have raised it, and how rules stand to that.
+        Null: without a diagnosis, without rules for a budget, for an attack of one row,
+        and where no calm stretch is as long.
+    """
+
+    ceiling: Ceiling | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
