@@ -206,7 +206,8 @@ def evaluate(
         )
     segments = _segments(rows, verdicts)
     if made is not None and diagnosed:
-        limits = ceilings(stream, test, is_quiet, made)
+        shown = [_is_shown(segment) for segment in segments]
+        limits = ceilings(stream, test, is_quiet, made, shown)
         segments = tuple(map(_with_ceiling, segments, limits))
     record = _assembled(stream, measures, uncertainty, verdicts, segments)
     linted = lint_stream(Linted(stream, scored, test, windows, measures, facts))
@@ -788,6 +789,13 @@ def _segments(
         result.SegmentResult(**vars(row), **vars(reason))
         for row, reason in zip(rows, reasons, strict=True)
     )
+
+
+def _is_shown(segment: result.SegmentResult) -> bool:
+    """Return whether the present rule or a rung of the ladder shows an attack."""
+    is_found = segment.found is not None and segment.found.is_found
+    ladder = segment.ladder or {}
+    return is_found or any(outcome.visible for outcome in ladder.values())
 
 
 def _with_ceiling(

@@ -119,13 +119,18 @@ class Ceiling:
         Range: above 0, to 1.
         Better: lower.
         Nothing wrong: uniform.
-        Null: never. Above 0.05 the oracle sees nothing.
+        Null: never.
+    is_evident : bool
+        Whether anything tells the attack from calm windows.
+        Formula: `p_value <= 0.05`, or, under 19 windows, none of them as far from
+        normal, or a rung of the ladder shows the attack.
+        Better: true.
+        Null: never. If false, the oracle sees nothing, whatever its sum is.
     n_windows : int
         How many calm windows these are.
         Range: 1 to 100.
         Better: more.
-        Null: never. Under 19 the p-value cannot reach 0.05, and being further from
-        normal than all of them is enough.
+        Null: never.
     law : AttackLaw
         What the oracle knows of the attack: `mean`, `mean and spread` or `mean and
         covariance`.
@@ -145,16 +150,12 @@ class Ceiling:
 
     delay_s: float | None
     p_value: float
+    is_evident: bool
     n_windows: int
     law: AttackLaw
     limit: float
     budget: str
     rules: tuple[RuleAtCeiling, ...] = ()
-
-    @property
-    def is_evident(self) -> bool:
-        """Whether calm windows rarely, or never, are as far from normal."""
-        return is_evident(self.p_value, self.n_windows)
 
 
 def is_evident(p_value: float, n_windows: int) -> bool:

@@ -19,20 +19,27 @@ Increments
     ``l_t = (z'z - (z - m)' K^-1 (z - m) - log det K) / 2``. On the attack's own rows,
     which gave the law, a law fits better than it should: what it gains on the median
     calm window in the same way is taken off, the same amount in each row.
+Heavy tails
+    A likelihood ratio exceeds x in no more than 1 / x of normal rows. Where more calm
+    rows do, the evidence of a row is minus the logarithm of the share of calm rows with
+    at least as much.
 Sum
     ``S_t = max(0, S_t-1 + l_t)``, which restarts at 0 after each alarm, at breaks, and
     where calm rows begin again. It runs through the calm rows before the attack as it
     would in operation, and no row before the attack counts for its delay.
 Limit
     The lowest that keeps the budget over all calm rows, alarms counted as for any rule.
+    A tenth of the budget goes to single rows whose own increment is larger than that of
+    calm rows: where calm bursts add up, a lone spike would be lost.
 Evidence
     If more than 5% of calm windows are as far from normal in hindsight as the attack,
     nothing tells the attack from calm time, and the oracle sees nothing. Under 19
-    windows it is enough that none of them is.
+    windows it is enough that none of them is. Nor does it matter where the judgement
+    shows the attack in another way, such as by its onset.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -65,7 +72,7 @@ from sightline.rules.against_ceiling import (
 )
 from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning
-from sightline.rules.limits import SMALLEST_LIMIT, clusters_of
+from sightline.rules.limits import SMALLEST_LIMIT, Trace, clusters_of, set_limit
 
 # Calm windows that are treated as if they were the attack.
 MOST_WINDOWS: Final = 100
@@ -74,6 +81,8 @@ LEAST_SPREAD: Final = 1.0
 # Ratio of neighbouring candidate limits: first coarse, then within the last step.
 COARSE_RATIO: Final = 1.3
 FINE_RATIO: Final = 1.01
+# Share of the budget that goes to single rows: a lone spike does not add up.
+ROW_SHARE: Final = 0.1
 # Attacks whose increments over calm rows are in memory at the same time.
 AT_ONCE: Final = 8
 
@@ -153,6 +162,7 @@ def ceilings(
     test: ScoredTest,
     is_quiet: Bools,
     made: Commissioning,
+    shown: Sequence[bool] = (),
 ) -> list[Ceiling | None]:
     """Return the ceiling of every attack, and how rules stand to it.
 
@@ -164,6 +174,8 @@ def ceilings(
         Calm rows of the test, without ten minutes after each attack.
     made : Commissioning
         Rules made for the budget, on this stream.
+    shown : sequence of bool
+        Which attacks another test has shown to differ from calm windows.
 
     Returns
     -------
@@ -174,7 +186,7 @@ def ceilings(
     if not test.attacks:
         return []
     calm = _CalmRows.of(stream, test, is_quiet)
-    evidence = _evidence(calm, test)
+    evidence = _evidence(calm, test, shown or [False] * len(test.attacks))
     budget = Budget.parse(made.facts.budget)
     rules = _rules(test, made)
     found: list[Ceiling | None] = [None] * len(test.attacks)
@@ -264,10 +276,13 @@ class _Evidence:
     law: AttackLaw
     p_value: float
     n_windows: int
+    is_evident: bool
     gain_by_fit: float
 
 
-def _evidence(calm: _CalmRows, test: ScoredTest) -> list[_Evidence | None]:
+def _evidence(
+    calm: _CalmRows, test: ScoredTest, shown: Sequence[bool]
+) -> list[_Evidence | None]:
     """Return the law of each attack, with how far calm windows get in the same way."""
     rows, segments = calm.stream.test, test.segments
     labels = np.where(calm.is_quiet, NORMAL, IGNORED).astype(test.labels.dtype)
@@ -280,13 +295,13 @@ def _evidence(calm: _CalmRows, test: ScoredTest) -> list[_Evidence | None]:
     n_rows = np.repeat(plan.lengths, np.diff(plan.bounds))
     energy = before[plan.starts + n_rows] - before[plan.starts]
     return [
-        _evidence_of(windows, energy, i, segment.length)
+        _evidence_of(windows, energy, i, segment.length, is_shown=shown[i])
         for i, segment in enumerate(segments)
     ]
 
 
 def _evidence_of(
-    windows: WindowEnergies, energy: Floats, i: int, n_rows: int
+    windows: WindowEnergies, energy: Floats, i: int, n_rows: int, *, is_shown: bool
 ) -> _Evidence | None:
     """Return what sets attack i apart from calm windows of its length.
 
@@ -318,11 +333,13 @@ def _evidence_of(
         # Rows that gave a shrunk covariance K gain (2 / s - 1) times its divergence,
         # s = W / (W + p), to the second order in K - I.
         by_fit += 2 * p / n_rows * float(np.median((d_full - d_ms)[1:]))
+    p_value = float(np.mean(best >= best[0]))
     return _Evidence(
         ratio=ratio,
         law=law,
-        p_value=float(np.mean(best >= best[0])),
+        p_value=p_value,
         n_windows=len(others),
+        is_evident=is_shown or is_evident(p_value, len(others)),
         gain_by_fit=by_fit,
     )
 
@@ -397,32 +414,92 @@ def oracle_limit(
     return limit
 
 
+def _claimed(increments: Floats, calm: Floats) -> Floats:
+    """Return increments, none above what calm rows allow a row to claim.
+
+    A likelihood ratio exceeds x in no more than 1 / x of normal rows. Where more calm
+    rows do, because their tails are heavier than a Gaussian's, the evidence of a row is
+    minus the logarithm of the share of calm rows with at least as much.
+
+    Parameters
+    ----------
+    increments : array
+        Of any rows.
+    calm : array
+        Increments of the calm rows above 0, rising, after those that are not.
+
+    Examples
+    --------
+    >>> calm = np.sort(np.concatenate([np.zeros(98), [50.0, 60.0]]))
+    >>> _claimed(np.array([-3.0, 1.0, 55.0, 80.0]), calm).round(1).tolist()
+    [-3.0, 1.0, 3.9, 4.6]
+    """
+    n_above = len(calm) - np.searchsorted(calm, increments)
+    most = np.log((1 + len(calm)) / (1 + n_above))
+    return np.where(increments > 0, np.minimum(increments, most), increments)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Oracle:
+    """The test that knows an attack's law, with limits for a budget."""
+
+    trace: Floats
+    ordered: Floats
+    row_limit: float
+    limit: float
+
+    @classmethod
+    def of(cls, calm: _CalmRows, raw: Floats, budget: Budget) -> "_Oracle":
+        """Return the oracle by the increments of calm rows."""
+        delays, ordered = Delays.of_step(calm.step_s), np.sort(raw)
+        rows = replace(budget, per_day=ROW_SHARE * budget.per_day)
+        summed = replace(budget, per_day=(1 - ROW_SHARE) * budget.per_day)
+        every = Trace(values=raw, breaks=calm.breaks, days=calm.days, delays=delays)
+        trace = _claimed(raw, ordered)
+        return cls(
+            trace=trace,
+            ordered=ordered,
+            row_limit=set_limit(every, rows, tail=False).value,
+            limit=oracle_limit(trace, calm.breaks, calm.days, delays, summed),
+        )
+
+    def first_alarm(self, increments: Floats, start: float) -> int | None:
+        """Return the row of the first alarm in an attack."""
+        claimed = _claimed(increments, self.ordered)
+        summed = _run(claimed, np.empty(0, np.int64), self.limit, start)[0]
+        single = np.flatnonzero(increments > self.row_limit)
+        first = [int(rows[0]) for rows in (summed, single) if len(rows)]
+        return min(first) if first else None
+
+
 def _ceiling(
     calm: _CalmRows,
     segment: Segment,
     known: _Evidence,
-    trace: Floats,
+    raw: Floats,
     budget: Budget,
     rules: Sequence["_RuleAlarms"],
 ) -> Ceiling:
     """Return the ceiling of one attack, and how rules stand to it."""
-    delays = Delays.of_step(calm.step_s)
-    limit = oracle_limit(trace, calm.breaks, calm.days, delays, budget)
+    oracle = _Oracle.of(calm, raw, budget)
     places = np.arange(segment.start, segment.stop)
     rows = calm.whitened(gather_rows(calm.stream.test, places))
     own = known.ratio.increments(rows) - known.gain_by_fit / len(rows)
-    start = calm.before(segment, trace, limit)
-    alarms = _run(own, np.empty(0, np.int64), limit, start)[0]
-    is_seen = len(alarms) > 0 and is_evident(known.p_value, known.n_windows)
-    row = int(alarms[0]) if is_seen else None
+    row = oracle.first_alarm(own, calm.before(segment, oracle.trace, oracle.limit))
+    if not known.is_evident:
+        row = None
     ceiling = Ceiling(
         delay_s=None if row is None else row * calm.step_s,
+        is_evident=known.is_evident,
         p_value=known.p_value,
         n_windows=known.n_windows,
         law=known.law,
-        limit=limit,
+        limit=oracle.limit,
         budget=str(budget),
-        rules=tuple(rule.against(segment, row, own, calm.step_s) for rule in rules),
+        rules=tuple(
+            rule.against(segment, row, _claimed(own, oracle.ordered), calm.step_s)
+            for rule in rules
+        ),
     )
     return with_sentences(ceiling)
 
