@@ -80,6 +80,7 @@ from sightline.rules import Budget, QuantileRule
 from sightline.rules.against_ceiling import Ceiling
 from sightline.rules.ceiling import ceilings
 from sightline.rules.commission import Commissioning
+from sightline.rules.episodes import unexplained_episodes
 from sightline.rules.replacements import replacements
 
 
@@ -230,6 +231,9 @@ def evaluate(
         ),
         rules=made.facts if made else None,
         rules_refused=refused,
+        episodes=unexplained_episodes(stream, test, made, is_quiet)
+        if made and not attacks
+        else None,
         traces=chart_data(stream, scored, test, ranks, windows, segments),
     )
 

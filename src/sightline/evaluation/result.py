@@ -28,6 +28,7 @@ from sightline.metrics.ranking import Rank
 from sightline.metrics.segment import SegmentMeasures
 from sightline.metrics.window_kl import Windows
 from sightline.rules.against_ceiling import Ceiling
+from sightline.rules.episodes import Episode
 from sightline.rules.judging import CommissioningFacts
 
 SCHEMA = 2
@@ -485,6 +486,9 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
         None where none could be made, or none were asked for.
     rules_refused : str, optional
         Why no rules could be made.
+    episodes : tuple of Episode, optional
+        The strongest alarms of the chosen rule, for a test without attacks: what nobody
+        has explained. None with attacks, and where no rules were made.
     segments : tuple of SegmentResult
         One record for each attack, in the order of their rows.
     notices : tuple of str
@@ -507,6 +511,7 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
     localisation: Localisation | None = None
     rules: CommissioningFacts | None = None
     rules_refused: str | None = None
+    episodes: tuple[Episode, ...] | None = None
     segments: tuple[SegmentResult, ...]
     notices: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
