@@ -34,6 +34,7 @@ from sightline.progress import Step, StepKind, progress_bar
 from sightline.report import write_report
 from sightline.rules import Budget, QuantileRule, Rule
 from sightline.rules.commission import commission
+from sightline.rules.episodes import find_episodes
 from sightline.storage import (
     read_evaluation,
     read_results,
@@ -44,6 +45,7 @@ from sightline.storage import (
     write_rule,
     write_stream,
 )
+from sightline.storage.review_list import write_review_list
 from sightline.study.plan import StudyPlan, plan_of, read_plan
 from sightline.study.run import run_study
 from sightline.testbeds import Testbed, list_testbeds, open_testbed
@@ -80,6 +82,7 @@ __all__ = [
     "energy_trace",
     "evaluate",
     "export_stream",
+    "find_episodes",
     "fit_reference",
     "inspect_testbed",
     "list_detectors",
@@ -100,6 +103,7 @@ __all__ = [
     "watch_folder",
     "write_report",
     "write_results",
+    "write_review_list",
     "write_rule",
     "write_stream",
     "write_up",
