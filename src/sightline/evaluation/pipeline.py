@@ -231,7 +231,7 @@ def evaluate(
         ),
         rules=made.facts if made else None,
         rules_refused=refused,
-        episodes=unexplained_episodes(stream, test, made, is_quiet)
+        episodes=unexplained_episodes(stream, scored, test, facts, made)
         if made and not attacks
         else None,
         traces=chart_data(stream, scored, test, ranks, windows, segments),

@@ -222,7 +222,7 @@ def _after(delay_s: float | None) -> str:
 def _earliest(ceiling: Ceiling) -> str:
     """Return how early any rule could be, or why none could be at all."""
     if ceiling.delay_s is not None:
-        return f"The best rule could alarm after {duration(ceiling.delay_s)}; {BEYOND}."
+        return f"A better rule could alarm {_after(ceiling.delay_s)}; {BEYOND}."
     if not ceiling.is_evident:
         n = round(ceiling.p_value * (1 + ceiling.n_windows)) - 1
         return (

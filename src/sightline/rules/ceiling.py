@@ -78,9 +78,8 @@ from sightline.rules.limits import SMALLEST_LIMIT, Trace, clusters_of, set_limit
 MOST_WINDOWS: Final = 100
 # Spread of evidence among calm windows counts as at least this much, in nats.
 LEAST_SPREAD: Final = 1.0
-# Ratio of neighbouring candidate limits: first coarse, then within the last step.
-COARSE_RATIO: Final = 1.3
-FINE_RATIO: Final = 1.01
+# Ratios of neighbouring candidate limits: each tried within the last step before.
+RATIOS: Final = (1.3, 1.06, 1.01)
 # Share of the budget that goes to single rows: a lone spike does not add up.
 ROW_SHARE: Final = 0.1
 # Attacks whose increments over calm rows are in memory at the same time.
@@ -408,14 +407,15 @@ def oracle_limit(
 
     top = _run(increments, breaks, np.inf)[2]
     limit = max(top * (1 + 1e-9), SMALLEST_LIMIT)
-    for ratio in (COARSE_RATIO, FINE_RATIO):
+    for ratio in RATIOS:
         while limit > 1e-3 and is_kept(limit / ratio):
             limit /= ratio
     return limit
 
 
-def _claimed(increments: Floats, calm: Floats) -> Floats:
-    """Return increments, none above what calm rows allow a row to claim.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Claims:
+    """How much evidence a row may claim, by the calm rows of the record.
 
     A likelihood ratio exceeds x in no more than 1 / x of normal rows. Where more calm
     rows do, because their tails are heavier than a Gaussian's, the evidence of a row is
@@ -423,20 +423,35 @@ def _claimed(increments: Floats, calm: Floats) -> Floats:
 
     Parameters
     ----------
-    increments : array
-        Of any rows.
-    calm : array
-        Increments of the calm rows above 0, rising, after those that are not.
+    above : array of float
+        Increments of calm rows above 0, rising.
+    n_rows : int
+        Number of all calm rows.
 
     Examples
     --------
-    >>> calm = np.sort(np.concatenate([np.zeros(98), [50.0, 60.0]]))
-    >>> _claimed(np.array([-3.0, 1.0, 55.0, 80.0]), calm).round(1).tolist()
+    >>> claims = Claims.of(np.array([0.0] * 98 + [50.0, 60.0]))
+    >>> claims.of_rows(np.array([-3.0, 1.0, 55.0, 80.0])).round(1).tolist()
     [-3.0, 1.0, 3.9, 4.6]
     """
-    n_above = len(calm) - np.searchsorted(calm, increments)
-    most = np.log((1 + len(calm)) / (1 + n_above))
-    return np.where(increments > 0, np.minimum(increments, most), increments)
+
+    above: Floats
+    n_rows: int
+
+    @classmethod
+    def of(cls, calm: Floats) -> "Claims":
+        """Return what the increments of calm rows allow."""
+        return cls(above=np.sort(calm[calm > 0]), n_rows=len(calm))
+
+    def of_rows(self, increments: Floats) -> Floats:
+        """Return increments of any rows, none above what a row may claim."""
+        claimed = increments.copy()
+        is_above = increments > 0
+        values = increments[is_above]
+        n_as_large = len(self.above) - np.searchsorted(self.above, values)
+        most = np.log((1 + self.n_rows) / (1 + n_as_large))
+        claimed[is_above] = np.minimum(values, most)
+        return claimed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -444,28 +459,28 @@ class _Oracle:
     """The test that knows an attack's law, with limits for a budget."""
 
     trace: Floats
-    ordered: Floats
+    claims: Claims
     row_limit: float
     limit: float
 
     @classmethod
     def of(cls, calm: _CalmRows, raw: Floats, budget: Budget) -> "_Oracle":
         """Return the oracle by the increments of calm rows."""
-        delays, ordered = Delays.of_step(calm.step_s), np.sort(raw)
+        delays, claims = Delays.of_step(calm.step_s), Claims.of(raw)
         rows = replace(budget, per_day=ROW_SHARE * budget.per_day)
         summed = replace(budget, per_day=(1 - ROW_SHARE) * budget.per_day)
         every = Trace(values=raw, breaks=calm.breaks, days=calm.days, delays=delays)
-        trace = _claimed(raw, ordered)
+        trace = claims.of_rows(raw)
         return cls(
             trace=trace,
-            ordered=ordered,
+            claims=claims,
             row_limit=set_limit(every, rows, tail=False).value,
             limit=oracle_limit(trace, calm.breaks, calm.days, delays, summed),
         )
 
     def first_alarm(self, increments: Floats, start: float) -> int | None:
         """Return the row of the first alarm in an attack."""
-        claimed = _claimed(increments, self.ordered)
+        claimed = self.claims.of_rows(increments)
         summed = _run(claimed, np.empty(0, np.int64), self.limit, start)[0]
         single = np.flatnonzero(increments > self.row_limit)
         first = [int(rows[0]) for rows in (summed, single) if len(rows)]
@@ -497,7 +512,7 @@ def _ceiling(
         limit=oracle.limit,
         budget=str(budget),
         rules=tuple(
-            rule.against(segment, row, _claimed(own, oracle.ordered), calm.step_s)
+            rule.against(segment, row, oracle.claims.of_rows(own), calm.step_s)
             for rule in rules
         ),
     )

@@ -1,23 +1,36 @@
 """Unexplained episodes: the strongest alarms of a record that no incident explains.
 
-They are the alarms of the chosen rule over the whole test, the rows on which its limit
-was set included, that touch neither an attack nor the time after one. Someone who knows
-the plant reviews them; what that person calls an incident is then the incident list.
+They are the alarms of the chosen rule over the whole test that touch neither an attack
+nor the time after one. Each part of the test, before and after the split, is judged by
+limits that were set on the other: nobody has labelled the incidents, and one that helps
+to set the limit hides itself. Someone who knows the plant reviews the episodes; what
+that person calls an incident is then the incident list.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.row_tables import gather_rows
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import ScoredTest
+from sightline.energy.energy import ScoredStream, ScoredTest
+from sightline.energy.one_sided import as_judged
 from sightline.energy.reference import Reference
+from sightline.facts.attack_facts import AttackFacts
+from sightline.facts.calm_rows import facts_of_stream, quiet_rows
 from sightline.metrics.alarm_load import Episodes, episodes_in
 from sightline.rules.budget import Budget
-from sightline.rules.commission import Commissioning
+from sightline.rules.commission import (
+    Commissioning,
+    CommissionSettings,
+    commission_scored,
+    part_of_test,
+    scored_test,
+)
 from sightline.rules.origin import raw_rows
 
 # How many episodes are listed.
@@ -73,9 +86,10 @@ class Episode:
 
 def unexplained_episodes(
     stream: ResidualStream,
+    scored: ScoredStream,
     test: ScoredTest,
+    facts: Sequence[AttackFacts],
     made: Commissioning,
-    is_quiet: Bools,
     *,
     most: int = MOST_EPISODES,
 ) -> tuple[Episode, ...]:
@@ -83,34 +97,68 @@ def unexplained_episodes(
 
     Parameters
     ----------
-    stream, test : ResidualStream, ScoredTest
-        As it is judged.
+    stream, scored, test : ResidualStream, ScoredStream, ScoredTest
+        As it is judged, and its energies.
+    facts : sequence of AttackFacts
+        How long each attack lasts after its label.
     made : Commissioning
-        Rules made on this stream; the chosen one raises the alarms.
-    is_quiet : array of bool, shape (n_test,)
-        Attack-free rows; an alarm with another row in it is explained.
+        Rules made on the first part of this stream; the chosen one raises the alarms.
     most : int
         How many are returned.
     """
-    rule = made.chosen.rule
-    run = rule.run(raw_rows(stream.test), breaks=test.breaks, score=stream.score)
-    # A member that is shelved stands: its alarm is an episode as well.
-    exceeds = run.exceeds | run.standing
-    alarms = episodes_in(run.in_alarm | run.standing, exceeds, test.breaks)
-    places = _strongest(alarms, run.trace, is_quiet, most)
+    is_quiet = quiet_rows(test, facts)
+    trace, alarms = _alarms(stream, scored, test, facts, made, is_quiet)
+    places = _strongest(alarms, trace, is_quiet, most)
     peaks = np.array(
-        [a + int(np.argmax(run.trace[a : b + 1])) for a, b in places], np.int64
+        [a + int(np.argmax(trace[a : b + 1])) for a, b in places], np.int64
     )
     tags = _tags(gather_rows(stream.test, peaks), test.reference, stream.channels)
     return tuple(
         Episode(
             start=start,
             stop=last + 1,
-            peak=float(run.trace[peak]),
+            peak=float(trace[peak]),
             tags=named,
-            picture=_picture(run.trace, start, last + 1, test.breaks),
+            picture=_picture(trace, start, last + 1, test.breaks),
         )
         for (start, last), peak, named in zip(places, peaks, tags, strict=True)
+    )
+
+
+def _alarms(
+    stream: ResidualStream,
+    scored: ScoredStream,
+    test: ScoredTest,
+    facts: Sequence[AttackFacts],
+    made: Commissioning,
+    is_quiet: Bools,
+) -> tuple[Floats, Episodes]:
+    """Return the score over its limit of every row, and the alarms.
+
+    Each of both parts is judged by the limit of the other: an incident that nobody has
+    labelled would hide itself by raising the limit.
+    """
+    split, rule = made.facts.split, made.chosen.rule
+    later = part_of_test(stream, is_quiet & (np.arange(test.n_rows) >= split), 0)
+    settings = CommissionSettings(
+        budget=made.facts.accepted, family=(rule.name,), choose=rule.name
+    )
+    others = commission_scored(stream, scored, test, facts, settings, calm=later)
+    rows = raw_rows(stream.test)
+    runs = [
+        each.run(rows, breaks=test.breaks, score=stream.score)
+        for each in (others.chosen.rule, rule)
+    ]
+
+    def both(name: str) -> npt.NDArray[Any]:
+        first, second = (getattr(run, name) for run in runs)
+        return np.concatenate([first[:split], second[split:]])
+
+    breaks = np.unique(np.append(test.breaks, split))
+    standing = both("standing")
+    # A member that is shelved stands: its alarm is an episode as well.
+    return both("trace"), episodes_in(
+        both("in_alarm") | standing, both("exceeds") | standing, breaks
     )
 
 
@@ -197,17 +245,11 @@ def find_episodes(
     >>> strongest.start, strongest.tags
     (20000, ('B',))
     """
-    from sightline.energy.one_sided import as_judged
-    from sightline.facts.calm_rows import facts_of_stream, quiet_rows
-    from sightline.rules.commission import (
-        CommissionSettings,
-        commission_scored,
-        scored_test,
-    )
-
     stream = as_judged(stream)
     scored, test = scored_test(stream)
     facts = facts_of_stream(stream, test)
-    settings = CommissionSettings(budget=Budget.parse(budget))
+    # The rules among which `evaluate` chooses.
+    joined = () if stream.one_sided else ("memory",)
+    settings = CommissionSettings(budget=Budget.parse(budget), rules=joined)
     made = commission_scored(stream, scored, test, facts, settings)
-    return unexplained_episodes(stream, test, made, quiet_rows(test, facts), most=most)
+    return unexplained_episodes(stream, scored, test, facts, made, most=most)
