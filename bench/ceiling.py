@@ -15,8 +15,8 @@ beaten
 quickest
     The rule with the least mean delay over all attacks, over that of the ceiling.
 
-A delay without an alarm counts as the length of the attack. Seeds 1 to 9 and 700 to 702 were
-looked at while the ceiling was made.
+A delay without an alarm counts as the length of the attack. Seeds 1 to 9 and 700 to 702
+were looked at while the ceiling was made.
 
     python bench/ceiling.py --waterworks STREAMS --seeds 801-803
 

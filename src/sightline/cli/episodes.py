@@ -1,4 +1,4 @@
-"""The command `episodes`: what nobody has explained, as a list to be reviewed."""
+"""The command `episodes`: what no incident explains, as a list to be reviewed."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -487,8 +487,8 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
     rules_refused : str, optional
         Why no rules could be made.
     episodes : tuple of Episode, optional
-        The strongest alarms of the chosen rule, for a test without attacks: what nobody
-        has explained. None with attacks, and where no rules were made.
+        The strongest alarms of the chosen rule, for a test without attacks: what no
+        incident explains. None with attacks, and where no rules were made.
     segments : tuple of SegmentResult
         One record for each attack, in the order of their rows.
     notices : tuple of str

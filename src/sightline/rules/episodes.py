@@ -2,9 +2,9 @@
 
 They are the alarms of the chosen rule over the whole test that touch neither an attack
 nor the time after one. Each part of the test, before and after the split, is judged by
-limits that were set on the other: nobody has labelled the incidents, and one that helps
-to set the limit hides itself. Someone who knows the plant reviews the episodes; what
-that person calls an incident is then the incident list.
+limits that were set on the other: incidents are not labelled, and one that helps to
+set the limit hides itself. Someone who knows the plant reviews the episodes; what that
+person calls an incident is then the incident list.
 """
 
 from collections.abc import Sequence
@@ -135,8 +135,8 @@ def _alarms(
 ) -> tuple[Floats, Episodes]:
     """Return the score over its limit of every row, and the alarms.
 
-    Each of both parts is judged by the limit of the other: an incident that nobody has
-    labelled would hide itself by raising the limit.
+    Each of both parts is judged by the limit of the other: an incident without a label
+    would hide itself by raising the limit.
     """
     split, rule = made.facts.split, made.chosen.rule
     later = part_of_test(stream, is_quiet & (np.arange(test.n_rows) >= split), 0)

@@ -150,7 +150,7 @@ def read_review_list(path: str | Path, stream: ResidualStream) -> list[ReviewRow
 
 
 def _row(episode: Episode, stream: ResidualStream) -> ReviewRow:
-    """Return an episode as a row that nobody has reviewed."""
+    """Return an episode as a row that is not reviewed yet."""
     time, rows = stream.test_time, (episode.start, episode.stop - 1)
     if time is None:
         span = (float(rows[0]), float(rows[1]))
