@@ -5,7 +5,13 @@ import csv
 import numpy as np
 import pytest
 
-from sightline import FileError, ResidualStream, evaluate, write_review_list
+from sightline import (
+    FileError,
+    ResidualStream,
+    evaluate,
+    open_testbed,
+    write_review_list,
+)
 from sightline.rules.episodes import Episode
 from sightline.storage.companions import join_files
 from sightline.storage.review_list import COLUMNS, read_review_list
@@ -185,3 +191,24 @@ def test_an_evaluation_by_a_reviewed_list_has_its_incidents(tmp_path):
     rewrite(path, decide("normal", "normal", "incident"))
     found = evaluate(join_files(stream, attacks=path), intervals=False, budget=None)
     assert [(s.id, s.start, s.stop) for s in found.segments] == [("3", 300, 420)]
+
+
+def test_a_folder_of_a_plant_takes_a_reviewed_list_as_its_incidents(tmp_path):
+    rng = np.random.default_rng(6)
+    for name, first in (("train", 0), ("test", 1000)):
+        lines = ["time,LIT101,FIT201"]
+        for k, (a, b) in enumerate(rng.normal(size=(1000, 2))):
+            stamp = np.datetime64("2026-03-01T00:00:00") + 10 * (first + k)
+            lines.append(f"{stamp},{a:.4f},{b:.4f}")
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "incidents.csv").write_text(
+        "start,end,peak,tags,decision,note\n"
+        "2026-03-01T03:00:00,2026-03-01T03:05:00,2.3,LIT101,incident,seal\n"
+        "2026-03-01T04:00:00,2026-03-01T04:05:00,1.3,FIT201,normal,\n"
+    )
+    plant = open_testbed(tmp_path)
+    assert [(a.id, a.targets, a.note) for a in plant.test.attacks] == [
+        ("1", ("LIT101",), "seal")
+    ]
+    assert int((plant.test.labels == 1).sum()) == 31
+    assert any("1 of 2 reviewed episodes" in text for text in plant.notices)
