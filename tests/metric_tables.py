@@ -24,6 +24,7 @@ from sightline.metrics.quality import Compactness, Drift, Quality
 from sightline.metrics.ranking import Rank
 from sightline.metrics.segment import SegmentMeasures
 from sightline.metrics.window_kl import Windows
+from sightline.rules.against_ceiling import Ceiling, RuleAtCeiling
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
 RECORDS = {
@@ -41,10 +42,12 @@ RECORDS = {
         SegmentDiagnosis,
         DiagnosisFacts,
         Windows,
+        Ceiling,
+        RuleAtCeiling,
     )
 }
 # The records of these are two tables on the page.
-JOINED = {SegmentResult: (SegmentMeasures, SegmentDiagnosis)}
+JOINED = {SegmentResult: (SegmentMeasures, SegmentDiagnosis, SegmentResult)}
 LABELS = ("Formula", "Range", "Better", "Nothing wrong", "Paper", "Null")
 HEAD = (
     "| key | what it says | formula | range | better | nothing wrong | paper | null, "

@@ -42,8 +42,10 @@ _HOMES = {
     "report": "write_report",
     "rules": "Budget QuantileRule Rule",
     "rules.commission": "commission",
+    "rules.episodes": "find_episodes",
     "storage": "read_evaluation read_results read_rule read_stream read_tables "
     "write_results write_rule write_stream",
+    "storage.review_list": "write_review_list",
     "study.plan": "StudyPlan plan_of read_plan",
     "study.run": "run_study",
     "testbeds": "Testbed list_testbeds open_testbed",

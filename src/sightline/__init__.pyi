@@ -1,6 +1,7 @@
 """The public names, for type checkers; `__init__.py` imports each on first use."""
 
 from sightline._version import __version__
+from sightline.blindspots.result import BlindSpots
 from sightline.cluster import on_cluster
 from sightline.comparison.compare import Comparison, compare
 from sightline.data.recording import Recording, Tag
@@ -35,6 +36,7 @@ from sightline.progress import Step, StepKind, progress_bar
 from sightline.report import write_report
 from sightline.rules import Budget, QuantileRule, Rule
 from sightline.rules.commission import commission
+from sightline.rules.episodes import find_episodes
 from sightline.storage import (
     read_evaluation,
     read_results,
@@ -45,12 +47,14 @@ from sightline.storage import (
     write_rule,
     write_stream,
 )
+from sightline.storage.review_list import write_review_list
 from sightline.study.plan import StudyPlan, plan_of, read_plan
 from sightline.study.run import run_study
 from sightline.testbeds import Testbed, list_testbeds, open_testbed
 
 __all__ = [
     "Attack",
+    "BlindSpots",
     "Budget",
     "Comparison",
     "Detector",
@@ -82,6 +86,7 @@ __all__ = [
     "evaluate",
     "export_stream",
     "find_blind_spots",
+    "find_episodes",
     "fit_reference",
     "inspect_testbed",
     "list_detectors",
@@ -102,6 +107,7 @@ __all__ = [
     "watch_folder",
     "write_report",
     "write_results",
+    "write_review_list",
     "write_rule",
     "write_stream",
     "write_up",

@@ -237,3 +237,24 @@ def latch(
                 bits >>= 1
             state[2] = n_set >= n_needed
         out[t] = state[2] == 1
+
+
+@njit(cache=True)
+def restarting_sum(
+    increments: Floats, begins: Bools, limit: float, start: float, out: Bools
+) -> tuple[float, float]:
+    """Write where a cumulative sum that restarts at 0 exceeds its limit.
+
+    ``sum = max(0, sum + increment)``; it is 0 before a row that begins a stretch and
+    after a row that exceeds. Returns the sum after the last row, and the largest.
+    """
+    total, largest = start, 0.0
+    for t in range(len(increments)):
+        if begins[t]:
+            total = 0.0
+        total = max(0.0, total + increments[t])
+        largest = max(largest, total)
+        out[t] = total > limit
+        if out[t]:
+            total = 0.0
+    return total, largest

@@ -13,6 +13,7 @@ from sightline._version import __version__
 from sightline.cli import catalogue
 from sightline.cli.blindspots import blindspots_command
 from sightline.cli.caches import cache_command
+from sightline.cli.episodes import episodes_command
 from sightline.cli.evaluate import compare_command, evaluate_command, report_command
 from sightline.cli.lint import lint_command
 from sightline.cli.rules import apply_command, commission_command
@@ -35,6 +36,7 @@ app.command("compare")(compare_command)
 app.command("commission")(commission_command)
 app.command("apply")(apply_command)
 app.command("blindspots")(blindspots_command)
+app.command("episodes")(episodes_command)
 app.command("testbeds")(catalogue.list_testbeds_command)
 app.command("start")(start_command)
 app.command("inspect")(catalogue.inspect_command)

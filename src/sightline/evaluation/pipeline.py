@@ -77,7 +77,10 @@ from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules import Budget, QuantileRule
+from sightline.rules.against_ceiling import Ceiling
+from sightline.rules.ceiling import ceilings
 from sightline.rules.commission import Commissioning
+from sightline.rules.episodes import unexplained_episodes
 from sightline.rules.replacements import replacements
 
 
@@ -203,6 +206,10 @@ def evaluate(
             test, measures, windows, train_mean=mean, seed=seed, progress=progress
         )
     segments = _segments(rows, verdicts)
+    if made is not None and diagnosed:
+        shown = [_is_shown(segment) for segment in segments]
+        limits = ceilings(stream, test, is_quiet, made, shown)
+        segments = tuple(map(_with_ceiling, segments, limits))
     record = _assembled(stream, measures, uncertainty, verdicts, segments)
     linted = lint_stream(Linted(stream, scored, test, windows, measures, facts))
     return replace(
@@ -224,6 +231,9 @@ def evaluate(
         ),
         rules=made.facts if made else None,
         rules_refused=refused,
+        episodes=unexplained_episodes(stream, scored, test, facts, made)
+        if made and not attacks
+        else None,
         traces=chart_data(stream, scored, test, ranks, windows, segments),
     )
 
@@ -783,3 +793,17 @@ def _segments(
         result.SegmentResult(**vars(row), **vars(reason))
         for row, reason in zip(rows, reasons, strict=True)
     )
+
+
+def _is_shown(segment: result.SegmentResult) -> bool:
+    """Return whether the present rule or a rung of the ladder shows an attack."""
+    is_found = segment.found is not None and segment.found.is_found
+    ladder = segment.ladder or {}
+    return is_found or any(outcome.visible for outcome in ladder.values())
+
+
+def _with_ceiling(
+    segment: result.SegmentResult, ceiling: Ceiling | None
+) -> result.SegmentResult:
+    """Return an attack with how early any rule could have raised it."""
+    return replace(segment, ceiling=ceiling)

@@ -27,6 +27,8 @@ from sightline.metrics.quality import Compactness, Drift, Quality
 from sightline.metrics.ranking import Rank
 from sightline.metrics.segment import SegmentMeasures
 from sightline.metrics.window_kl import Windows
+from sightline.rules.against_ceiling import Ceiling
+from sightline.rules.episodes import Episode
 from sightline.rules.judging import CommissioningFacts
 
 SCHEMA = 2
@@ -154,7 +156,17 @@ class ReferenceFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentResult(SegmentDiagnosis, SegmentMeasures):
-    """Everything known of one attack: what was measured, and the diagnosis."""
+    """Everything known of one attack: what was measured, and the diagnosis.
+
+    Parameters
+    ----------
+    ceiling : Ceiling, optional
+        How early any rule could have raised it, and how rules stand to that.
+        Null: without a diagnosis, without rules for a budget, for an attack of one row,
+        and where no calm stretch is as long.
+    """
+
+    ceiling: Ceiling | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -474,6 +486,9 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
         None where none could be made, or none were asked for.
     rules_refused : str, optional
         Why no rules could be made.
+    episodes : tuple of Episode, optional
+        The strongest alarms of the chosen rule, for a test without attacks: what no
+        incident explains. None with attacks, and where no rules were made.
     segments : tuple of SegmentResult
         One record for each attack, in the order of their rows.
     notices : tuple of str
@@ -496,6 +511,7 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
     localisation: Localisation | None = None
     rules: CommissioningFacts | None = None
     rules_refused: str | None = None
+    episodes: tuple[Episode, ...] | None = None
     segments: tuple[SegmentResult, ...]
     notices: tuple[str, ...]
     findings: tuple[Finding, ...] = ()

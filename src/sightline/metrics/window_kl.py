@@ -102,7 +102,9 @@ class WindowPlan:
         return plan, numbers
 
 
-def matched_starts(stretches: Sequence[Segment], length: int) -> Ints:
+def matched_starts(
+    stretches: Sequence[Segment], length: int, most: int = MOST_MATCHED
+) -> Ints:
     """Return the first rows of normal windows of a length, at most 1,000 of them.
 
     They begin every ``max(1, length // 2)`` rows from the beginning of each
@@ -114,6 +116,8 @@ def matched_starts(stretches: Sequence[Segment], length: int) -> Ints:
         Attack-free stretches of rows.
     length : int
         Rows of a window.
+    most : int
+        How many windows are kept, evenly spaced.
 
     Examples
     --------
@@ -128,13 +132,17 @@ def matched_starts(stretches: Sequence[Segment], length: int) -> Ints:
     ]
     starts = np.concatenate([np.empty(0, np.int64), *in_stretch])
     n = len(starts)
-    if n > MOST_MATCHED:
-        starts = starts[(np.arange(MOST_MATCHED) * n) // MOST_MATCHED]
+    if n > most:
+        starts = starts[(np.arange(most) * n) // most]
     return starts.astype(np.int64)
 
 
 def plan_windows(
-    attacks: Sequence[Segment], labels: Labels, breaks: Ints
+    attacks: Sequence[Segment],
+    labels: Labels,
+    breaks: Ints,
+    *,
+    most: int = MOST_MATCHED,
 ) -> WindowPlan:
     """Return the windows to measure: each attack, and normal windows of its length.
 
@@ -146,6 +154,8 @@ def plan_windows(
         1 attack, 0 normal, -1 ignore.
     breaks : array of int
         First row of each continuous run; no window crosses one.
+    most : int
+        How many normal windows of each length are kept, evenly spaced.
     """
     stretches = segments_of(labels == NORMAL, breaks)
     lengths, group = np.unique([a.length for a in attacks], return_inverse=True)
@@ -156,7 +166,7 @@ def plan_windows(
     for k, length in enumerate(lengths.tolist()):
         these = np.flatnonzero(group == k)
         starts = np.concatenate(
-            [matched_starts(stretches, length), attack_starts[these]]
+            [matched_starts(stretches, length, most), attack_starts[these]]
         )
         starts.sort()
         own[these] = total + np.searchsorted(starts, attack_starts[these])

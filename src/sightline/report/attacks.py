@@ -350,7 +350,8 @@ def attack_details(entry: Entry) -> list[JsonObject]:
     -------
     list of mapping
         One for each attack: ``ladder`` (see `ladder_bars`), ``judged`` (how it was
-        judged: names and texts), ``facts`` (the paper's figures: names and values),
+        judged: names and texts), ``ceiling`` (how early any rule could have raised it,
+        a sentence for each rule), ``facts`` (the paper's figures: names and values),
         ``signature`` and ``signature_agrees`` (the paper's reading, and whether the
         ladder agrees), ``localisation`` (which tags carry it; None without a known
         target), and ``picture`` (None without an excerpt).
@@ -359,6 +360,7 @@ def attack_details(entry: Entry) -> list[JsonObject]:
         {
             "ladder": ladder_bars(segment),
             "judged": _judged(entry, segment),
+            "ceiling": _ceiling(segment),
             "facts": _facts(segment),
             "signature": segment.signature and segment.signature.reading,
             "signature_agrees": segment.signature_agrees,
@@ -459,6 +461,16 @@ def _judged(entry: Entry, segment: SegmentResult) -> list[tuple[str, str]]:
         ),
     ]
     return [(name, text) for name, text in pairs if text]
+
+
+def _ceiling(segment: SegmentResult) -> list[str]:
+    """Return how rules stand to the ceiling of an attack; empty without one.
+
+    A sentence that holds for both rules alike is said once.
+    """
+    if segment.ceiling is None:
+        return []
+    return list(dict.fromkeys(rule.sentence for rule in segment.ceiling.rules))
 
 
 def _confidence(segment: SegmentResult) -> str:

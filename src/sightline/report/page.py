@@ -29,6 +29,7 @@ from sightline.report.false_alarms import actions, false_alarms
 from sightline.report.print_figures import write_figures
 from sightline.report.published_figures import figure_tables
 from sightline.report.redaction import redacted, what_remains
+from sightline.report.unexplained import HEIGHT, WIDTH, unexplained
 from sightline.storage import Result, read_results
 from sightline.text import correlation, on_testbed, probability
 
@@ -224,7 +225,7 @@ def page_tables(
     """
     testbeds = list(dict.fromkeys(entry.testbed for entry in entries))
     groups = {t: [e for e in entries if e.testbed == t] for t in testbeds}
-    attacks = attack_groups(entries)
+    attacks, clocks = attack_groups(entries), clocks_by_testbed(entries)
     rows = [row for attack in attacks for row in attack.rows]
     words = {row.verdict.word for row in rows}
     if comparison is None:
@@ -268,6 +269,9 @@ def page_tables(
         "better_rules": [(entry, better_rules(entry)) for entry in entries],
         "blind_spots": [(entry, blind_section(entry)) for entry in entries],
         "has_attacks": any(entry.evaluation.segments for entry in entries),
+        "unexplained": [(e, unexplained(e, clocks[e.testbed])) for e in entries],
+        "episode_width": WIDTH,
+        "episode_height": HEIGHT,
         "pauc_rate": curves.PAUC_RATE,
         "low_rate": curves.LOW_RATE,
         "window_share": curves.WINDOW_LEVELS[-1] - curves.WINDOW_LEVELS[0],

@@ -350,6 +350,7 @@ def _evaluation(
         repairs=names.nested(evaluation.repairs),
         # A mask tells a state of the plant.
         rules=evaluation.rules and replace(names.nested(evaluation.rules), mask=None),
+        episodes=names.nested(evaluation.episodes),
         findings=tuple(
             _finding(found, names)
             for found in evaluation.findings

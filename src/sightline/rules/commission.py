@@ -92,7 +92,7 @@ class Periods:
     n_attacks_before: int
 
 
-def _test_part(stream: ResidualStream, is_used: Bools, n_attacks: int) -> CalmTable:
+def part_of_test(stream: ResidualStream, is_used: Bools, n_attacks: int) -> CalmTable:
     """Return some rows of a test as calm rows, in stretches."""
     starts, _ = run_bounds(is_used, stream.test_breaks)
     place = np.concatenate([[0], np.cumsum(is_used)])
@@ -161,7 +161,7 @@ def periods_of(
     """
     is_used = is_quiet & (np.arange(len(is_quiet)) < split)
     n_attacks = sum(a.start < split for a in stream.attack_segments())
-    tables = [calm or _test_part(stream, is_used, n_attacks)]
+    tables = [calm or part_of_test(stream, is_used, n_attacks)]
     calibration = stream.calibration if calm is None else None
     uses = with_calibration and calibration is not None
     if uses and calibration is not None:
@@ -392,7 +392,7 @@ def commission(
         _check_alike(stream, calm)
         _, other = scored_test(calm := as_judged(calm))
         quiet = quiet_rows(other, facts_of_stream(calm, other))
-        elsewhere = _test_part(calm, quiet, len(other.attacks))
+        elsewhere = part_of_test(calm, quiet, len(other.attacks))
     facts = facts_of_stream(stream, test)
     return commission_scored(stream, scored, test, facts, settings, calm=elsewhere)
 

@@ -140,12 +140,7 @@ class _Scan:
     def clusters(self, rank: int) -> tuple[Ints, Ints]:
         """Return first and last row of each run of exceedances, joined over `off`."""
         places = np.sort(self.order[:rank])
-        run = np.searchsorted(self.trace.breaks, places, side="right")
-        is_new = np.ones(len(places), np.bool_)
-        gaps = np.diff(places)
-        is_new[1:] = (gaps > self.trace.delays.off + 1) | (np.diff(run) > 0)
-        ends = np.append(np.flatnonzero(is_new)[1:], len(places)) - 1
-        return places[is_new], places[ends]
+        return clusters_of(places, self.trace.breaks, self.trace.delays.off)
 
     def peaks(self) -> tuple[int, Floats]:
         """Return the rank with `N_PEAKS` clusters (or the most), and their peaks."""
@@ -159,6 +154,30 @@ class _Scan:
         values = self.trace.values
         bounds = np.stack([starts, lasts + 1], axis=1)
         return rank, np.array([values[a:b].max() for a, b in bounds])
+
+
+def clusters_of(places: Ints, breaks: Ints, off: int) -> tuple[Ints, Ints]:
+    """Return first and last row of each run of exceedances, joined over `off` rows.
+
+    Parameters
+    ----------
+    places : array of int
+        Rows that exceed, rising.
+    breaks : array of int
+        Rows at which a new stretch begins.
+    off : int
+        Rows without an exceedance that one alarm may have within it.
+
+    Examples
+    --------
+    >>> clusters_of(np.array([1, 3, 9, 10]), np.array([0, 10]), off=2)
+    (array([ 1,  9, 10]), array([ 3,  9, 10]))
+    """
+    run = np.searchsorted(breaks, places, side="right")
+    is_new = np.ones(len(places), np.bool_)
+    is_new[1:] = (np.diff(places) > off + 1) | (np.diff(run) > 0)
+    ends = np.append(np.flatnonzero(is_new)[1:], len(places)) - 1
+    return places[is_new], places[ends[: is_new.sum()]]
 
 
 def set_limit(trace: Trace, budget: Budget, *, tail: bool = True) -> Limit:

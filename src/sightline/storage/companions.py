@@ -123,10 +123,10 @@ def join_files(
         stream = stream.replace(score=values)
     if alarm_log is not None:
         path = Path(alarm_log)
-        stream = _with_alarm_log(stream, _Times(path, stream, time_format))
+        stream = _with_alarm_log(stream, ListTimes(path, stream, time_format))
     if attacks is None:
         return stream
-    return _with_attacks(stream, _Times(Path(attacks), stream, time_format))
+    return _with_attacks(stream, ListTimes(Path(attacks), stream, time_format))
 
 
 def _series(
@@ -205,7 +205,7 @@ def _rows_at(wanted: Floats, clock: Floats, path: Path, stream: ResidualStream) 
     return np.asarray(order[place])
 
 
-class _Times:
+class ListTimes:
     """Reads the times of a list: dates, seconds, or rows of the stream.
 
     Parameters
@@ -291,15 +291,16 @@ class _Times:
         return not is_timed and all(0 <= s <= e < n_rows for s, e in ends)
 
 
-def _with_attacks(stream: ResidualStream, times: _Times) -> ResidualStream:
+def _with_attacks(stream: ResidualStream, times: ListTimes) -> ResidualStream:
     """Return a stream with the attacks of a list, and its labels if it has none."""
     path = times.path
     check_table_file(path)
-    incidents, read = read_incidents(
+    incidents, read, is_review = read_incidents(
         path, times, has_format=times.time_format is not None
     )
     if not incidents:
-        raise FileError(f"{path}: lists no attack; leave --attacks out.")
+        what = "no row is decided 'incident'" if is_review else "lists no attack"
+        raise FileError(f"{path}: {what}; leave --attacks out.")
     notices = [*read]
     clock = stream.test_time
     if times.are_rows([incident.listed for incident in incidents]) or clock is None:
@@ -342,7 +343,7 @@ def _in_rows(incident: Incident, step_s: float | None, path: Path) -> Incident:
     return replace(incident, uncertainty_s=incident.uncertainty_s / (step_s or 1.0))
 
 
-def _with_alarm_log(stream: ResidualStream, read_time: _Times) -> ResidualStream:
+def _with_alarm_log(stream: ResidualStream, read_time: ListTimes) -> ResidualStream:
     """Return a stream whose alarms are those of a list, by time."""
     path, time = read_time.path, stream.test_time
     if time is None:

@@ -45,6 +45,17 @@ _SEGMENT_FIGURES = {
     "evidence_p_value": ("evidence", "p_value"),
     "telemetry_p_value": ("telemetry", "p_value"),
     "telemetry_movement": ("telemetry", "movement"),
+    "ceiling_delay_s": ("ceiling", "delay_s"),
+    "ceiling_p_value": ("ceiling", "p_value"),
+}
+# How the chosen rule stands to the ceiling, by the key of `RuleAtCeiling`.
+_CEILING_FIGURES = {
+    "ceiling_rule": "rule",
+    "ceiling_outcome": "outcome",
+    "rule_delay_s": "delay_s",
+    "divergence_share": "divergence_share",
+    "efficiency": "efficiency",
+    "could_save_s": "could_save_s",
 }
 # Blocks of the evaluation whose figures are columns of summary.csv.
 _SUMMARY_BLOCKS = (
@@ -265,10 +276,11 @@ def _write_folder(evaluation: Evaluation, folder: Path) -> None:
             column: (row[record] or {}).get(key)
             for column, (record, key) in _SEGMENT_FIGURES.items()
         }
+        | _ceiling_figures(row["ceiling"])
         | _segment_times(evaluation, segment)
         for row, segment in zip(values["segments"], evaluation.segments, strict=True)
     ]
-    columns += [*_SEGMENT_FIGURES, *_SEGMENT_TIMES]
+    columns += [*_SEGMENT_FIGURES, *_CEILING_FIGURES, *_SEGMENT_TIMES]
     _write_csv(rows, folder / "segments.csv", columns)
     if evaluation.traces is not None:
         charts = vars(evaluation.traces).items()
@@ -277,6 +289,12 @@ def _write_folder(evaluation: Evaluation, folder: Path) -> None:
     (folder / "evaluation.json").write_text(
         json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8"
     )
+
+
+def _ceiling_figures(ceiling: Mapping[str, Any] | None) -> dict[str, object]:
+    """Return how the chosen rule stands to the ceiling, by column."""
+    rules = (ceiling or {}).get("rules") or [{}]
+    return {column: rules[0].get(key) for column, key in _CEILING_FIGURES.items()}
 
 
 def _segment_times(evaluation: Evaluation, segment: SegmentResult) -> dict[str, str]:

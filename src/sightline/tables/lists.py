@@ -7,6 +7,7 @@ import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from sightline.errors import FileError
 from sightline.files import brief, reading
 from sightline.tables.stamps import iso_dates
 from sightline.tables.text_tables import decoded
-from sightline.text import names
+from sightline.text import names, plural
 
 EXCEL = (".xlsx", ".xls", ".xlsm")
 ReadTime = Callable[[str, str, int], float]
@@ -46,10 +47,40 @@ class IncidentList(NamedTuple):
         In the order of the list; the end of an open one is infinite.
     notices : tuple of str
         What was understood where the list does not say it, a sentence each.
+    is_review : bool
+        Whether it is a reviewed list of episodes, of which those decided ``incident``
+        are incidents.
     """
 
     incidents: tuple[Incident, ...]
     notices: tuple[str, ...] = ()
+    is_review: bool = False
+
+
+class Decision(StrEnum):
+    """What somebody who knows the plant decided about an episode."""
+
+    INCIDENT = "incident"
+    NORMAL = "normal"
+    UNKNOWN = "unknown"
+
+
+def decision_of(row: Mapping[str, str], path: Path, line: int) -> Decision:
+    """Return the decision of a row of a review list; an empty one is unknown.
+
+    Raises
+    ------
+    FileError
+        If it is another word; the message names the line.
+    """
+    word = row.get("decision", "").strip().lower()
+    try:
+        return Decision(word or Decision.UNKNOWN)
+    except ValueError:
+        raise FileError(
+            f"{path}: line {line}: decision must be incident, normal or unknown"
+            f"; it is {row['decision']!r}."
+        ) from None
 
 
 def list_rows(
@@ -147,7 +178,9 @@ def read_incidents(
 
     Its columns are id, start, end, duration_min, tags, note and uncertainty_min. An
     empty id becomes the number of the row. Without an end an incident lasts for
-    duration_min, or is open. A date without a time of day is the whole day.
+    duration_min, or is open. A date without a time of day is the whole day. A list with
+    a column decision is a review list, as ``sightline episodes`` writes it: it needs no
+    id, and only rows decided ``incident`` count.
 
     Parameters
     ----------
@@ -162,11 +195,14 @@ def read_incidents(
     Raises
     ------
     FileError
-        If a time or a number of minutes cannot be read, or an attack ends before it
-        starts; the message names the line.
+        If a time, a number of minutes or a decision cannot be read, or an attack ends
+        before it starts; the message names the line.
     """
-    rows = list_rows(path, ["id", "start"], _ALIASES)
+    rows = list_rows(path, ["start"], _ALIASES)
     first = next(iter(rows.values()), {"end": ""})
+    is_review = "decision" in first
+    if not is_review:
+        list_rows(path, ["id", "start"], _ALIASES)
     if "end" not in first and "duration_min" not in first:
         list_rows(path, ["id", "start", "end"], _ALIASES)
     if not has_format:
@@ -176,16 +212,19 @@ def read_incidents(
         dates = iso_dates(cells)
         for k, row in enumerate(rows.values()):
             row["start"], row["end"] = dates[2 * k : 2 * k + 2]
-    incidents, days, opened = [], [], []
+    incidents, days, opened, n_left = [], [], [], 0
     for number, (line, row) in enumerate(rows.items(), start=1):
-        name = row["id"] or str(number)
+        name = row.get("id") or str(number)
         start = read_time(row["start"], "start", line)
         end, how = _end(row, start, read_time, path, line)
         if end < start:
             raise FileError(
-                f"{path}: line {line}: attack {row['id']!r} ends before it starts; "
-                "check start and end."
+                f"{path}: line {line}: attack {name!r} ends before it starts; check "
+                "start and end."
             )
+        if is_review and decision_of(row, path, line) is not Decision.INCIDENT:
+            n_left += 1
+            continue
         days += [name] if how == "day" else []
         opened += [name] if how == "open" else []
         incidents.append(
@@ -210,7 +249,12 @@ def read_incidents(
             f"{path.name}: {names(opened, 4)} has no end and was taken to last until "
             "the end of the record; give end or duration_min."
         )
-    return IncidentList(tuple(incidents), tuple(notices))
+    if is_review:
+        notices.append(
+            f"{path.name}: {len(incidents)} of {plural(len(rows), 'reviewed episode')} "
+            f"are decided 'incident' and count as attacks; {n_left} are left out."
+        )
+    return IncidentList(tuple(incidents), tuple(notices), is_review)
 
 
 def _end(

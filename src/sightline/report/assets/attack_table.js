@@ -102,6 +102,10 @@ async function openAttack(row) {
     for (const [name, text] of detail.judged) list.append(element("dt", "", name), element("dd", "", text));
     left.append(element("h4", "", "How it was judged"), list);
   }
+  if (detail.ceiling.length) {
+    left.append(element("h4", "", "How early any rule could have been"));
+    for (const text of detail.ceiling) left.append(element("p", "facts-line", text));
+  }
   left.append(element("p", "facts-line", detail.facts.map(([name, value]) => `${name} ${value}`).join(" · ")));
   if (detail.signature) {
     const agrees = detail.signature_agrees === null ? "" : detail.signature_agrees ? ", and the repairs agree" : ", but the repairs disagree";

@@ -1,0 +1,255 @@
+"""Unexplained episodes: the strongest alarms of a record that no incident explains.
+
+They are the alarms of the chosen rule over the whole test that touch neither an attack
+nor the time after one. Each part of the test, before and after the split, is judged by
+limits that were set on the other: incidents are not labelled, and one that helps to
+set the limit hides itself. Someone who knows the plant reviews the episodes; what that
+person calls an incident is then the incident list.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.row_tables import gather_rows
+from sightline.data.stream import ResidualStream
+from sightline.energy.energy import ScoredStream, ScoredTest
+from sightline.energy.one_sided import as_judged
+from sightline.energy.reference import Reference
+from sightline.facts.attack_facts import AttackFacts
+from sightline.facts.calm_rows import facts_of_stream, quiet_rows
+from sightline.metrics.alarm_load import Episodes, episodes_in
+from sightline.rules.budget import Budget
+from sightline.rules.commission import (
+    Commissioning,
+    CommissionSettings,
+    commission_scored,
+    part_of_test,
+    scored_test,
+)
+from sightline.rules.origin import raw_rows
+
+# How many episodes are listed.
+MOST_EPISODES: Final = 20
+# Channels named for an episode, each with at least this share of the evidence.
+MOST_TAGS: Final = 3
+LEAST_PART: Final = 0.1
+# Columns of the picture of an episode, and rows shown before and after it: as many as
+# it has, within these bounds.
+N_COLUMNS: Final = 60
+AROUND: Final = (30, 360)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodePicture:
+    """The score of a rule around an episode.
+
+    Parameters
+    ----------
+    first, step : int
+        First row, and rows of each column.
+    values : tuple of float
+        Largest score over the limit in each column.
+    """
+
+    first: int
+    step: int
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Episode:
+    """One alarm that no incident explains.
+
+    Parameters
+    ----------
+    start, stop : int
+        Test rows [start, stop) from the start of the alarm to its last exceedance.
+    peak : float
+        Largest score of the rule over its limit: 2 is twice the limit.
+    tags : tuple of str
+        Channels that carry most of the energy at the peak, the strongest first.
+    picture : EpisodePicture, optional
+        The score around it.
+    """
+
+    start: int
+    stop: int
+    peak: float
+    tags: tuple[str, ...]
+    picture: EpisodePicture | None = None
+
+
+def unexplained_episodes(
+    stream: ResidualStream,
+    scored: ScoredStream,
+    test: ScoredTest,
+    facts: Sequence[AttackFacts],
+    made: Commissioning,
+    *,
+    most: int = MOST_EPISODES,
+) -> tuple[Episode, ...]:
+    """Return the strongest alarms outside of attacks, in the order of time.
+
+    Parameters
+    ----------
+    stream, scored, test : ResidualStream, ScoredStream, ScoredTest
+        As it is judged, and its energies.
+    facts : sequence of AttackFacts
+        How long each attack lasts after its label.
+    made : Commissioning
+        Rules made on the first part of this stream; the chosen one raises the alarms.
+    most : int
+        How many are returned.
+    """
+    is_quiet = quiet_rows(test, facts)
+    trace, alarms = _alarms(stream, scored, test, facts, made, is_quiet)
+    places = _strongest(alarms, trace, is_quiet, most)
+    peaks = np.array(
+        [a + int(np.argmax(trace[a : b + 1])) for a, b in places], np.int64
+    )
+    tags = _tags(gather_rows(stream.test, peaks), test.reference, stream.channels)
+    return tuple(
+        Episode(
+            start=start,
+            stop=last + 1,
+            peak=float(trace[peak]),
+            tags=named,
+            picture=_picture(trace, start, last + 1, test.breaks),
+        )
+        for (start, last), peak, named in zip(places, peaks, tags, strict=True)
+    )
+
+
+def _alarms(
+    stream: ResidualStream,
+    scored: ScoredStream,
+    test: ScoredTest,
+    facts: Sequence[AttackFacts],
+    made: Commissioning,
+    is_quiet: Bools,
+) -> tuple[Floats, Episodes]:
+    """Return the score over its limit of every row, and the alarms.
+
+    Each of both parts is judged by the limit of the other: an incident without a label
+    would hide itself by raising the limit.
+    """
+    split, rule = made.facts.split, made.chosen.rule
+    later = part_of_test(stream, is_quiet & (np.arange(test.n_rows) >= split), 0)
+    settings = CommissionSettings(
+        budget=made.facts.accepted, family=(rule.name,), choose=rule.name
+    )
+    others = commission_scored(stream, scored, test, facts, settings, calm=later)
+    rows = raw_rows(stream.test)
+    runs = [
+        each.run(rows, breaks=test.breaks, score=stream.score)
+        for each in (others.chosen.rule, rule)
+    ]
+
+    def both(name: str) -> npt.NDArray[Any]:
+        first, second = (getattr(run, name) for run in runs)
+        return np.concatenate([first[:split], second[split:]])
+
+    breaks = np.unique(np.append(test.breaks, split))
+    standing = both("standing")
+    # A member that is shelved stands: its alarm is an episode as well.
+    return both("trace"), episodes_in(
+        both("in_alarm") | standing, both("exceeds") | standing, breaks
+    )
+
+
+def _strongest(
+    alarms: Episodes, trace: Floats, is_quiet: Bools, most: int
+) -> list[tuple[int, int]]:
+    """Return first row and last exceedance of the strongest unexplained alarms."""
+    disturbed = np.concatenate([[0], np.cumsum(~is_quiet)])
+    places = [
+        (int(start), int(last))
+        for start, last in zip(alarms.starts, alarms.lasts, strict=True)
+        if disturbed[last + 1] == disturbed[start]
+    ]
+    strength = [-float(trace[start : last + 1].max()) for start, last in places]
+    order = np.argsort(strength, kind="stable")[:most]
+    return [places[k] for k in sorted(order.tolist())]
+
+
+def _tags(
+    rows: Floats, reference: Reference, channels: tuple[str, ...]
+) -> list[tuple[str, ...]]:
+    """Return the channels that carry most of the energy of each row."""
+    centred = rows - reference.mean
+    parts = np.maximum(centred * (centred @ reference.precision), 0.0)
+    named = []
+    for part in parts:
+        order = np.argsort(-part, kind="stable")[:MOST_TAGS]
+        least = LEAST_PART * float(part.sum())
+        strong = [channels[j] for k, j in enumerate(order) if not k or part[j] >= least]
+        named.append(tuple(strong))
+    return named
+
+
+def _picture(trace: Floats, start: int, stop: int, breaks: Ints) -> EpisodePicture:
+    """Return the trace around rows [start, stop), the largest value of each column."""
+    around = int(np.clip(stop - start, *AROUND))
+    run = int(np.searchsorted(breaks, start, side="right")) - 1
+    begin = int(breaks[run]) if run >= 0 else 0
+    end = int(breaks[run + 1]) if run + 1 < len(breaks) else len(trace)
+    first, past = max(begin, start - around), min(end, stop + around)
+    step = -(-(past - first) // N_COLUMNS)
+    values = [float(trace[at : at + step].max()) for at in range(first, past, step)]
+    return EpisodePicture(
+        first=first,
+        step=step,
+        values=tuple(float(f"{value:.4g}") for value in values),
+    )
+
+
+def find_episodes(
+    stream: ResidualStream,
+    *,
+    budget: Budget | str = "6/day,1%",
+    most: int = MOST_EPISODES,
+) -> tuple[Episode, ...]:
+    """Return the strongest alarms that no incident explains, in the order of time.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The residuals; without attacks every alarm is unexplained.
+    budget : Budget or str
+        Alarms a day and share of time for which the rule's limit is set.
+    most : int
+        How many are returned.
+
+    Raises
+    ------
+    StreamError
+        If there is too little attack-free time for the budget; the message names the
+        hours that are missing.
+
+    Examples
+    --------
+    >>> from sightline import ResidualStream
+    >>> rng = np.random.default_rng(0)
+    >>> test = rng.normal(size=(30_000, 3))
+    >>> test[20_000:20_040, 1] += 9.0
+    >>> stream = ResidualStream(
+    ...     rng.normal(size=(5000, 3)), test, channels=["A", "B", "C"], step_s=10.0
+    ... )
+    >>> found = find_episodes(stream)
+    >>> strongest = max(found, key=lambda episode: episode.peak)
+    >>> strongest.start, strongest.tags
+    (20000, ('B',))
+    """
+    stream = as_judged(stream)
+    scored, test = scored_test(stream)
+    facts = facts_of_stream(stream, test)
+    # The rules among which `evaluate` chooses.
+    joined = () if stream.one_sided else ("memory",)
+    settings = CommissionSettings(budget=Budget.parse(budget), rules=joined)
+    made = commission_scored(stream, scored, test, facts, settings)
+    return unexplained_episodes(stream, scored, test, facts, made, most=most)
