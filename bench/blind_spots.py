@@ -20,7 +20,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 import argparse
 import time
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -35,7 +35,7 @@ from sightline.blindspots.what_if import (
     PlannedAttack,
     what_if,
 )
-from sightline.export import NO_RULE, export_rows, export_stream
+from sightline.export import NO_RULE, ExportedRows, export_rows, export_stream
 from sightline.operation.falsified import AnyStage1
 from sightline.operation.spot_search import SpotArena
 from sightline.operation.spot_settings import SpotSettings
@@ -51,6 +51,8 @@ BUDGET = Budget(per_day=6, share=0.01)
 RULES = ("energy", "z", "all")
 DETECTORS = ("var", "pca")
 SIZED = ("step", "ramp", "scale", "noise")
+# Rows before an attack that detector and rules are given.
+MEMORY = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,8 +218,10 @@ def attacks(seeds: list[int]) -> None:
             arena = arena_of(plant, shapes=("step", "ramp", "frozen", "replay"))
             spots = arena.search()
             tried = list(what_if(arena.arena, [as_what_if(a) for a in wanted]))
+            alone = attacked_alone(plant, wanted)
             for rule in RULES:
-                truth = actually_seen(plant, plant.made.rules[rule].rule, wanted)
+                made = plant.made.rules[rule].rule
+                truth = actually_seen(plant, made, wanted, alone)
                 for attack in wanted:
                     said = [
                         w
@@ -247,22 +251,51 @@ def attacks(seeds: list[int]) -> None:
         )
 
 
-def actually_seen(plant: Plant, rule: Rule, wanted: list[Attack]) -> dict[str, bool]:
-    """Return which attacks raise an alarm that the twin without attacks has not."""
-    attacked = export_rows(plant.detector, plant.simulation.test)
+def attacked_alone(plant: Plant, wanted: list[Attack]) -> dict[str, ExportedRows]:
+    """Return residuals of each attack in a plant that is otherwise not attacked.
+
+    Rows before it are those of the clean record; it runs from the same state and with
+    the same random numbers as its twin there.
+    """
+    runner = plant.simulation._before_test.copy()
+    scratch, row, found = p.empty_rows(plant.clean.n_steps), 0, {}
+    every = plant.detector.row_settings().every  # type: ignore[attr-defined]
+    for attack in sorted(wanted, key=lambda one: one.start_s):
+        runner.run(scratch, start=row, stop=attack.start_s)
+        row = attack.start_s
+        runner.copy().run(scratch, start=row, stop=attack.stop_s, attack=attack)
+        first = max(row // every - MEMORY, 0) * every
+        values = np.concatenate(
+            [plant.clean.values[first:row], scratch[row : attack.stop_s]]
+        )
+        # Whole blocks only: rows after the attack are those of the clean record.
+        rest = -len(values) % every
+        after = plant.clean.values[attack.stop_s : attack.stop_s + rest]
+        piece = Recording(
+            values=np.concatenate([values, after]), tags=plant.clean.tags, step_s=1.0
+        )
+        exported = export_rows(plant.detector, piece)
+        found[attack.id] = replace(exported, index=exported.index + first)
+    return found
+
+
+def actually_seen(
+    plant: Plant, rule: Rule, wanted: list[Attack], alone: dict[str, ExportedRows]
+) -> dict[str, bool]:
+    """Return which attacks raise an alarm that their twin has not."""
     twin = export_rows(plant.detector, plant.clean)
-    run = rule.run(attacked.values, breaks=attacked.breaks)
     calm = rule.run(twin.values, breaks=twin.breaks)
-    rings = np.flatnonzero(calm.exceeds & calm.in_alarm)
-    near = np.zeros(len(attacked.index), bool)
-    for row in rings:
-        near[max(row - rule.delays.off, 0) : row + rule.delays.off + 1] = True
-    raised = run.exceeds & run.in_alarm & ~near[: len(run.exceeds)]
-    seen = {}
+    off, seen = rule.delays.off, {}
+    near = np.zeros(len(twin.index), bool)
+    for row in np.flatnonzero(calm.exceeds & calm.in_alarm):
+        near[max(row - off, 0) : row + off + 1] = True
     for attack in wanted:
-        first = np.searchsorted(attacked.index, attack.start_s)
-        stop = np.searchsorted(attacked.index, attack.stop_s)
-        seen[attack.id] = bool(raised[first:stop].any())
+        rows = alone[attack.id]
+        run = rule.run(rows.values, breaks=rows.breaks)
+        inside = (rows.index >= attack.start_s) & (rows.index < attack.stop_s)
+        at = np.searchsorted(twin.index, rows.index)
+        usable = ~near[np.minimum(at, len(near) - 1)]
+        seen[attack.id] = bool((run.exceeds & run.in_alarm & inside & usable).any())
     return seen
 
 
@@ -323,7 +356,7 @@ def loop(seeds: list[int], tags: list[str] | None = None) -> None:
     for detector in DETECTORS:
         ratios: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
         for seed in seeds:
-            plant = plant_of(seed, detector, Scenario())
+            plant = unlimited(plant_of(seed, detector, Scenario()))
             arena = arena_of(
                 plant,
                 shapes=("step", "ramp"),
@@ -358,6 +391,13 @@ def loop(seeds: list[int], tags: list[str] | None = None) -> None:
                             )
         for rule, rows in ratios.items():
             report_loop(detector, rule, rows)
+
+
+def unlimited(plant: Plant) -> Plant:
+    """Return a plant whose readings may be anything, as in the simulator's loop."""
+    tags = tuple(replace(tag, low=-1e12, high=1e12) for tag in p.TAGS)
+    train = replace(plant.simulation.train, tags=tags)
+    return replace(plant, simulation=replace(plant.simulation, train=train))
 
 
 def report_loop(detector: str, rule: str, rows: list[tuple[str, float, float]]) -> None:
@@ -396,7 +436,7 @@ class ClosedLoop:
             runner.run(recorded, start=row, stop=int(start))
             self.before.append(runner.copy())
             row = int(start)
-        self.memory = 400  # rows before a place, for detector and rules
+        self.memory = MEMORY
 
     def sizes(self, tag, shape: str, sign: int) -> dict[str, np.ndarray]:  # type: ignore[no-untyped-def]
         """Return the size at which each place is seen, by rule, on a grid of 26%."""

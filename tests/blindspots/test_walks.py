@@ -325,3 +325,16 @@ def test_blind_spots_of_another_detector_do_not_stay_on_the_page(plant, tmp_path
     )
     assert result.exit_code == 0, result.output
     assert not path.exists()
+
+
+def test_without_train_the_first_part_of_the_record_is_the_reference():
+    detector, train, test = fitted("pca")
+    with_train = find_blind_spots(
+        detector, test, train=train, shapes=["step"], durations_s=[60.0]
+    )
+    without = find_blind_spots(detector, test, shapes=["step"], durations_s=[60.0])
+    sizes = [
+        {(s.tag, s.sign): s.half.size for s in one.of_rule("energy")}
+        for one in (with_train, without)
+    ]
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.2)

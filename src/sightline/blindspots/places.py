@@ -40,7 +40,7 @@ class Grid:
     release : int
         Rows after the end in which alarms count as alarms on release.
     memory : int
-        Rows that a rule remembers; so many are computed before judged rows.
+        Rows that a rule remembers; this many are computed before judged rows.
 
     Examples
     --------

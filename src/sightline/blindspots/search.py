@@ -512,8 +512,8 @@ def searched(
     --------
     >>> truth = np.array([1.0, 30.0, 1e9])
     >>> found = searched(lambda a: a >= truth, np.ones(3), 1e3, tolerance=1.001)
-    >>> found.round(2)
-    array([ 1.,  30.,  inf])
+    >>> found.round(1)
+    array([ 1., 30., inf])
     """
     low, high = np.zeros(len(start)), np.full(len(start), np.inf)
     size = np.clip(start, largest * 1e-12, largest)

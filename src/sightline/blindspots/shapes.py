@@ -116,7 +116,7 @@ class Site:
     step_s: float
 
     def earlier(self, n_steps: int) -> Floats:
-        """Return the readings so many steps earlier; nan where they are not known."""
+        """Return the readings this many steps earlier; nan where they are not known."""
         before = self.column[np.maximum(self.index - n_steps, 0)]
         is_known = self.reach >= n_steps
         return np.where(is_known[:, None], before.astype(np.float64), np.nan)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
+
 from sightline.blindspots.places import (
     DURATIONS_S,
     N_PLACES,
@@ -15,11 +17,12 @@ from sightline.blindspots.shapes import (
     SHAPES,
 )
 from sightline.blindspots.what_if import PlannedAttack
+from sightline.data.arrays import NORMAL
 from sightline.data.downsampling import rows_of
 from sightline.data.recording import Recording
 from sightline.data.stream import ResidualStream
 from sightline.detectors.base import Detector
-from sightline.export import NO_RULE, export_stream
+from sightline.export import NO_RULE, export_rows, export_stream
 from sightline.operation.own_rule import OWN
 from sightline.operation.spot_search import Maker, SpotArena
 from sightline.operation.spot_settings import SpotSettings
@@ -105,9 +108,13 @@ def find_blind_spots(
     >>> from sightline import Recording, Tag, make_detector
     >>> rng = np.random.default_rng(0)
     >>> tags = [Tag(name="LIT101", unit="mm"), Tag(name="FIT101")]
-    >>> whole = Recording(values=rng.normal(size=(30_000, 2)), tags=tags, step_s=10.0)
-    >>> var = make_detector("mean").fit(whole)
-    >>> spots = find_blind_spots(var, whole, durations_s=[60.0], shapes=["step"])
+    >>> values = rng.normal(size=(40_000, 2))
+    >>> train = Recording(values=values[:10_000], tags=tags, step_s=10.0)
+    >>> later = Recording(values=values[10_000:], tags=tags, step_s=10.0)
+    >>> detector = make_detector("mean").fit(train)
+    >>> spots = find_blind_spots(
+    ...     detector, later, train=train, durations_s=[60.0], shapes=["step"]
+    ... )
     >>> spots
     BlindSpots 'blind spots': 2 tags, 3 rules, 12 falsifications, 40 places
     >>> 2 < spots.spots[0].half.size < 5  # of noise with a standard deviation of 1
@@ -126,7 +133,11 @@ def find_blind_spots(
     learned = train if train is not None else _first_part(recording)
     make: Maker | None = None
     if rules is None:
-        stream = export_stream(detector, learned, recording, rule=NO_RULE)
+        stream = (
+            _stream_of(detector, recording)
+            if train is None
+            else export_stream(detector, train, recording, rule=NO_RULE)
+        )
         make = maker(stream, settings)
         rules = make(budget)
     arena = SpotArena.of_detector(detector, recording, learned, rules, budget, settings)
@@ -231,6 +242,26 @@ def commission_named(
 ) -> Commissioning:
     """Return the usual alarm rules and those of some names, for a budget."""
     return commission(stream, budget=budget, rules=tuple(names))
+
+
+def _stream_of(detector: Detector, recording: Recording) -> ResidualStream:
+    """Return residuals of a recording, its first 35% as the normal reference."""
+    rows = export_rows(detector, recording)
+    stages: dict[str, list[str]] = {}
+    for tag in recording.tags:
+        if tag.stage and tag.name in rows.channels:
+            stages.setdefault(tag.stage, []).append(tag.name)
+    is_first = np.arange(len(rows.values)) < FIRST * len(rows.values)
+    return ResidualStream(
+        rows.values[is_first & (rows.labels == NORMAL)],
+        rows.values,
+        rows.labels,
+        channels=rows.channels,
+        test_breaks=rows.breaks,
+        segments=rows.attacks,
+        step_s=rows.step_s,
+        meta={"groups": stages},
+    )
 
 
 def _first_part(recording: Recording) -> Recording:
