@@ -7,7 +7,7 @@ search, all places of a case in one call.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from sightline.blindspots.places import LEAST_PLACES, Timing, quantile_sizes
 from sightline.blindspots.result import BlindSpot, Outcome, SizeAt
-from sightline.blindspots.rule_view import Change, PlaceRule, RecordRule
+from sightline.blindspots.rule_view import Change, PlaceRule, RecordRule, RuleView
 from sightline.blindspots.shapes import Shape, SizeUnit, TagFacts
 from sightline.blindspots.telemetry import (
     Deltas,
@@ -27,6 +27,7 @@ from sightline.blindspots.telemetry import (
     room_before_clipping,
 )
 from sightline.data.arrays import Bools, Floats, Ints
+from sightline.rules.rule import Memory
 
 # A searched size lies within this ratio: 5% on either side.
 TOLERANCE: Final = 1.1
@@ -210,12 +211,32 @@ class Case:
         response = self.unit_change(guess)
         for view in self.views:
             first, rows = self._first_sizes(view, response)
+            analytic = self._analytic(view, response)
             for k, sign in enumerate(signs):
                 is_last = None if rows is None else rows[k]
                 found = self._sized(view, sign, first[k], is_last)
                 named = sign if len(signs) > 1 else 0
                 if spot := self._spot(view, named, found, duration_s):
-                    yield spot
+                    yield replace(spot, analytic=analytic)
+
+    def _analytic(self, view: PlaceRule, response: Change) -> float | None:
+        """Return ``sqrt((limit - median energy) / max c)``, of a step and the energy.
+
+        `c` is the energy that a step of 1 adds to a row; the median over places.
+        """
+        if not (isinstance(view, RuleView) and self.shape.is_shift):
+            return None
+        (member, *others) = view.members
+        is_energy = member.bounds is not None and len(member.limits) == 1
+        if others or not is_energy or member.member.memory is not Memory.NONE:
+            return None
+        judged = view.grid.is_judged
+        added = response.through(member.weights)[:, judged]
+        largest = 0.5 * np.square(added).sum(axis=2).max(axis=1)
+        energy = 0.5 * np.square(member.base[:, judged]).sum(axis=2)
+        room = float(member.limits[0]) - float(np.median(energy))
+        cost = float(np.median(largest))
+        return float(np.sqrt(room / cost)) if cost > 0 and room > 0 else None
 
     def _guess(self) -> float:
         return max(min(self.shape.guess(tag) for tag in self.target.tags), 1e-300)
