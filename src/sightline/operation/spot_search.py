@@ -37,33 +37,33 @@ from sightline.blindspots.search import Arena, Target, targets_of
 from sightline.blindspots.shapes import (
     RESIDUAL_SHAPES,
     SHAPES,
-    TagFacts,
-    tag_facts,
 )
 from sightline.blindspots.telemetry import LinearStage1, Stage1, Telemetry
 from sightline.blindspots.what_if import PlannedAttack, what_if
 from sightline.blindspots.words import sentences_of, weight
-from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.arrays import Bools, Ints
 from sightline.data.recording import Recording, Role
 from sightline.data.row_tables import read_on_grid
-from sightline.data.segments import segments_of
 from sightline.data.stream import ResidualStream
 from sightline.detectors.base import Detector, LearnedDetector, RuleInput
 from sightline.errors import StreamError
-from sightline.facts.calm_rows import beyond_guard
 from sightline.metrics.alarm_load import DAY_S
 from sightline.operation.falsified import detector_rows, stage_of
 from sightline.operation.own_rule import OWN, OwnRuleViews, own_rule_of
+from sightline.operation.spot_record import (
+    residual_tags,
+    rules_of,
+    stated_memory,
+    tags_of,
+    twin_record,
+)
 from sightline.operation.spot_settings import SpotSettings
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning
-from sightline.rules.family import channels_of, stages_of
 from sightline.rules.rule import Rule
 from sightline.text import did_you_mean, duration
 
-# Rules of the table beside the chosen one.
-USUAL_RULES: Final = ("energy", "z", "all")
 # Alarms a day of the trade-off.
 TRADE_OFF: Final = (1.0, 6.0, 24.0, 96.0)
 # Places at which the attacker who knows the rule is solved, and for how many tags.
@@ -71,36 +71,6 @@ KNOWING_PLACES: Final = 3
 KNOWING_TAGS: Final = 10
 # Makes alarm rules for a budget.
 Maker = Callable[[Budget], Commissioning]
-
-
-def rules_of(
-    rules: Commissioning | Sequence[Rule], wanted: Sequence[str] | None = None
-) -> tuple[list[Rule], int]:
-    """Return the rules of a search, the chosen one last, and the first free row.
-
-    Parameters
-    ----------
-    rules : Commissioning or sequence of Rule
-        Of a `Commissioning` the usual rules and the chosen one are taken.
-    wanted : sequence of str, optional
-        Names of other rules of it.
-    """
-    if not isinstance(rules, Commissioning):
-        if not rules:
-            raise StreamError("At least one alarm rule is needed: give one.")
-        return list(rules), 0
-    chosen = rules.facts.chosen
-    usual = [name for name in USUAL_RULES if name in rules.rules]
-    taken = list(dict.fromkeys([*(usual if wanted is None else wanted), chosen]))
-    if wanted is not None:
-        taken = [name for name in dict.fromkeys(wanted) if name != OWN]
-    for name in taken:
-        if name not in rules.rules:
-            raise StreamError(
-                f"There is no rule {name!r} among those made; "
-                f"{did_you_mean(name, rules.rules)}"
-            )
-    return [rules.rules[name].rule for name in taken], rules.facts.split
 
 
 class SpotArena:
@@ -176,7 +146,7 @@ class SpotArena:
         chosen, split = rules_of(rules, settings.rules)
         source = detector_rows(detector, recording, tags_of(train))
         exported = source.exported
-        record, is_calm = _record(
+        record, is_calm = twin_record(
             np.asarray(exported.values, np.float64),
             exported.labels,
             exported.breaks,
@@ -192,7 +162,7 @@ class SpotArena:
             telemetry=source.telemetry,
             rows=source.rows,
             stage=lambda places: stage_of(source, places, tags),
-            memory=_stated_memory(detector),
+            memory=stated_memory(detector),
             rules=chosen,
             budget=budget,
             settings=settings,
@@ -210,7 +180,7 @@ class SpotArena:
         """Return the search in residual space, where no detector is known."""
         chosen, split = rules_of(rules, settings.rules)
         values = np.concatenate([block for _, block in read_on_grid(stream.test)])
-        record, is_calm = _record(
+        record, is_calm = twin_record(
             values.astype(np.float64),
             stream.labels,
             stream.test_breaks,
@@ -553,82 +523,3 @@ class SpotArena:
             notes=tuple(self.notes),
         )
         return replace(made, sentences=sentences_of(made))
-
-
-def _record(
-    rows: Floats, labels: Labels, breaks: Ints, step_s: float | None, split: int
-) -> tuple[TwinRecord, Bools]:
-    """Return a record of residual rows, and its attack-free rows."""
-    if step_s is None:
-        raise StreamError(
-            "Seconds a row are not known, so durations cannot be written: give time "
-            "stamps or `step_s`."
-        )
-    attacks = segments_of(labels == ATTACK, breaks)
-    is_calm = beyond_guard(labels == NORMAL, attacks, step_s)
-    is_free = is_calm & (np.arange(len(is_calm)) >= split)
-    record = TwinRecord(rows=rows, breaks=breaks, is_free=is_free, step_s=step_s)
-    return record, is_calm
-
-
-def residual_tags(stream: ResidualStream) -> tuple[tuple[TagFacts, ...], Floats]:
-    """Return the channels of a stream as tags, and the plant's units for 1 of each.
-
-    Range and spread are those of the residuals in train.
-    """
-    channels = channels_of(stream)
-    scales = np.array([channel.scale or 1.0 for channel in channels])
-    n, total, squares = 0, np.zeros(stream.p), np.zeros(stream.p)
-    low, high = np.full(stream.p, np.inf), np.full(stream.p, -np.inf)
-    for _, block in read_on_grid(stream.train):
-        rows = block * scales
-        n, total = n + len(rows), total + rows.sum(axis=0)
-        squares = squares + np.square(rows).sum(axis=0)
-        low, high = (
-            np.minimum(low, rows.min(axis=0)),
-            np.maximum(high, rows.max(axis=0)),
-        )
-    spread = np.sqrt(np.maximum(squares / n - np.square(total / n), 0.0))
-    stages = {
-        name: stage for stage, members in stages_of(stream).items() for name in members
-    }
-    tags = tuple(
-        TagFacts(
-            name=channel.name,
-            column=j,
-            stage=stages.get(channel.name),
-            unit=f"{channel.unit or ''} (residual)".strip(),
-            spread=float(spread[j]),
-            lowest=float(low[j]),
-            highest=float(high[j]),
-        )
-        for j, channel in enumerate(channels)
-    )
-    return tags, scales
-
-
-def _stated_memory(detector: Detector) -> int:
-    """Return the rows that a detector says it looks back at; 1 where it does not."""
-    if isinstance(detector, LearnedDetector):
-        try:
-            return max(detector.look_back(), 1)
-        except StreamError:
-            return 1
-    return 1
-
-
-def tags_of(train: Recording) -> tuple[TagFacts, ...]:
-    """Return what train says of each tag."""
-    return tuple(
-        tag_facts(
-            tag.name,
-            column,
-            np.asarray(train.values[:, column], np.float64),
-            role=tag.role,
-            stage=tag.stage,
-            unit=tag.unit,
-            least=tag.low,
-            most=tag.high,
-        )
-        for column, tag in enumerate(train.tags)
-    )
