@@ -27,7 +27,7 @@ from scipy.stats import spearmanr
 
 from sightline import Recording, make_detector
 from sightline.blindspots.places import quantile_sizes
-from sightline.blindspots.result import BlindSpot, WhatIf
+from sightline.blindspots.result import BlindSpot, Outcome, WhatIf
 from sightline.blindspots.search import Case, _is_seen
 from sightline.blindspots.what_if import (
     ActionKind,
@@ -346,6 +346,7 @@ def _half(spot: BlindSpot) -> float:
 
 # --- Closed loop ----------------------------------------------------------------------
 
+IMPOSSIBLE = Outcome.NO_POSSIBLE_VALUE
 LOOP_PLACES = 12
 LOOP_S = 900
 GRID = 1.26
@@ -355,8 +356,9 @@ def loop(seeds: list[int], tags: list[str] | None = None) -> None:
     """Compare sizes written into the record with those inside the simulator."""
     for detector in DETECTORS:
         ratios: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
+        left_out: dict[str, list[str]] = defaultdict(list)
         for seed in seeds:
-            plant = unlimited(plant_of(seed, detector, Scenario()))
+            plant = plant_of(seed, detector, Scenario())
             arena = arena_of(
                 plant,
                 shapes=("step", "ramp"),
@@ -371,33 +373,28 @@ def loop(seeds: list[int], tags: list[str] | None = None) -> None:
                     for sign in (1, -1):
                         sizes = closed.sizes(target.tags[0], shape, sign)
                         for rule in RULES:
-                            open_half = next(
+                            spot = next(
                                 (
-                                    s.half.size
+                                    s
                                     for s in spots
                                     if (s.tag, s.shape, s.sign, s.rule)
                                     == (target.name, shape, sign, rule)
-                                    and s.half is not None
                                 ),
                                 None,
                             )
+                            name = f"{target.name} {shape} {sign:+d}"
+                            if spot is None or spot.outcome is IMPOSSIBLE:
+                                left_out[rule].append(name)
+                                continue
                             half = quantile_sizes(sizes[rule], 0.5)[0]
+                            size = spot.half.size if spot.half else None
+                            scale = target.tags[0].range
                             ratios[rule].append(
-                                (
-                                    f"{target.name} {shape} {sign:+d}",
-                                    (open_half or np.inf) / target.tags[0].range,
-                                    half / target.tags[0].range,
-                                )
+                                (name, (size or np.inf) / scale, half / scale)
                             )
         for rule, rows in ratios.items():
             report_loop(detector, rule, rows)
-
-
-def unlimited(plant: Plant) -> Plant:
-    """Return a plant whose readings may be anything, as in the simulator's loop."""
-    tags = tuple(replace(tag, low=-1e12, high=1e12) for tag in p.TAGS)
-    train = replace(plant.simulation.train, tags=tags)
-    return replace(plant, simulation=replace(plant.simulation, train=train))
+            print(f"    no possible reading, left out: {', '.join(left_out[rule])}")
 
 
 def report_loop(detector: str, rule: str, rows: list[tuple[str, float, float]]) -> None:
