@@ -33,8 +33,9 @@ from sightline.export import ExportedRows, export_rows
 
 # A detector is linear if twice the change gives twice the response, to this share.
 LINEAR: Final = 1e-3
-# A cut record must give the residuals of the whole one to this share of their spread.
-AS_WHOLE: Final = 1e-6
+# A cut record must give the residuals of the whole one to this share of their spread:
+# networks calculate in single precision, in batches of other sizes.
+AS_WHOLE: Final = 1e-3
 # Rows that a detector of unknown memory is given before a place, at the most.
 MOST_MEMORY: Final = 4096
 _TEST_PLACES: Final = 3
@@ -302,7 +303,8 @@ def memory_of(source: DetectorRows, places: Ints) -> int:
         wanted = 1
     tried = places[:: max(len(places) // _TEST_PLACES, 1)][:_TEST_PLACES]
     residuals = np.asarray(source.exported.values, np.float64)
-    spread = residuals.std(axis=0) + 1e-12
+    spread = residuals.std(axis=0)
+    spread = np.maximum(spread, AS_WHOLE * spread.max(initial=0.0) + 1e-12)
     n_after = min(_TEST_ROWS, len(source.recording.values) - int(tried.max()))
     at = np.searchsorted(source.rows, tried[:, None] + np.arange(n_after))
     whole = residuals[at]
