@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sightline.errors import FileError, SightlineError
+from sightline.text import legible
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -95,7 +96,7 @@ def damage(
 
 def brief(error: BaseException) -> str:
     """Return the first line of a library's message, at most 200 characters of it."""
-    return (str(error).splitlines() or [""])[0][:200]
+    return legible((str(error).splitlines() or [""])[0])[:200]
 
 
 @contextmanager

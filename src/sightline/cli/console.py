@@ -8,12 +8,12 @@ from io import TextIOWrapper
 from typing import Annotated
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from typer import Exit, Option
 
 from sightline.errors import FileError, SightlineError
+from sightline.terminal import Terminal
 
 DebugOption = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
 BudgetOption = Annotated[
@@ -34,11 +34,8 @@ ProtocolOption = Annotated[
 ]
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return a console that prints names of files and tags as they are.
-
-    Markup and emoji codes in a name are printed literally, and characters that the
-    terminal cannot show are escaped.
+def console(*, stderr: bool = False) -> Terminal:
+    """Return a console; characters that its encoding cannot show are escaped.
 
     Parameters
     ----------
@@ -48,7 +45,7 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return Terminal(stderr=stderr)
 
 
 @contextmanager

@@ -20,7 +20,16 @@ from typer import Argument, BadParameter, Exit, Option
 from sightline.cli.console import DebugOption, console, door, titled_table
 from sightline.errors import FileError, StreamError, naming
 from sightline.progress import Step, StepKind, progress_bar
-from sightline.text import UNKNOWN, duration, mean_count, names, number, plural, share
+from sightline.text import (
+    UNKNOWN,
+    csv_cell,
+    duration,
+    mean_count,
+    names,
+    number,
+    plural,
+    share,
+)
 
 if TYPE_CHECKING:
     from sightline.data.stream import ResidualStream
@@ -308,7 +317,9 @@ def _write_csv(
         writer = csv.DictWriter(file, columns or list(rows[0]))
         writer.writeheader()
         for row in rows:
-            writer.writerow({k: "" if v is None else v for k, v in row.items()})
+            writer.writerow(
+                {k: "" if v is None else csv_cell(v) for k, v in row.items()}
+            )
 
 
 class _Rates:

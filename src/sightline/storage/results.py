@@ -31,6 +31,7 @@ from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
 from sightline.storage.metadata import parse_json
 from sightline.storage.npz import read_arrays
+from sightline.text import csv_cell
 
 # Columns that segments.csv has beside the keys of `SegmentResult`: times, and figures
 # of the records within a segment by themselves, to sort and filter by.
@@ -529,4 +530,4 @@ def _cell(value: object) -> object:
     """Return a CSV cell: empty for None, JSON for lists and objects."""
     if value is None:
         return ""
-    return json.dumps(value) if isinstance(value, list | dict) else value
+    return json.dumps(value) if isinstance(value, list | dict) else csv_cell(value)

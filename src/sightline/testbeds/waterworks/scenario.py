@@ -33,7 +33,7 @@ from sightline.files import reading
 from sightline.testbeds.base import in_file, record_from
 from sightline.testbeds.waterworks import plant as p
 from sightline.testbeds.waterworks.plant import ActionKind
-from sightline.text import did_you_mean
+from sightline.text import csv_cell, did_you_mean, from_csv_cell
 
 DAY_S = 86_400
 COLUMNS = ("id", "start_s", "duration_s", "tag", "kind", "value", "rate", "note")
@@ -387,7 +387,7 @@ def scenario_to_csv(scenario: Scenario) -> str:
         for action in attack.actions:
             cells = [attack.id, attack.start_s, attack.duration_s, action.tag]
             cells += [action.kind, _number(action.value), _number(action.rate)]
-            writer.writerow([*cells, attack.note])
+            writer.writerow([csv_cell(cell) for cell in (*cells, attack.note)])
     return text.getvalue()
 
 
@@ -447,7 +447,11 @@ def _from_csv(text: str, name: str) -> Scenario:
         for row in reader:
             place = f"{name}: line {reader.line_num}"
             # A cell that the line lacks is None.
-            cells = {key: (row[key] or "").strip() for key in COLUMNS if key in header}
+            cells = {
+                key: from_csv_cell((row[key] or "").strip())
+                for key in COLUMNS
+                if key in header
+            }
             with in_file(place):
                 rows.append((_attack_of_row(cells), place))
     except csv.Error as error:
