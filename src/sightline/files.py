@@ -7,21 +7,28 @@ writer that was killed leaves such a name behind; the next writer of the same ta
 which holds the lock, removes it.
 """
 
+import gzip
 import os
 import shutil
+import stat
 import threading
+import tomllib
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sightline.errors import FileError, SightlineError
-from sightline.text import legible
+from sightline.text import legible, size
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
+# Bytes that are read of a file that is read as a whole, and unpacked of a packed one.
+MOST_DOCUMENT = 1 << 28
+MOST_RATIO, LEAST_LIMIT, MOST_UNPACKED = 100, 1 << 27, 8 << 30
 _PARTIAL, _BEFORE, _LOCK = ".partial", ".before", ".lock"
 # Stands for the name of a target in the hidden names that lie within it.
 _WITHIN = "_"
@@ -29,8 +36,11 @@ _WITHIN = "_"
 _HELD = threading.local()
 
 
-def reading(path: Path) -> AbstractContextManager[None]:
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
     """Turn an `OSError` raised inside into a `FileError` about reading `path`.
+
+    A pipe, a socket or a device is refused at once: reading it might never end.
 
     Examples
     --------
@@ -41,7 +51,89 @@ def reading(path: Path) -> AbstractContextManager[None]:
     sightline.errors.FileError: missing.csv: cannot be read (No such file or directory):
     check the path and its permissions.
     """
-    return _as_file_error(path, "read", "check the path and its permissions")
+    check_ordinary(path)
+    with _as_file_error(path, "read", "check the path and its permissions"):
+        yield
+
+
+def check_ordinary(path: Path) -> None:
+    """Raise `FileError` if a path is neither a file nor a folder, but exists."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # what reads it says what is wrong
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise FileError(f"{path}: is no ordinary file: copy its content to a file.")
+
+
+def read_document(path: Path) -> bytes:
+    """Return the content of a short file that is read as a whole: JSON, TOML, a list.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read, or has more than `MOST_DOCUMENT` bytes.
+    """
+    with reading(path), path.open("rb") as file:
+        content = file.read(MOST_DOCUMENT + 1)
+    if len(content) > MOST_DOCUMENT:
+        raise FileError(
+            f"{path}: has more than {size(MOST_DOCUMENT)}, the limit for a file of its "
+            "kind: check that it is the right file."
+        )
+    return content
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read, or is not TOML.
+    """
+    kinds = (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, ValueError)
+    content = read_document(path)
+    with damage(f"{path}: is not a TOML file", *kinds, advice="correct it"):
+        return tomllib.loads(content.decode("utf-8-sig"))
+
+
+def unpacked(path: Path) -> bytes:
+    """Return the content of a gzip file; no more is unpacked than `unpacked_limit`.
+
+    Raises
+    ------
+    FileError
+        If it is damaged, cut short, or unpacks to more than the limit.
+    """
+    parts, length = [], 0
+    kinds = (EOFError, zlib.error, gzip.BadGzipFile)
+    advice = "it may be damaged or cut short; copy it again from its source"
+    with (
+        reading(path),
+        damage(f"{path}: cannot be unpacked", *kinds, advice=advice),
+        gzip.open(path) as file,
+    ):
+        while part := file.read(1 << 20):
+            length += len(part)
+            check_unpacked(path, length)
+            parts.append(part)
+    return b"".join(parts)
+
+
+def check_unpacked(path: Path, length: int) -> None:
+    """Raise `FileError` if a packed file has unpacked to more than may be in it.
+
+    The limit is `MOST_RATIO` times its size on disk, but at least `LEAST_LIMIT` and at
+    most `MOST_UNPACKED`. Tables of measurements shrink some 5 to 50 times.
+    """
+    packed = path.stat().st_size
+    limit = min(max(MOST_RATIO * packed, LEAST_LIMIT), MOST_UNPACKED)
+    if length > limit:
+        raise FileError(
+            f"{path}: unpacks to more than {size(limit)}, the limit for its "
+            f"{size(packed)}: unpack it yourself, look at it, and write it as Parquet."
+        )
 
 
 def writing(path: Path) -> AbstractContextManager[None]:

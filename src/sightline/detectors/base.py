@@ -28,7 +28,7 @@ from sightline.data.arrays import (
 from sightline.data.arrays import Residuals as Matrix
 from sightline.data.recording import Recording
 from sightline.detectors.native_rules import NativeAlarms, NativeRule, rule_named
-from sightline.detectors.saving import Arrays, read_saved, write_saved
+from sightline.detectors.saving import Arrays, read_saved, restoring, write_saved
 from sightline.detectors.settings import (
     PreprocessingSettings,
     RowSettings,
@@ -536,7 +536,9 @@ class LearnedDetector(ABC):
                 "gives other residuals: load it with the Sightline that wrote it "
                 f"({about.get('sightline')}), or fit it again."
             )
-        try:
+        with restoring(
+            f"{path}: is not a whole detector as Sightline saves it: fit it again."
+        ):
             loaded = cls(
                 about["preset"], testbed=about["testbed"], **about["overrides"]
             )
@@ -546,10 +548,6 @@ class LearnedDetector(ABC):
                 held_out=arrays.pop("split/held_out"),
             )
             loaded._restore(arrays)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise FileError(
-                f"{path}: is not a whole detector as Sightline saves it: fit it again."
-            ) from error
         return loaded
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from sightline.data.archives import read_arrays
 from sightline.data.zones import FIRST_DATE, iso_stamp
 from sightline.errors import FileError
 from sightline.evaluation.protocol import Protocol
@@ -26,11 +27,17 @@ from sightline.evaluation.result import (
     SegmentResult,
     plain,
 )
-from sightline.files import brief, is_staged, reading, staged_file, staged_folder
+from sightline.files import (
+    brief,
+    is_staged,
+    read_document,
+    reading,
+    staged_file,
+    staged_folder,
+)
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
 from sightline.storage.metadata import parse_json
-from sightline.storage.npz import read_arrays
 from sightline.text import csv_cell
 
 # Columns that segments.csv has beside the keys of `SegmentResult`: times, and figures
@@ -324,11 +331,12 @@ def read_evaluation(path: str | Path) -> Evaluation:
     path = Path(path)
     if path.is_dir():
         path = path / "evaluation.json"
+    with reading(path):
+        if not path.exists():
+            raise FileError(f"{path}: there is no such evaluation.")
     try:
-        values = parse_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise FileError(f"{path}: there is no such evaluation.") from error
-    except (OSError, ValueError) as error:
+        values = parse_json(read_document(path).decode("utf-8"))
+    except ValueError as error:
         raise FileError(
             f"{path}: is not a readable evaluation ({brief(error)}): remove it and "
             "evaluate again."

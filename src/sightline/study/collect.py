@@ -12,6 +12,7 @@ import msgspec
 
 from sightline._version import __version__
 from sightline.comparison.compare import Comparison, compare
+from sightline.data.archives import read_arrays
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
 from sightline.files import reading, staged_file, writing
@@ -27,7 +28,6 @@ from sightline.storage import (
     read_stream,
     write_stream,
 )
-from sightline.storage.npz import read_arrays
 from sightline.study.cache import Cache, RecordedTestbed
 from sightline.study.cell import Cell, Outcome
 from sightline.study.execute_cell import with_labels_of

@@ -7,7 +7,6 @@ nearest one that exists.
 
 import inspect
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -18,9 +17,9 @@ from msgspec import Meta
 from sightline.detectors import detector_type
 from sightline.detectors.base import PaperSettings
 from sightline.detectors.settings import Natural, checked_value
-from sightline.errors import FileError, StreamError, naming
+from sightline.errors import StreamError, naming
 from sightline.evaluation.protocol import Protocol
-from sightline.files import brief, reading
+from sightline.files import read_toml
 from sightline.metrics.alarm_figures import chosen_figures
 from sightline.rules.budget import Budget
 from sightline.testbeds import READERS, WATERWORKS, open_testbed
@@ -243,13 +242,7 @@ def read_plan(
         If it does not describe a study; the message names table and key.
     """
     path = Path(path)
-    with reading(path):
-        text = path.read_bytes()
-    try:
-        values = tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileError(f"{path}: is not a TOML file ({brief(error)}).") from error
-    return plan_of(values, place=str(path), folder=path.parent, roots=roots)
+    return plan_of(read_toml(path), place=str(path), folder=path.parent, roots=roots)
 
 
 def plan_of(
