@@ -146,7 +146,7 @@ def commission_command(
     if reference not in ("train", "commissioning"):
         raise BadParameter("--reference is train or commissioning.")
     needed, within = _on_delay(on)
-    with door(debug=debug):
+    with door(debug=debug, writes=[out]):
         _check_free(out, "rule.json", overwrite=overwrite)
         with progress_bar(stream.name) as advance:
             advance(Step(StepKind.READING, detail=stream.name))
@@ -511,7 +511,7 @@ def apply_command(
     from sightline.rules.judging import Kept
     from sightline.storage import read_rule
 
-    with door(debug=debug):
+    with door(debug=debug, writes=[out]):
         _check_free(out, "alarms.csv", overwrite=overwrite)
         made = read_rule(rule)
         with progress_bar(source.name) as advance:

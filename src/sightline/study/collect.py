@@ -296,7 +296,12 @@ def _manifest(
         "title": plan.title,
         "sightline": __version__,
         "python": platform.python_version(),
-        "plan": asdict(plan) | {"testbeds": choices},
+        "plan": {
+            key: value
+            for key, value in (asdict(plan) | {"testbeds": choices}).items()
+            # How long one was ready to wait says nothing about a result.
+            if key != "cell_timeout_s"
+        },
         "testbeds": {label: asdict(testbed) for label, testbed in testbeds.items()},
         "cells": [
             {
