@@ -94,7 +94,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     kinds = (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, ValueError)
     content = read_document(path)
-    with damage(f"{path}: is not a TOML file", *kinds, advice="correct it"):
+    with damage(f"{path}: is not valid TOML", *kinds, advice="correct that line"):
         return tomllib.loads(content.decode("utf-8-sig"))
 
 

@@ -14,7 +14,7 @@ MINUS = "\N{MINUS SIGN}"
 # Marks a mean that a few extreme points dominate.
 DAGGER = "\N{DAGGER}"
 # A message is at most this long; so are, within a longer one, its words.
-MOST_LETTERS, MOST_IN_A_WORD = 400, 60
+MOST_LETTERS, MOST_IN_A_WORD = 400, 160
 # Unicode's classes of characters that are not seen but change what is seen: controls,
 # marks of writing direction and the like, and the separators of lines.
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp"}

@@ -1,7 +1,7 @@
 """The commands on results: `evaluate` makes them, `compare` and `report` read them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -451,15 +451,12 @@ def add_report(
         charts are read.
     """
     from sightline.report import write_report
-    from sightline.storage import Result, read_traces
+    from sightline.storage import Result, read_result
 
     screen = console()
     try:
         results = [Result(out / Result.of(one).name, one) for one in evaluations]
-        results += [
-            Result(path.parent, replace(one, traces=read_traces(path.parent)))
-            for path, one in neighbours.items()
-        ]
+        results += [read_result(path.parent, one) for path, one in neighbours.items()]
         results.sort(key=lambda result: result.name)
         path = write_report(results, out / "report.html")
     except Exception as error:

@@ -8,14 +8,13 @@ import csv
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from sightline.data.archives import read_arrays
 from sightline.data.zones import FIRST_DATE, iso_stamp
 from sightline.errors import FileError
 from sightline.evaluation.protocol import Protocol
@@ -37,6 +36,7 @@ from sightline.files import (
 )
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
+from sightline.storage.charts import read_traces
 from sightline.storage.metadata import parse_json
 from sightline.text import csv_cell
 
@@ -464,43 +464,22 @@ def read_results(folders: Sequence[str | Path]) -> list[Result]:
                 f"{folder}: holds no evaluation; give folders that `sightline "
                 "evaluate` wrote."
             )
-        results += [
-            Result(place, replace(read_evaluation(place), traces=read_traces(place)))
-            for place in places
-        ]
+        results += [read_result(place) for place in places]
     return results
 
 
-def read_traces(path: str | Path) -> ChartData:
-    """Read the arrays for charts from a result folder, or from its ``traces.npz``.
-
-    Returns
-    -------
-    ChartData
-        None for each array that an older file lacks.
+def read_result(folder: Path, evaluation: Evaluation | None = None) -> Result:
+    """Read a result folder: its evaluation, unless it is given, and its charts.
 
     Raises
     ------
     FileError
-        If the file is missing or damaged, or lacks an array that all results have.
+        If one of them is damaged, or they do not fit together.
     """
-    path = Path(path)
-    if path.is_dir():
-        path = path / "traces.npz"
-    arrays = read_arrays(path)[0]
-    if "train_energy" in arrays and "train_quantiles" not in arrays:
-        # Older files hold the energy of every train row.
-        energy = arrays["train_energy"]
-        arrays["train_quantiles"] = np.quantile(energy, np.linspace(0, 1, 1001))
-        arrays.setdefault("train_rows", np.arange(len(energy)))
-    known = {field.name: field.default for field in fields(ChartData)}
-    missing = [k for k, v in known.items() if v is MISSING and k not in arrays]
-    if missing:
-        raise FileError(
-            f"{path}: has no array {missing[0]!r}: remove the result and evaluate "
-            "again."
-        )
-    return ChartData(**{k: arrays[k] for k in known if k in arrays})
+    if evaluation is None:
+        evaluation = read_evaluation(folder)
+    traces = read_traces(folder, evaluation)
+    return Result(folder, replace(evaluation, traces=traces))
 
 
 def _summary_row(result: str, evaluation: Evaluation) -> dict[str, object]:
