@@ -17,13 +17,14 @@ from sightline.files import reading, staged_file
 FORMAT = 1
 T = TypeVar("T")
 Arrays = dict[str, npt.NDArray[Any]]
-# What user code, numpy and torch raise for numbers that do not fit together.
+# What detectors, numpy and torch raise for numbers that do not fit together.
 _MISFITS = (
     ArithmeticError,
     AttributeError,
     LookupError,
     MemoryError,
     RuntimeError,
+    SightlineError,
     TypeError,
     ValueError,
 )
@@ -83,7 +84,7 @@ def restoring(sentence: str) -> Iterator[None]:
     """
     try:
         yield
-    except SightlineError:
+    except FileError:
         raise
     except _MISFITS as error:
         raise FileError(sentence) from error

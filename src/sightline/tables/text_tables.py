@@ -675,4 +675,10 @@ def _parquet(path: Path) -> Table:
             f"{path}: cannot be read as a table ({brief(error)}): it is not a readable "
             "Parquet file; write it again."
         ) from error
+    for name, kind in frame.schema.items():
+        if kind.is_nested() or kind in (pl.Binary, pl.Object):
+            raise FileError(
+                f"{path}: column {name!r} holds {kind}, which is neither numbers, text "
+                "nor times: write each value as a column of its own."
+            )
     return Table(frame=frame, path=path)
