@@ -155,7 +155,9 @@ def build(folder: Path) -> None:
     (folder / "alarms.csv").write_text(
         "start,end,tag,text\n2026-03-03 01:21:00,2026-03-03 01:25:00,LIT101,high\n"
     )
-    (folder / "score.csv").write_text("\n".join(["score", *map(str, range(200))]) + "\n")
+    (folder / "score.csv").write_text(
+        "\n".join(["score", *map(str, range(200))]) + "\n"
+    )
     (folder / "scenario.csv").write_text(SCENARIO)
     (folder / "scenario.toml").write_text(SCENARIO_TOML)
     (folder / "plan.toml").write_text(PLAN)
@@ -231,7 +233,11 @@ QUICK = ("--no-intervals", "--no-diagnosis", "--metrics", "none", "--no-report")
 OUT = ("--out", "OUT")
 TABLES = ("--train", "a.csv", "--test", "b.csv", "--label", "label", "--time", "time")
 KINDS = (
-    Kind("stream.npz", ("stream.npz",), (("evaluate", "stream.npz", *QUICK, *OUT), ("lint", "stream.npz"))),
+    Kind(
+        "stream.npz",
+        ("stream.npz",),
+        (("evaluate", "stream.npz", *QUICK, *OUT), ("lint", "stream.npz")),
+    ),
     Kind(
         "whole evaluation",
         ("stream.npz",),
@@ -242,36 +248,92 @@ KINDS = (
         ("parts/meta.json", "parts/train/part-0.parquet", "parts/test/part-0.parquet"),
         (("evaluate", "parts", *QUICK, *OUT),),
     ),
-    Kind("IPAL folder", ("ipal/train.state", "ipal/test.state"), (("evaluate", "ipal", *QUICK, *OUT),)),
-    Kind("packed IPAL folder", ("packed/train.state.gz",), (("evaluate", "packed", *QUICK, *OUT),)),
+    Kind(
+        "IPAL folder",
+        ("ipal/train.state", "ipal/test.state"),
+        (("evaluate", "ipal", *QUICK, *OUT),),
+    ),
+    Kind(
+        "packed IPAL folder",
+        ("packed/train.state.gz",),
+        (("evaluate", "packed", *QUICK, *OUT),),
+    ),
     Kind("tables", ("a.csv", "b.csv"), (("evaluate", *TABLES, *QUICK, *OUT),)),
     Kind(
         "lists beside tables",
         ("attacks.csv", "alarms.csv", "score.csv"),
         (
-            ("evaluate", *TABLES[:6], "--time", "time", "--attacks", "attacks.csv", *QUICK, *OUT),
+            (
+                "evaluate",
+                *TABLES[:6],
+                "--time",
+                "time",
+                "--attacks",
+                "attacks.csv",
+                *QUICK,
+                *OUT,
+            ),
             ("evaluate", *TABLES, "--alarm-log", "alarms.csv", *QUICK, *OUT),
             ("evaluate", *TABLES, "--score", "score.csv", *QUICK, *OUT),
             ("evaluate", *TABLES, "--time-format", "%d.%m.%Y %H:%M", *QUICK, *OUT),
         ),
     ),
-    Kind("exports", ("a.csv", "b.csv"), (("start", "a.csv", "b.csv", *OUT), ("start", "a.csv", *OUT, "--timezone", "UTC"))),
-    Kind("other exports", ("a.parquet", "a.csv.gz"), (("start", "a.parquet", *OUT), ("start", "a.csv.gz", *OUT))),
+    Kind(
+        "exports",
+        ("a.csv", "b.csv"),
+        (
+            ("start", "a.csv", "b.csv", *OUT),
+            ("start", "a.csv", *OUT, "--timezone", "UTC"),
+        ),
+    ),
+    Kind(
+        "other exports",
+        ("a.parquet", "a.csv.gz"),
+        (("start", "a.parquet", *OUT), ("start", "a.csv.gz", *OUT)),
+    ),
     Kind(
         "plant folder",
-        ("plant/plant.toml", "plant/tags.csv", "plant/incidents.csv", "plant/train.csv", "plant/test.csv"),
+        (
+            "plant/plant.toml",
+            "plant/tags.csv",
+            "plant/incidents.csv",
+            "plant/train.csv",
+            "plant/test.csv",
+        ),
         (("inspect", "plant", "--no-cache"),),
     ),
-    Kind("plan", ("plan.toml",), (("study", "plan.toml", "--explain"), ("study", "plan.toml", "--dry-run", *OUT), ("lint", "plan.toml"))),
+    Kind(
+        "plan",
+        ("plan.toml",),
+        (
+            ("study", "plan.toml", "--explain"),
+            ("study", "plan.toml", "--dry-run", *OUT),
+            ("lint", "plan.toml"),
+        ),
+    ),
     Kind(
         "scenario",
         ("scenario.csv", "scenario.toml"),
         tuple(
-            ("simulate", "waterworks", "--scenario", name, "--days-train", "0.02", "--days-test", "0.04", *OUT)
+            (
+                "simulate",
+                "waterworks",
+                "--scenario",
+                name,
+                "--days-train",
+                "0.02",
+                "--days-test",
+                "0.04",
+                *OUT,
+            )
             for name in ("scenario.csv", "scenario.toml")
         ),
     ),
-    Kind("testbed files", ("skab/valve1/0.csv", "skab/anomaly-free/anomaly-free.csv"), (("inspect", "skab", "--root", "skab", "--no-cache"),)),
+    Kind(
+        "testbed files",
+        ("skab/valve1/0.csv", "skab/anomaly-free/anomaly-free.csv"),
+        (("inspect", "skab", "--root", "skab", "--no-cache"),),
+    ),
     Kind(
         "results",
         ("results/sample/evaluation.json", "results/other/evaluation.json"),
@@ -283,7 +345,11 @@ KINDS = (
             ("lint", "results"),
         ),
     ),
-    Kind("write-up", ("results/sample/evaluation.json", "results/sample/traces.npz"), (("compare", "results", "--write-up", "OUT"),)),
+    Kind(
+        "write-up",
+        ("results/sample/evaluation.json", "results/sample/traces.npz"),
+        (("compare", "results", "--write-up", "OUT"),),
+    ),
     Kind(
         "charts",
         ("results/sample/traces.npz", "results/other/traces.npz"),
@@ -291,14 +357,33 @@ KINDS = (
             ("report", "results", "--no-figures", "--out", "OUT/page.html"),
             ("report", "results", "--out", "OUT/page.html"),
             ("compare", "results"),
-            ("evaluate", "stream.npz", "--overwrite", "--no-intervals", "--no-diagnosis", "--metrics", "none", "--out", "results"),
+            (
+                "evaluate",
+                "stream.npz",
+                "--overwrite",
+                "--no-intervals",
+                "--no-diagnosis",
+                "--metrics",
+                "none",
+                "--out",
+                "results",
+            ),
         ),
     ),
     *(
         Kind(
             f"detector {name}",
             (f"by_{name}/detector.npz",),
-            (("apply", f"by_{name}", "arrivals", *OUT), ("commission", f"{name}_stream.npz", "--detector", f"by_{name}/detector.npz", *OUT)),
+            (
+                ("apply", f"by_{name}", "arrivals", *OUT),
+                (
+                    "commission",
+                    f"{name}_stream.npz",
+                    "--detector",
+                    f"by_{name}/detector.npz",
+                    *OUT,
+                ),
+            ),
             agree,
         )
         for name in ("pca", "var", "geco", "mean")
@@ -306,14 +391,31 @@ KINDS = (
     Kind(
         "rule",
         ("by_pca/rule.json", "by_var/rule.json"),
-        (("apply", "by_pca", "pca_stream.npz", *OUT), ("apply", "by_var", "arrivals", *OUT)),
+        (
+            ("apply", "by_pca", "pca_stream.npz", *OUT),
+            ("apply", "by_var", "arrivals", *OUT),
+        ),
         agree,
     ),
-    Kind("arrivals", ("arrivals/day0.csv", "arrivals/day1.csv"), (("apply", "by_pca", "arrivals", *OUT),)),
+    Kind(
+        "arrivals",
+        ("arrivals/day0.csv", "arrivals/day1.csv"),
+        (("apply", "by_pca", "arrivals", *OUT),),
+    ),
     Kind(
         "watch",
         ("watch/state.sqlite", "arrivals/day2.csv", "by_pca/rule.json"),
-        (("watch", "by_pca", "--folder", "arrivals", "--state", "watch/state.sqlite", *OUT),),
+        (
+            (
+                "watch",
+                "by_pca",
+                "--folder",
+                "arrivals",
+                "--state",
+                "watch/state.sqlite",
+                *OUT,
+            ),
+        ),
         agree,
     ),
 )

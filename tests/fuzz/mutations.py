@@ -50,7 +50,13 @@ NUMBERS = (
     *(math.nan, math.inf, -math.inf),
 )
 JUNK = (
-    *(b"\x89PNG\r\n\x1a\n", b"%PDF-1.7\n", b"PK\x03\x04", b"PAR1", b"\x93NUMPY\x01\x00"),
+    *(
+        b"\x89PNG\r\n\x1a\n",
+        b"%PDF-1.7\n",
+        b"PK\x03\x04",
+        b"PAR1",
+        b"\x93NUMPY\x01\x00",
+    ),
     *(b"\x1f\x8b", b"NaN", b"-", b'"', b",", b"\n", b"\r", b"\x00", b"1e999"),
     *(b"[" * 3000, b"{" * 3000, b"9" * 5000, b"\\ud800", b"\xff\xfe", b"\xef\xbb\xbf"),
 )
@@ -71,7 +77,11 @@ def damaged_bytes(rng: Rng, data: bytes) -> bytes:
         at = int(rng.integers(len(data) + 1))
         what = int(rng.integers(6))
         if what == 0 and at < len(data):
-            data = data[:at] + bytes([data[at] ^ int(rng.integers(1, 256))]) + data[at + 1 :]
+            data = (
+                data[:at]
+                + bytes([data[at] ^ int(rng.integers(1, 256))])
+                + data[at + 1 :]
+            )
         elif what == 1:
             data = data[:at]
         elif what == 2:
@@ -188,12 +198,16 @@ def change_toml(rng: Rng, path: Path) -> None:
 
 
 def _toml(values: dict[str, Any]) -> str:
-    return "".join(f"{_toml_text(str(k))} = {_toml_value(v)}\n" for k, v in values.items())
+    return "".join(
+        f"{_toml_text(str(k))} = {_toml_value(v)}\n" for k, v in values.items()
+    )
 
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, dict):
-        inner = ", ".join(f"{_toml_text(str(k))} = {_toml_value(v)}" for k, v in value.items())
+        inner = ", ".join(
+            f"{_toml_text(str(k))} = {_toml_value(v)}" for k, v in value.items()
+        )
         return "{" + inner + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
@@ -208,9 +222,11 @@ def _toml_value(value: Any) -> str:
 
 def _toml_text(text: str) -> str:
     plain = set(string.ascii_letters + string.digits + " .,:;/_-+=@%<>|()[]{}*")
-    return '"' + "".join(
-        c if c in plain else f"\\U{min(ord(c), 0x10FFFF):08x}" for c in text
-    ) + '"'
+    return (
+        '"'
+        + "".join(c if c in plain else f"\\U{min(ord(c), 0x10FFFF):08x}" for c in text)
+        + '"'
+    )
 
 
 # ---- tables --------------------------------------------------------------------------
@@ -255,7 +271,9 @@ def change_parquet(rng: Rng, path: Path) -> None:
     elif what == 1:
         frame = frame.rename({name: f"{one_of(rng, HOSTILE)!r}"})
     elif what == 2:
-        frame = frame.with_columns(pl.lit(one_of(rng, HOSTILE).encode("utf-8", "replace").decode()).alias(name))
+        frame = frame.with_columns(
+            pl.lit(one_of(rng, HOSTILE).encode("utf-8", "replace").decode()).alias(name)
+        )
     elif what == 3:
         values = [float(v) if abs(v) < 1e308 else math.inf for v in NUMBERS]
         picks = rng.integers(len(values), size=n)
@@ -272,7 +290,9 @@ def change_parquet(rng: Rng, path: Path) -> None:
 def change_sqlite(rng: Rng, path: Path) -> None:
     """Change cells of tables, or drop a table, of a database that stays valid."""
     base = sqlite3.connect(path)
-    tables = [n for (n,) in base.execute("select name from sqlite_master where type='table'")]
+    tables = [
+        n for (n,) in base.execute("select name from sqlite_master where type='table'")
+    ]
     for _ in range(int(rng.integers(1, 4))):
         table = one_of(rng, tables)
         columns = [row[1] for row in base.execute(f'pragma table_info("{table}")')]
@@ -333,7 +353,11 @@ def _changed_array(rng: Rng, array: np.ndarray, name: str) -> np.ndarray:
     if what == 2:
         return array[..., None]
     if what == 3:
-        return array.astype(one_of(rng, ("f4", "f8", "i1", "i8", "?"))) if array.dtype.kind in "iufb" else array[:0]
+        return (
+            array.astype(one_of(rng, ("f4", "f8", "i1", "i8", "?")))
+            if array.dtype.kind in "iufb"
+            else array[:0]
+        )
     if what == 4:
         return np.array(one_of(rng, HOSTILE).replace("\x00", ""))
     if what == 5:
@@ -348,7 +372,9 @@ def _changed_array(rng: Rng, array: np.ndarray, name: str) -> np.ndarray:
             is_number = isinstance(number, float) and math.isnan(number)
             number = 0 if is_number and values.dtype.kind != "f" else number
             if not is_number:
-                number = max(min(number, limit), -limit if values.dtype.kind != "u" else 0)
+                number = max(
+                    min(number, limit), -limit if values.dtype.kind != "u" else 0
+                )
             values.flat[int(rng.integers(values.size))] = number
     return values
 

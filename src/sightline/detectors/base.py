@@ -398,7 +398,9 @@ class LearnedDetector(ABC):
         channels = self._fitted(self.channels)
         unseen = unlabelled(recording)
         check_channels(unseen, channels)
-        return self._residuals(unseen, self._settings(preset), progress)
+        # What is not finite is refused by `Residuals`, with its row and channel.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._residuals(unseen, self._settings(preset), progress)
 
     def native_alarms(
         self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None
@@ -566,8 +568,7 @@ class LearnedDetector(ABC):
         look = int(getattr(settings, "window", 1)) + _TRIAL_ROWS
         n_rows = int(getattr(self.row_settings(), "every", 1)) * look
         trial = Recording(values=np.zeros((n_rows, n_channels)), tags=tags)
-        with np.errstate(all="ignore"):
-            self.residuals(trial)
+        self.residuals(trial)
 
 
 def unlabelled(recording: Recording) -> Recording:
