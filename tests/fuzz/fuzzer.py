@@ -11,6 +11,7 @@ import faulthandler
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -197,6 +198,9 @@ def _limits() -> Iterator[None]:
 
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     _BASE[0] = _memory("VmRSS")
+    # What takes far more than it may must not take the machine down with it.
+    data = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, data[1]))
     before = signal.signal(signal.SIGALRM, hang)
     signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
     faulthandler.dump_traceback_later(4 * MOST_SECONDS, exit=True)
@@ -206,6 +210,7 @@ def _limits() -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_DATA, data)
 
 
 _BASE = [0.0]
