@@ -1,10 +1,10 @@
 """Test with the lowest and with the newest versions that ``pyproject.toml`` allows.
 
 For each Python from 3.11 to 3.13 that can be found, and for both ends of the declared
-versions, an environment is made by uv, a fast part of the tests is run, and a simulated
-plant goes through the command line. torch is left out: its detectors are tested with one
-version in ``make test``. Run by ``make check-versions``; a Python that is not installed
-is named in one sentence.
+versions, an environment is made by uv, a fast part of the tests is run, and a
+simulated plant goes through the command line. torch is left out: its detectors are
+tested with one version in ``make test``. Run by ``make check-versions``; a Python that
+is not installed is named in one sentence.
 """
 
 import os
@@ -19,7 +19,15 @@ ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
 RESOLUTIONS = ("lowest-direct", "highest")
 # What the tests below need; torch and the tools of `make check` are not among it.
-TEST_TOOLS = ("dask", "fastexcel", "hypothesis", "pandas", "pytest", "tqdm", "xlsxwriter")
+TEST_TOOLS = (
+    "dask",
+    "fastexcel",
+    "hypothesis",
+    "pandas",
+    "pytest",
+    "tqdm",
+    "xlsxwriter",
+)
 TESTS = (
     "tests/test_public_api.py",
     "tests/energy",
@@ -48,7 +56,9 @@ def main() -> int:
             continue
         for resolution in RESOLUTIONS:
             is_right = _test(uv, python, resolution)
-            _say(f"Python {version}, {resolution}: {'passed' if is_right else 'FAILED'}")
+            _say(
+                f"Python {version}, {resolution}: {'passed' if is_right else 'FAILED'}"
+            )
             failed += [] if is_right else [(version, resolution)]
     return int(bool(failed))
 
@@ -81,8 +91,10 @@ def _test(uv: str, python: str, resolution: str) -> bool:
         binary = environment / "bin" / "python"
         steps = [
             [uv, "venv", "--quiet", "--python", python, str(environment)],
-            [uv, "pip", "install", "--quiet", "--python", str(binary)]
-            + ["--resolution", resolution, str(ROOT), *_requirements()],
+            [
+                *(uv, "pip", "install", "--quiet", "--python", str(binary)),
+                *("--resolution", resolution, str(ROOT), *_requirements()),
+            ],
             [uv, "pip", "freeze", "--python", str(binary)],
         ]
         if not all(_run(step, ROOT) for step in steps):

@@ -188,7 +188,11 @@ def damage(
 
 def brief(error: BaseException) -> str:
     """Return the first line of a library's message, at most 200 characters of it."""
-    return legible((str(error).splitlines() or [""])[0])[:200]
+    try:
+        text = str(error)
+    except Exception:  # an error of user code may have no text
+        text = type(error).__name__
+    return legible((text[:10_000].splitlines() or [""])[0])[:200]
 
 
 @contextmanager

@@ -125,8 +125,8 @@ def _plant(folder: Path) -> None:
     )
 
 
-def run(arguments: list[str]) -> None:
-    result = CliRunner().invoke(app, arguments)
+def run(arguments: str) -> None:
+    result = CliRunner().invoke(app, arguments.split())
     assert result.exit_code in (0, 3), (arguments, result.output)
 
 
@@ -201,16 +201,15 @@ def _rules(folder: Path) -> None:
         stream = export_stream(detector, plant.train, plant.test, testbed="Mine")
         write_stream(stream, folder / f"{name}_stream.npz")
         run(
-            ["commission", str(folder / f"{name}_stream.npz"), "--out", str(place)]
-            + ["--budget", "24/day,9%", "--detector", str(folder / f"{name}.npz")]
+            f"commission {folder}/{name}_stream.npz --out {place} --budget 24/day,9% "
+            f"--detector {folder}/{name}.npz"
         )
     arrivals = folder / "arrivals"
     for k in range(2):
         path = arrivals / f"day{k}.csv"
         _table(path, datetime(2026, 3, 4 + k), _rows(120, 7 + k))
     run(
-        ["watch", str(folder / "by_pca"), "--folder", str(arrivals)]
-        + ["--state", str(folder / "watch" / "state.sqlite")]
+        f"watch {folder}/by_pca --folder {arrivals} --state {folder}/watch/state.sqlite"
     )
     _table(arrivals / "day2.csv", datetime(2026, 3, 6), _rows(120, 9))
 

@@ -1,8 +1,8 @@
 """Damage a file, run a command on it, and see that it works or says why not.
 
 A case is a number: the same number damages the same file in the same way and runs the
-same command. `python -m fuzz.fuzzer --cases 10000 --jobs 2` runs many, with ``tests`` on
-the path; `--case 4711` runs one and shows what it did.
+same command. `python -m fuzz.fuzzer --cases 10000 --jobs 2` runs many, with ``tests``
+on the path; `--case 4711` runs one and shows what it did.
 """
 
 import argparse
@@ -244,10 +244,11 @@ def run_batch(numbers: Sequence[int]) -> list[Case]:
     while len(cases) < len(numbers):
         left = numbers[len(cases) :]
         process = subprocess.run(
-            [sys.executable, "-m", "fuzz.fuzzer", "--first", str(left[0])]
-            + ["--cases", str(len(left)), "--jobs", "0"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            [
+                *(sys.executable, "-m", "fuzz.fuzzer", "--first", str(left[0])),
+                *("--cases", str(len(left)), "--jobs", "0"),
+            ],
+            capture_output=True,
             check=False,
         )
         lines = process.stdout.decode(errors="replace").splitlines()
@@ -256,9 +257,8 @@ def run_batch(numbers: Sequence[int]) -> list[Case]:
             last = process.stderr.decode(errors="replace")[-600:]
             problem = f"ends the process with {process.returncode}: {last}"
             number = numbers[len(cases)]
-            cases.append(
-                Case(number, "unknown", "unknown", "unknown", None, 0.0, problem)
-            )
+            unknown = ("unknown",) * 3
+            cases.append(Case(number, *unknown, None, 0.0, problem))
     return cases
 
 
@@ -300,8 +300,9 @@ def _print_summary(cases: list[Case], seconds: float) -> None:
     codes = collections.Counter(case.code for case in cases)
     slowest = max(cases, key=lambda case: case.seconds)
     print(
-        f"{len(cases):,} cases in {seconds / 60:.1f} min, {structured / len(cases):.0%} of "
-        f"them contents in a valid container; exit codes {dict(sorted(codes.items(), key=str))}; "
+        f"{len(cases):,} cases in {seconds / 60:.1f} min, "
+        f"{structured / len(cases):.0%} of them contents in a valid container; "
+        f"exit codes {dict(sorted(codes.items(), key=str))}; "
         f"slowest {slowest.seconds:.1f} s (case {slowest.number}, {slowest.command}); "
         f"{len(problems)} problems."
     )

@@ -101,7 +101,7 @@ def damage_bytes(rng: Rng, path: Path) -> None:
 
 
 def replace_by_another_kind(rng: Rng, path: Path) -> None:
-    """Put a pipe, a folder, a broken link, a link to itself, or nothing in its place."""
+    """Put a pipe, a folder, a link that leads nowhere, or nothing in its place."""
     path.unlink()
     what = int(rng.integers(6))
     if what == 0:
@@ -391,7 +391,8 @@ def _write_lying(rng: Rng, path: Path, arrays: dict[str, np.ndarray]) -> None:
                 if rng.random() < 0.2:
                     # It keeps its word, in few bytes.
                     shape, data = (1 << 26,), b"\0" * ((1 << 26) * array.dtype.itemsize)
-            head = f"{{'descr': '{array.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}\n"
+            facts = {"descr": array.dtype.str, "fortran_order": False, "shape": shape}
+            head = f"{facts}\n"
             text = head.encode()
             archive.writestr(
                 f"{name}.npy",

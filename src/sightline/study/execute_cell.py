@@ -323,16 +323,24 @@ def _outcome(cell: Cell, cache: Cache, messages: IO[bytes]) -> Outcome:
             is_done=False,
             reason="Memory ran out: run fewer cells at a time, with --workers 1.",
         )
-    except Exception as error:
-        # User code may fail in any way; the other cells go on.
+    except BaseException as error:
+        # User code may fail in any way, or call sys.exit; the other cells go on.
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome(
             is_done=False,
             reason=f"{type(error).__name__}: {brief(error)} "
             f"({os.path.basename(frame.filename)}, line {frame.lineno})",
-            trace=traceback.format_exc(),
+            trace=_trace(),
         )
     return Outcome(is_done=True)
+
+
+def _trace() -> str:
+    """Return the traceback of the error at hand, or why there is none."""
+    try:
+        return traceback.format_exc()[-20_000:]
+    except Exception as error:  # an error of user code may have no text
+        return f"no traceback ({type(error).__name__})"
 
 
 def _send(messages: IO[bytes], message: Message) -> None:
