@@ -59,7 +59,7 @@ WRITERS = {
     "simulate": Writer(
         "simulate waterworks --days-train 0.05 --days-test 0.05 --quick --out out"
     ),
-    "start": Writer("start a.csv b.csv --out out", again="", told="exists already"),
+    "start": Writer("start a.csv --out out", again="", told="exists already"),
     "run": Writer("run plant --detectors mean,pca --out out --workers 2", again=""),
 }
 

@@ -19,6 +19,8 @@ from sightline.evaluation.result import ChartData, EvaluationRecord
 
 Array = npt.NDArray[Any]
 _AGAIN = "remove the result and evaluate again"
+# Sums over rows and draws of larger numbers would overflow.
+_MOST = 1e280
 # Axes whose length the evaluation states; others must only agree with one another.
 _TEST, _SEGMENTS = "test rows", "attacks"
 _CHANNELS, _TELEMETRY = "channels", "telemetry channels"
@@ -162,7 +164,7 @@ def _check_form(
         if length != expected:
             what = "columns" if isinstance(axis, int) else axis
             raise _misfit(path, name, f"has {length:,} {what} instead of {expected:,}")
-    if form.is_finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+    if form.is_finite and array.dtype.kind == "f" and not _is_usable(array):
         raise _misfit(path, name, "holds what is no number")
     if form.least is not None and array.size:
         below = None if form.below is None else lengths.get(form.below)
@@ -170,6 +172,11 @@ def _check_form(
             below is not None and int(array.max()) >= max(below, form.least + 1)
         ):
             raise _misfit(path, name, "points to what does not exist")
+
+
+def _is_usable(array: Array) -> bool:
+    """Return whether all numbers are finite, and so are sums over many of them."""
+    return bool((np.abs(array, dtype=np.float64) < _MOST).all())
 
 
 def _check_places(
