@@ -9,6 +9,7 @@ which holds the lock, removes it.
 
 import gzip
 import os
+import re
 import shutil
 import stat
 import threading
@@ -146,12 +147,19 @@ def writing(path: Path) -> AbstractContextManager[None]:
 def _as_file_error(path: Path, done: str, advice: str) -> Iterator[None]:
     try:
         yield
-    except FileError:
+    except SightlineError:
         raise
     except OSError as error:
         raise FileError(
             f"{path}: cannot be {done} ({error.strerror or error}): {advice}."
         ) from error
+    except Exception as error:
+        # polars has errors of its own for what the operating system refuses.
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        if found is None:
+            raise
+        reason = os.strerror(int(found[1]))
+        raise FileError(f"{path}: cannot be {done} ({reason}): {advice}.") from error
 
 
 @contextmanager
