@@ -156,7 +156,7 @@ def connected(address: str) -> Iterator[Any]:
     try:
         # In a thread: this one may already run an event loop, as in a notebook.
         with ThreadPoolExecutor(1) as thread:
-            check = _check_scheduler(distributed.rpc, address)
+            check = _check_scheduler(distributed, address)
             thread.submit(asyncio.run, check).result()
         client = distributed.Client(address, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -176,9 +176,13 @@ def connected(address: str) -> Iterator[Any]:
         yield client
 
 
-async def _check_scheduler(rpc: Any, address: str) -> None:
+async def _check_scheduler(distributed: Any, address: str) -> None:
     """Ask the address for its identity; a client without answer waits much longer."""
-    async with rpc(address, timeout=PATIENCE_S) as server:
+    # The certificates of a `tls://` address are in Dask's configuration.
+    secure = distributed.Security().get_connection_args("client")
+    async with distributed.rpc(
+        address, timeout=PATIENCE_S, connection_args=secure
+    ) as server:
         identity = await asyncio.wait_for(server.identity(), PATIENCE_S)
     if identity["type"] != "Scheduler":
         raise ValueError(f"it is the address of a {identity['type']}")

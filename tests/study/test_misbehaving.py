@@ -1,14 +1,17 @@
 """Whatever a detector does, the study ends, and says why the detector has no result."""
 
 import os
+import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from study_plans import small_plan
 
 from sightline import run_study
+from sightline.study.run import interrupts
 
 sys.path.insert(0, str(Path(__file__).parent))
 import misbehaving
@@ -52,3 +55,14 @@ def test_a_study_of_misbehaving_detectors_ends(tmp_path, monkeypatch):
 def test_a_study_of_every_misbehaving_detector_ends(tmp_path, monkeypatch):
     assert len(misbehaving.NAMES) >= 38
     check(misbehaving.NAMES, tmp_path, monkeypatch)
+
+
+def test_a_swallowed_interrupt_is_raised_at_the_next_look():
+    before = signal.getsignal(signal.SIGINT)
+    with interrupts() as check:
+        check()
+        with suppress(KeyboardInterrupt):  # as in a callback that ignores errors
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            check()
+    assert signal.getsignal(signal.SIGINT) is before
