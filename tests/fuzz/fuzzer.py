@@ -191,7 +191,10 @@ def _within(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _limits() -> Iterator[None]:
-    """Interrupt after `MOST_SECONDS`; what cannot be interrupted ends the process."""
+    """Interrupt after `MOST_SECONDS`; what cannot be interrupted ends the process.
+
+    A machine with much else to do is slow by the clock, so work is what counts.
+    """
 
     def hang(number: int, frame: object) -> None:
         raise HangError
@@ -201,15 +204,19 @@ def _limits() -> Iterator[None]:
     # What takes far more than it may must not take the machine down with it.
     data = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, data[1]))
-    before = signal.signal(signal.SIGALRM, hang)
-    signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
-    faulthandler.dump_traceback_later(4 * MOST_SECONDS, exit=True)
+    # Seconds of work; and many more by the clock, for what waits without working.
+    before = {one: signal.signal(one, hang) for one in (signal.SIGPROF, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, 10 * MOST_SECONDS)
+    faulthandler.dump_traceback_later(20 * MOST_SECONDS, exit=True)
     try:
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL):
+            signal.setitimer(timer, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         resource.setrlimit(resource.RLIMIT_DATA, data)
 
 
