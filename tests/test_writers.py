@@ -57,7 +57,8 @@ WRITERS = {
         "watch by_pca --folder arrivals --state state/state.sqlite --out out", again=""
     ),
     "simulate": Writer(
-        "simulate waterworks --days-train 0.05 --days-test 0.05 --quick --out out"
+        "simulate waterworks --days-train 0.05 --days-test 0.05 --quick --out out",
+        told="exists and is not changed",
     ),
     "start": Writer("start a.csv --out out", again="", told="exists already"),
     "run": Writer("run plant --detectors mean,pca --out out --workers 2", again=""),

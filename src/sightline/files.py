@@ -327,7 +327,9 @@ def sole_writer(target: Path) -> Iterator[None]:
     target = target.resolve()
     path = _lock_of(target)
     held: set[Path] = _HELD.__dict__.setdefault("paths", set())
-    if path in held:
+    # What is not complete yet has one writer anyway, which holds the lock of its target.
+    is_within = any(is_staged(Path(part)) for part in target.parts)
+    if path in held or is_within:
         yield
         return
     with writing(target):
