@@ -327,7 +327,7 @@ def sole_writer(target: Path) -> Iterator[None]:
     target = target.resolve()
     path = _lock_of(target)
     held: set[Path] = _HELD.__dict__.setdefault("paths", set())
-    # What is not complete yet has one writer anyway, which holds the lock of its target.
+    # What is not complete yet has one writer, which holds the lock of its target.
     is_within = any(is_staged(Path(part)) for part in target.parts)
     if path in held or is_within:
         yield
