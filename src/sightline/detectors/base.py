@@ -399,7 +399,7 @@ class LearnedDetector(ABC):
         unseen = unlabelled(recording)
         check_channels(unseen, channels)
         # What is not finite is refused by `Residuals`, with its row and channel.
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             return self._residuals(unseen, self._settings(preset), progress)
 
     def native_alarms(
