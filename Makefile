@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two test processes on two cores; more threads would only be in each other's way.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test test-all test-browser check bench clean
+.PHONY: demo test test-all test-browser check check-versions fuzz bench clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -39,6 +39,14 @@ check: .venv/ready  ## lint, format, types, import direction
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+CASES ?= 10000
+fuzz: .venv/ready  ## damaged files of every kind: each works, or is refused in one sentence
+	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzzer --cases $(CASES)
+
+check-versions: .venv/ready  ## the lowest and the newest versions, on each Python there is
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/python tests/check_versions.py
 
 bench: .venv/ready  ## speed and memory, against what one would otherwise run
 	$(BIN)/python bench/core.py

@@ -27,6 +27,7 @@ class LocalCluster:
 
     address: str
     worker_pids: tuple[int, ...]
+    scheduler_pid: int = 0
 
 
 @contextmanager
@@ -68,7 +69,8 @@ def local_cluster(
                 for _ in range(n_workers)
             ]
             address = _address(found_at, started, n_workers)
-            yield LocalCluster(address, tuple(worker.pid for worker in started[1:]))
+            pids = [process.pid for process in started]
+            yield LocalCluster(address, tuple(pids[1:]), pids[0])
         finally:
             for process in reversed(started):
                 process.terminate() if nanny else process.kill()

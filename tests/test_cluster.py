@@ -284,6 +284,31 @@ def test_the_parts_of_a_worker_that_dies_are_done_by_another(tmp_path):
     assert_equal_figures(found, evaluate(stream, intervals=False))
 
 
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("who", ["the last worker", "the scheduler"])
+def test_a_lost_cluster_is_one_sentence_within_the_patience(who, monkeypatch, tmp_path):
+    monkeypatch.setattr(cluster_module, "LOST_S", 2)
+    monkeypatch.setattr(cluster_module, "PATIENCE_S", 5)
+    stream = read_stream(written(drawn(), tmp_path / "stream"))
+    with local_cluster(1) as cluster:
+        killed = []
+
+        def kill(step):
+            if step.text == "Scoring test" and not killed:
+                pids = {"the last worker": cluster.worker_pids[0]}
+                killed.append(pids.get(who, cluster.scheduler_pid))
+                os.kill(killed[0], signal.SIGKILL)
+
+        begin = time.monotonic()
+        with (
+            refused(cluster.address, "the cluster was lost during the"),
+            on_cluster(stream, cluster.address) as shared,
+        ):
+            evaluate(shared, intervals=False, progress=kill)
+        assert killed
+        assert time.monotonic() - begin < 120
+
+
 def test_nobody_at_the_address(monkeypatch, tmp_path):
     monkeypatch.setattr(cluster_module, "PATIENCE_S", 0.5)
     stream = read_stream(written(drawn(), tmp_path / "stream"))

@@ -1,5 +1,6 @@
 """Whatever happens while a file is written, it is whole or not there."""
 
+import gzip
 import os
 import signal
 import subprocess
@@ -15,11 +16,14 @@ from sightline import (
     evaluate,
     files,
     read_evaluation,
+    read_plan,
+    read_rule,
     read_stream,
+    read_tables,
     write_results,
     write_stream,
 )
-from sightline.files import staged_file, staged_folder
+from sightline.files import sole_writer, staged_file, staged_folder
 from sightline.storage import read_traces
 
 SMALL = make_stream(n_train=80, n_test=60, p=2, attacks=[(20, 30)])
@@ -279,3 +283,67 @@ def test_the_evaluation_takes_its_place_last(tmp_path, monkeypatch):
     write_results([evaluate(SMALL, intervals=False)], tmp_path, overwrite=True)
     assert placed == ["segments.csv", "traces.npz", "evaluation.json", "summary.csv"]
     assert len(read_traces(tmp_path / "stream").labels) == 60
+
+
+# Two writers, and what killed ones left
+
+
+def in_another_process(write):
+    """Run a write in a process of its own; return its exit code and what it said."""
+    program = WAIT.format(tests=str(Path(__file__).parent), patch="", write=write)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("name", ["s.npz", "folder"])
+def test_a_second_writer_is_refused_and_the_first_goes_on(tmp_path, name):
+    path = tmp_path / name
+    with sole_writer(path):
+        code, said = in_another_process(f"write_stream(stream, {str(path)!r})")
+        assert code == 1
+        assert f"{path}: another run is writing there" in said
+        write_stream(SMALL, path)
+    assert_same_stream(read_stream(path), SMALL)
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_what_killed_writers_left_is_swept_and_nothing_else(tmp_path):
+    left = [".s.npz.0f3a9c41.partial", ".s.npz.partial"]
+    others = [".t.npz.0f3a9c41.partial", ".s.npz.txt", "s.npz.partial"]
+    for name in (*left, *others):
+        (tmp_path / name).write_text("x")
+    write_stream(SMALL, tmp_path / "s.npz")
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*others, "s.npz"])
+
+
+def test_a_folder_that_was_being_replaced_is_put_back(tmp_path):
+    before = tmp_path / ".s.0f3a9c41.before"
+    before.mkdir()
+    (before / "old").write_text("x")
+    with pytest.raises(ValueError, match="stop"), staged_folder(tmp_path / "s"):
+        raise ValueError("stop")
+    assert [p.name for p in tmp_path.rglob("*")] == ["s", "old"]
+
+
+def test_folders_made_for_a_lock_alone_are_removed(tmp_path):
+    with sole_writer(tmp_path / "a" / "b" / "c.json"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes are of POSIX")
+@pytest.mark.parametrize("read", [read_stream, read_evaluation, read_rule, read_plan])
+def test_a_pipe_is_refused_at_once(tmp_path, read):
+    path = tmp_path / "pipe.npz"
+    os.mkfifo(path)
+    with pytest.raises(FileError, match="is no ordinary file"):
+        read(path)
+
+
+def test_a_packed_file_that_unpacks_to_too_much_is_refused(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"time,a\n" + b"1,1\n" * 40_000_000, 9))
+    with pytest.raises(FileError, match=r"unpacks to more than .* the limit for its"):
+        read_tables(path, path)

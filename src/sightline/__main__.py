@@ -1,5 +1,68 @@
-"""Run the command line as ``python -m sightline``."""
+"""The command ``sightline``, also as ``python -m sightline``."""
 
-from sightline.cli.app import app
+import errno
+import os
+import sys
+from contextlib import suppress
 
-app()
+# A disk or a quota is full.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_MEMORY = (
+    "error: Memory ran out: close other programs, or use a machine with more memory."
+)
+
+
+def main() -> None:
+    """Run the command line and exit with its code.
+
+    What no command can answer for ends here in one sentence: too little memory even to
+    import the libraries, and a standard output that cannot be written.
+    """
+    code: str | int | None = 1
+    try:
+        from sightline.cli.app import app
+
+        app()
+        code = 0
+    except SystemExit as end:
+        code = end.code
+    except MemoryError:
+        _say(_MEMORY)
+    except (ImportError, OSError) as error:
+        if _is_memory(error):
+            _say(_MEMORY)
+        elif isinstance(error, OSError) and error.errno in _FULL:
+            _say(f"error: The output cannot be written ({error.strerror}).")
+        else:
+            raise
+    sys.exit(_flushed(code))
+
+
+def _flushed(code: str | int | None) -> str | int | None:
+    """Return the exit code after writing out what standard output still holds."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # Else the interpreter would try again while it ends, and fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if error.errno != errno.EPIPE:
+            _say(f"error: Standard output cannot be written ({error.strerror}).")
+        return code or 1
+    return code
+
+
+def _is_memory(error: BaseException) -> bool:
+    """Return whether an import failed for lack of memory, in the words of Linux."""
+    texts = ("cannot allocate memory", "failed to map segment", "out of memory")
+    return getattr(error, "errno", None) == errno.ENOMEM or any(
+        text in str(error).lower() for text in texts
+    )
+
+
+def _say(sentence: str) -> None:
+    with suppress(OSError):
+        sys.stderr.write(f"{sentence}\n")
+
+
+if __name__ == "__main__":
+    main()

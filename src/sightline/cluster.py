@@ -9,12 +9,14 @@ last bit.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +38,11 @@ LEAST_ROWS = 4 * GRID_ROWS
 AHEAD = 3
 # Seconds to wait for the scheduler, and for a first worker.
 PATIENCE_S = 10
+# Seconds to wait, during the work, for a new worker after the last one is gone, and for
+# a scheduler that no longer answers.
+LOST_S = 60
+# Seconds between two looks at a cluster that sends nothing.
+_LOOK_S = 1.0
 TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
 
 T = TypeVar("T")
@@ -149,7 +156,7 @@ def connected(address: str) -> Iterator[Any]:
     try:
         # In a thread: this one may already run an event loop, as in a notebook.
         with ThreadPoolExecutor(1) as thread:
-            check = _check_scheduler(distributed.rpc, address)
+            check = _check_scheduler(distributed, address)
             thread.submit(asyncio.run, check).result()
         client = distributed.Client(address, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -169,9 +176,13 @@ def connected(address: str) -> Iterator[Any]:
         yield client
 
 
-async def _check_scheduler(rpc: Any, address: str) -> None:
+async def _check_scheduler(distributed: Any, address: str) -> None:
     """Ask the address for its identity; a client without answer waits much longer."""
-    async with rpc(address, timeout=PATIENCE_S) as server:
+    # The certificates of a `tls://` address are in Dask's configuration.
+    secure = distributed.Security().get_connection_args("client")
+    async with distributed.rpc(
+        address, timeout=PATIENCE_S, connection_args=secure
+    ) as server:
         identity = await asyncio.wait_for(server.identity(), PATIENCE_S)
     if identity["type"] != "Scheduler":
         raise ValueError(f"it is the address of a {identity['type']}")
@@ -223,6 +234,64 @@ def _size(path: Path) -> int:
         return path.stat().st_size
 
 
+class Patience:
+    """Ends the waiting for a cluster whose scheduler or last worker is gone.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        A client of the cluster.
+    address : str
+        Address of its scheduler, for error messages.
+    """
+
+    def __init__(self, client: Any, address: str) -> None:
+        self._client = client
+        self._address = address
+        # Since when there is nothing to wait for.
+        self._since: float | None = None
+
+    def check(self) -> int:
+        """Return the number of threads of the workers; 0 if there is none for now.
+
+        Raises
+        ------
+        FileError
+            If there has been no worker, or no answer, for `LOST_S` seconds.
+        """
+        # What a client raises while it reconnects, or after it gave up.
+        lost: tuple[type[BaseException], ...] = (Exception, asyncio.CancelledError)
+        try:
+            if self._client.status == "closed":
+                raise ConnectionError("closed")
+            count = self._client.scheduler.ncores
+            threads = self._client.sync(count, callback_timeout=PATIENCE_S)
+        except lost as error:
+            # A client that has closed does not come back.
+            is_over = self._client.status == "closed"
+            self._wait("its scheduler does not answer", error, is_over=is_over)
+            return 0
+        n_threads = int(sum(threads.values()))
+        if n_threads:
+            self._since = None
+        else:
+            self._wait("its last worker is gone", None)
+        return n_threads
+
+    def _wait(
+        self, what: str, cause: BaseException | None, *, is_over: bool = False
+    ) -> None:
+        """Raise `FileError` if that has lasted too long."""
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        if is_over or now - self._since >= LOST_S:
+            raise FileError(
+                f"{self._address}: the cluster was lost during the work: {what} "
+                f"(waited {now - self._since:.0f} s): look at the logs of its "
+                "scheduler and workers, give each worker 2 GiB, and run again."
+            ) from cause
+
+
 class ClusterRunner:
     """Runs calls on the workers of a cluster.
 
@@ -256,7 +325,8 @@ class ClusterRunner:
         Raises
         ------
         FileError
-            If the scheduler, or the same call's worker several times, is lost.
+            If the scheduler, the last worker, or the same call's worker several times
+            is lost; see `Patience`.
         """
         distributed = require("distributed", extra="cluster", caller="A cluster")
         lost = (distributed.KilledWorker, distributed.CancelledError, OSError)
@@ -273,7 +343,8 @@ class ClusterRunner:
             ) from error
         finally:
             for future in under_way:
-                with suppress(OSError):
+                # A scheduler that is gone needs no farewell.
+                with suppress(Exception):
                     future.cancel()
 
     def _in_order(
@@ -283,21 +354,24 @@ class ClusterRunner:
         under_way: dict[Any, int],
     ) -> Iterator[T]:
         """Keep all threads busy, and yield each value as soon as it is next."""
-        distributed = require("distributed", extra="cluster", caller="A cluster")
-        finished = distributed.as_completed(loop=self._client.loop)
+        finished: SimpleQueue[Any] = SimpleQueue()
+        patience = Patience(self._client, self._address)
         ready: dict[int, T] = {}
         n_submitted = n_yielded = 0
         while True:
             # Workers may join or leave at any time.
-            n_ahead = AHEAD * max(sum(self._client.nthreads().values()), 1)
+            n_ahead = AHEAD * max(patience.check(), 1)
             for call in islice(calls, max(n_ahead - len(under_way), 0)):
                 future = self._client.submit(_run_call, call, pure=False)
                 under_way[future] = n_submitted
-                finished.add(future)
+                future.add_done_callback(finished.put)
                 n_submitted += 1
             if n_yielded == n_submitted:
                 return
-            future = next(finished)
+            try:
+                future = finished.get(timeout=_LOOK_S)
+            except Empty:
+                continue
             k = under_way.pop(future)
             ready[k] = future.result()
             done(k)

@@ -11,15 +11,28 @@ tell a mistake in the input from a bug in Sightline::
 
     UndefinedMetricWarning (UserWarning)  a metric has no value; nan is returned
 
-Each message is one sentence: what is wrong, where, and what to do.
+Each message is one sentence: what is wrong, where, and what to do. Names in it come
+from files: what would control a terminal is escaped, and what is too long shortened.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sightline.text import message
+
 
 class SightlineError(Exception):
-    """Base of every expected failure."""
+    r"""Base of every expected failure.
+
+    Examples
+    --------
+    >>> print(SightlineError("There is no tag 'a\x1b[2J'."))
+    There is no tag 'a\x1b[2J'.
+    """
+
+    def __str__(self) -> str:
+        """Return the message as one legible line of bounded length."""
+        return message(super().__str__())
 
 
 class StreamError(SightlineError, ValueError):

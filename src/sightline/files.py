@@ -1,16 +1,47 @@
-"""Files: `OSError` becomes `FileError`, and what is written is complete or absent."""
+"""Files: `OSError` becomes `FileError`, and what is written is complete or absent.
 
+A target has one writer at a time. `sole_writer` holds its lock, a hidden file
+``.NAME.lock`` that is removed at the end; a second writer is refused with a sentence.
+What is written lies under a hidden name of this writer alone until it is complete. A
+writer that was killed leaves such a name behind; the next writer of the same target,
+which holds the lock, removes it.
+"""
+
+import gzip
 import os
+import re
 import shutil
+import stat
+import threading
+import tomllib
+import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from sightline.errors import FileError, SightlineError
+from sightline.text import legible, size
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+# Bytes that are read of a file that is read as a whole, and unpacked of a packed one.
+MOST_DOCUMENT = 1 << 28
+MOST_RATIO, LEAST_LIMIT, MOST_UNPACKED = 100, 1 << 27, 8 << 30
+_PARTIAL, _BEFORE, _LOCK = ".partial", ".before", ".lock"
+# Stands for the name of a target in the hidden names that lie within it.
+_WITHIN = "_"
+# The paths of the locks that this thread holds; see `sole_writer`.
+_HELD = threading.local()
 
 
-def reading(path: Path) -> AbstractContextManager[None]:
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
     """Turn an `OSError` raised inside into a `FileError` about reading `path`.
+
+    A pipe, a socket or a device is refused at once: reading it might never end.
 
     Examples
     --------
@@ -21,7 +52,89 @@ def reading(path: Path) -> AbstractContextManager[None]:
     sightline.errors.FileError: missing.csv: cannot be read (No such file or directory):
     check the path and its permissions.
     """
-    return _as_file_error(path, "read", "check the path and its permissions")
+    check_ordinary(path)
+    with _as_file_error(path, "read", "check the path and its permissions"):
+        yield
+
+
+def check_ordinary(path: Path) -> None:
+    """Raise `FileError` if a path is neither a file nor a folder, but exists."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # what reads it says what is wrong
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise FileError(f"{path}: is no ordinary file: copy its content to a file.")
+
+
+def read_document(path: Path) -> bytes:
+    """Return the content of a short file that is read as a whole: JSON, TOML, a list.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read, or has more than `MOST_DOCUMENT` bytes.
+    """
+    with reading(path), path.open("rb") as file:
+        content = file.read(MOST_DOCUMENT + 1)
+    if len(content) > MOST_DOCUMENT:
+        raise FileError(
+            f"{path}: has more than {size(MOST_DOCUMENT)}, the limit for a file of its "
+            "kind: check that it is the right file."
+        )
+    return content
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read, or is not TOML.
+    """
+    kinds = (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, ValueError)
+    content = read_document(path)
+    with damage(f"{path}: is not valid TOML", *kinds, advice="correct that line"):
+        return tomllib.loads(content.decode("utf-8-sig"))
+
+
+def unpacked(path: Path) -> bytes:
+    """Return the content of a gzip file; no more is unpacked than `unpacked_limit`.
+
+    Raises
+    ------
+    FileError
+        If it is damaged, cut short, or unpacks to more than the limit.
+    """
+    parts, length = [], 0
+    kinds = (EOFError, zlib.error, gzip.BadGzipFile)
+    advice = "it may be damaged or cut short; copy it again from its source"
+    with (
+        reading(path),
+        damage(f"{path}: cannot be unpacked", *kinds, advice=advice),
+        gzip.open(path) as file,
+    ):
+        while part := file.read(1 << 20):
+            length += len(part)
+            check_unpacked(path, length)
+            parts.append(part)
+    return b"".join(parts)
+
+
+def check_unpacked(path: Path, length: int) -> None:
+    """Raise `FileError` if a packed file has unpacked to more than may be in it.
+
+    The limit is `MOST_RATIO` times its size on disk, but at least `LEAST_LIMIT` and at
+    most `MOST_UNPACKED`. Tables of measurements shrink some 5 to 50 times.
+    """
+    packed = path.stat().st_size
+    limit = min(max(MOST_RATIO * packed, LEAST_LIMIT), MOST_UNPACKED)
+    if length > limit:
+        raise FileError(
+            f"{path}: unpacks to more than {size(limit)}, the limit for its "
+            f"{size(packed)}: unpack it yourself, look at it, and write it as Parquet."
+        )
 
 
 def writing(path: Path) -> AbstractContextManager[None]:
@@ -34,12 +147,19 @@ def writing(path: Path) -> AbstractContextManager[None]:
 def _as_file_error(path: Path, done: str, advice: str) -> Iterator[None]:
     try:
         yield
-    except FileError:
+    except SightlineError:
         raise
     except OSError as error:
         raise FileError(
             f"{path}: cannot be {done} ({error.strerror or error}): {advice}."
         ) from error
+    except Exception as error:
+        # polars has errors of its own for what the operating system refuses.
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        if found is None:
+            raise
+        reason = os.strerror(int(found[1]))
+        raise FileError(f"{path}: cannot be {done} ({reason}): {advice}.") from error
 
 
 @contextmanager
@@ -76,7 +196,11 @@ def damage(
 
 def brief(error: BaseException) -> str:
     """Return the first line of a library's message, at most 200 characters of it."""
-    return (str(error).splitlines() or [""])[0][:200]
+    try:
+        text = str(error)
+    except Exception:  # an error of user code may have no text
+        text = type(error).__name__
+    return legible((text[:10_000].splitlines() or [""])[0])[:200]
 
 
 @contextmanager
@@ -113,9 +237,8 @@ def staged_file(target: Path) -> Iterator[Path]:
     target = target.resolve()
     if target.exists() and not target.is_file():
         raise FileError(f"{target}: is no ordinary file: name another to write to.")
-    partial = _hidden(target, "partial")
-    with writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with writing(target), sole_writer(target):
+        partial = _hidden(target, _PARTIAL)
         try:
             yield partial
             _flush(partial)
@@ -144,13 +267,10 @@ def staged_folder(target: Path, *, whole: bool = False) -> Iterator[Path]:
         An empty folder to fill. Its contents move to `target` when the block ends
         without an error.
     """
-    with writing(target):
+    with writing(target), sole_writer(target):
         is_filled = target.is_dir() and not whole
         # Inside an existing folder, because that may be on another disk.
-        partial = target / ".partial" if is_filled else _hidden(target, "partial")
-        partial.parent.mkdir(parents=True, exist_ok=True)
-        # A killed run may have left one.
-        shutil.rmtree(partial, ignore_errors=True)
+        partial = _hidden(target / _WITHIN if is_filled else target, _PARTIAL)
         partial.mkdir()
         try:
             yield partial
@@ -167,15 +287,145 @@ def staged_folder(target: Path, *, whole: bool = False) -> Iterator[Path]:
             shutil.rmtree(partial, ignore_errors=True)
 
 
+@contextmanager
+def sole_writer(target: Path) -> Iterator[None]:
+    """Hold the lock of a file or folder that is to be written.
+
+    A command holds it from its first check of the target to its last write; the
+    functions of this module, called within, do not take it a second time. What a killed
+    writer of the same target left is removed first. On a file system without locks
+    nothing is held and nothing is removed.
+
+    Parameters
+    ----------
+    target : Path
+        The file or folder. Folders above it are created; they are removed again if
+        they are empty at the end.
+
+    Raises
+    ------
+    FileError
+        If another process, or another thread, is writing there.
+
+    Examples
+    --------
+    >>> import tempfile, threading
+    >>> def second():
+    ...     try:
+    ...         with sole_writer(target):
+    ...             pass
+    ...     except FileError as error:
+    ...         print(str(error).replace(str(target), "out"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = Path(folder, "out")
+    ...     with sole_writer(target):
+    ...         other = threading.Thread(target=second)
+    ...         other.start(), other.join()
+    out: another run is writing there: wait until it has ended, or name another place.
+    (None, None)
+    """
+    target = target.resolve()
+    path = _lock_of(target)
+    held: set[Path] = _HELD.__dict__.setdefault("paths", set())
+    # What is not complete yet has one writer, which holds the lock of its target.
+    is_within = any(is_staged(Path(part)) for part in target.parts)
+    if path in held or is_within:
+        yield
+        return
+    with writing(target):
+        created = _make_parents(path.parent)
+        lock = _acquired(path, target)
+    try:
+        held.add(path)
+        if lock is not None:
+            with writing(target):
+                _sweep(target)
+        yield
+    finally:
+        held.discard(path)
+        if lock is not None:
+            # Before the release: afterwards it may be the lock of the next writer.
+            with suppress(OSError):
+                path.unlink()
+            lock.release()
+        for folder in created:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _lock_of(target: Path) -> Path:
+    """Return where the lock of a target lies: beside it.
+
+    In it, if it is a folder below one where nothing can be written, such as a disk.
+    """
+    is_bound = target.is_dir() and not os.access(target.parent, os.W_OK)
+    if is_bound or not target.name:
+        return target / _LOCK
+    return target.with_name(f".{target.name}{_LOCK}")
+
+
+def _make_parents(folder: Path) -> list[Path]:
+    """Create a folder and those above it; return the new ones, the deepest first."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _acquired(path: Path, target: Path) -> "BaseFileLock | None":
+    """Return the lock at a path, which is held; None where files cannot be locked."""
+    from filelock import FileLock, Timeout
+
+    while True:
+        with open(path, "ab") as opened:
+            lock = FileLock(path, timeout=0)
+            try:
+                lock.acquire()
+            except Timeout:
+                raise FileError(
+                    f"{target}: another run is writing there: wait until it has ended, "
+                    "or name another place."
+                ) from None
+            except NotImplementedError:
+                path.unlink(missing_ok=True)
+                return None
+            # The last writer removes the file: is it still the one that was locked?
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(opened.fileno()), path.stat()):
+                    return lock
+        lock.release()
+
+
+def _sweep(target: Path) -> None:
+    """Remove what killed writers left; put back a folder that was being replaced."""
+    places = [(target.parent, target.name)]
+    if target.is_dir():
+        places.append((target, _WITHIN))
+    for folder, name in places:
+        for path in list(folder.iterdir()):
+            if not is_staged(path) or _target_name(path) != name:
+                continue
+            if path.suffix == _BEFORE and not target.exists():
+                os.rename(path, target)
+            elif path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
 def is_staged(path: Path) -> bool:
-    """Return whether a path is a temporary one that a killed run may have left."""
-    return path.name.startswith(".") and path.suffix in (".partial", ".before")
+    """Return whether a path is a temporary one that a killed run may have left.
+
+    Examples
+    --------
+    >>> is_staged(Path(".a.csv.0f3a9c41.partial")), is_staged(Path("a.csv"))
+    (True, False)
+    """
+    return path.name.startswith(".") and path.suffix in (_PARTIAL, _BEFORE)
 
 
 def _swap(partial: Path, target: Path) -> None:
     """Put a folder in place of an existing one; if that fails, restore it."""
-    before = _hidden(target, "before")
-    shutil.rmtree(before, ignore_errors=True)
+    before = _hidden(target, _BEFORE)
     os.rename(target, before)
     try:
         os.rename(partial, target)
@@ -230,9 +480,23 @@ def _saved(place: Path, before: Path) -> Path | None:
     return before
 
 
-def _hidden(target: Path, what: str) -> Path:
-    """Return a hidden path in the folder of `target`."""
-    return target.with_name(f".{target.name}.{what}")
+def _hidden(target: Path, suffix: str) -> Path:
+    """Return a hidden path in the folder of `target` that no other writer uses."""
+    return target.with_name(f".{target.name}.{uuid4().hex[:8]}{suffix}")
+
+
+def _target_name(hidden: Path) -> str:
+    """Return the name of the target of a hidden path; earlier versions had no digits.
+
+    Examples
+    --------
+    >>> _target_name(Path(".a.csv.0f3a9c41.partial")), _target_name(Path(".a.partial"))
+    ('a.csv', 'a')
+    """
+    name = hidden.stem.removeprefix(".")
+    head, _, digits = name.rpartition(".")
+    is_ours = len(digits) == 8 and set(digits) <= set("0123456789abcdef")
+    return head if head and is_ours else name
 
 
 def _flush(path: Path) -> None:

@@ -95,11 +95,12 @@ def progress_bar(called: str) -> Iterator[Progress]:
     >>> with progress_bar("gdn") as progress:
     ...     progress(Step(StepKind.TRAINING, 1, 10))
     """
-    from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
 
-    screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    from sightline.terminal import Terminal
+
+    screen = Terminal(stderr=True)
     with RichProgress(
         TextColumn("{task.fields[stream]}: {task.description}", markup=False),
         BarColumn(),

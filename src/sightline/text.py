@@ -6,12 +6,22 @@ that one quantity looks the same everywhere. An unknown value (None) is an en da
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 UNKNOWN = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 # Marks a mean that a few extreme points dominate.
 DAGGER = "\N{DAGGER}"
+# A message is at most this long; so are, within a longer one, its words.
+MOST_LETTERS, MOST_IN_A_WORD = 400, 160
+# Unicode's classes of characters that are not seen but change what is seen: controls,
+# marks of writing direction and the like, and the separators of lines.
+_UNSEEN = {"Cc", "Cf", "Zl", "Zp"}
+# These are within words of some scripts and do not reorder others.
+_JOINERS = "\u00ad\u200c\u200d"
+# With these a spreadsheet takes a cell for a formula.
+_FORMULA = tuple("=+-@\t\r")
 
 
 def share(value: float | None, digits: int = 0) -> str:
@@ -302,6 +312,77 @@ def short(text: str, letters: int = 40) -> str:
         return text
     tail = (letters - 1) // 2
     return f"{text[: letters - 1 - tail]}\N{HORIZONTAL ELLIPSIS}{text[-tail:]}"
+
+
+def legible(text: str) -> str:
+    r"""Return text with characters that control a terminal or a reader escaped.
+
+    Escape codes, line breaks, and marks that reverse the direction of writing become
+    ``\x1b`` and the like. Names from files go through here before they are printed.
+
+    Examples
+    --------
+    >>> print(legible("LIT\x1b[31m101\n\u202e"))
+    LIT\x1b[31m101\n\u202e
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        one.encode("unicode_escape").decode()
+        if unicodedata.category(one) in _UNSEEN and one not in _JOINERS
+        else one
+        for one in text
+    )
+
+
+def message(text: str) -> str:
+    """Return the text of an error or notice as one legible line of bounded length.
+
+    Above `MOST_LETTERS` characters, first long words (a name, a number) are shortened
+    in the middle, then the whole: its beginning says what is wrong, its end what to do.
+
+    Examples
+    --------
+    >>> message("There is no '" + "9" * 5000 + "'.")[:30], len(message("a " * 900))
+    ("There is no '99999999999999999", 400)
+    """
+    line = legible(text)
+    if len(line) > MOST_LETTERS:
+        words = (short(word, MOST_IN_A_WORD) for word in line.split(" "))
+        line = short(" ".join(words), MOST_LETTERS)
+    return line
+
+
+def csv_cell(value: object) -> object:
+    """Return the value for a cell of a CSV file; no text of it becomes a formula.
+
+    A text that begins with one of ``= + - @``, a tab or a carriage return, and is no
+    number, gets an apostrophe in front, which spreadsheets take as the mark of a text.
+    `from_csv_cell` takes it away.
+
+    Examples
+    --------
+    >>> csv_cell("=1+1"), csv_cell("-0.5"), csv_cell(-0.5), csv_cell("LIT101")
+    ("'=1+1", '-0.5', -0.5, 'LIT101')
+    """
+    if not isinstance(value, str) or not value.startswith(_FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def from_csv_cell(cell: str) -> str:
+    """Return the text that `csv_cell` made a cell of.
+
+    Examples
+    --------
+    >>> from_csv_cell("'=1+1"), from_csv_cell("'quoted'")
+    ('=1+1', "'quoted'")
+    """
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
 
 
 def slug(text: str) -> str:

@@ -301,12 +301,10 @@ def test_stamps_with_and_without_a_zone_are_not_mixed(plant):
 
 def test_a_watch_on_the_same_state_is_refused_while_another_runs(plant):
     write_pieces(plant / "exports", TIME, ROWS, [])
-    with FileLock(f"{plant / 'state.db'}.lock"):
+    with FileLock(plant / ".state.db.lock"):
         with pytest.raises(FileError) as error:
             watched(plant)
-        assert str(error.value).endswith(
-            "another watch is running on this state: wait until it has ended."
-        )
+        assert "state.db: another run is writing there: wait" in str(error.value)
         result = invoke(plant)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert not (plant / "state.db").exists()

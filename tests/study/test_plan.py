@@ -132,7 +132,7 @@ def test_a_root_of_no_testbed_is_refused():
 def test_a_file_that_is_no_toml_is_named(tmp_path, text):
     path = tmp_path / "study.toml"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(FileError, match=r"study\.toml: is not a TOML file"):
+    with pytest.raises(FileError, match=r"study\.toml: is not valid TOML"):
         read_plan(path)
 
 

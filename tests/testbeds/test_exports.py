@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from export_corpus import CASES, FILES, HEADERS, NUMBERS, PLAIN, TIMES, Case
 
-from sightline import SightlineError, open_testbed, read_tables
-from sightline.tables import text_tables
+from sightline import SightlineError, files, open_testbed, read_tables
 from sightline.tables.headers import NAMES
 from sightline.tables.text_tables import read_table
 from sightline.testbeds.own_plant.look import look_at
@@ -97,7 +96,7 @@ def test_two_tables_of_residuals_are_read_by_the_same_reader(case, tmp_path):
 
 def test_a_file_that_unpacks_to_more_than_the_limit_is_refused(tmp_path, monkeypatch):
     case = next(case for case in CASES if case.name == "packed by gzip")
-    monkeypatch.setattr(text_tables, "MOST_UNPACKED", len(PLAIN) - 1)
+    monkeypatch.setattr(files, "MOST_UNPACKED", len(PLAIN) - 1)
     with pytest.raises(SightlineError, match=r"unpacks to more than .* the limit"):
         open_testbed(folder_of(case, tmp_path))
 

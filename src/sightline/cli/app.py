@@ -5,9 +5,10 @@ are annotated parameters, its docstring is its help page, and its body runs with
 `console.door`.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Exit, Option, Typer, echo
+from typer.core import TyperCommand
 
 from sightline._version import __version__
 from sightline.cli import catalogue
@@ -21,6 +22,21 @@ from sightline.cli.start import start_command
 from sightline.cli.study import demo_command, run_command, study_command
 from sightline.cli.watch import watch_command
 
+
+class Command(TyperCommand):
+    """A command whose files are checked where they are read.
+
+    The framework would refuse an unreadable file as wrong usage, with exit code 2.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for parameter in self.params:
+            kind: Any = getattr(parameter, "type", None)
+            if hasattr(kind, "readable"):
+                kind.readable = False
+
+
 app = Typer(
     help="What an anomaly detector can see, before any alarm rule is chosen.",
     no_args_is_help=True,
@@ -29,24 +45,24 @@ app = Typer(
     # Boxes would load rich's Markdown and pygments: twice the time of a help page.
     rich_markup_mode=None,
 )
-app.command("demo")(demo_command)
-app.command("evaluate")(evaluate_command)
-app.command("report")(report_command)
-app.command("compare")(compare_command)
-app.command("commission")(commission_command)
-app.command("apply")(apply_command)
-app.command("blindspots")(blindspots_command)
-app.command("episodes")(episodes_command)
-app.command("testbeds")(catalogue.list_testbeds_command)
-app.command("start")(start_command)
-app.command("inspect")(catalogue.inspect_command)
-app.command("simulate")(catalogue.simulate_command)
-app.command("detectors")(catalogue.detectors_command)
-app.command("lint")(lint_command)
-app.command("cache")(cache_command)
-app.command("run")(run_command)
-app.command("study")(study_command)
-app.command("watch")(watch_command)
+app.command("demo", cls=Command)(demo_command)
+app.command("evaluate", cls=Command)(evaluate_command)
+app.command("report", cls=Command)(report_command)
+app.command("compare", cls=Command)(compare_command)
+app.command("commission", cls=Command)(commission_command)
+app.command("apply", cls=Command)(apply_command)
+app.command("blindspots", cls=Command)(blindspots_command)
+app.command("episodes", cls=Command)(episodes_command)
+app.command("testbeds", cls=Command)(catalogue.list_testbeds_command)
+app.command("start", cls=Command)(start_command)
+app.command("inspect", cls=Command)(catalogue.inspect_command)
+app.command("simulate", cls=Command)(catalogue.simulate_command)
+app.command("detectors", cls=Command)(catalogue.detectors_command)
+app.command("lint", cls=Command)(lint_command)
+app.command("cache", cls=Command)(cache_command)
+app.command("run", cls=Command)(run_command)
+app.command("study", cls=Command)(study_command)
+app.command("watch", cls=Command)(watch_command)
 
 
 def _print_version(wanted: bool) -> None:

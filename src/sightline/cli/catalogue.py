@@ -143,7 +143,7 @@ def simulate_command(
         write_simulation,
     )
 
-    with door(debug=debug):
+    with door(debug=debug, writes=[out]):
         if name != WATERWORKS.name:
             raise FileError(
                 f"There is no simulated plant called {name!r}; there is "

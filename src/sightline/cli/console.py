@@ -2,18 +2,20 @@
 
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from typer import Exit, Option
 
 from sightline.errors import FileError, SightlineError
+from sightline.files import sole_writer
+from sightline.terminal import Terminal
 
 DebugOption = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
 BudgetOption = Annotated[
@@ -34,11 +36,8 @@ ProtocolOption = Annotated[
 ]
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return a console that prints names of files and tags as they are.
-
-    Markup and emoji codes in a name are printed literally, and characters that the
-    terminal cannot show are escaped.
+def console(*, stderr: bool = False) -> Terminal:
+    """Return a console; characters that its encoding cannot show are escaped.
 
     Parameters
     ----------
@@ -48,11 +47,11 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return Terminal(stderr=stderr)
 
 
 @contextmanager
-def door(*, debug: bool) -> Iterator[None]:
+def door(*, debug: bool, writes: Sequence[Path | None] = ()) -> Iterator[None]:
     """Print an expected error as one sentence and exit with code 1.
 
     This is the only place where a `SightlineError` ends. Any other exception is a bug
@@ -62,9 +61,16 @@ def door(*, debug: bool) -> Iterator[None]:
     ----------
     debug : bool
         Whether to let the error pass with its traceback.
+    writes : sequence of Path or None
+        Files and folders that the command writes. It is their sole writer from its
+        first check to its last line: a second run is refused at once.
     """
     try:
-        yield
+        with ExitStack() as held:
+            for path in writes:
+                if path is not None:
+                    held.enter_context(sole_writer(path))
+            yield
     except SightlineError as error:
         if debug:
             raise

@@ -1,7 +1,7 @@
 """The commands on results: `evaluate` makes them, `compare` and `report` read them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ from sightline.cli.console import (
     door,
     options_named,
 )
-from sightline.errors import FileError, naming
+from sightline.errors import FileError, SightlineError, naming
 from sightline.progress import progress_bar
 from sightline.text import names
 
@@ -193,7 +193,7 @@ def evaluate_command(
     }
     lists = {"attacks": attacks, "time_format": time_format}
     _check_usage(streams, train, test, own | {"attribution": attribution}, tables)
-    with door(debug=debug):
+    with door(debug=debug, writes=[out]):
         chosen = protocol_named(protocol)
         if train is not None and test is not None:
             known = {k: v for k, v in tables.items() if v is not None}
@@ -407,8 +407,8 @@ def report_command(
     if (keep_times or keep_plant) and not redact:
         raise BadParameter("--keep-times and --keep-plant need --redact.")
     keep = {"keep_times": keep_times, "keep_plant": keep_plant}
-    with door(debug=debug):
-        path = folders[0] / "report.html" if out is None else out
+    path = folders[0] / "report.html" if out is None else out
+    with door(debug=debug, writes=[path]):
         if path.is_file() and not overwrite:
             raise FileError(
                 f"{path}: exists already: choose another --out, or pass --overwrite."
@@ -437,8 +437,8 @@ def add_report(
 ) -> None:
     """Write ``report.html`` over all results of a folder, and print where it is.
 
-    The results are complete without the page, so a page that cannot be written is a
-    notice and no error.
+    The results are complete without the page, so whatever prevents the page, such as an
+    earlier result that is damaged, is a notice and no error.
 
     Parameters
     ----------
@@ -451,19 +451,17 @@ def add_report(
         charts are read.
     """
     from sightline.report import write_report
-    from sightline.storage import Result, read_traces
+    from sightline.storage import Result, read_result
 
     screen = console()
     try:
         results = [Result(out / Result.of(one).name, one) for one in evaluations]
-        results += [
-            Result(path.parent, replace(one, traces=read_traces(path.parent)))
-            for path, one in neighbours.items()
-        ]
+        results += [read_result(path.parent, one) for path, one in neighbours.items()]
         results.sort(key=lambda result: result.name)
         path = write_report(results, out / "report.html")
-    except FileError as error:
-        screen.print(f"- report.html was not written: {error}", soft_wrap=True)
+    except Exception as error:
+        what = str(error) if isinstance(error, SightlineError) else repr(error)
+        screen.print(f"- report.html was not written: {what}", soft_wrap=True)
     else:
         screen.print(f"  {path.name}: the report, for a browser")
 
@@ -501,7 +499,7 @@ def compare_command(
     from sightline.paper import write_up
     from sightline.storage import read_results, write_json
 
-    with door(debug=debug):
+    with door(debug=debug, writes=[out, write_up_to]):
         with progress_bar("Comparing") as advance:
             results = read_results(folders)
             compared = compare(results, progress=advance)

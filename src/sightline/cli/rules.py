@@ -20,7 +20,16 @@ from typer import Argument, BadParameter, Exit, Option
 from sightline.cli.console import DebugOption, console, door, titled_table
 from sightline.errors import FileError, StreamError, naming
 from sightline.progress import Step, StepKind, progress_bar
-from sightline.text import UNKNOWN, duration, mean_count, names, number, plural, share
+from sightline.text import (
+    UNKNOWN,
+    csv_cell,
+    duration,
+    mean_count,
+    names,
+    number,
+    plural,
+    share,
+)
 
 if TYPE_CHECKING:
     from sightline.data.stream import ResidualStream
@@ -137,7 +146,7 @@ def commission_command(
     if reference not in ("train", "commissioning"):
         raise BadParameter("--reference is train or commissioning.")
     needed, within = _on_delay(on)
-    with door(debug=debug):
+    with door(debug=debug, writes=[out]):
         _check_free(out, "rule.json", overwrite=overwrite)
         with progress_bar(stream.name) as advance:
             advance(Step(StepKind.READING, detail=stream.name))
@@ -326,7 +335,9 @@ def _write_csv(
         writer = csv.DictWriter(file, columns or list(rows[0]))
         writer.writeheader()
         for row in rows:
-            writer.writerow({k: "" if v is None else v for k, v in row.items()})
+            writer.writerow(
+                {k: "" if v is None else csv_cell(v) for k, v in row.items()}
+            )
 
 
 class _Rates:
@@ -518,7 +529,7 @@ def apply_command(
     from sightline.rules.judging import Kept
     from sightline.storage import read_rule
 
-    with door(debug=debug):
+    with door(debug=debug, writes=[out]):
         _check_free(out, "alarms.csv", overwrite=overwrite)
         made = read_rule(rule)
         with progress_bar(source.name) as advance:

@@ -72,8 +72,8 @@ def start_command(
     from sightline.testbeds.own_plant.look import look_at
     from sightline.testbeds.own_plant.proposal import propose, write_plant
 
-    with door(debug=debug):
-        folder = Path(exports[0].name.split(".")[0] or "plant") if out is None else out
+    folder = Path(exports[0].name.split(".")[0] or "plant") if out is None else out
+    with door(debug=debug, writes=[folder]):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise FileError(
                 f"{folder}: exists already and is kept: choose another --out."

@@ -58,6 +58,15 @@ _Workers = Annotated[
 _Cluster = Annotated[
     str | None, Option(help="Address of a Dask scheduler to run the cells on.")
 ]
+_CellTimeout = Annotated[
+    float | None,
+    Option(
+        metavar="SECONDS",
+        min=0.001,
+        help="End a cell after this time and go on with the others; no limit by "
+        "default.",
+    ),
+]
 _Overwrite = Annotated[
     bool, Option("--overwrite", help="Replace results of another study in OUT.")
 ]
@@ -82,6 +91,8 @@ class _Options:
         Replace another study; only list the cells; show tracebacks.
     no_cache : bool
         Neither read nor write Parquet copies of the testbeds' files.
+    cell_timeout : float, optional
+        Seconds after which a cell is ended; by default as the plan says.
     """
 
     out: Path
@@ -92,6 +103,7 @@ class _Options:
     dry_run: bool = False
     debug: bool = False
     no_cache: bool = False
+    cell_timeout: float | None = None
 
 
 _Metrics = Annotated[
@@ -135,6 +147,7 @@ def run_command(
     cache: _Cache = None,
     workers: _Workers = None,
     cluster: _Cluster = None,
+    cell_timeout: _CellTimeout = None,
     overwrite: _Overwrite = False,
     dry_run: _DryRun = False,
     no_cache: NoCacheOption = False,
@@ -165,7 +178,15 @@ def run_command(
         if detectors is None:
             console(stderr=True).print(_WHY_THESE, soft_wrap=True)
         options = _Options(
-            out, cache, workers, cluster, overwrite, dry_run, debug, no_cache
+            out,
+            cache,
+            workers,
+            cluster,
+            overwrite,
+            dry_run,
+            debug,
+            no_cache,
+            cell_timeout,
         )
         _run(plan, options)
 
@@ -254,6 +275,7 @@ def study_command(
     cache: _Cache = None,
     workers: _Workers = None,
     cluster: _Cluster = None,
+    cell_timeout: _CellTimeout = None,
     overwrite: _Overwrite = False,
     dry_run: _DryRun = False,
     no_cache: NoCacheOption = False,
@@ -281,7 +303,15 @@ def study_command(
                 raise BadParameter(f"--root takes TESTBED=PATH; got {option!r}.")
             roots[label] = path
         options = _Options(
-            out, cache, workers, cluster, overwrite, dry_run, debug, no_cache
+            out,
+            cache,
+            workers,
+            cluster,
+            overwrite,
+            dry_run,
+            debug,
+            no_cache,
+            cell_timeout,
         )
         plan = _with_budget(read_plan(file, roots=roots), budget)
         if protocol is not None:
@@ -355,6 +385,7 @@ def _run(plan: "StudyPlan", options: _Options) -> None:
             cache=options.cache,
             workers=options.workers,
             cluster=options.cluster,
+            cell_timeout_s=options.cell_timeout,
             overwrite=options.overwrite,
             progress=screen.progress,
             watch=screen.watch,

@@ -10,12 +10,14 @@ import importlib
 from collections import Counter
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import MissingExtraError, StreamError
+
+_Item = TypeVar("_Item", bound=np.generic)
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -212,6 +214,25 @@ def check_same_length(**arrays: npt.NDArray[Any]) -> None:
     if len({len(array) for array in arrays.values()}) > 1:
         lengths = ", ".join(f"`{name}` has {len(a)}" for name, a in arrays.items())
         raise StreamError(f"Arrays must have the same number of rows; {lengths}.")
+
+
+def read_only(array: npt.NDArray[_Item]) -> npt.NDArray[_Item]:
+    """Return a view of an array that cannot be written through.
+
+    Recordings hand out these: a detector that writes into its input would else change
+    what is exported beside its residuals.
+
+    Examples
+    --------
+    >>> seen = read_only(np.zeros(2))
+    >>> seen[0] = 1.0
+    Traceback (most recent call last):
+    ...
+    ValueError: assignment destination is read-only
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def check_unique(names: Sequence[str], what: str) -> None:

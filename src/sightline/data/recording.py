@@ -191,10 +191,10 @@ class Recording:
         if time is not None:
             arrays.check_same_length(values=values, time=time)
         self.__dict__.update(
-            values=values,
+            values=arrays.read_only(values),
             tags=tags,
-            labels=labels,
-            time=time,
+            labels=arrays.read_only(labels),
+            time=None if time is None else arrays.read_only(time),
             step_s=step_from(self.step_s, time),
             breaks=resolve_breaks(self.breaks, time, "breaks", n_steps),
             attacks=tuple(self.attacks),

@@ -26,9 +26,9 @@ from sightline.data.arrays import (
     check_unique,
 )
 from sightline.data.arrays import Residuals as Matrix
-from sightline.data.recording import Recording
+from sightline.data.recording import Recording, Tag
 from sightline.detectors.native_rules import NativeAlarms, NativeRule, rule_named
-from sightline.detectors.saving import Arrays, read_saved, write_saved
+from sightline.detectors.saving import Arrays, read_saved, restoring, write_saved
 from sightline.detectors.settings import (
     PreprocessingSettings,
     RowSettings,
@@ -39,6 +39,8 @@ from sightline.progress import Progress, silent
 from sightline.text import names
 
 T = TypeVar("T")
+# Residuals that a detector which was read from a file computes to be tried out.
+_TRIAL_ROWS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -396,7 +398,9 @@ class LearnedDetector(ABC):
         channels = self._fitted(self.channels)
         unseen = unlabelled(recording)
         check_channels(unseen, channels)
-        return self._residuals(unseen, self._settings(preset), progress)
+        # What is not finite is refused by `Residuals`, with its row and channel.
+        with np.errstate(all="ignore"):
+            return self._residuals(unseen, self._settings(preset), progress)
 
     def native_alarms(
         self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None
@@ -536,7 +540,9 @@ class LearnedDetector(ABC):
                 "gives other residuals: load it with the Sightline that wrote it "
                 f"({about.get('sightline')}), or fit it again."
             )
-        try:
+        with restoring(
+            f"{path}: is not a whole detector as Sightline saves it: fit it again."
+        ):
             loaded = cls(
                 about["preset"], testbed=about["testbed"], **about["overrides"]
             )
@@ -545,12 +551,24 @@ class LearnedDetector(ABC):
                 trained=arrays.pop("split/trained"),
                 held_out=arrays.pop("split/held_out"),
             )
+            for rows in (loaded.split.trained, loaded.split.held_out):
+                if rows.ndim != 1 or rows.dtype.kind not in "iu":
+                    raise TypeError("split")
             loaded._restore(arrays)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise FileError(
-                f"{path}: is not a whole detector as Sightline saves it: fit it again."
-            ) from error
+            loaded._try_out(len(loaded.channels))
         return loaded
+
+    def _try_out(self, n_channels: int) -> None:
+        """Compute residuals once, so that a damaged file is noticed when it is read.
+
+        Whatever they raise, a `StreamError` too, means that the file is damaged.
+        """
+        tags = tuple(Tag(name=name) for name in self._fitted(self.channels))
+        settings = self._settings("export")
+        look = int(getattr(settings, "window", 1)) + _TRIAL_ROWS
+        n_rows = int(getattr(self.row_settings(), "every", 1)) * look
+        trial = Recording(values=np.zeros((n_rows, n_channels)), tags=tags)
+        self.residuals(trial)
 
 
 def unlabelled(recording: Recording) -> Recording:

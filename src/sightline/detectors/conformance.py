@@ -492,7 +492,9 @@ def _demand_same(residuals: Residuals, before: Residuals, what: str) -> None:
 
 
 def _demand_sentence(error: SightlineError) -> None:
-    is_sentence = "\n" not in str(error) and str(error).endswith(".")
+    # As it was raised: as text, an error escapes its line breaks.
+    told = str(error.args[0]) if error.args else ""
+    is_sentence = "\n" not in told and told.endswith(".")
     _demand(is_sentence, f"an error must be one sentence; got {str(error)!r}.")
 
 

@@ -1,9 +1,8 @@
 """A detector or checkpoint on disk: one npz file of arrays and JSON, without code."""
 
 import json
-import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,21 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline._version import __version__
-from sightline.errors import FileError
+from sightline.data.archives import read_arrays
+from sightline.errors import FileError, SightlineError
 from sightline.files import reading, staged_file
 
 FORMAT = 1
 T = TypeVar("T")
 Arrays = dict[str, npt.NDArray[Any]]
-# What numpy, json and zipfile raise for damaged files.
-_DAMAGES = (
-    KeyError,
+# What detectors, numpy and torch raise for numbers that do not fit together.
+_MISFITS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    SightlineError,
     TypeError,
     ValueError,
-    EOFError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
 )
 
 
@@ -54,19 +55,14 @@ def read_saved(path: Path) -> tuple[dict[str, Any], Arrays]:
     FileError
         If the file is missing, damaged, or written in another format.
     """
-    try:
-        with (
-            reading(path),
-            path.open("rb") as opened,
-            np.load(opened, allow_pickle=False) as file,
-        ):
-            arrays = {name: file[name] for name in file.files}
+    with reading(path), path.open("rb"):
+        arrays, _ = read_arrays(path)
+    what = f"{path}: is not a whole detector or checkpoint that Sightline saved"
+    with restoring(f"{what}."):
         about = json.loads(str(arrays.pop("about_json")))
+        if not isinstance(about["detector" if "detector" in about else "kind"], str):
+            raise TypeError("detector")
         version = about["format"]
-    except _DAMAGES as error:
-        raise FileError(
-            f"{path}: is not a whole detector or checkpoint that Sightline saved."
-        ) from error
     if version != FORMAT:
         raise FileError(
             f"{path}: was saved in format {version} by sightline "
@@ -75,6 +71,23 @@ def read_saved(path: Path) -> tuple[dict[str, Any], Arrays]:
             "that wrote it, or fit the detector again."
         )
     return about, arrays
+
+
+@contextmanager
+def restoring(sentence: str) -> Iterator[None]:
+    """Turn whatever a damaged file leads to inside into a `FileError`.
+
+    Parameters
+    ----------
+    sentence : str
+        The message: the file, what is wrong with it, and what to do.
+    """
+    try:
+        yield
+    except FileError:
+        raise
+    except _MISFITS as error:
+        raise FileError(sentence) from error
 
 
 def under(prefix: str, arrays: Mapping[str, T]) -> dict[str, T]:

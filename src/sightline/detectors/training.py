@@ -17,7 +17,13 @@ from torch import Tensor, nn
 from sightline.data.arrays import Ints
 from sightline.detectors.networks import weights_of
 from sightline.detectors.preprocessing import Windows
-from sightline.detectors.saving import Arrays, read_saved, under, write_saved
+from sightline.detectors.saving import (
+    Arrays,
+    read_saved,
+    restoring,
+    under,
+    write_saved,
+)
 from sightline.detectors.settings import TrainedSettings
 from sightline.errors import FileError, StreamError, TrainingError
 from sightline.progress import Progress, Step, StepKind
@@ -403,7 +409,9 @@ def _restore_checkpoint(path: Path, training: _Training, fingerprint: str) -> No
             "settings or seed): name another file, or delete it to start again."
         )
     tensors = {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}
-    try:
+    with restoring(
+        f"{os.fspath(path)}: is not a whole checkpoint: delete it to start again."
+    ):
         training.history = History(**about["history"])
         training.best = under("best/", tensors)
         network, optimizer = training.network, training.optimizer
@@ -420,7 +428,3 @@ def _restore_checkpoint(path: Path, training: _Training, fingerprint: str) -> No
         if len(state) != about["n_states"] or not is_whole:
             raise KeyError("optimizer")
         optimizer.load_state_dict({"state": state, "param_groups": groups})
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise FileError(
-            f"{os.fspath(path)}: is not a whole checkpoint: delete it to start again."
-        ) from error

@@ -4,6 +4,7 @@ One pass over any blocks, or over the partitions of a cluster, gives the moments
 whole array; from them follow the reference and the mean energy of any part.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,11 +40,13 @@ class Moments:
     cubic : array of shape (p,)
         ``sum |y|^2 y``, needed to move `fourth` to another mean.
     fourth : float
-        ``sum |y|^4``, needed by Ledoit-Wolf shrinkage.
+        ``sum |y / unit|^4``, needed by Ledoit-Wolf shrinkage.
     first : array of shape (p,)
         The first row.
     constant : array of bool, shape (p,)
         Which channels never leave the value of the first row.
+    unit : float
+        1, or a power of two for rows so short that fourth powers would underflow.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class Moments:
     fourth: float
     first: Floats
     constant: Bools
+    unit: float = 1.0
 
     def __add__(self, other: "Moments") -> "Moments":
         """Return the moments of both sets, by Chan's formula.
@@ -69,7 +73,8 @@ class Moments:
         """
         count = self.count + other.count
         mean = self.mean + (other.mean - self.mean) * (other.count / count)
-        a, b = _moved(self, mean), _moved(other, mean)
+        unit = max(self.unit, other.unit)
+        a, b = (_in_unit(_moved(part, mean), unit) for part in (self, other))
         return Moments(
             count=count,
             mean=mean,
@@ -77,6 +82,7 @@ class Moments:
             second=a.second + b.second,
             cubic=a.cubic + b.cubic,
             fourth=a.fourth + b.fourth,
+            unit=unit,
             first=self.first,
             constant=self.constant & other.constant & (self.first == other.first),
         )
@@ -87,12 +93,40 @@ class Moments:
         return self.second / self.count
 
 
+def unit_of(squares: Floats) -> float:
+    """Return the unit in which fourth powers of rows do not underflow.
+
+    Parameters
+    ----------
+    squares : array of shape (n,)
+        The squared length of each row.
+
+    Returns
+    -------
+    float
+        1, or for rows shorter than about 1e-60 a power of two near their length, so
+        that a change of unit changes no digit.
+    """
+    largest = float(squares.max(initial=0.0))
+    if largest >= 1e-120 or largest == 0.0:
+        return 1.0
+    return float(2.0 ** (math.frexp(largest)[1] // 2))
+
+
+def _in_unit(about: Moments, unit: float) -> Moments:
+    """Return the same moments with fourth powers in another unit."""
+    if unit == about.unit:
+        return about
+    return replace(about, fourth=about.fourth * (about.unit / unit) ** 4, unit=unit)
+
+
 def _moved(about: Moments, mean: Floats) -> Moments:
     """Return the same moments about another mean."""
     by = mean - about.mean
     n, total, second, cubic = about.count, about.rest, about.second, about.cubic
     trace, square = float(np.trace(second)), float(by @ by)
     cross = np.outer(total, by)
+    fourth = _moved_fourth(about, by) if about.unit != 1.0 else None
     return replace(
         about,
         mean=mean,
@@ -109,8 +143,24 @@ def _moved(about: Moments, mean: Floats) -> Moments:
         + 4 * float(by @ second @ by)
         + 2 * square * trace
         - 4 * square * float(by @ total)
-        + n * square**2,
+        + n * square**2
+        if fourth is None
+        else fourth,
     )
+
+
+def _moved_fourth(about: Moments, by: Floats) -> float:
+    """Return the sum of fourth powers about another mean, in the moments' unit."""
+    unit = about.unit
+    scaled = replace(
+        about,
+        mean=np.zeros_like(by),
+        rest=about.rest / unit,
+        second=about.second / unit / unit,
+        cubic=about.cubic / unit / unit / unit,
+        unit=1.0,
+    )
+    return _moved(scaled, by / unit).fourth
 
 
 class _Sums:
@@ -140,6 +190,10 @@ class _Sums:
                 sums[...] = 0
         y, squares = self.centered[: len(block)], self.squares[: len(block)]
         center_and_sum(block, self.pilot, y, squares, self.total, self.cubic)
+        if self.count == 0:
+            self.unit = unit_of(squares)
+        if self.unit != 1.0:
+            squares = squares / self.unit**2
         fourth = float(squares @ squares)
         if not np.isfinite(fourth):
             raise FloatingPointError
@@ -161,6 +215,7 @@ class _Sums:
             second=self.second.copy(),
             cubic=self.cubic.copy(),
             fourth=self.fourth,
+            unit=self.unit,
             first=self.first.astype(np.float64),
             constant=constant,
         )
@@ -245,13 +300,16 @@ def moments_of(rows: Floats) -> Moments:
     mean = rows.mean(axis=0)
     centered = rows - mean
     squares = np.einsum("tj,tj->t", centered, centered)
+    unit = unit_of(squares)
+    scaled = squares / unit**2
     return Moments(
         count=len(rows),
         mean=mean,
         rest=centered.sum(axis=0),
         second=centered.T @ centered,
         cubic=squares @ centered,
-        fourth=float(squares @ squares),
+        fourth=float(scaled @ scaled),
+        unit=unit,
         first=rows[0].copy(),
         constant=np.asarray((rows == rows[0]).all(axis=0)),
     )

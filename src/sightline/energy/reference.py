@@ -20,6 +20,8 @@ ESTIMATORS = (
 )
 # The robust estimator draws at most this many evenly spaced rows.
 MCD_ROWS = 50_000
+# Below this spread third powers of residuals lose digits in floating point.
+SMALLEST_SPREAD = 1e-100
 # A pivot this small compared with its own variance means a singular covariance.
 SINGULAR_PIVOT = 1e-13
 
@@ -165,6 +167,12 @@ def fit_reference(
             "`train` never changes: every channel is constant, so there is no normal "
             "spread to measure against; check what the detector wrote."
         )
+    if np.sqrt(np.trace(summed.covariance)) < SMALLEST_SPREAD:
+        raise StreamError(
+            "`train` holds values so small that their powers are lost in floating "
+            f"point (a spread below {SMALLEST_SPREAD:g}): multiply residuals, train "
+            "and test, by one large number."
+        )
     if estimator == "ledoit-wolf-standardised":
         fourth = scaled_fourth(rows, summed.mean, scale_of(summed))
         fitted = standardised_reference(summed, fourth)
@@ -187,7 +195,7 @@ def ledoit_wolf_shrinkage(moments: Moments) -> float:
     StreamError
         If fourth powers of the residuals overflow.
     """
-    covariance = moments.covariance
+    covariance = moments.covariance / moments.unit**2
     p = len(covariance)
     mu = float(np.trace(covariance)) / p
     squared = float(np.sum(covariance**2))
@@ -209,7 +217,7 @@ def _ledoit_wolf(moments: Moments) -> Reference:
 
 def _oas(moments: Moments) -> Reference:
     """Return the reference by oracle approximating shrinkage (Chen et al. 2010)."""
-    covariance = moments.covariance
+    covariance = moments.covariance / moments.unit**2
     p, n = len(covariance), moments.count
     if p == 1:
         return _shrunk(moments, 0.0, "oas")
@@ -293,7 +301,9 @@ def standardised_reference(moments: Moments, fourth: float) -> Reference:
     """
     scale = scale_of(moments)
     within = np.outer(scale, scale)
-    correlation = replace(moments, second=moments.second / within, fourth=fourth)
+    correlation = replace(
+        moments, second=moments.second / within, fourth=fourth, unit=1.0
+    )
     shrunk = _ledoit_wolf(correlation)
     return replace(
         shrunk,

@@ -429,10 +429,13 @@ def attack_alarms(
     at = np.append(episodes.starts, np.iinfo(np.int64).max)[first]
     is_raised = at < stops
     rings = sum(bool(rows_before[a.stop] > rows_before[a.start]) for a in attacks)
-    chances = [
-        [_chance(before, stretches, a.length) for a in attacks]
+    # Attacks of one length share their chance.
+    lengths = dict.fromkeys(a.length for a in attacks)
+    shares = [
+        {length: _chance(before, stretches, length) for length in lengths}
         for before in (starts_before, rows_before)
     ]
+    chances = [[share[a.length] for a in attacks] for share in shares]
     n, raised, chance = len(attacks), int(is_raised.sum()), float(sum(chances[0]))
     delays = [
         row - attack.start

@@ -6,8 +6,7 @@ state, or nothing. Page, metrics and lines are made from the state alone, so tha
 that was killed leaves nothing that the next one does not put right.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +18,7 @@ from sightline.data.arrays import Floats
 from sightline.data.recording import step_from
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import FileError, SightlineError, StreamError
-from sightline.files import writing
+from sightline.files import sole_writer
 from sightline.operation.live import LiveDetector, LiveRule, runs_of
 from sightline.operation.telemetry import (
     check_step,
@@ -148,7 +147,7 @@ def watch_folder(
     if not residuals and (saved is not None or detector is not None):
         model = detector_of(made, path, None if detector is None else Path(detector))
         model.look_back(telemetry_of(made).preset)
-    with _alone(state_path):
+    with sole_writer(state_path):
         store = WatchState(state_path, len(made.rule.channels))
         try:
             about = {
@@ -161,28 +160,6 @@ def watch_folder(
             return watch.report(Path(out) if out is not None else state_path.parent)
         finally:
             store.close()
-
-
-@contextmanager
-def _alone(state: Path) -> Iterator[None]:
-    """Hold the lock of a state; refuse if another process holds it."""
-    from filelock import FileLock, Timeout
-
-    with writing(state):
-        state.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(f"{state}.lock", timeout=0)
-    with writing(state):
-        try:
-            lock.acquire()
-        except Timeout:
-            raise FileError(
-                f"{state}: another watch is running on this state: wait until it has "
-                "ended."
-            ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _check_about(store: WatchState, wanted: Mapping[str, str]) -> None:

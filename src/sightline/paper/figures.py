@@ -433,7 +433,7 @@ def _identity_panel(panel: "Axes", points: list[_Identity], study: Study) -> Non
     panel.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     panel.set_aspect("equal")
     # In less than three decades powers of ten alone are too few labels.
-    steps = (1.0,) if high / low > 300 else (1.0, 2.0, 5.0)
+    steps = (1.0,) if high > 300 * low else (1.0, 2.0, 5.0)
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_locator(LogLocator(subs=steps, numticks=5))
         axis.set_minor_locator(NullLocator())

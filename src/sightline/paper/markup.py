@@ -12,7 +12,7 @@ from string import Formatter
 from typing import TYPE_CHECKING
 
 from sightline.comparison.runs import FigureStyle
-from sightline.text import superscript
+from sightline.text import csv_cell, superscript
 
 if TYPE_CHECKING:
     import jinja2
@@ -404,8 +404,8 @@ class PaperTable:
         for group in self.groups:
             for row in group.rows:
                 lead = [] if self.grouped_by is None else [group.name]
-                values = [value for cell in row for value in cell.values]
-                writer.writerow(lead + ["" if v is None else v for v in values])
+                values = lead + [value for cell in row for value in cell.values]
+                writer.writerow(["" if v is None else csv_cell(v) for v in values])
         return text.getvalue()
 
     def to_markdown(self) -> str:

@@ -346,6 +346,7 @@ def _evaluation(
         localisation=evaluation.localisation
         and _localisation(evaluation.localisation, names),
         notices=_notices(evaluation, names),
+        rules_refused=names.nested(evaluation.rules_refused),
         diagnosis=names.nested(evaluation.diagnosis),
         repairs=names.nested(evaluation.repairs),
         # A mask tells a state of the plant.

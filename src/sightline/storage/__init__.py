@@ -16,6 +16,7 @@ from sightline.data.stream_input import without_ignored
 from sightline.data.table_columns import TableColumns
 from sightline.errors import FileError, naming
 from sightline.files import reading
+from sightline.storage.charts import read_traces
 from sightline.storage.companions import (
     columns_and_files,
     join_files,
@@ -38,8 +39,8 @@ from sightline.storage.results import (
     folder_name,
     gather_results,
     read_evaluation,
+    read_result,
     read_results,
-    read_traces,
     write_json,
     write_results,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "gather_results",
     "join_files",
     "read_evaluation",
+    "read_result",
     "read_results",
     "read_rule",
     "read_stream",

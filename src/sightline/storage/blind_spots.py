@@ -17,7 +17,8 @@ import msgspec
 from sightline.blindspots.result import BlindSpot, BlindSpots, spot_row
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
-from sightline.files import brief, reading, staged_folder, writing
+from sightline.files import brief, read_document, reading, staged_folder, writing
+from sightline.text import csv_cell
 
 FOLDER: Final = "blindspots"
 FILE: Final = "blindspots.json"
@@ -76,8 +77,7 @@ def read_blind_spots(path: str | Path) -> BlindSpots:
     """
     path = Path(path)
     path = path / FILE if path.is_dir() else path
-    with reading(path):
-        content = path.read_bytes()
+    content = read_document(path)
     try:
         return msgspec.json.decode(content, type=BlindSpots)
     except msgspec.DecodeError as error:
@@ -157,4 +157,6 @@ def _write_csv(rows: Sequence[Mapping[str, object]], path: Path) -> None:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         for row in rows:
-            writer.writerow({k: "" if v is None else v for k, v in row.items()})
+            writer.writerow(
+                {k: "" if v is None else csv_cell(v) for k, v in row.items()}
+            )

@@ -18,23 +18,16 @@ All but the first two are optional. A file may come from anywhere, so sizes are 
 before memory is taken.
 """
 
-import lzma
-import math
-import struct
-import sys
-import tokenize
-import zipfile
-import zlib
-from collections.abc import Collection
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sightline.data.archives import read_arrays
 from sightline.data.stream import ResidualStream
 from sightline.errors import FileError, StreamError, naming
-from sightline.files import brief, damage, staged_file
+from sightline.files import brief, staged_file
 from sightline.storage import metadata
 
 _TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
@@ -42,20 +35,6 @@ _CLOCKS = ("train_time", "test_time", "train_breaks", "test_breaks")
 _SERIES = ("labels", "alarms", "score", *_CLOCKS)
 _NAMES = ("channels", "telemetry_channels")
 _JSON = ("segments_json", "meta_json")
-# Reading a damaged zip member fails in one of these ways.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    tokenize.TokenError,
-    EOFError,
-    OverflowError,
-    RuntimeError,
-    ValueError,
-    OSError,
-)
-_ADVICE = "write the file again with numpy.savez"
 
 
 def read_npz(path: Path) -> ResidualStream:
@@ -128,94 +107,6 @@ def write_npz(stream: ResidualStream, path: Path) -> None:
     arrays["meta_json"] = np.array(metadata.plain_json(metadata.facts_json(stream)))
     with staged_file(path) as partial, open(partial, "wb") as handle:
         np.savez(handle, allow_pickle=False, **arrays)
-
-
-def read_arrays(
-    path: Path, wanted: Collection[str] | None = None
-) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
-    """Return arrays of an ``.npz`` file, and the names of those not read.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    wanted : collection of str, optional
-        The names to read. Not given: all.
-
-    Raises
-    ------
-    FileError
-        If the file is damaged, holds two arrays of one name, or pickled objects.
-    """
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    others: list[str] = []
-    unreadable = damage(
-        f"{path}: is not a readable .npz file", *_DAMAGE, advice=_ADVICE
-    )
-    with unreadable, zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            name = info.filename.removesuffix(".npy")
-            if name in arrays:
-                raise FileError(f"{path}: holds two arrays called {name!r}.")
-            if wanted is None or name in wanted:
-                arrays[name] = _read_array(archive, info, f"{path}: array {name!r}")
-            else:
-                others.append(name)
-    return arrays, others
-
-
-def _read_array(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: str
-) -> npt.NDArray[Any]:
-    """Read one array, after checking that its header agrees with its size."""
-    try:
-        with damage(f"{place} cannot be read", *_DAMAGE, advice=_ADVICE):
-            with archive.open(info) as member:
-                _check_header(member, info.file_size, place)
-            with archive.open(info) as member:
-                array = np.asarray(np.lib.format.read_array(member, allow_pickle=False))
-            _check_characters(array)
-            return array
-    except MemoryError as error:
-        raise FileError(
-            f"{place} says it has {info.file_size:,} bytes, more than memory holds: "
-            "write the stream as a Parquet folder, which is read in chunks."
-        ) from error
-
-
-def _check_header(member: IO[bytes], size: int, place: str) -> None:
-    """Raise `FileError` for pickles, and if the header disagrees with the size.
-
-    A header can announce an array that is larger than memory; numpy would allocate it
-    before it reads.
-    """
-    version = np.lib.format.read_magic(member)
-    headers = np.lib.format
-    is_first = version == (1, 0)
-    read = headers.read_array_header_1_0 if is_first else headers.read_array_header_2_0
-    shape, _, dtype = read(member)
-    if dtype.hasobject:
-        raise FileError(
-            f"{place} holds pickled Python objects, which are not read because they "
-            "could run code: save it as numbers or text."
-        )
-    n_items = math.prod(int(extent) for extent in shape)
-    expected, actual = n_items * dtype.itemsize, size - member.tell()
-    # Items of size 0 take no byte in the file, but time and memory later.
-    is_endless = dtype.itemsize == 0 and n_items > 1
-    if expected != actual or is_endless or min(shape, default=0) < 0:
-        raise FileError(
-            f"{place} is truncated or damaged (its header says {expected} bytes, "
-            f"the file holds {actual}): write it again."
-        )
-
-
-def _check_characters(array: npt.NDArray[Any]) -> None:
-    """Raise ValueError for code points beyond Unicode, on which numpy fails."""
-    if array.dtype.kind == "U" and array.nbytes:
-        codes = np.frombuffer(array.astype(array.dtype.newbyteorder("=")), np.uint32)
-        if codes.max(initial=0) > sys.maxunicode:
-            raise ValueError("it holds what is not text")
 
 
 def _texts(array: npt.NDArray[Any], name: str) -> list[str]:

@@ -8,7 +8,7 @@ import csv
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,20 @@ from sightline.evaluation.result import (
     SegmentResult,
     plain,
 )
-from sightline.files import brief, is_staged, reading, staged_file, staged_folder
+from sightline.files import (
+    brief,
+    is_staged,
+    read_document,
+    reading,
+    staged_file,
+    staged_folder,
+)
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
 from sightline.storage.blind_spots import spots_beside
+from sightline.storage.charts import read_traces
 from sightline.storage.metadata import parse_json
-from sightline.storage.npz import read_arrays
+from sightline.text import csv_cell
 
 # Columns that segments.csv has beside the keys of `SegmentResult`: times, and figures
 # of the records within a segment by themselves, to sort and filter by.
@@ -346,11 +354,12 @@ def read_evaluation(path: str | Path) -> Evaluation:
     path = Path(path)
     if path.is_dir():
         path = path / "evaluation.json"
+    with reading(path):
+        if not path.exists():
+            raise FileError(f"{path}: there is no such evaluation.")
     try:
-        values = parse_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise FileError(f"{path}: there is no such evaluation.") from error
-    except (OSError, ValueError) as error:
+        values = parse_json(read_document(path).decode("utf-8"))
+    except ValueError as error:
         raise FileError(
             f"{path}: is not a readable evaluation ({brief(error)}): remove it and "
             "evaluate again."
@@ -365,7 +374,7 @@ def read_evaluation(path: str | Path) -> Evaluation:
         )
     try:
         record = msgspec.convert(_migrated(values), EvaluationRecord)
-    except msgspec.ValidationError as error:
+    except (ValueError, OverflowError) as error:
         raise FileError(
             f"{path}: is not an evaluation of schema {schema} ({brief(error)}): remove "
             "it and evaluate again."
@@ -478,47 +487,22 @@ def read_results(folders: Sequence[str | Path]) -> list[Result]:
                 f"{folder}: holds no evaluation; give folders that `sightline "
                 "evaluate` wrote."
             )
-        results += [
-            Result(
-                place,
-                replace(read_evaluation(place), traces=read_traces(place)),
-                spots_beside(place),
-            )
-            for place in places
-        ]
+        results += [read_result(place) for place in places]
     return results
 
 
-def read_traces(path: str | Path) -> ChartData:
-    """Read the arrays for charts from a result folder, or from its ``traces.npz``.
-
-    Returns
-    -------
-    ChartData
-        None for each array that an older file lacks.
+def read_result(folder: Path, evaluation: Evaluation | None = None) -> Result:
+    """Read a result folder: its evaluation, unless it is given, and its charts.
 
     Raises
     ------
     FileError
-        If the file is missing or damaged, or lacks an array that all results have.
+        If one of them is damaged, or they do not fit together.
     """
-    path = Path(path)
-    if path.is_dir():
-        path = path / "traces.npz"
-    arrays = read_arrays(path)[0]
-    if "train_energy" in arrays and "train_quantiles" not in arrays:
-        # Older files hold the energy of every train row.
-        energy = arrays["train_energy"]
-        arrays["train_quantiles"] = np.quantile(energy, np.linspace(0, 1, 1001))
-        arrays.setdefault("train_rows", np.arange(len(energy)))
-    known = {field.name: field.default for field in fields(ChartData)}
-    missing = [k for k, v in known.items() if v is MISSING and k not in arrays]
-    if missing:
-        raise FileError(
-            f"{path}: has no array {missing[0]!r}: remove the result and evaluate "
-            "again."
-        )
-    return ChartData(**{k: arrays[k] for k in known if k in arrays})
+    if evaluation is None:
+        evaluation = read_evaluation(folder)
+    traces = read_traces(folder, evaluation)
+    return Result(folder, replace(evaluation, traces=traces), spots_beside(folder))
 
 
 def _summary_row(result: str, evaluation: Evaluation) -> dict[str, object]:
@@ -556,4 +540,4 @@ def _cell(value: object) -> object:
     """Return a CSV cell: empty for None, JSON for lists and objects."""
     if value is None:
         return ""
-    return json.dumps(value) if isinstance(value, list | dict) else value
+    return json.dumps(value) if isinstance(value, list | dict) else csv_cell(value)

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from sightline.errors import FileError, StreamError
-from sightline.files import brief, reading, staged_file
+from sightline.files import brief, read_document, reading, staged_file
 from sightline.rules.commission import Commissioning
 from sightline.rules.limits import Limit, Promise
 from sightline.rules.making import MadeRule
@@ -193,11 +193,12 @@ def read_rule(path: str | Path) -> MadeRule:
 
 def _values(path: Path) -> JsonObject:
     """Return the JSON object in a file."""
+    with reading(path):
+        if not path.exists():
+            raise FileError(f"{path}: there is no such rule.")
     try:
-        values = parse_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise FileError(f"{path}: there is no such rule.") from error
-    except (OSError, ValueError) as error:
+        values = parse_json(read_document(path).decode("utf-8"))
+    except ValueError as error:
         raise FileError(
             f"{path}: is not a readable rule ({brief(error)}): {_AGAIN}."
         ) from error

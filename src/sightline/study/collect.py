@@ -12,6 +12,7 @@ import msgspec
 
 from sightline._version import __version__
 from sightline.comparison.compare import Comparison, compare
+from sightline.data.archives import read_arrays
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
 from sightline.files import reading, staged_file, writing
@@ -28,7 +29,6 @@ from sightline.storage import (
     write_stream,
 )
 from sightline.storage.blind_spots import read_blind_spots, spots_folder
-from sightline.storage.npz import read_arrays
 from sightline.study.cache import Cache, RecordedTestbed
 from sightline.study.cell import Cell, Outcome
 from sightline.study.execute_cell import with_labels_of
@@ -397,7 +397,12 @@ def _manifest(
         "title": plan.title,
         "sightline": __version__,
         "python": platform.python_version(),
-        "plan": asdict(plan) | {"testbeds": choices},
+        "plan": {
+            key: value
+            for key, value in (asdict(plan) | {"testbeds": choices}).items()
+            # How long one was ready to wait says nothing about a result.
+            if key != "cell_timeout_s"
+        },
         "testbeds": {label: asdict(testbed) for label, testbed in testbeds.items()},
         "cells": [
             {

@@ -12,11 +12,13 @@ import inspect
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -270,19 +272,33 @@ def main() -> None:
     # Anything that prints to standard output must not be taken for a message.
     messages = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    # Nor may a detector that reads or closes standard input touch the requests.
+    source = os.fdopen(os.dup(0), "rb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
     requests: queue.Queue[bytes] = queue.Queue()
-    threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
+    reader = threading.Thread(
+        target=_read_requests, args=(source, requests), daemon=True
+    )
+    reader.start()
     while True:
         request = msgspec.json.decode(requests.get(), type=Request)
         outcome = _outcome(request.cell, Cache(request.cache), messages)
         _send(messages, Message(outcome=outcome))
 
 
-def _read_requests(requests: "queue.Queue[bytes]") -> None:
-    """Queue the lines of standard input; end the process when the input ends."""
-    for line in sys.stdin.buffer:
-        requests.put(line)
-    # The study has ended: its results would reach no reader.
+def _read_requests(source: IO[bytes], requests: "queue.Queue[bytes]") -> None:
+    """Queue the lines of a pipe; end the process, and all it started, at its end."""
+    with suppress(OSError, ValueError):
+        for line in source:
+            requests.put(line)
+    _end()
+
+
+def _end() -> None:
+    """End this process and those it started: what they make would reach no reader."""
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
     os._exit(0)
 
 
@@ -307,16 +323,24 @@ def _outcome(cell: Cell, cache: Cache, messages: IO[bytes]) -> Outcome:
             is_done=False,
             reason="Memory ran out: run fewer cells at a time, with --workers 1.",
         )
-    except Exception as error:
-        # User code may fail in any way; the other cells go on.
+    except BaseException as error:
+        # User code may fail in any way, or call sys.exit; the other cells go on.
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome(
             is_done=False,
             reason=f"{type(error).__name__}: {brief(error)} "
             f"({os.path.basename(frame.filename)}, line {frame.lineno})",
-            trace=traceback.format_exc(),
+            trace=_trace(),
         )
     return Outcome(is_done=True)
+
+
+def _trace() -> str:
+    """Return the traceback of the error at hand, or why there is none."""
+    try:
+        return traceback.format_exc()[-20_000:]
+    except Exception as error:  # an error of user code may have no text
+        return f"no traceback ({type(error).__name__})"
 
 
 def _send(messages: IO[bytes], message: Message) -> None:
@@ -324,5 +348,5 @@ def _send(messages: IO[bytes], message: Message) -> None:
     try:
         messages.write(msgspec.json.encode(message) + b"\n")
         messages.flush()
-    except OSError:
-        os._exit(0)
+    except (OSError, ValueError):
+        _end()

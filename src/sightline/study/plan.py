@@ -7,7 +7,6 @@ nearest one that exists.
 
 import inspect
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -18,9 +17,9 @@ from msgspec import Meta
 from sightline.detectors import detector_type
 from sightline.detectors.base import PaperSettings
 from sightline.detectors.settings import Natural, checked_value
-from sightline.errors import FileError, StreamError, naming
+from sightline.errors import StreamError, naming
 from sightline.evaluation.protocol import Protocol
-from sightline.files import brief, reading
+from sightline.files import read_toml
 from sightline.metrics.alarm_figures import chosen_figures
 from sightline.rules.budget import Budget
 from sightline.testbeds import READERS, WATERWORKS, open_testbed
@@ -31,6 +30,7 @@ _NOT_OPTIONS = {"name", "progress", "simulation"}
 # Labels become parts of the names of files and folders.
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _DIFFERENT = "different whole numbers, 0 or more"
+_Timeout = Annotated[float, Meta(gt=0, description="a number of seconds above 0")]
 _Seeds = Annotated[tuple[Natural, ...], Meta(min_length=1, description=_DIFFERENT)]
 
 T = TypeVar("T")
@@ -169,6 +169,9 @@ class StudyPlan:
         At least one.
     evaluation : EvaluationChoice
         The same for all streams.
+    cell_timeout_s : float, optional
+        Seconds after which a cell is ended and counts as failed; None for no limit. It
+        changes no result, so it is no part of any key.
 
     See Also
     --------
@@ -186,6 +189,7 @@ class StudyPlan:
     testbeds: tuple[TestbedChoice, ...] = ()
     detectors: tuple[DetectorChoice, ...] = ()
     evaluation: EvaluationChoice = field(default_factory=EvaluationChoice)
+    cell_timeout_s: float | None = None
 
     def by_protocol(self, protocol: Protocol) -> "StudyPlan":
         """Return the same plan by another protocol."""
@@ -243,13 +247,7 @@ def read_plan(
         If it does not describe a study; the message names table and key.
     """
     path = Path(path)
-    with reading(path):
-        text = path.read_bytes()
-    try:
-        values = tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileError(f"{path}: is not a TOML file ({brief(error)}).") from error
-    return plan_of(values, place=str(path), folder=path.parent, roots=roots)
+    return plan_of(read_toml(path), place=str(path), folder=path.parent, roots=roots)
 
 
 def plan_of(
@@ -267,8 +265,9 @@ def plan_of(
     Parameters
     ----------
     values : mapping
-        As `tomllib` reads them: ``title``, ``seeds``, ``budget``, ``protocol``, and
-        the tables ``testbeds``, ``detectors`` (both by label) and ``evaluation``.
+        As `tomllib` reads them: ``title``, ``seeds``, ``budget``, ``protocol``,
+        ``cell_timeout_s``, and the tables ``testbeds``, ``detectors`` (both by label)
+        and ``evaluation``.
     place : str
         Where the values come from, for error messages.
     folder : Path
@@ -318,12 +317,16 @@ did you mean 'epochs'?
     with naming(place):
         title = checked_value("title", values.get("title", StudyPlan.title), str)
         seeds = _seeds(values.get("seeds", 0))
+        timeout = values.get("cell_timeout_s")
+        if timeout is not None:
+            timeout = checked_value("cell_timeout_s", timeout, _Timeout)
     return StudyPlan(
         title=title,
         seeds=seeds,
         testbeds=tuple(testbeds.values()),
         detectors=tuple(detectors),
         evaluation=_checked(EvaluationChoice, evaluation, at),
+        cell_timeout_s=timeout,
     )
 
 

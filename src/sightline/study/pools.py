@@ -25,6 +25,7 @@ A process with two pipes has none of these problems.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,19 +33,20 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import msgspec
 
-from sightline.cluster import check_workers, connected
+from sightline.cluster import Patience, check_workers, connected
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
 from sightline.files import brief
 from sightline.progress import Progress, Step, StepKind
 from sightline.study.cell import Board, Cell, Outcome
 from sightline.study.execute_cell import Message, Request
+from sightline.text import duration
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -64,6 +66,12 @@ _ONE_THREAD = (
 # of it scaled, in windows, as residuals and as energy.
 _LIBRARY_BYTES = 7e8
 _BYTES_PER_BYTE = 6
+
+
+# Seconds that a process gets to end by itself before it is ended.
+_GRACE_S = 2.0
+# Seconds between two looks whether Ctrl-C was pressed.
+_LOOK_S = 0.5
 
 
 class ProcessDiedError(Exception):
@@ -86,7 +94,13 @@ class CellProcess:
             start_new_session=True,
         )
 
-    def run(self, cell: Cell, cache: Path, progress: Progress) -> Outcome:
+    def run(
+        self,
+        cell: Cell,
+        cache: Path,
+        progress: Progress,
+        timeout_s: float | None = None,
+    ) -> Outcome:
         """Run a cell and return how it ended.
 
         Parameters
@@ -97,12 +111,40 @@ class CellProcess:
             Folder of the cache.
         progress : callable
             Called from this thread with each `Step` of the cell.
+        timeout_s : float, optional
+            The process is ended after this many seconds, and the cell has failed.
 
         Raises
         ------
         ProcessDiedError
-            If the process ended before the cell did.
+            If the process ended, or closed its pipes, before the cell did.
         """
+        overdue = threading.Event()
+
+        def end() -> None:
+            overdue.set()
+            self.kill()
+
+        timer = None if timeout_s is None else threading.Timer(timeout_s, end)
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        try:
+            return self._outcome(cell, cache, progress)
+        except ProcessDiedError:
+            if timeout_s is None or not overdue.is_set():
+                raise
+            reason = (
+                f"It was ended after {duration(timeout_s)}, the limit of "
+                "--cell-timeout: raise the limit, or look where the detector hangs."
+            )
+            return Outcome(is_done=False, reason=reason)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _outcome(self, cell: Cell, cache: Path, progress: Progress) -> Outcome:
+        """Send a cell to the process, and read messages until it has ended."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None  # noqa: S101
         assert stdout is not None  # noqa: S101
@@ -124,20 +166,31 @@ class CellProcess:
         raise ProcessDiedError(self._exit_reason())
 
     def _exit_reason(self) -> str:
-        """Return how the process ended, with its last line on standard error."""
-        code = self._process.wait()
+        """Return how the process ended, with its last line on standard error.
+
+        One that lives on has closed its pipes: no message will come, and it is ended.
+        """
+        try:
+            code = self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._process.wait()
+            return "its detector closed the pipes through which it reports"
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         ended = f"by signal {-code}" if code < 0 else f"with code {code}"
         return f"it ended {ended}" + (f", saying {lines[-1][:200]!r}" if lines else "")
 
     def kill(self) -> None:
-        """End the process at once; a `run` under way raises `ProcessDiedError`."""
+        """End the process and those it started; a `run` under way raises."""
         self._process.kill()
+        # Its detector may have started others, which hold its pipes.
+        with suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """End the process at once and release its pipes."""
-        self._process.kill()
+        self.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             # A request that could not be sent no longer matters.
@@ -147,7 +200,13 @@ class CellProcess:
 
 
 def run_locally(
-    cells: Sequence[Cell], cache: Path, n_processes: int, watch: Watcher
+    cells: Sequence[Cell],
+    cache: Path,
+    n_processes: int,
+    watch: Watcher,
+    *,
+    timeout_s: float | None = None,
+    interrupted: Callable[[], None] = lambda: None,
 ) -> None:
     """Run cells in several processes; return when all have ended.
 
@@ -164,12 +223,20 @@ def run_locally(
         Processes at the same time.
     watch : callable
         Called from this thread alone, for each step and for the outcome of each cell.
+    timeout_s : float, optional
+        Seconds after which a cell is ended and has failed.
+    interrupted : callable
+        Called often; raises if the study is to stop.
     """
-    pool = _Pool(cache, cells, min(n_processes, len(cells)))
+    pool = _Pool(cache, cells, min(n_processes, len(cells)), timeout_s)
     try:
         n_left = len(cells)
         while n_left:
-            cell, update = pool.updates.get()
+            interrupted()
+            try:
+                cell, update = pool.updates.get(timeout=_LOOK_S)
+            except Empty:
+                continue
             watch(cell, update)
             n_left -= isinstance(update, Outcome)
     finally:
@@ -179,9 +246,16 @@ def run_locally(
 class _Pool:
     """Processes, each with a thread that sends it cells and waits for messages."""
 
-    def __init__(self, cache: Path, cells: Sequence[Cell], n_processes: int) -> None:
+    def __init__(
+        self,
+        cache: Path,
+        cells: Sequence[Cell],
+        n_processes: int,
+        timeout_s: float | None,
+    ) -> None:
         self.updates: SimpleQueue[tuple[Cell, Step | Outcome]] = SimpleQueue()
         self._cache = cache
+        self._timeout_s = timeout_s
         # Each cell with the number of times its process has died; None ends a thread.
         self._waiting: SimpleQueue[tuple[Cell, int] | None] = SimpleQueue()
         for cell in cells:
@@ -226,7 +300,10 @@ class _Pool:
                 self._processes[k] = CellProcess()
             process = self._processes[k]
         return process.run(
-            cell, self._cache, lambda step: self.updates.put((cell, step))
+            cell,
+            self._cache,
+            lambda step: self.updates.put((cell, step)),
+            self._timeout_s,
         )
 
     def _end(self, k: int) -> None:
@@ -244,8 +321,8 @@ class _Pool:
             self._waiting.put((cell, n_deaths))
             return
         reason = (
-            f"Its process died {n_deaths} times ({death}), most likely for lack of "
-            "memory: run fewer cells at a time, with --workers 1."
+            f"Its process died {n_deaths} times ({death}): if memory ran out, run "
+            "fewer cells at a time, with --workers 1."
         )
         self.updates.put((cell, Outcome(is_done=False, reason=reason)))
 
@@ -288,7 +365,14 @@ def _free_memory() -> float | None:
 
 
 def run_on_cluster(
-    cells: Sequence[Cell], cache: Path, address: str, watch: Watcher, board: Board
+    cells: Sequence[Cell],
+    cache: Path,
+    address: str,
+    watch: Watcher,
+    board: Board,
+    *,
+    timeout_s: float | None = None,
+    interrupted: Callable[[], None] = lambda: None,
 ) -> None:
     """Run cells on the workers of a cluster; return when all have ended.
 
@@ -304,11 +388,14 @@ def run_on_cluster(
         Called from this thread alone, for each step and for the outcome of each cell.
     board : Board
         Its `n_slots` becomes the number of threads of the workers.
+    timeout_s, interrupted
+        As for `run_locally`.
 
     Raises
     ------
     FileError
-        If no scheduler answers, or a worker lacks Sightline or the cache.
+        If no scheduler answers, a worker lacks Sightline or the cache, or the scheduler
+        or the last worker is lost.
     """
     if not cells:
         return
@@ -324,7 +411,7 @@ def run_on_cluster(
         for cell in cells:
             key = f"{topic}-{cell.name}"
             future = client.submit(
-                _run_on_worker, cell, str(cache), topic, key=key, pure=False
+                _run_on_worker, cell, str(cache), topic, timeout_s, key=key, pure=False
             )
             futures.append(future)
             future.add_done_callback(
@@ -332,8 +419,14 @@ def run_on_cluster(
             )
         open_cells = {cell.name: cell for cell in cells}
         try:
+            patience = Patience(client, address)
             while open_cells:
-                name, event = events.get()
+                interrupted()
+                try:
+                    name, event = events.get(timeout=_LOOK_S)
+                except Empty:
+                    patience.check()
+                    continue
                 if name not in open_cells:
                     continue
                 if isinstance(event, str):
@@ -341,8 +434,10 @@ def run_on_cluster(
                 else:
                     watch(open_cells.pop(name), _outcome(event))
         finally:
-            client.unsubscribe_topic(topic)
-            client.cancel(futures, force=True)
+            # A scheduler that is gone needs no farewell.
+            with suppress(Exception):
+                client.unsubscribe_topic(topic)
+                client.cancel(futures, force=True)
 
 
 def _outcome(ended: "Future[Outcome]") -> Outcome:
@@ -356,7 +451,9 @@ def _outcome(ended: "Future[Outcome]") -> Outcome:
         )
 
 
-def _run_on_worker(cell: Cell, cache: str, topic: str) -> Outcome:
+def _run_on_worker(
+    cell: Cell, cache: str, topic: str, timeout_s: float | None
+) -> Outcome:
     """Run a cell in a process of its own, on the worker that executes this task."""
     from distributed import get_worker
 
@@ -369,11 +466,11 @@ def _run_on_worker(cell: Cell, cache: str, topic: str) -> Outcome:
     for _ in range(MOST_DEATHS):
         process = CellProcess()
         try:
-            return process.run(cell, Path(cache), progress)
+            return process.run(cell, Path(cache), progress, timeout_s)
         except ProcessDiedError as death:
             reason = (
-                f"Its process on {worker.address} died {MOST_DEATHS} times ({death}), "
-                "most likely for lack of memory: give the worker fewer threads."
+                f"Its process on {worker.address} died {MOST_DEATHS} times ({death}): "
+                "if memory ran out, give the worker fewer threads."
             )
         finally:
             process.close()

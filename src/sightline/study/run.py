@@ -1,8 +1,12 @@
 """A study from plan to results: open the testbeds, list the cells, run them."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 
@@ -13,7 +17,7 @@ from sightline.errors import FileError, SightlineError, StreamError
 from sightline.export import check_rule
 from sightline.facts.audit import audit_of, refusal, refused
 from sightline.facts.records import Audit
-from sightline.files import brief
+from sightline.files import brief, sole_writer
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.study.cache import Cache, RecordedTestbed
 from sightline.study.cell import Board, Cell, Outcome, cell_name
@@ -36,6 +40,7 @@ def run_study(
     cache: str | Path | None = None,
     workers: int | None = None,
     cluster: str | None = None,
+    cell_timeout_s: float | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
     watch: BoardWatcher = lambda board: None,
@@ -63,6 +68,9 @@ def run_study(
     cluster : str, optional
         Address of a Dask scheduler on whose workers the cells run; all of them must
         see `cache`.
+    cell_timeout_s : float, optional
+        Seconds after which a cell is ended and counts as failed; by default as the plan
+        says, which may be no limit.
     overwrite : bool
         Whether results of another study in `out` may be replaced.
     progress : callable, optional
@@ -96,6 +104,41 @@ def run_study(
         raise StreamError(f"`workers` must be 1 or more; got {workers}.")
     out = Path(out)
     cells_cache = Cache(out / "cache" if cache is None else cache)
+    timeout_s = plan.cell_timeout_s if cell_timeout_s is None else cell_timeout_s
+    with sole_writer(out), interrupts() as interrupted:
+        return _run(
+            plan,
+            out,
+            cells_cache,
+            _Places(workers, cluster, timeout_s, interrupted),
+            overwrite,
+            progress,
+            watch,
+            audited,
+        )
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the cells of a study run, for how long, and what stops them."""
+
+    workers: int | None
+    cluster: str | None
+    timeout_s: float | None
+    interrupted: Callable[[], None]
+
+
+def _run(
+    plan: StudyPlan,
+    out: Path,
+    cells_cache: Cache,
+    places: _Places,
+    overwrite: bool,
+    progress: Progress,
+    watch: BoardWatcher,
+    audited: AuditWatcher,
+) -> Study:
+    """Run a study whose folder is held; see `run_study`."""
     check_folder(names_of(plan), out, overwrite=overwrite)
     testbeds = open_testbeds(plan, cells_cache, progress, audited)
     cells = cells_of(plan, testbeds)
@@ -110,13 +153,61 @@ def run_study(
         board.update(cell, step_or_outcome)
         watch(board)
 
-    if cluster is not None:
-        run_on_cluster(waiting, cells_cache.folder, cluster, update, board)
+    folder, stop = cells_cache.folder, places.interrupted
+    if places.cluster is not None:
+        run_on_cluster(
+            waiting,
+            folder,
+            places.cluster,
+            update,
+            board,
+            timeout_s=places.timeout_s,
+            interrupted=stop,
+        )
     else:
         largest = max(testbed.n_bytes for testbed in testbeds.values())
-        board.n_slots = workers or processes_that_fit(largest)
-        run_locally(waiting, cells_cache.folder, board.n_slots, update)
+        board.n_slots = places.workers or processes_that_fit(largest)
+        run_locally(
+            waiting,
+            folder,
+            board.n_slots,
+            update,
+            timeout_s=places.timeout_s,
+            interrupted=stop,
+        )
+    stop()
     return gather_study(plan, testbeds, cells, board.failed, cells_cache, out, progress)
+
+
+@contextmanager
+def interrupts() -> Iterator[Callable[[], None]]:
+    """Give a function that raises `KeyboardInterrupt` if Ctrl-C was pressed.
+
+    Ctrl-C raises at once, as usual. Where that is swallowed, because it came within a
+    callback of a library or while an object was being freed, the next call of the
+    function raises it again. Outside the main thread nothing is changed.
+    """
+    pressed = threading.Event()
+
+    def check() -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield check
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        pressed.set()
+        if callable(before):
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)
 
 
 def open_testbeds(

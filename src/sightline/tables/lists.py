@@ -19,7 +19,7 @@ from sightline.errors import FileError
 from sightline.files import brief, reading
 from sightline.tables.stamps import iso_dates
 from sightline.tables.text_tables import decoded
-from sightline.text import names, plural
+from sightline.text import from_csv_cell, names, plural
 
 EXCEL = (".xlsx", ".xls", ".xlsm")
 ReadTime = Callable[[str, str, int], float]
@@ -141,7 +141,7 @@ def _text(path: Path) -> list[tuple[int, list[str]]]:
     reader = csv.reader(lines.values(), delimiter=separator)
     try:
         return [
-            (numbers[reader.line_num - 1], [cell.strip() for cell in row])
+            (numbers[reader.line_num - 1], [from_csv_cell(c.strip()) for c in row])
             for row in reader
             if row
         ]

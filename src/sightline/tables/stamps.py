@@ -7,6 +7,7 @@ nanoseconds since 1970, days since 1900 (Excel), or digits such as 2026111508300
 """
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -372,10 +373,13 @@ def _times(texts: Any, form: str) -> Any:
     """Return texts as date-times; null where one has another form."""
     import polars as pl
 
+    # Python writes a fraction of a second as ".%f", polars with its point.
+    form = form.replace(".%f", "%.f")
     try:
-        return texts.str.to_datetime(form, time_unit="us", strict=False)
-    except pl.exceptions.PolarsError:
-        # The stated format has no date, or an hour without minutes.
+        with warnings.catch_warnings(action="ignore"):
+            return texts.str.to_datetime(form, time_unit="us", strict=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError):
+        # The stated format is none, has no date, or an hour without minutes.
         return pl.repeat(None, len(texts), dtype=pl.Datetime("us"), eager=True)
 
 

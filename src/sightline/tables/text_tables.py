@@ -6,12 +6,9 @@ other line ends are first brought to UTF-8 in memory.
 """
 
 import csv
-import gzip
 import re
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -21,15 +18,13 @@ import numpy as np
 
 from sightline.data.arrays import Ints
 from sightline.errors import FileError
-from sightline.files import brief, reading
+from sightline.files import brief, check_ordinary, reading, unpacked
 from sightline.tables.headers import columns_called, is_unit, name_and_unit
 from sightline.text import names as listed
 from sightline.text import plural
 
 _HEAD_BYTES = 65_536
 _HEAD_LINES = 200
-# A packed file that unpacks to more is refused while it is unpacked.
-MOST_UNPACKED = 8 << 30
 # Rows from which column types are inferred; if later rows differ, all rows are used.
 _INFER_ROWS = 10_000
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars (|)"}
@@ -126,8 +121,8 @@ def read_table(path: Path, *, least_columns: int = 1) -> Table:
     Raises
     ------
     FileError
-        If the file is no table, is cut short or unpacks to more than `MOST_UNPACKED`
-        bytes, has no header or no rows, or names a column twice.
+        If the file is no table, is cut short, unpacks to more than `files.unpacked`
+        allows, has no header or no rows, or names a column twice.
     """
     with reading(path):
         if path.is_file() and path.stat().st_size == 0:
@@ -190,33 +185,8 @@ def _no_table(path: Path, error: BaseException) -> FileError:
     )
 
 
-@contextmanager
-def _unpacking(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FileError(
-            f"{path}: cannot be unpacked ({brief(error)}): it may be damaged or cut "
-            "short; copy it again from its source."
-        ) from error
-
-
-def _unpacked(path: Path) -> bytes:
-    """Return the content of a gzip file; refuse one that is larger than the limit."""
-    parts, size = [], 0
-    with _unpacking(path), gzip.open(path) as file:
-        while part := file.read(1 << 24):
-            size += len(part)
-            if size > MOST_UNPACKED:
-                raise FileError(
-                    f"{path}: unpacks to more than {MOST_UNPACKED / 2**30:.3g} GB, the "
-                    "limit: unpack it and write it as Parquet, or split it."
-                )
-            parts.append(part)
-    return b"".join(parts)
-
-
 def _head(path: Path) -> bytes:
+    check_ordinary(path)
     with path.open("rb") as file:
         return file.read(_HEAD_BYTES)
 
@@ -238,7 +208,7 @@ def _text_of(path: Path) -> tuple[bytes | None, str]:
     """Return a file as UTF-8 bytes, and its encoding; None if it is that already."""
     head = _head(path)
     packed = head.startswith(b"\x1f\x8b")
-    data = _unpacked(path) if packed else None
+    data = unpacked(path) if packed else None
     if data is not None:
         head = data[:_HEAD_BYTES]
     if _is_plain(head):
@@ -705,4 +675,10 @@ def _parquet(path: Path) -> Table:
             f"{path}: cannot be read as a table ({brief(error)}): it is not a readable "
             "Parquet file; write it again."
         ) from error
+    for name, kind in frame.schema.items():
+        if kind.is_nested() or kind in (pl.Binary, pl.Object):
+            raise FileError(
+                f"{path}: column {name!r} holds {kind}, which is neither numbers, text "
+                "nor times: write each value as a column of its own."
+            )
     return Table(frame=frame, path=path)

@@ -35,7 +35,10 @@ _COPY = re.compile(r".+\.[0-9a-f]{20}\.\d+\.parquet")
 # Files beside the copies: kept out of git; one writer at a time; a killed writer's.
 _GITIGNORE, _LOCK = ".gitignore", ".lock"
 _IGNORE_ALL = "*\n"
-_OURS = re.compile(rf"{_COPY.pattern}|\.{_COPY.pattern}\.partial|\{_LOCK}")
+_OURS = re.compile(
+    rf"{_COPY.pattern}|\.{_COPY.pattern}(\.[0-9a-f]{{8}})?\.partial|"
+    rf"(\.{_COPY.pattern})?\{_LOCK}"
+)
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 # Seconds to wait for another process that writes the same entry of the index.
 _LOCK_S = 5.0

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from sightline.data.arrays import Floats, Labels, require
 from sightline.errors import FileError, SightlineError
-from sightline.files import brief, reading
+from sightline.files import brief, reading, unpacked
 
 # Enough for the longest header (WADI A1: 7.6 kB) and a few rows below it.
 _HEAD_BYTES = 65_536
@@ -85,6 +86,11 @@ class SourceFile:
                 f"{self.path}: cannot be read as an Excel file ({brief(error)}): it "
                 "may be damaged or cut short; copy it again from its source."
             ) from error
+
+    @cached_property
+    def content(self) -> bytes:
+        """The whole text of a packed file, unpacked."""
+        return unpacked(self.path)
 
     @cached_property
     def sha256(self) -> str:
@@ -357,7 +363,7 @@ def _scanned(
     import polars as pl
 
     return pl.scan_csv(
-        file.path,
+        BytesIO(file.content) if file.is_gzip else file.path,
         glob=False,
         has_header=False,
         skip_lines=layout.header_line + 1,

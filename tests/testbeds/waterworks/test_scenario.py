@@ -233,7 +233,7 @@ def test_columns_that_are_not_needed_may_be_left_out(tmp_path):
 
 
 TOML_CASES = {
-    "syntax": ("[[attack]\n", "is not TOML"),
+    "syntax": ("[[attack]\n", "is not valid TOML"),
     "other table": ("[plan]\n", r"holds \[\[attack\]\] tables and nothing else"),
     "missing key": ("[[attack]]\nid = 1\n", "start_s, duration_s, action is missing"),
     "unknown key": (

@@ -16,7 +16,7 @@ from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.recording import Recording
 from sightline.detectors.saving import Arrays
 from sightline.errors import FileError, StreamError
-from sightline.files import brief, reading, staged_file
+from sightline.files import brief, read_document, staged_file
 from sightline.text import names
 
 Family = Literal["Sum", "Product"]
@@ -329,8 +329,7 @@ def read_ipal_model(path: Path) -> IpalModel:
     FileError
         If the file cannot be read, is no model, or holds an impossible formula.
     """
-    with reading(path):
-        content = path.read_bytes()
+    content = read_document(path)
     try:
         page = json.loads(content)
         formulas = _formulas_in(page, path)

@@ -32,7 +32,7 @@ from sightline.detectors.geco.formulas import (
     Formula,
     Transitions,
 )
-from sightline.detectors.saving import read_saved, write_saved
+from sightline.detectors.saving import read_saved, restoring, write_saved
 from sightline.detectors.settings import Settings
 from sightline.errors import FileError
 from sightline.progress import Progress, Step, StepKind, silent
@@ -385,12 +385,10 @@ class Checkpoint:
                 f"{self.path}: is the checkpoint of another search (other data or "
                 "settings): name another file, or delete it to start again."
             )
-        try:
+        with restoring(
+            f"{self.path}: is not a whole checkpoint: delete it to start again."
+        ):
             return SearchState.of_arrays(arrays, self.channels)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise FileError(
-                f"{self.path}: is not a whole checkpoint: delete it to start again."
-            ) from error
 
     def save(self, state: SearchState) -> None:
         """Write the state."""

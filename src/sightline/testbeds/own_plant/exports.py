@@ -415,7 +415,8 @@ def _lost_rows(time: Floats, step_s: float, hold_s: float) -> Ints:
     """
     steps = np.diff(time)
     is_short = (steps > GAP_FACTOR * step_s) & (steps <= hold_s + step_s)
-    return np.where(is_short, np.rint(steps / step_s).astype(np.int64) - 1, 0)
+    lost = np.where(is_short, steps / step_s, 1.0)
+    return np.asarray(np.rint(lost).astype(np.int64) - 1)
 
 
 def read_long(source: Source, states: States) -> Readings:

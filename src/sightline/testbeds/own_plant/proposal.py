@@ -25,7 +25,7 @@ from sightline.tables.lists import read_incidents
 from sightline.tables.stamps import seconds_from
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant.look import Export, TagSeen, joined, sentences
-from sightline.text import duration, exact, names, plural
+from sightline.text import csv_cell, duration, exact, names, plural
 
 # Train is this share of the time, unless an incident comes earlier.
 TRAIN_SHARE = 0.6
@@ -435,7 +435,8 @@ def write_plant(
         for tag in proposal.tags:
             role = "ignore" if tag.name in proposal.left_out else str(tag.role)
             stage = tag.stage if len(stages) > 1 else ""
-            writer.writerow([tag.name, role, stage, tag.unit])
+            cells = (tag.name, role, stage, tag.unit)
+            writer.writerow([csv_cell(cell) for cell in cells])
     if proposal.incidents is not None:
         name = f"incidents{proposal.incidents.suffix.lower()}"
         shutil.copyfile(proposal.incidents, folder / name)

@@ -1,6 +1,5 @@
 """What `plant.toml` may say about a plant of your own."""
 
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from sightline.data.arrays import Floats
 from sightline.data.recording import Role
 from sightline.data.rounding import TrainDecimals
 from sightline.errors import FileError, StreamError
-from sightline.files import reading
+from sightline.files import read_toml
 from sightline.tables.stamps import check_zone
 from sightline.testbeds.base import HOLD_S, in_file, record_from
 from sightline.text import did_you_mean
@@ -134,11 +133,7 @@ def read_settings(path: Path) -> PlantSettings:
     """
     if not path.is_file():
         return PlantSettings()
-    with reading(path):
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise FileError(f"{path}: is not valid TOML ({error}).") from error
+    values = read_toml(path)
     columns, stated = values.pop("columns", {}), values.get("hold_s")
     holds: dict[str, float] = {}
     if isinstance(stated, dict):

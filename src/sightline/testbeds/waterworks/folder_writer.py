@@ -39,6 +39,7 @@ from sightline.testbeds.waterworks.plant import (
 from sightline.testbeds.waterworks.scenario import DAY_S, scenario_to_csv
 from sightline.testbeds.waterworks.simulation import Simulation
 from sightline.testbeds.waterworks.truth import AttackTruth
+from sightline.text import csv_cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -189,7 +190,8 @@ def _time_of(recording: Recording) -> Floats:
 def _write_table(path: Path, rows: Iterable[Sequence[object]]) -> None:
     """Write rows as CSV."""
     with open(path, "w", encoding="utf-8", newline="") as handle:
-        csv.writer(handle, lineterminator="\n").writerows(rows)
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerows([csv_cell(cell) for cell in row] for row in rows)
 
 
 def _attack_rows(recording: Recording) -> Iterable[Sequence[object]]:

@@ -16,24 +16,23 @@ attack). Kinds of action::
 import csv
 import io
 import math
-import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 
 from sightline.data.arrays import Floats
 from sightline.errors import FileError, StreamError
-from sightline.files import reading
+from sightline.files import read_document, read_toml
 from sightline.testbeds.base import in_file, record_from
 from sightline.testbeds.waterworks import plant as p
 from sightline.testbeds.waterworks.plant import ActionKind
-from sightline.text import did_you_mean
+from sightline.text import csv_cell, did_you_mean, from_csv_cell
 
 DAY_S = 86_400
 COLUMNS = ("id", "start_s", "duration_s", "tag", "kind", "value", "rate", "note")
@@ -369,13 +368,13 @@ def read_scenario(path: str | Path) -> Scenario:
     path = Path(path)
     if path.suffix.lower() not in (".csv", ".toml"):
         raise FileError(f"{path}: a scenario is a .csv or .toml file: rename it.")
-    with reading(path):
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise FileError(f"{path}: is not UTF-8 text: save it as UTF-8.") from error
-    parse = _from_csv if path.suffix.lower() == ".csv" else _from_toml
-    return parse(text, str(path))
+    if path.suffix.lower() == ".toml":
+        return _from_tables(read_toml(path), str(path))
+    try:
+        text = read_document(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path}: is not UTF-8 text: save it as UTF-8.") from error
+    return _from_csv(text, str(path))
 
 
 def scenario_to_csv(scenario: Scenario) -> str:
@@ -387,7 +386,7 @@ def scenario_to_csv(scenario: Scenario) -> str:
         for action in attack.actions:
             cells = [attack.id, attack.start_s, attack.duration_s, action.tag]
             cells += [action.kind, _number(action.value), _number(action.rate)]
-            writer.writerow([*cells, attack.note])
+            writer.writerow([csv_cell(cell) for cell in (*cells, attack.note)])
     return text.getvalue()
 
 
@@ -447,7 +446,11 @@ def _from_csv(text: str, name: str) -> Scenario:
         for row in reader:
             place = f"{name}: line {reader.line_num}"
             # A cell that the line lacks is None.
-            cells = {key: (row[key] or "").strip() for key in COLUMNS if key in header}
+            cells = {
+                key: from_csv_cell((row[key] or "").strip())
+                for key in COLUMNS
+                if key in header
+            }
             with in_file(place):
                 rows.append((_attack_of_row(cells), place))
     except csv.Error as error:
@@ -502,12 +505,8 @@ def _attack_of_row(cells: dict[str, str]) -> PlannedAttack:
     ).attack()
 
 
-def _from_toml(text: str, name: str) -> Scenario:
-    """Return the scenario of a TOML file."""
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FileError(f"{name}: is not TOML ({error}): correct that line.") from error
+def _from_tables(tables: Mapping[str, Any], name: str) -> Scenario:
+    """Return the scenario of a TOML file's tables."""
     attacks = tables.get("attack", [])
     is_list = isinstance(attacks, list) and all(isinstance(a, dict) for a in attacks)
     if not is_list or set(tables) - {"attack"}:

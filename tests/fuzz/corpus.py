@@ -1,0 +1,426 @@
+"""Small valid files of every kind that Sightline reads, and the commands that do."""
+
+import csv
+import gzip
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from samples import full_stream, states_of, write_states
+from typer.testing import CliRunner
+
+from sightline import (
+    evaluate,
+    export_stream,
+    make_detector,
+    open_testbed,
+    write_results,
+    write_stream,
+)
+from sightline.cli.app import app
+from sightline.storage.rules import _digest
+
+TAGS = ("FIT101", "LIT101", "MV101", "P201")
+SCENARIO = """\
+id,start_s,duration_s,tag,kind,value,rate,note
+A1,600,600,LIT101,bias,0.5,,a level
+A2,1800,300,MV101,force,1,,a valve
+"""
+SCENARIO_TOML = """\
+[[attack]]
+id = "A1"
+start_s = 600
+duration_s = 600
+note = "a level"
+[[attack.action]]
+tag = "LIT101"
+kind = "bias"
+value = 0.5
+"""
+PLAN = """\
+title = "A plan"
+seeds = [0, 1]
+budget = "6/day,1%"
+cell_timeout_s = 60
+[testbeds.plant]
+testbed = "plant"
+[detectors.pca]
+explained = 0.9
+[detectors.var]
+[evaluation]
+guard = 0
+intervals = false
+"""
+PLANT = """\
+step_s = 60
+hold_s = 300
+timezone = "Europe/Berlin"
+missing_values = [-9999]
+[columns]
+time = "time"
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of input: the files that are damaged, and the commands that read them.
+
+    Parameters
+    ----------
+    name : str
+        What it is.
+    damaged : tuple of str
+        Files that a case may damage, below the folder of the corpus.
+    commands : tuple of tuple of str
+        One of them is run, in a copy of the folder; OUT is a folder to write to.
+    mend : callable, optional
+        Called with the folder after the damage, so that what merely guards a file (a
+        digest) does not hide its content.
+    """
+
+    name: str
+    damaged: tuple[str, ...]
+    commands: tuple[tuple[str, ...], ...]
+    mend: Callable[[Path], None] | None = None
+
+
+def _rows(n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, len(TAGS)))
+    values[:, 1] += np.cumsum(values[:, 0]) * 0.1
+    values[:, 3] = (values[:, 3] > 0) * 1.0
+    return np.round(values, 4)
+
+
+def _table(path: Path, begin: datetime, rows: np.ndarray, labels=None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["time", *TAGS, *([] if labels is None else ["label"])])
+        for k, row in enumerate(rows.tolist()):
+            stamp = f"{begin + timedelta(minutes=k):%Y-%m-%d %H:%M:%S}"
+            more = [] if labels is None else [int(labels[k])]
+            writer.writerow([stamp, *row, *more])
+
+
+def _plant(folder: Path) -> None:
+    begin = datetime(2026, 3, 2)
+    labels = np.zeros(400, int)
+    labels[200:230] = 1
+    _table(folder / "train.csv", begin, _rows(600, 1))
+    _table(folder / "test.csv", begin + timedelta(days=1), _rows(400, 2), labels)
+    (folder / "plant.toml").write_text(PLANT)
+    (folder / "tags.csv").write_text(
+        "tag,role,stage,unit\nFIT101,sensor,P1,m3/h\nLIT101,sensor,P1,m\n"
+        "MV101,actuator,P1,\nP201,actuator,P2,\n"
+    )
+    (folder / "incidents.csv").write_text(
+        "id,start,end,tags,note\n"
+        "I1,2026-03-03 03:20:00,2026-03-03 03:49:00,LIT101,a level\n"
+    )
+
+
+def run(arguments: str) -> None:
+    result = CliRunner().invoke(app, arguments.split())
+    assert result.exit_code in (0, 3), (arguments, result.output)
+
+
+def build(folder: Path) -> None:
+    """Write the corpus."""
+    stream = full_stream()
+    write_stream(stream, folder / "stream.npz")
+    write_stream(stream, folder / "parts")
+    for split in ("train", "test"):
+        write_states(folder / "ipal" / f"{split}.state", states_of(stream, split))
+    (folder / "packed").mkdir()
+    for split in ("train", "test"):
+        states = (folder / "ipal" / f"{split}.state").read_bytes()
+        (folder / "packed" / f"{split}.state.gz").write_bytes(gzip.compress(states))
+    _plant(folder / "plant")
+    begin = datetime(2026, 3, 2)
+    labels = np.zeros(200, int)
+    labels[80:95] = 1
+    _table(folder / "a.csv", begin, _rows(300, 3))
+    _table(folder / "b.csv", begin + timedelta(days=1), _rows(200, 4), labels)
+    pl.read_csv(folder / "a.csv").write_parquet(folder / "a.parquet")
+    (folder / "a.csv.gz").write_bytes(gzip.compress((folder / "a.csv").read_bytes()))
+    (folder / "attacks.csv").write_text(
+        "id,start,end,tags,note\nX,2026-03-03 01:20:00,2026-03-03 01:34:00,LIT101,n\n"
+    )
+    (folder / "alarms.csv").write_text(
+        "start,end,tag,text\n2026-03-03 01:21:00,2026-03-03 01:25:00,LIT101,high\n"
+    )
+    (folder / "score.csv").write_text(
+        "\n".join(["score", *map(str, range(200))]) + "\n"
+    )
+    (folder / "scenario.csv").write_text(SCENARIO)
+    (folder / "scenario.toml").write_text(SCENARIO_TOML)
+    (folder / "plan.toml").write_text(PLAN)
+    _skab(folder / "skab")
+    _results(folder / "results", stream)
+    _rules(folder)
+
+
+def _skab(folder: Path) -> None:
+    """Write files as SKAB has them: made-up rows."""
+    names = (
+        "Accelerometer1RMS Accelerometer2RMS Current Pressure Temperature "
+        "Thermocouple Voltage"
+    ).split()
+    head = ";".join(["datetime", *names, "Volume Flow RateRMS"])
+    for k, place in enumerate(("anomaly-free/anomaly-free.csv", "valve1/0.csv")):
+        path = folder / place
+        path.parent.mkdir(parents=True)
+        rows = np.random.default_rng(k).normal(size=(60, 8)).round(4)
+        begin = datetime(2020, 3, 9, 10 + k)
+        lines = [head + (";anomaly;changepoint" if k else "")]
+        for j, row in enumerate(rows.tolist()):
+            stamp = f"{begin + timedelta(seconds=j):%Y-%m-%d %H:%M:%S}"
+            mark = [str(float(20 <= j < 40)), "0.0"] if k else []
+            lines.append(";".join([stamp, *map(str, row), *mark]))
+        path.write_text("\n".join(lines) + "\n")
+
+
+def _results(folder: Path, stream) -> None:
+    other = stream.replace(name="other", detector="PCA")
+    write_results([evaluate(stream), evaluate(other, intervals=False)], folder)
+
+
+def _rules(folder: Path) -> None:
+    """Write detectors, a rule for each, residual exports, and the state of a watch."""
+    plant = open_testbed(folder / "plant", cache=False)
+    for name in ("pca", "var", "geco", "mean"):
+        place = folder / f"by_{name}"
+        detector = make_detector(name).fit(plant.train)
+        detector.save(folder / f"{name}.npz")
+        stream = export_stream(detector, plant.train, plant.test, testbed="Mine")
+        write_stream(stream, folder / f"{name}_stream.npz")
+        run(
+            f"commission {folder}/{name}_stream.npz --out {place} --budget 24/day,9% "
+            f"--detector {folder}/{name}.npz"
+        )
+    arrivals = folder / "arrivals"
+    for k in range(2):
+        path = arrivals / f"day{k}.csv"
+        _table(path, datetime(2026, 3, 4 + k), _rows(120, 7 + k))
+    run(
+        f"watch {folder}/by_pca --folder {arrivals} --state {folder}/watch/state.sqlite"
+    )
+    _table(arrivals / "day2.csv", datetime(2026, 3, 6), _rows(120, 9))
+
+
+def agree(folder: Path) -> None:
+    """Bring digests in line, so that damaged contents are reached behind them."""
+    for path in folder.glob("by_*/rule.json"):
+        # /dev/zero never ends.
+        if path.is_symlink() or not path.is_file():
+            continue
+        try:
+            values = json.loads(path.read_text("utf-8"))
+            saved = values["origin"]["saved_detector"]
+            detector = path.parent / saved["path"]
+            if detector.is_symlink() or not detector.is_file():
+                continue
+            data = detector.read_bytes()
+            saved["sha256"] = hashlib.sha256(data).hexdigest()
+            content = {k: v for k, v in values.items() if k != "digest"}
+            path.write_text(json.dumps(content | {"digest": _digest(content)}), "utf-8")
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            continue
+
+
+QUICK = ("--no-intervals", "--no-diagnosis", "--metrics", "none", "--no-report")
+OUT = ("--out", "OUT")
+TABLES = ("--train", "a.csv", "--test", "b.csv", "--label", "label", "--time", "time")
+KINDS = (
+    Kind(
+        "stream.npz",
+        ("stream.npz",),
+        (("evaluate", "stream.npz", *QUICK, *OUT), ("lint", "stream.npz")),
+    ),
+    Kind(
+        "whole evaluation",
+        ("stream.npz",),
+        (("evaluate", "stream.npz", *OUT), ("commission", "stream.npz", *OUT)),
+    ),
+    Kind(
+        "Parquet stream",
+        ("parts/meta.json", "parts/train/part-0.parquet", "parts/test/part-0.parquet"),
+        (("evaluate", "parts", *QUICK, *OUT),),
+    ),
+    Kind(
+        "IPAL folder",
+        ("ipal/train.state", "ipal/test.state"),
+        (("evaluate", "ipal", *QUICK, *OUT),),
+    ),
+    Kind(
+        "packed IPAL folder",
+        ("packed/train.state.gz",),
+        (("evaluate", "packed", *QUICK, *OUT),),
+    ),
+    Kind("tables", ("a.csv", "b.csv"), (("evaluate", *TABLES, *QUICK, *OUT),)),
+    Kind(
+        "lists beside tables",
+        ("attacks.csv", "alarms.csv", "score.csv"),
+        (
+            (
+                "evaluate",
+                *TABLES[:6],
+                "--time",
+                "time",
+                "--attacks",
+                "attacks.csv",
+                *QUICK,
+                *OUT,
+            ),
+            ("evaluate", *TABLES, "--alarm-log", "alarms.csv", *QUICK, *OUT),
+            ("evaluate", *TABLES, "--score", "score.csv", *QUICK, *OUT),
+            ("evaluate", *TABLES, "--time-format", "%d.%m.%Y %H:%M", *QUICK, *OUT),
+        ),
+    ),
+    Kind(
+        "exports",
+        ("a.csv", "b.csv"),
+        (
+            ("start", "a.csv", "b.csv", *OUT),
+            ("start", "a.csv", *OUT, "--timezone", "UTC"),
+        ),
+    ),
+    Kind(
+        "other exports",
+        ("a.parquet", "a.csv.gz"),
+        (("start", "a.parquet", *OUT), ("start", "a.csv.gz", *OUT)),
+    ),
+    Kind(
+        "plant folder",
+        (
+            "plant/plant.toml",
+            "plant/tags.csv",
+            "plant/incidents.csv",
+            "plant/train.csv",
+            "plant/test.csv",
+        ),
+        (("inspect", "plant", "--no-cache"),),
+    ),
+    Kind(
+        "plan",
+        ("plan.toml",),
+        (
+            ("study", "plan.toml", "--explain"),
+            ("study", "plan.toml", "--dry-run", *OUT),
+            ("lint", "plan.toml"),
+        ),
+    ),
+    Kind(
+        "scenario",
+        ("scenario.csv", "scenario.toml"),
+        tuple(
+            (
+                "simulate",
+                "waterworks",
+                "--scenario",
+                name,
+                "--days-train",
+                "0.02",
+                "--days-test",
+                "0.04",
+                *OUT,
+            )
+            for name in ("scenario.csv", "scenario.toml")
+        ),
+    ),
+    Kind(
+        "testbed files",
+        ("skab/valve1/0.csv", "skab/anomaly-free/anomaly-free.csv"),
+        (("inspect", "skab", "--root", "skab", "--no-cache"),),
+    ),
+    Kind(
+        "results",
+        ("results/sample/evaluation.json", "results/other/evaluation.json"),
+        (
+            ("report", "results", "--no-figures", "--out", "OUT/page.html"),
+            ("report", "results", "--no-figures", "--redact", "--out", "OUT/page.html"),
+            ("compare", "results"),
+            ("compare", "results", "--out", "OUT/compared.json"),
+            ("lint", "results"),
+        ),
+    ),
+    Kind(
+        "write-up",
+        ("results/sample/evaluation.json", "results/sample/traces.npz"),
+        (("compare", "results", "--write-up", "OUT"),),
+    ),
+    Kind(
+        "charts",
+        ("results/sample/traces.npz", "results/other/traces.npz"),
+        (
+            ("report", "results", "--no-figures", "--out", "OUT/page.html"),
+            ("report", "results", "--out", "OUT/page.html"),
+            ("compare", "results"),
+            (
+                "evaluate",
+                "stream.npz",
+                "--overwrite",
+                "--no-intervals",
+                "--no-diagnosis",
+                "--metrics",
+                "none",
+                "--out",
+                "results",
+            ),
+        ),
+    ),
+    *(
+        Kind(
+            f"detector {name}",
+            (f"by_{name}/detector.npz",),
+            (
+                ("apply", f"by_{name}", "arrivals", *OUT),
+                (
+                    "commission",
+                    f"{name}_stream.npz",
+                    "--detector",
+                    f"by_{name}/detector.npz",
+                    *OUT,
+                ),
+            ),
+            agree,
+        )
+        for name in ("pca", "var", "geco", "mean")
+    ),
+    Kind(
+        "rule",
+        ("by_pca/rule.json", "by_var/rule.json"),
+        (
+            ("apply", "by_pca", "pca_stream.npz", *OUT),
+            ("apply", "by_var", "arrivals", *OUT),
+        ),
+        agree,
+    ),
+    Kind(
+        "arrivals",
+        ("arrivals/day0.csv", "arrivals/day1.csv"),
+        (("apply", "by_pca", "arrivals", *OUT),),
+    ),
+    Kind(
+        "watch",
+        ("watch/state.sqlite", "arrivals/day2.csv", "by_pca/rule.json"),
+        (
+            (
+                "watch",
+                "by_pca",
+                "--folder",
+                "arrivals",
+                "--state",
+                "watch/state.sqlite",
+                *OUT,
+            ),
+        ),
+        agree,
+    ),
+)

@@ -1,0 +1,37 @@
+"""300 damaged files through the commands that read them; `make fuzz` tries 10,000."""
+
+import os
+
+import pytest
+from fuzz.corpus import KINDS, build
+from fuzz.fuzzer import run_case
+
+pytestmark = pytest.mark.skipif(
+    not os.path.exists("/proc/self/clear_refs"), reason="memory is measured on Linux"
+)
+N_CASES, N_BATCHES = 300, 10
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    build(folder)
+    return folder
+
+
+@pytest.mark.parametrize("batch", range(N_BATCHES))
+def test_a_damaged_file_works_or_is_refused_in_one_sentence(corpus, tmp_path, batch):
+    numbers = range(batch, N_CASES, N_BATCHES)
+    cases = [run_case(number, corpus, tmp_path) for number in numbers]
+    assert [case for case in cases if case.problem] == []
+    structured = sum(case.damage.endswith(": contents") for case in cases)
+    assert structured >= len(cases) / 2
+    assert {case.code for case in cases} >= {0, 1}
+
+
+def test_the_kinds_cover_every_command_that_reads():
+    commands = {command[0] for kind in KINDS for command in kind.commands}
+    assert commands == {
+        *("apply", "commission", "compare", "evaluate", "inspect", "lint", "report"),
+        *("simulate", "start", "study", "watch"),
+    }

@@ -1,0 +1,186 @@
+"""Every command that writes: killed at any moment, or run twice at once.
+
+SIGHTLINE_KILLS and SIGHTLINE_PAIRS set how often; they are few by default.
+"""
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fuzz.corpus import QUICK, build
+from zygote import Zygote, kill
+
+N_KILLS = int(os.environ.get("SIGHTLINE_KILLS", "22"))
+N_PAIRS = int(os.environ.get("SIGHTLINE_PAIRS", "11"))
+TOLD = "another run is writing there"
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A command that writes.
+
+    Parameters
+    ----------
+    command : str
+        Its arguments; inputs lie in the current folder.
+    places : tuple of str
+        What it writes.
+    again : str
+        What to add when it is run again.
+    told : str
+        What it says if the other of two has finished.
+    """
+
+    command: str
+    places: tuple[str, ...] = ("out",)
+    again: str = "--overwrite"
+    told: str = "--overwrite"
+
+
+TABLES = "--train a.csv --test b.csv --label label --time time"
+WRITERS = {
+    "evaluate": Writer(f"evaluate stream.npz --out out {' '.join(QUICK[:-1])}"),
+    "tables": Writer(f"evaluate {TABLES} --out out {' '.join(QUICK)}"),
+    "report": Writer("report results --no-figures --out out/page.html"),
+    "compare": Writer("compare results --out out/compared.json"),
+    "write-up": Writer("compare results --write-up out"),
+    "commission": Writer(
+        "commission pca_stream.npz --detector pca.npz --budget 24/day,9% --out out"
+    ),
+    "apply": Writer("apply by_pca arrivals --out out"),
+    "watch": Writer(
+        "watch by_pca --folder arrivals --state state/state.sqlite --out out", again=""
+    ),
+    "simulate": Writer(
+        "simulate waterworks --days-train 0.05 --days-test 0.05 --quick --out out",
+        told="exists and is not changed",
+    ),
+    "start": Writer("start a.csv --out out", again="", told="exists already"),
+    "run": Writer("run plant --detectors mean,pca --out out --workers 2", again=""),
+}
+
+
+@pytest.fixture(scope="module")
+def zygote():
+    process = Zygote()
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    build(folder)
+    return folder
+
+
+def fresh(corpus: Path, folder: Path) -> Path:
+    """Return a new copy of the inputs."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(corpus, folder)
+    return folder
+
+
+def written(folder: Path, writer: Writer) -> dict[str, bytes]:
+    """Return the content of all files that a command wrote, but for a study's cache."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for place in writer.places
+        for path in sorted((folder / place).rglob("*"))
+        if path.is_file() and "cache" not in path.relative_to(folder).parts
+    }
+
+
+def hidden(folder: Path) -> list[str]:
+    """Return what was left under hidden names."""
+    return [
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.name.startswith(".")
+        and path.name not in (".gitignore", ".sightline-cache")
+    ]
+
+
+def assert_no_orphan(pid: int) -> None:
+    """Fail if a process of the group of a killed command lives on."""
+    for _ in range(100):
+        try:
+            os.killpg(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"a process of group {pid} is left")
+
+
+@pytest.fixture(scope="module")
+def references(zygote, corpus, tmp_path_factory):
+    """What each command writes when it is left alone, and how long it takes."""
+    base = tmp_path_factory.mktemp("reference")
+    known = {}
+    for name, writer in WRITERS.items():
+        folder = fresh(corpus, base / name)
+        begin = time.monotonic()
+        code = zygote.run(writer.command.split(), folder, base / "log")
+        assert code in (0, 3), (name, (base / "log").read_text())
+        known[name] = written(folder, writer), time.monotonic() - begin
+        assert hidden(folder) == []
+    return known
+
+
+def cases(count):
+    """Return a command and a number for each case; commands take turns."""
+    names = list(WRITERS)
+    return [(names[k % len(names)], k) for k in range(count)]
+
+
+@pytest.mark.parametrize(("name", "number"), cases(N_KILLS))
+def test_a_killed_command_goes_on_to_the_same_bytes(
+    zygote, corpus, references, tmp_path, name, number
+):
+    writer, (reference, seconds) = WRITERS[name], references[name]
+    folder, log = fresh(corpus, tmp_path / "work"), tmp_path / "log"
+    pid = zygote.start(writer.command.split(), folder, log)
+    time.sleep(float(np.random.default_rng([number, 7]).uniform(0, 1.05 * seconds)))
+    kill(pid)
+    zygote.wait(pid)
+    assert_no_orphan(pid)
+    again = f"{writer.command} {writer.again}".split()
+    code = zygote.run(again, folder, log)
+    text = log.read_text()
+    # `start` replaces nothing, not even what the killed run completed.
+    assert code in (0, 3) or (name == "start" and writer.told in text), text
+    assert written(folder, writer) == reference
+    assert hidden(folder) == []
+
+
+@pytest.mark.parametrize(("name", "number"), cases(N_PAIRS))
+def test_of_two_writers_one_wins_and_the_other_is_told(
+    zygote, corpus, references, tmp_path, name, number
+):
+    writer, (reference, seconds) = WRITERS[name], references[name]
+    folder = fresh(corpus, tmp_path / "work")
+    logs = [tmp_path / f"log{k}" for k in range(2)]
+    wait = float(np.random.default_rng([number, 8]).uniform(0, 0.5 * seconds))
+    pids = []
+    for log in logs:
+        pids.append(zygote.start(writer.command.split(), folder, log))
+        time.sleep(wait if log is logs[0] else 0)
+    codes = [zygote.wait(pid) for pid in pids]
+    texts = [log.read_text() for log in logs]
+    losers = [text for code, text in zip(codes, texts, strict=True) if code == 1]
+    if name in ("watch", "run"):
+        # Both go on where another has stopped, so a later second one finds all done.
+        assert len(losers) <= 1, texts
+        told = (TOLD,)
+    else:
+        assert len(losers) == 1, texts
+        told = (TOLD, writer.told)
+    assert all(any(words in text for words in told) for text in losers), losers
+    assert all("Traceback" not in text for text in texts), texts
+    assert written(folder, writer) == reference
+    assert hidden(folder) == []
