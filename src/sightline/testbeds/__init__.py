@@ -160,7 +160,7 @@ def open_testbed(
                     f"`{option}` is an option of published testbeds; {name} is a "
                     "folder with your own plant and has no such choice."
                 )
-        from sightline.testbeds.waterworks.folder_writer import read_truth
+        from sightline.testbeds.twin.folder_writer import read_truth
 
         plant = read_folder(name, train_decimals=decimals, progress=progress)
         testbed = replace(plant, truth=read_truth(name))
