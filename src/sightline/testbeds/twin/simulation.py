@@ -120,7 +120,11 @@ class Simulation:
     scenario: Scenario
     _before_test: Plant
 
-    # What the picture of a run shows, and for how many days.
+    @property
+    def release(self) -> str:
+        """What tells this run from others of the same plant, such as ``"seed1"``."""
+        return f"seed{self.seed}"
+
     @property
     def panels(self) -> tuple[Panel, ...]:
         """The panels of the picture."""
