@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from importlib.util import find_spec
 
 import polars as pl
 import pytest
@@ -98,6 +99,8 @@ def test_the_list_says_what_was_found(tmp_path):
         "no",
         "no",
         "always",
+        "always" if find_spec("tep_studio") else "pip",
+        "always" if find_spec("wntr") else "pip",
     ]
     assert not (tmp_path / ".sightline-cache").exists()
 

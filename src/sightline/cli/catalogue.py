@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sightline.testbeds.twin.simulation import Simulation
 
 # The module that each optional extra of the package installs.
-MODULES = {"detectors": "torch"}
+MODULES = {"detectors": "torch", "tep": "tep_studio", "water": "wntr"}
 
 _Days = Annotated[
     float | None,
@@ -211,7 +211,12 @@ def cards_table(
 
 
 def _found(card: "TestbedCard", releases: Mapping[str, Sequence[str]] | None) -> Text:
-    """Return which releases of a testbed are present; a simulated one always is."""
+    """Return which releases of a testbed are present; a simulated one always is.
+
+    Unless it needs an extra that is not installed.
+    """
+    if card.extra and not find_spec(MODULES[card.extra]):
+        return Text(f"pip install 'sightline[{card.extra}]'", style="yellow")
     if not card.releases:
         return Text("always", style="green")
     if releases is None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from sightline.data.arrays import Floats, require
 from sightline.data.recording import Role, Tag
-from sightline.errors import FileError
+from sightline.errors import FileError, StreamError
 from sightline.files import reading
 from sightline.testbeds.network.hydraulics import FIRST_VALVE, PUMP, Hydraulics
 from sightline.testbeds.twin.scenario import DAY_S, Vocabulary
@@ -242,12 +242,15 @@ def read_network(network: str | Path) -> Network:
             path.read_bytes()
         try:
             model = wntr.network.WaterNetworkModel(str(path))
+            hydraulics = Hydraulics(wntr, model, STEP_S)
+        except StreamError as error:
+            raise FileError(f"{path}: {error}") from error
         except Exception as error:
+            reason = " ".join(str(error).split())
             raise FileError(
-                f"{path}: is no EPANET file that wntr can read ({error}): open it in "
+                f"{path}: is no EPANET file that can be run ({reason}): open it in "
                 "EPANET and save it again."
             ) from error
-        hydraulics = Hydraulics(wntr, model, STEP_S)
     if not hydraulics.tanks or PUMP not in hydraulics.link_types:
         raise FileError(f"{path}: has no tank or no pump: choose another network.")
     return _network(path.stem, model, hydraulics, wntr)

@@ -6,7 +6,9 @@ process, the attacks, and what is published and what is ours. It needs the extra
 
 ================  ===================================================================
 `plant`           tags, instruments, set-points
-`process`         the model, its controllers, and the attacker between them
+`model`           the compiled model, advanced step by step
+`controllers`     the loops of Ricker's strategy
+`process`         model, controllers, and the attacker between them
 `simulation`      train and test from one seed
 ================  ===================================================================
 """

@@ -1,24 +1,23 @@
 """The Tennessee Eastman process with its controllers, run row by row.
 
-Physics, noise, disturbances and controllers are those of `tep_studio`: the model of
-Downs and Vogel as revised by Bathelt, Ricker and Jelali, and Ricker's decentralised
-controllers for mode 1. Ours is the attacker between them: the controllers read forged
-measurements, and what they command may be replaced.
+Physics, noise, disturbances and the strategy of control are those of `tep_studio`: the
+model of Downs and Vogel as revised by Bathelt, Ricker and Jelali, and Ricker's
+decentralised controllers for mode 1. Ours is the attacker between them: the controllers
+read forged measurements, and what they command may be replaced.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from sightline.data.arrays import Floats, require
 from sightline.errors import StreamError
 from sightline.testbeds.tep import plant as p
+from sightline.testbeds.tep.controllers import Controllers, changed
+from sightline.testbeds.tep.model import Model
 from sightline.testbeds.twin.forging import forged_value
 from sightline.testbeds.twin.scenario import Action, ActionKind, PlannedAttack
 from sightline.testbeds.twin.truth import Rows
@@ -37,27 +36,27 @@ class Runner:
 
     Parameters
     ----------
-    process : TennesseeEastmanProcess
+    model : Model
         The plant, at the end of a row.
-    controller : RickerMultiLoopController
+    controllers : Controllers
         Its controllers.
     reading : array of shape (41,)
         What the controllers read last.
     """
 
-    def __init__(self, process: Any, controller: Any, reading: Floats) -> None:
-        self._process = process
-        self._controller = controller
+    def __init__(self, model: Model, controllers: Controllers, reading: Floats) -> None:
+        self._model = model
+        self._controllers = controllers
         self._reading = reading
         self._last_attack = ""
 
     def copy(self) -> Runner:
         """Return a plant in the same state that will see the same random numbers."""
-        process = type(self._process)(ms_flag=MODEL_FLAGS)
-        process.restore(self._process.snapshot())
-        runner = Runner(process, copy.deepcopy(self._controller), self._reading.copy())
-        runner._last_attack = self._last_attack
-        return runner
+        twin = Runner(
+            self._model.copy(), self._controllers.copy(), self._reading.copy()
+        )
+        twin._last_attack = self._last_attack
+        return twin
 
     def run(
         self,
@@ -82,45 +81,53 @@ class Runner:
         actions = () if attack is None else attack.actions
         if attack is not None:
             self._last_attack = attack.id
-        usual = self._ask_controllers(actions)
+        usual = self._controllers.setpoints
+        self._controllers.setpoints = changed(
+            usual,
+            {
+                action.tag: float(action.value or 0.0)
+                for action in actions
+                if action.kind is ActionKind.SETPOINT
+            },
+        )
         idv = np.zeros(len(p.DISTURBANCES))
         for action in actions:
             if action.kind is ActionKind.DISTURBANCE:
                 idv[p.DISTURBANCES.index(action.tag)] = action.strength
         for row in range(start, stop):
             for k in range(p.CONTROLS_A_ROW):
-                measured, commands = self._step(actions, idv)
+                commands = self._step(actions, idv)
                 elapsed_s = ((row - start) * p.CONTROLS_A_ROW + k + 1) * p.CONTROL_S
-                self._reading = measured.copy()
+                self._reading[:] = self._model.measured
                 for action in actions:
                     if action.kind.forges:
                         self._forge(action, recorded, row, start, elapsed_s)
+            self._check_running()
             recorded[row, :_N_SENSORS] = self._reading
             recorded[row, _N_SENSORS:] = commands
             if unforged is not None:
                 unforged[row] = recorded[row]
-                unforged[row, :_N_SENSORS] = measured
+                unforged[row, :_N_SENSORS] = self._model.measured
             if report is not None and row % 100 == 99:
                 report(row + 1)
-        self._controller.setpoints, self._controller.registry = usual
+        self._controllers.setpoints = usual
 
-    def _step(self, actions: tuple[Action, ...], idv: Floats) -> tuple[Floats, Floats]:
-        """Control and integrate once; return what is measured and commanded."""
-        process = self._process
-        commands, _ = self._controller.compute_action(self._reading, time=process.time)
+    def _step(self, actions: tuple[Action, ...], idv: Floats) -> Floats:
+        """Control and advance the plant once; return what is commanded."""
+        commands = self._controllers.commands(self._reading, self._model.time_h)
         for action in actions:
-            if action.kind is ActionKind.SET:
+            if action.kind is ActionKind.SET and action.value is not None:
                 commands[p.ACTUATORS.index(action.tag)] = action.value
-        result = process.advance(
-            commands, control_interval=p.CONTROL_H, disturbances=idv
-        )
-        if result.shutdown_status["terminated"]:
-            reason = result.shutdown_status["message"].split("!!")[0]
+        self._model.advance(commands, idv, p.CONTROL_H)
+        return commands
+
+    def _check_running(self) -> None:
+        """Raise `StreamError` if the plant has shut down."""
+        if reason := self._model.shutdown().split("!!")[0]:
             raise StreamError(
                 f"attack {self._last_attack or 'of no one'} shuts the plant down "
                 f"({reason}): make it shorter or weaker."
             )
-        return result.measurements, commands
 
     def _forge(
         self, action: Action, recorded: Rows, row: int, start: int, elapsed_s: float
@@ -142,26 +149,6 @@ class Runner:
             0.0,
         )
 
-    def _ask_controllers(self, actions: tuple[Action, ...]) -> tuple[Any, Any]:
-        """Change the set-points that an attacker changes; return the usual ones."""
-        controller = self._controller
-        usual = controller.setpoints, controller.registry
-        for action in actions:
-            if action.kind is not ActionKind.SETPOINT:
-                continue
-            if action.tag in p.SETPOINT_FIELDS:
-                change = {p.SETPOINT_FIELDS[action.tag]: action.value}
-                controller.setpoints = replace(controller.setpoints, **change)
-            else:
-                overrides = tuple(
-                    replace(one, threshold=action.value)
-                    if one.name == p.OVERRIDES[action.tag]
-                    else one
-                    for one in controller.registry.overrides
-                )
-                controller.registry = replace(controller.registry, overrides=overrides)
-        return usual
-
 
 def warmed_up(seed: int) -> Runner:
     """Return a plant that has settled: `WARM_UP_H` hours after the base case."""
@@ -171,17 +158,17 @@ def warmed_up(seed: int) -> Runner:
 @lru_cache(maxsize=2)
 def _warmed_up(seed: int) -> Runner:
     """Return the plant of `warmed_up`, of which only copies are run."""
-    core, control = (
+    native, registry, schema = (
         require(f"tep_studio.{name}", extra="tep", caller="Testbed tep")
-        for name in ("simulation.core", "control.controller")
+        for name in ("simulation.native", "control.registry", "simulation.schema")
     )
-    process = core.TennesseeEastmanProcess(ms_flag=MODEL_FLAGS)
-    controller = control.RickerMultiLoopController(enable_overrides=True)
+    model = Model(native)
     # The generator of the model multiplies: its seed must be odd.
     state = np.random.SeedSequence(seed).generate_state(1)[0] | 1
-    reading, _ = process.reset(seed=float(state))
-    controller.reset(reading, time=process.time)
-    runner = Runner(process, controller, reading)
+    model.reset(float(state), MODEL_FLAGS)
+    runner = Runner(
+        model, Controllers(registry, schema, model.measured), model.measured.copy()
+    )
     n_rows = WARM_UP_H * 3600 // p.STEP_S
     runner.run(np.empty((n_rows, len(p.TAG_NAMES)), np.float32))
     return runner

@@ -25,7 +25,7 @@ def default_scenario(days: float = 6.5) -> Scenario:
     Examples
     --------
     >>> len(default_scenario().attacks), len(default_scenario(days=1).attacks)
-    (42, 5)
+    (42, 6)
     """
     return shipped_scenario("sightline.testbeds.tep", "attacks.csv", days)
 
