@@ -32,7 +32,7 @@ _Days = Annotated[
 ]
 _TestDays = Annotated[
     float | None,
-    Option(help="Days with attacks (waterworks 4, tep 6.5, network 46)."),
+    Option(help="Days with attacks (waterworks 4, tep 10.75, network 46)."),
 ]
 _Drift = Annotated[
     str | None,

@@ -115,5 +115,5 @@ YARDSTICK = Yardstick(
     noise=CLEAR * _UNIT,
     step_s=STEP_S,
     block_s=900,
-    shortest_cap_s=10_800,
+    shortest_cap_s=19_800,
 )

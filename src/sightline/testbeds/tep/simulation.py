@@ -16,16 +16,16 @@ from sightline.testbeds.twin.simulation import (
 )
 from sightline.testbeds.twin.simulation import Simulation as TwinSimulation
 
-USUAL_DAYS, QUICK_DAYS = (3.0, 6.5), (0.5, 1.0)
+USUAL_DAYS, QUICK_DAYS = (3.0, 10.75), (0.5, 1.0)
 
 
-def default_scenario(days: float = 6.5) -> Scenario:
-    """Return the shipped attacks that fit into a number of days; they fill 6.5.
+def default_scenario(days: float = 10.75) -> Scenario:
+    """Return the shipped attacks that fit into a number of days; they fill 10.75.
 
     Examples
     --------
     >>> len(default_scenario().attacks), len(default_scenario(days=1).attacks)
-    (42, 6)
+    (42, 4)
     """
     return shipped_scenario("sightline.testbeds.tep", "attacks.csv", days)
 
@@ -89,7 +89,7 @@ def simulate(
     Parameters
     ----------
     days_train, days_test : float, optional
-        Days of plant time: 3 and 6.5 by default, 0.5 and 1 if quick.
+        Days of plant time: 3 and 10.75 by default, 0.5 and 1 if quick.
     seed : int
         Seed of all random numbers, 0 or more.
     scenario : Scenario, optional
