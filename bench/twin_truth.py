@@ -28,21 +28,20 @@ import msgspec
 import numpy as np
 from scipy.stats import binomtest, spearmanr
 
-from sightline import evaluate, open_testbed, read_results, read_stream, write_results
+from sightline import evaluate, read_results, read_stream, write_results
 from sightline.comparison.joint import joint_verdicts
 from sightline.comparison.runs import group_runs
-from sightline.data.segments import Attack
+from sightline.data.segments import Attack, KnownEffect
 from sightline.data.stream import ResidualStream
 from sightline.errors import StreamError
 from sightline.evaluation.result import Evaluation
-from sightline.facts.audit import audit_of
-from sightline.facts.records import AUDIT_KEY, carried
+from sightline.facts.records import AUDIT_KEY, audit_in
 from sightline.judgement.verdicts import Verdict
 from sightline.rules.commission import commission
 from sightline.rules.judging import Kept
+from sightline.study.execute_cell import TRUTH_KEY
 from sightline.study.plan import read_plan
 from sightline.study.run import run_study
-from sightline.testbeds.base import Testbed
 
 # Mean distance from the twin, in units of noise, from which an effect is clear.
 CLEAR = 3.0
@@ -124,42 +123,41 @@ def study_of(
     return place
 
 
-def testbed_of(name: str, seed: int, folder: Path | None) -> Testbed:
-    options = dict(OPTIONS[name])
-    if name in TWINS:
-        options["seed"] = seed
-    return open_testbed(name, folder, **options)
-
-
 # --- Counting -------------------------------------------------------------------------
 
 
-def record_of(place: Path, testbed: Testbed, seed: int) -> Record:
-    """Judge the streams of one study, and compare with the truth."""
-    record = Record(testbed=testbed.name, seed=seed)
-    audit = audit_of(testbed)
-    kinds = {e.id: kind_of(e.moves, e.mean) for e in testbed.truth}
-    moved = {e.id: e.tags[:5] for e in testbed.truth}
-    record.n_attacks = len(testbed.test.attacks)
-    for fact in audit.recording.attacks:
-        if fact.id in kinds:
-            record.facts[f"{kinds[fact.id]} {fact.movement}"] += 1
+def record_of(place: Path, testbed: str, seed: int) -> Record:
+    """Judge the streams of one study, and compare with the truth that they carry."""
+    record = Record(testbed=testbed, seed=seed)
     evaluations = []
+    kinds: dict[str, str] = {}
     for path in sorted((place / "study" / "streams").glob("*.npz")):
         stream = read_stream(path)
-        stream = stream.replace(meta={**stream.meta, **carried(audit)})
+        name = stream.detector or ""
+        truth = msgspec.convert(stream.meta.get(TRUTH_KEY, ()), tuple[KnownEffect, ...])
+        kinds = {e.id: kind_of(e.moves, e.mean) for e in truth}
+        moved = {e.id: e.tags[:5] for e in truth}
+        if not evaluations:
+            record.n_attacks = len(stream.attack_segments())
+            count_facts(record, stream, kinds)
         evaluation = evaluate(stream, intervals=False)
         evaluations.append(evaluation)
-        name = stream.detector or ""
         record.roc_auc[name] = evaluation.rank.roc_auc
         tried, hit = pseudo_found(stream)
         record.pseudo[f"{name} tried"] += tried
         record.pseudo[f"{name} found"] += hit
         count_attacks(record, name, evaluation, kinds)
         count_places(record, name, stream, evaluation, kinds, moved)
-        record.promises[f"{name} {promise_of(stream, BUDGETS[testbed.name])}"] += 1
+        record.promises[f"{name} {promise_of(stream, BUDGETS[testbed])}"] += 1
     count_joint(record, evaluations, place / "results", kinds)
     return record
+
+
+def count_facts(record: Record, stream: ResidualStream, kinds: dict[str, str]) -> None:
+    audit = audit_in(stream.meta)
+    for fact in audit.recording.attacks if audit is not None else ():
+        if fact.id in kinds:
+            record.facts[f"{kinds[fact.id]} {fact.movement}"] += 1
 
 
 def kind_of(moves: bool, mean: float) -> str:
@@ -370,8 +368,7 @@ def main() -> None:
     if args.what == "run":
         for seed in args.seeds if args.testbed in TWINS else [0]:
             place = study_of(args.work, args.testbed, seed, args.detectors, args.folder)
-            testbed = testbed_of(args.testbed, seed, args.folder)
-            record = record_of(place, testbed, seed)
+            record = record_of(place, args.testbed, seed)
             (place / "record.json").write_text(json.dumps(asdict(record)), "utf-8")
             print(f"{args.testbed} {seed}: done", flush=True)
     paths = sorted(args.work.glob("*/seed*/record.json"))

@@ -7,8 +7,12 @@ import pytest
 
 wntr = pytest.importorskip("wntr", reason="needs wntr: pip install 'sightline[water]'")
 
+from typer.testing import CliRunner  # noqa: E402
+
 from sightline import open_testbed  # noqa: E402
+from sightline.cli.app import app  # noqa: E402
 from sightline.errors import FileError  # noqa: E402
+from sightline.study.plan import plan_of  # noqa: E402
 from sightline.testbeds.network import (  # noqa: E402
     Action,
     PlannedAttack,
@@ -23,6 +27,7 @@ from sightline.testbeds.network.process import nominal_days  # noqa: E402
 
 C_TOWN = Path(__file__).parents[4] / "shared" / "data" / "networks" / "CTOWN.INP"
 START, LENGTH = 36_000, 14_400
+DAYS = ("--days-train", "0.2", "--days-test", "2")
 FIRST, LAST = START // STEP_S, (START + LENGTH) // STEP_S
 
 
@@ -174,6 +179,35 @@ def test_c_town_is_read_from_a_file_and_has_the_tags_of_batadal():
     assert batadal <= set(made.test.channels)
     assert len(made.truth) >= 1
     assert abs(made.train_water.error_m3) < 1e-4 * made.train_water.supplied_m3
+
+
+def test_command_plan_and_folder_know_the_network(tmp_path):
+    out = tmp_path / "plant"
+    told = CliRunner().invoke(
+        app,
+        ["simulate", "network", "--network", "Net1", "--out", str(out), *DAYS],
+    )
+    assert told.exit_code == 0, told.output
+    assert "network.png" in told.output
+    assert len(open_testbed(out).truth) == 1
+    tables = {
+        "testbeds": {
+            "mine": {"testbed": "network", "network": "x.inp", "seed": 3},
+            "network": {"network": "ky10"},
+        },
+        "detectors": {"pca": {}},
+    }
+    mine, shipped = plan_of(tables, folder=tmp_path).testbeds
+    assert mine.options == {"network": str(tmp_path / "x.inp"), "seed": 3}
+    assert shipped.options == {"network": "ky10"}
+
+
+def test_drift_is_an_option_of_waterworks_alone(tmp_path):
+    told = CliRunner().invoke(
+        app, ["simulate", "network", "--drift", "mild", "--out", str(tmp_path / "x")]
+    )
+    assert told.exit_code == 1
+    assert "no option 'drift' for network" in " ".join(told.output.split())
 
 
 @pytest.mark.parametrize(

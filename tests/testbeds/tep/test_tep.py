@@ -1,5 +1,7 @@
 """The Tennessee Eastman process: reproducible, balanced, and known by its twin."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -227,6 +229,13 @@ def test_the_default_has_the_kinds_that_are_promised():
     forged = {tag for attack in attacks for tag in attack.forged_tags}
     assert forged & set(p.READ_BY_CONTROL)
     assert forged - set(p.READ_BY_CONTROL)
+
+
+def test_the_page_lists_the_default_attacks():
+    page = (Path(__file__).parents[3] / "docs" / "tep.md").read_text("utf-8")
+    for attack in default_scenario().attacks:
+        assert f"| {attack.duration_s} | {attack.actions[0].tag} " in page
+        assert f" | {attack.note} |" in page
 
 
 def test_a_table_names_the_line_that_does_not_fit(tmp_path):

@@ -125,7 +125,7 @@ class Runner:
         """Raise `StreamError` if the plant has shut down."""
         if reason := self._model.shutdown().split("!!")[0]:
             raise StreamError(
-                f"attack {self._last_attack or 'of no one'} shuts the plant down "
+                f"attack {self._last_attack} shuts the plant down "
                 f"({reason}): make it shorter or weaker."
             )
 
