@@ -20,7 +20,7 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -369,11 +369,11 @@ def main() -> None:
         for seed in args.seeds if args.testbed in TWINS else [0]:
             place = study_of(args.work, args.testbed, seed, args.detectors, args.folder)
             record = record_of(place, args.testbed, seed)
-            (place / "record.json").write_text(json.dumps(asdict(record)), "utf-8")
+            (place / "record.json").write_text(json.dumps(vars(record)), "utf-8")
             print(f"{args.testbed} {seed}: done", flush=True)
     paths = sorted(args.work.glob("*/seed*/record.json"))
     wanted = args.testbed or ""
-    records = [msgspec.json.decode(path.read_bytes(), type=Record) for path in paths]
+    records = [Record(**json.loads(path.read_text("utf-8"))) for path in paths]
     report([record for record in records if record.testbed.startswith(wanted)])
 
 

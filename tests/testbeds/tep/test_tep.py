@@ -256,7 +256,8 @@ def test_it_opens_like_any_testbed():
 def test_the_default_attacks_do_not_shut_the_plant_down():
     made = simulate(days_train=0.1, seed=3)
     assert len(made.truth) == 42
-    still = [truth.id for truth in made.truth if not truth.moves]
-    notes = {a.id: a.note for a in made.scenario.attacks}
-    assert len(still) == 7
-    assert all(notes[id_].endswith("nothing moves") for id_ in still)
+    still = {truth.id for truth in made.truth if not truth.moves}
+    attacks = made.scenario.attacks
+    assert still >= {a.id for a in attacks if a.note.endswith("nothing moves")}
+    # A random disturbance may begin after the attack.
+    assert len(still) <= 9
