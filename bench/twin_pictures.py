@@ -1,8 +1,9 @@
 """Draw the pictures of docs/tep.md and docs/network.md.
 
-Run: python bench/twin_pictures.py (needs the extras tep and water; two minutes)
+Run: python bench/twin_pictures.py [tep] [network] (needs both extras; two minutes)
 """
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -54,6 +55,8 @@ def draw_attack(simulation, id_: str, around_h: float, tags, path: Path) -> None
 
 def main() -> None:
     for plant, (id_, around_h, tags) in ATTACKS.items():
+        if sys.argv[1:] and plant.__name__.rpartition(".")[2] not in sys.argv[1:]:
+            continue
         made = plant.simulate()
         with tempfile.TemporaryDirectory() as folder:
             written = write_simulation(made, Path(folder) / "run")

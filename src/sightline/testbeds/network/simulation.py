@@ -66,11 +66,7 @@ class Simulation(TwinSimulation):
                 title=f"Level {tag}",
                 unit="m",
                 tags=(tag,),
-                limits={
-                    c.name.rpartition("_")[2]: c.limit
-                    for c in network.controls
-                    if c.tag == tag
-                },
+                limits=_limits(network, tag),
             )
             for tag in levels
         ]
@@ -100,6 +96,15 @@ class Simulation(TwinSimulation):
         """Return the water accounts, for truth.json."""
         water = {"train": asdict(self.train_water), "test": asdict(self.test_water)}
         return {"water": water}
+
+
+def _limits(network: Network, tag: str) -> dict[str, float]:
+    """Return the limits of the controls of one level, by what they switch."""
+    switched: dict[float, list[str]] = {}
+    for control in network.controls:
+        if control.tag == tag:
+            switched.setdefault(control.limit, []).append(control.name.split(".")[1])
+    return {"\n".join(names): limit for limit, names in switched.items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
