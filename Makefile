@@ -10,6 +10,10 @@ export OPENBLAS_NUM_THREADS := 1
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt --editable '.[dev]'
+# Compiles C: without a compiler its tests are skipped, and nothing else changes.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[tep]' \
+		|| echo 'Tests of testbed tep are skipped: tep-studio needs a C compiler.'
 	touch $@
 
 demo: .venv/ready  ## five detectors and two baselines on a simulated plant: minutes

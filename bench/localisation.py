@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from waterworks_verdicts import study_of
+from twin_truth import study_of
 
 from sightline import evaluate, open_testbed, read_stream
 
@@ -30,7 +30,7 @@ def main() -> None:
     every = defaultdict(list)
     by_chance = defaultdict(list)
     for seed in args.seeds:
-        folder = study_of(args.work, seed, DRIFT)
+        folder = study_of(args.work, "waterworks", seed)
         testbed = open_testbed(
             "waterworks", days_train=2, days_test=2, seed=seed, drift=DRIFT
         )

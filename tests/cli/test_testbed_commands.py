@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from importlib.util import find_spec
 
 import polars as pl
 import pytest
@@ -23,7 +24,9 @@ from sightline import list_testbeds
 from sightline.cli.app import app
 from sightline.testbeds import swat
 from sightline.testbeds.base import Expected
-from sightline.testbeds.waterworks.simulation import QUICK_DAYS, USUAL_DAYS
+from sightline.testbeds.network import simulation as network
+from sightline.testbeds.tep import simulation as tep
+from sightline.testbeds.waterworks import simulation as waterworks
 
 ATTACK = "SWaT_Dataset_Attack_v0.csv"
 
@@ -96,6 +99,8 @@ def test_the_list_says_what_was_found(tmp_path):
         "no",
         "no",
         "always",
+        "always" if find_spec("tep_studio") else "pip",
+        "always" if find_spec("wntr") else "pip",
     ]
     assert not (tmp_path / ".sightline-cache").exists()
 
@@ -210,8 +215,11 @@ def test_debug_shows_where_an_error_came_from(tmp_path):
 
 def test_the_help_page_says_how_many_days_are_simulated():
     text = said(run("simulate", "--help"), 0)
-    for usual, quick in zip(USUAL_DAYS, QUICK_DAYS, strict=True):
-        assert f"({usual:g}; quick: {quick:g})" in text
+    for days in zip(
+        waterworks.USUAL_DAYS, tep.USUAL_DAYS, network.USUAL_DAYS, strict=True
+    ):
+        words = "(waterworks {:g}, tep {:g}, network {:g})".format(*days)
+        assert words in " ".join(text.replace("\u2502", " ").split())
 
 
 @pytest.mark.parametrize(

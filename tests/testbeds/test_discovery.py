@@ -181,7 +181,9 @@ def test_a_release_nobody_knows_is_refused(tmp_path, name):
 
 
 def test_a_testbed_nobody_knows_is_refused(tmp_path):
-    with refused("'swot'", "swat, wadi, hai, batadal, skab and waterworks"):
+    with refused(
+        "'swot'", "swat, wadi, hai, batadal, skab, waterworks, tep and network"
+    ):
         opened("swot", tmp_path)
 
 

@@ -13,7 +13,6 @@ from rich.text import Text
 from typer import Argument, Exit, Option
 
 from sightline.cli.console import DebugOption, NoCacheOption, console, door, grid
-from sightline.errors import FileError
 from sightline.progress import progress_bar
 from sightline.text import plural
 
@@ -22,15 +21,29 @@ if TYPE_CHECKING:
     from sightline.facts.codes import Finding
     from sightline.facts.records import Audit
     from sightline.testbeds.base import TestbedCard
-    from sightline.testbeds.waterworks import Simulation
+    from sightline.testbeds.twin.simulation import Simulation
 
 # The module that each optional extra of the package installs.
-MODULES = {"detectors": "torch"}
+MODULES = {"detectors": "torch", "tep": "tep_studio", "water": "wntr"}
 
-_Days = Annotated[float | None, Option(help="Days of normal operation (7; quick: 1).")]
-_TestDays = Annotated[float | None, Option(help="Days with attacks (4; quick: 0.5).")]
+_Days = Annotated[
+    float | None,
+    Option(help="Days of normal operation (waterworks 7, tep 3, network 60)."),
+]
+_TestDays = Annotated[
+    float | None,
+    Option(help="Days with attacks (waterworks 4, tep 10.75, network 46)."),
+]
 _Drift = Annotated[
-    str, Option(help="none, mild or strong; or by cause: fouling=strong,setpoint=mild")
+    str | None,
+    Option(
+        help="waterworks: none, mild or strong; or by cause: fouling=strong,"
+        "setpoint=mild"
+    ),
+]
+_Network = Annotated[
+    str | None,
+    Option(help="network: an EPANET file, or Net3, ky10 and others of wntr."),
 ]
 _Scenario = Annotated[
     Path | None, Option(help="Table of attacks (CSV or TOML) of your own.")
@@ -103,13 +116,15 @@ def inspect_command(
 
 def simulate_command(
     name: Annotated[
-        str, Argument(metavar="NAME", help="The simulated plant: waterworks.")
+        str,
+        Argument(metavar="NAME", help="A simulated plant: waterworks, tep, network."),
     ],
     out: Annotated[Path, Option(help="Folder to write.")],
     days_train: _Days = None,
     days_test: _TestDays = None,
     seed: Annotated[int, Option(help="The same seed gives the same bytes.")] = 1,
-    drift: _Drift = "none",
+    drift: _Drift = None,
+    network: _Network = None,
     scenario: _Scenario = None,
     quick: Annotated[
         bool, Option("--quick", help="A short run with a few attacks.")
@@ -126,7 +141,7 @@ def simulate_command(
     ] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Simulate a plant with attacks whose truth is known; see docs/waterworks.md.
+    """Simulate a plant with attacks whose truth is known; see docs/testbeds.md.
 
     The folder has the form of a plant of your own, so that `run` and `study` open it.
 
@@ -134,33 +149,23 @@ def simulate_command(
     Examples:
       sightline simulate waterworks --out plant --quick
       sightline simulate waterworks --out plant --drift fouling=strong --seed 7
+      sightline simulate network --out plant --network ky10
     """
-    from sightline.testbeds import WATERWORKS
-    from sightline.testbeds.waterworks import (
-        Drift,
-        read_scenario,
-        simulate,
-        write_simulation,
-    )
+    from sightline.testbeds import simulation_of
+    from sightline.testbeds.twin.folder_writer import write_simulation
 
     with door(debug=debug, writes=[out]):
-        if name != WATERWORKS.name:
-            raise FileError(
-                f"There is no simulated plant called {name!r}; there is "
-                f"{WATERWORKS.name}."
-            )
-        attacks = None if scenario is None else read_scenario(scenario)
+        given = {"drift": drift, "network": network, "scenario": scenario}
+        options = {
+            "days_train": days_train,
+            "days_test": days_test,
+            "seed": seed,
+            "quick": quick,
+            "recovery_labels": recovery_labels,
+            **{name: value for name, value in given.items() if value is not None},
+        }
         with progress_bar(name) as advance:
-            simulation = simulate(
-                days_train=days_train,
-                days_test=days_test,
-                seed=seed,
-                drift=Drift.of(drift),
-                scenario=attacks,
-                quick=quick,
-                recovery_labels=recovery_labels,
-                progress=advance,
-            )
+            simulation = simulation_of(name, options, advance)
             write_simulation(simulation, out, overwrite=overwrite)
         console().print(_simulated(simulation, out), soft_wrap=True)
 
@@ -173,7 +178,7 @@ def _simulated(simulation: "Simulation", out: Path) -> str:
         f"{simulation.test.n_steps:,} of test with {len(simulation.truth)} attacks, of "
         f"which {moving} change a measured value.\n"
         f"Written to {out}/: train.parquet, test.parquet, attacks.csv, tags.csv, "
-        "truth.csv, waterworks.png and more."
+        f"truth.csv, {simulation.name}.png and more."
     )
 
 
@@ -206,7 +211,12 @@ def cards_table(
 
 
 def _found(card: "TestbedCard", releases: Mapping[str, Sequence[str]] | None) -> Text:
-    """Return which releases of a testbed are present; a simulated one always is."""
+    """Return which releases of a testbed are present; a simulated one always is.
+
+    Unless it needs an extra that is not installed.
+    """
+    if card.extra and not find_spec(MODULES[card.extra]):
+        return Text(f"pip install 'sightline[{card.extra}]'", style="yellow")
     if not card.releases:
         return Text("always", style="green")
     if releases is None:

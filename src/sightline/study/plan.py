@@ -22,7 +22,7 @@ from sightline.evaluation.protocol import Protocol
 from sightline.files import read_toml
 from sightline.metrics.alarm_figures import chosen_figures
 from sightline.rules.budget import Budget
-from sightline.testbeds import READERS, WATERWORKS, open_testbed
+from sightline.testbeds import READERS, SIMULATED, open_testbed, simulator
 from sightline.text import did_you_mean
 
 # Parameters of `open_testbed` that a plan cannot set.
@@ -370,14 +370,13 @@ def _testbed(
     """Return the choice of a ``[testbeds.label]``; its keys are options to open it."""
     testbed = str(table.get("testbed", label))
     options = set(inspect.signature(open_testbed).parameters) - _NOT_OPTIONS
-    if testbed == WATERWORKS.name:
-        from sightline.testbeds.waterworks import simulate
-
+    if testbed in SIMULATED:
+        simulate = simulator(testbed).simulate
         options |= set(inspect.signature(simulate).parameters) - {"progress"}
     refuse_unknown_keys(table, ["testbed", *sorted(options)], place)
     with naming(place):
         cache = checked_value("cache", table.get("cache", True), bool)
-    is_known = testbed.partition("-")[0].lower() in [*READERS, WATERWORKS.name]
+    is_known = testbed.partition("-")[0].lower() in [*READERS, *SIMULATED]
     return TestbedChoice(
         label=label,
         testbed=testbed if is_known else str(folder / testbed),
@@ -385,7 +384,10 @@ def _testbed(
         cache=cache,
         options={
             key: str(folder / value)
-            if key == "scenario" and isinstance(value, str)
+            # Files lie beside the plan; a network that is shipped has no ending.
+            if key in ("scenario", "network")
+            and isinstance(value, str)
+            and Path(value).suffix
             else value
             for key, value in table.items()
             if key not in ("testbed", "root", "cache")

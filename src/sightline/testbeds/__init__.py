@@ -1,4 +1,4 @@
-"""Plants to learn from: SWaT, WADI, HAI, BATADAL, SKAB, a simulated one, your own.
+"""Plants to learn from: SWaT, WADI, HAI, BATADAL, SKAB, simulated ones, your own.
 
 ==============================  ====================================================
 `base`                          what a testbed is made of, what a reader must offer
@@ -8,18 +8,23 @@
 `swat`, `wadi`, `hai`,          one reader for each published testbed
 `batadal`, `skab`
 `own_plant`                     a folder with exports of your historian
-`waterworks`                    the simulated plant
+`waterworks`, `tep`, `network`  the simulated plants
+`twin`                          what simulated plants share: attacks, twins, truth
 ==============================  ====================================================
 
 To add a testbed: write a module with a `Reader`, list it in `READERS`, and put its card
 into ``cards.toml``, its tags into ``tags.csv`` and its attack list into
-``attack_lists/``.
+``attack_lists/``. A simulated one: write a package with `simulate`, `read_scenario` and
+`write_simulation`, and list it in `SIMULATED`.
 """
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from sightline.data.downsampling import preset as preset_named
 from sightline.data.downsampling import without_shared_time
@@ -36,23 +41,30 @@ from sightline.testbeds.swat import Swat
 from sightline.testbeds.wadi import Wadi
 from sightline.text import names
 
+if TYPE_CHECKING:
+    from sightline.testbeds.twin.simulation import Simulation
+
 __all__ = [
     "READERS",
+    "SIMULATED",
     "WATERWORKS",
     "Testbed",
     "TestbedCard",
     "list_testbeds",
     "open_testbed",
+    "simulation_of",
+    "simulator",
 ]
 
 READERS: dict[str, Reader] = {
     reader.card.name: reader for reader in (Swat(), Wadi(), Hai(), Batadal(), Skab())
 }
-WATERWORKS = card_of("waterworks")
+SIMULATED = {name: card_of(name) for name in ("waterworks", "tep", "network")}
+WATERWORKS = SIMULATED["waterworks"]
 
 
 def list_testbeds() -> tuple[TestbedCard, ...]:
-    """Return the cards of all testbeds: the five read from files, and the simulated.
+    """Return the cards of all testbeds: five read from files, three simulated.
 
     Returns
     -------
@@ -62,9 +74,9 @@ def list_testbeds() -> tuple[TestbedCard, ...]:
     Examples
     --------
     >>> [card.name for card in list_testbeds()]
-    ['swat', 'wadi', 'hai', 'batadal', 'skab', 'waterworks']
+    ['swat', 'wadi', 'hai', 'batadal', 'skab', 'waterworks', 'tep', 'network']
     """
-    return (*(reader.card for reader in READERS.values()), WATERWORKS)
+    return (*(reader.card for reader in READERS.values()), *SIMULATED.values())
 
 
 def open_testbed(
@@ -92,8 +104,9 @@ def open_testbed(
     ----------
     name : str or path
         ``"swat"``, ``"wadi"``, ``"hai"``, ``"batadal"`` or ``"skab"``, optionally with
-        the release after a dash (``"hai-22.04"``); ``"waterworks"``; or a folder with
-        your own plant (docs/own-plant.md).
+        the release after a dash (``"hai-22.04"``); ``"waterworks"``, ``"tep"`` or
+        ``"network"``, which are simulated; or a folder with your own plant
+        (docs/own-plant.md).
     root : path, optional
         Folder with the files, at any depth. Published testbeds need it.
     release : str, optional
@@ -122,8 +135,8 @@ def open_testbed(
     progress : callable, optional
         Takes a `Step` for each file, or for each stretch of a simulation.
     **simulation
-        For ``"waterworks"``: the arguments of `simulate`, such as ``seed``; `drift`
-        may be given as text, `scenario` as the path of a file.
+        For a simulated plant: the arguments of its `simulate`, such as ``seed``;
+        `drift` may be given as text, `scenario` as the path of a file.
 
     Returns
     -------
@@ -147,8 +160,8 @@ def open_testbed(
     """
     progress = progress or silent
     decimals = None if train_decimals is None else _decimals(train_decimals)
-    if name == WATERWORKS.name and root is None:
-        testbed = _simulated(simulation, progress)
+    if name in SIMULATED and root is None:
+        testbed = _simulated(str(name), simulation, progress)
     elif simulation:
         raise StreamError(
             f"`open_testbed` has no option {next(iter(simulation))!r} for {name}."
@@ -160,7 +173,7 @@ def open_testbed(
                     f"`{option}` is an option of published testbeds; {name} is a "
                     "folder with your own plant and has no such choice."
                 )
-        from sightline.testbeds.waterworks.folder_writer import read_truth
+        from sightline.testbeds.twin.folder_writer import read_truth
 
         plant = read_folder(name, train_decimals=decimals, progress=progress)
         testbed = replace(plant, truth=read_truth(name))
@@ -210,7 +223,7 @@ def reader_of(
     reader = READERS.get(chosen.lower())
     if root is None and Path(text).is_dir():
         return None
-    if text == WATERWORKS.name:
+    if text in SIMULATED:
         raise FileError(
             f"{text} has no files of its own: run `sightline simulate {text} --out "
             "DIR` and name DIR instead."
@@ -223,7 +236,7 @@ def reader_of(
     if reader is None:
         raise FileError(
             f"There is no testbed and no folder called {text!r}; "
-            f"testbeds are {names([*READERS, WATERWORKS.name])}."
+            f"testbeds are {names([*READERS, *SIMULATED])}."
         )
     if root is None:
         raise FileError(
@@ -308,29 +321,74 @@ def _rounded(testbed: Testbed, progress: Progress) -> Testbed:
     return replace(testbed, train=train, notices=(*testbed.notices, *notices))
 
 
-def _simulated(options: Mapping[str, Any], progress: Progress) -> Testbed:
-    """Simulate the waterworks; drift may come as text, the scenario as a path."""
-    from sightline.testbeds.waterworks import Drift, Scenario, read_scenario, simulate
+def simulator(name: str) -> ModuleType:
+    """Return the package of a simulated plant.
 
+    Raises
+    ------
+    FileError
+        If there is no simulated plant of that name.
+    """
+    if name not in SIMULATED:
+        raise FileError(
+            f"There is no simulated plant called {name!r}; there are "
+            f"{names(list(SIMULATED))}."
+        )
+    return import_module(f"sightline.testbeds.{name}")
+
+
+def simulation_of(
+    name: str, options: Mapping[str, Any], progress: Progress = silent
+) -> "Simulation":
+    """Simulate a plant; drift may come as text, the scenario as a path.
+
+    Parameters
+    ----------
+    name : str
+        The plant.
+    options : mapping
+        Arguments of its `simulate`.
+    progress : callable, optional
+        Takes a `Step` for each stretch of the simulation.
+
+    Raises
+    ------
+    StreamError
+        If the plant has no such option, or its value is impossible.
+    """
+    plant = simulator(name)
+    known = inspect.signature(plant.simulate).parameters
     options = dict(options)
+    for option in options:
+        if option not in known or option == "progress":
+            raise StreamError(f"`open_testbed` has no option {option!r} for {name}.")
     if isinstance(options.get("drift"), str):
-        options["drift"] = Drift.of(options["drift"])
+        options["drift"] = plant.Drift.of(options["drift"])
     if isinstance(options.get("scenario"), str | Path):
-        options["scenario"] = read_scenario(options["scenario"])
-    for name, kind, wanted in (
-        ("drift", Drift, "a drift such as 'mild'"),
-        ("scenario", Scenario, "a scenario or the path of its table"),
+        where = {key: options[key] for key in ("network",) if key in options}
+        options["scenario"] = plant.read_scenario(options["scenario"], **where)
+    checks = [
+        ("scenario", plant.Scenario, "a scenario or the path of its table"),
         ("quick", bool, "true or false"),
         ("recovery_labels", bool, "true or false"),
-    ):
-        value = options.get(name)
+    ]
+    if "drift" in known:
+        checks.append(("drift", plant.Drift, "a drift such as 'mild'"))
+    for option, kind, wanted in checks:
+        value = options.get(option)
         if value is not None and not isinstance(value, kind):
-            raise StreamError(f"`{name}` must be {wanted}; got {value!r}.")
-    simulation = simulate(progress=progress, **options)
+            raise StreamError(f"`{option}` must be {wanted}; got {value!r}.")
+    made: Simulation = plant.simulate(progress=progress, **options)
+    return made
+
+
+def _simulated(name: str, options: Mapping[str, Any], progress: Progress) -> Testbed:
+    """Return a simulation as a testbed."""
+    made = simulation_of(name, options, progress)
     return Testbed(
-        name=WATERWORKS.name,
-        release=f"seed{simulation.seed}",
-        train=simulation.train,
-        test=simulation.test,
-        truth=tuple(attack.known for attack in simulation.truth),
+        name=name,
+        release=made.release,
+        train=made.train,
+        test=made.test,
+        truth=tuple(attack.known for attack in made.truth),
     )

@@ -74,6 +74,8 @@ class TestbedCard:
     releases : tuple of str
         Editions of the files, the one that is read by default first; empty if the
         testbed is not read from files.
+    extra : str
+        The extra of this package that a simulated testbed needs; empty if none.
     """
 
     name: str
@@ -85,6 +87,7 @@ class TestbedCard:
     where: str
     step_s: float = 1.0
     releases: tuple[str, ...] = ()
+    extra: str = ""
 
     # Not a test class, whatever pytest thinks of its name.
     __test__ = False

@@ -9,8 +9,8 @@ import pytest
 
 from sightline import open_testbed
 from sightline.errors import FileError
+from sightline.testbeds.twin.folder_writer import read_truth
 from sightline.testbeds.waterworks import read_scenario, simulate, write_simulation
-from sightline.testbeds.waterworks.folder_writer import read_truth
 from sightline.testbeds.waterworks.plant import TAG_NAMES
 
 

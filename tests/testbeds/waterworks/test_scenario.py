@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.errors import FileError, StreamError
+from sightline.testbeds.twin.scenario import ActionKind
 from sightline.testbeds.waterworks import (
     SETPOINTS,
     Action,
@@ -27,18 +28,17 @@ from sightline.testbeds.waterworks.plant import (
     COLUMN,
     HEIGHT_MM,
     SENSORS,
-    ActionKind,
 )
+from sightline.testbeds.waterworks.scenario import family_of, stages_of
 
+KINDS = set(ActionKind) - {"disturbance"}
 HEADER = "id,start_s,duration_s,tag,kind,value,rate,note\n"
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 
 @st.composite
 def actions(draw, longest):
-    kind = draw(
-        st.sampled_from([kind for kind in ActionKind if kind != "replay" or longest])
-    )
+    kind = draw(st.sampled_from([k for k in sorted(KINDS) if k != "replay" or longest]))
     rate = draw(numbers.filter(bool)) if kind in ("ramp", "bias") else None
     if kind == "set":
         tag, value = draw(st.sampled_from(ACTUATORS)), draw(st.sampled_from([1, 2]))
@@ -48,6 +48,7 @@ def actions(draw, longest):
         tag = draw(st.sampled_from(SENSORS))
         value = {
             "constant": numbers,
+            "gain": numbers,
             "replay": st.just(longest),
             "freeze": st.none(),
         }.get(kind, st.none() | numbers)
@@ -115,9 +116,9 @@ def test_the_default_has_at_least_36_attacks_of_every_family():
     attacks = default_scenario().attacks
     assert len(attacks) >= 36
     kinds = {action.kind for attack in attacks for action in attack.actions}
-    assert kinds == set(ActionKind)
-    assert {a.family for a in attacks} == {"SSSP", "SSMP", "MSSP", "MSMP"}
-    assert {stage for attack in attacks for stage in attack.stages} == {
+    assert kinds == KINDS - {"gain"}
+    assert {family_of(a) for a in attacks} == {"SSSP", "SSMP", "MSSP", "MSMP"}
+    assert {stage for attack in attacks for stage in stages_of(attack)} == {
         f"P{number}" for number in range(1, 7)
     }
 
@@ -186,6 +187,11 @@ CASES = {
         "1,10,5,LIT101,melt,1,,",
         "kind 'melt' is unknown; use set, ",
     ),
+    "no such plant": (
+        "1,10,5,IDV1,disturbance,,,",
+        r"is no disturbance, .* use one of \(this plant has none\)",
+    ),
+    "no gain": ("1,10,5,LIT101,gain,,,", "needs a value"),
     "illegal state": ("1,10,5,MV101,set,0,,", "MV101 cannot be set to 0: use 1"),
     "no value": ("1,10,5,LIT101,constant,,,", "needs a value"),
     "no rate": ("1,10,5,LIT101,ramp,,,", "needs a rate other than 0"),

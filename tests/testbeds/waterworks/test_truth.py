@@ -1,9 +1,12 @@
 """What attacks do: to readings, to the plant, and what is known about both."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from sightline.errors import StreamError
+from sightline.testbeds.twin import truth as shared
 from sightline.testbeds.waterworks import (
     Action,
     PlannedAttack,
@@ -15,11 +18,13 @@ from sightline.testbeds.waterworks.plant import (
     COLUMN,
     SENSORS,
     TAG_NAMES,
+    YARDSTICK,
     unit_by_column,
 )
-from sightline.testbeds.waterworks.truth import recovery_s, usual_of
 
 START, LENGTH = 4000, 600
+usual_of = partial(shared.usual_of, by=YARDSTICK)
+recovery_s = partial(shared.recovery_s, by=YARDSTICK)
 
 
 def attacked(*actions, start=START, duration=LENGTH, seed=1):
@@ -95,6 +100,13 @@ def test_a_replay_equals_the_earlier_stretch():
     made = attacked(Action(tag="LIT401", kind="replay", value=3000))
     earlier = recorded(made, "LIT401", START - 3000, START - 3000 + LENGTH)
     np.testing.assert_array_equal(recorded(made, "LIT401"), earlier)
+
+
+def test_a_gain_multiplies_what_the_sensor_reads():
+    made = attacked(Action(tag="PIT501", kind="gain", value=1.25))
+    np.testing.assert_allclose(
+        recorded(made, "PIT501"), 1.25 * real(made, "PIT501"), rtol=1e-6
+    )
 
 
 def test_a_bias_is_added_to_what_the_sensor_reads():

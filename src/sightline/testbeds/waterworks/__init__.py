@@ -8,11 +8,11 @@ describes the process, the attacks and the truth.
 `physics`         water, pressure and chemistry of one second
 `controller`      the PLCs: readings in, commands out
 `process`         one second of everything, and runs of many
-`scenario`        attacks, and their tables as CSV and TOML
+`scenario`        the attacks that ship with it
 `simulation`      train and test from one seed, and drift between them
-`truth`           effects of attacks and recovery from them, known from twins
-`folder_writer`   a run as files, with a picture
 ================  ===================================================================
+
+Attacks, twins, truth and folders are those of every simulated plant: `testbeds.twin`.
 
 Examples
 --------
@@ -27,7 +27,15 @@ Examples
 (864, 'pump_wear strong')
 """
 
-from sightline.testbeds.waterworks.folder_writer import write_simulation
+from sightline.testbeds.twin.folder_writer import write_simulation
+from sightline.testbeds.twin.scenario import (
+    Action,
+    PlannedAttack,
+    Scenario,
+    scenario_to_csv,
+    scenario_to_toml,
+)
+from sightline.testbeds.twin.truth import AttackTruth
 from sightline.testbeds.waterworks.plant import (
     SETPOINTS,
     TAGS,
@@ -35,17 +43,11 @@ from sightline.testbeds.waterworks.plant import (
     WaterBalance,
 )
 from sightline.testbeds.waterworks.scenario import (
-    Action,
-    PlannedAttack,
-    Scenario,
     default_scenario,
     quick_scenario,
     read_scenario,
-    scenario_to_csv,
-    scenario_to_toml,
 )
 from sightline.testbeds.waterworks.simulation import Drift, Simulation, simulate
-from sightline.testbeds.waterworks.truth import AttackTruth
 
 __all__ = [
     "SETPOINTS",

@@ -29,7 +29,6 @@ lowest, highest        extreme levels of each tank, mm
 
 import hashlib
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -38,11 +37,11 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Floats
 from sightline.data.recording import Role, Tag
+from sightline.testbeds.twin.scenario import Vocabulary
+from sightline.testbeds.twin.truth import CLEAR, Rows, Yardstick, sensor_units
 
 # A column, a tank, a place in an array: Python's integer or numpy's.
 Index = int | np.integer[Any]
-# Readings of several seconds, as they are recorded: shape (n_steps, N_TAGS).
-Rows = npt.NDArray[np.float32]
 # An array of one record: numpy copies it as a whole, numba reads its fields by name.
 State = npt.NDArray[np.void]
 
@@ -200,31 +199,25 @@ def unit_by_column() -> Floats:
     For a sensor it is the standard deviation of its readings of a constant value, noise
     and rounding together. For an actuator it is 1: off to on, or closed to open.
     """
-    rounding = by_column("quantum") / np.sqrt(12.0)
-    spread = np.hypot(by_column("noise"), rounding)
-    return np.where(spread > 0, spread, 1.0)
+    return sensor_units(by_column("noise"), by_column("quantum"))
 
 
-class ActionKind(StrEnum):
-    """What an attacker does to a tag.
-
-    ``SET`` acts on an actuator and ``SETPOINT`` on a limit of the PLC; all others forge
-    the reading of a sensor. scenario.py describes each kind.
-    """
-
-    SET = "set"
-    SETPOINT = "setpoint"
-    CONSTANT = "constant"
-    RAMP = "ramp"
-    REPLAY = "replay"
-    FREEZE = "freeze"
-    BIAS = "bias"
-
-    __repr__ = str.__repr__
-
-
-# The code of each kind in the arrays that the compiled process reads.
-SET, SETPOINT, CONSTANT, RAMP, REPLAY, FREEZE, BIAS = range(len(ActionKind))
+# What attackers can act on, and how the effect is measured.
+VOCABULARY = Vocabulary(
+    sensors=SENSORS,
+    actuators=ACTUATORS,
+    setpoints=SETPOINTS,
+    states=(OFF, ON),
+    hint="1 (off or closed) or 2 (on or open)",
+)
+YARDSTICK = Yardstick(
+    tags=tuple(TAG_NAMES),
+    unit=unit_by_column(),
+    noise=np.where(by_column("noise") > 0, CLEAR * unit_by_column(), 0.5),
+    step_s=1,
+    block_s=120,
+    shortest_cap_s=3600,
+)
 
 
 class Conditions(NamedTuple):
@@ -299,7 +292,13 @@ N_FLOWS = 12
 INFLOW, OUTFLOW, OVERFLOW, UNMET = range(4)
 
 # Files whose functions and constants are compiled.
-SOURCES = ("controller.py", "physics.py", "plant.py", "process.py")
+SOURCES = (
+    "twin/forging.py",
+    "waterworks/controller.py",
+    "waterworks/physics.py",
+    "waterworks/plant.py",
+    "waterworks/process.py",
+)
 
 
 def _digest_of_sources() -> str:
@@ -311,7 +310,7 @@ def _digest_of_sources() -> str:
     """
     digest = hashlib.sha256()
     for name in SOURCES:
-        digest.update(files(__package__).joinpath(name).read_bytes())
+        digest.update(files("sightline.testbeds").joinpath(name).read_bytes())
     return f"sources_{digest.hexdigest()[:16]}"
 
 

@@ -12,11 +12,14 @@ import numpy as np
 from numba import njit
 
 from sightline.data.arrays import Floats
+from sightline.testbeds.twin import forging as f
+from sightline.testbeds.twin.noise import NoiseSource
+from sightline.testbeds.twin.scenario import Action, ActionKind, PlannedAttack
+from sightline.testbeds.twin.truth import Rows
 from sightline.testbeds.waterworks import plant as p
 from sightline.testbeds.waterworks.controller import control
 from sightline.testbeds.waterworks.physics import move, uf_resistance
 from sightline.testbeds.waterworks.plant import WaterBalance, balance_of
-from sightline.testbeds.waterworks.scenario import PlannedAttack
 
 # A valve takes 8 s from end to end: in eighths, so that it arrives exactly.
 TRAVEL = 0.125
@@ -26,10 +29,10 @@ DOSING_FLOW, BISULPHITE_FLOW = 0.5, 0.3
 NOISE, QUANTUM = p.by_column("noise"), p.by_column("quantum")
 N_SENSORS = len(p.SENSOR_COLUMNS)
 N_DRAWS = N_SENSORS + p.N_DISTURBANCES
-BLOCK_STEPS = 3600
 CHUNK_STEPS = 21_600
 WARM_UP_S, DAY_S = 43_200, 86_400
 _NO_ACTIONS = np.zeros((0, 4))
+_forged_value = njit(cache=True)(f.forged_value)
 
 
 @njit(cache=True)
@@ -129,7 +132,7 @@ def _measure(state: Any, conditions: p.Conditions, draws: Floats) -> None:
 
 @njit(cache=True)
 def _forge(
-    state: Any, actions: Floats, recorded: p.Rows, row: int, attack_row: int
+    state: Any, actions: Floats, recorded: Rows, row: int, attack_row: int
 ) -> None:
     """Replace readings by forged ones.
 
@@ -146,24 +149,20 @@ def _forge(
     """
     for action in range(len(actions)):
         kind, tag = int(actions[action, 0]), int(actions[action, 1])
-        if kind == p.SET or kind == p.SETPOINT:
+        if kind == f.SET or kind == f.SETPOINT:
             continue
-        value, rate = actions[action, 2], actions[action, 3]
-        forged = state.reading[tag]
-        if kind == p.CONSTANT:
-            forged = value
-        elif kind == p.RAMP:
-            forged = recorded[attack_row - 1, tag] + rate * (row - attack_row + 1)
-            # Without a limit the value is nan, and every comparison is False.
-            if (rate > 0 and forged > value) or (rate < 0 and forged < value):
-                forged = value
-            forged = max(forged, 0.0)
-        elif kind == p.REPLAY:
-            forged = recorded[row - int(value), tag]
-        elif kind == p.FREEZE:
-            forged = recorded[attack_row - 1, tag]
-        elif kind == p.BIAS:
-            forged = max(forged + value + rate * (row - attack_row + 1), 0.0)
+        value = actions[action, 2]
+        replayed = recorded[row - int(value), tag] if kind == f.REPLAY else 0.0
+        forged = _forged_value(
+            kind,
+            state.reading[tag],
+            value,
+            actions[action, 3],
+            row - attack_row + 1,
+            recorded[attack_row - 1, tag],
+            replayed,
+            0.0,
+        )
         state.reading[tag] = np.float32(forged)
 
 
@@ -175,8 +174,8 @@ def advance(
     actions: Floats,
     attack_row: int,
     row: int,
-    recorded: p.Rows,
-    unforged: p.Rows,
+    recorded: Rows,
+    unforged: Rows,
 ) -> None:
     """Run the plant for one second for each row of `draws`.
 
@@ -203,12 +202,12 @@ def advance(
     setpoints = conditions.setpoints.copy()
     passing = np.zeros(4)
     for action in range(len(actions)):
-        if int(actions[action, 0]) == p.SETPOINT:
+        if int(actions[action, 0]) == f.SETPOINT:
             setpoints[int(actions[action, 1])] = actions[action, 2]
     for step in range(len(draws)):
         control(state, setpoints)
         for action in range(len(actions)):
-            if int(actions[action, 0]) == p.SET:
+            if int(actions[action, 0]) == f.SET:
                 state.command[int(actions[action, 1])] = int(actions[action, 2])
         _interlock(state)
         _travel(state)
@@ -225,29 +224,14 @@ def advance(
         state.clock += 1
 
 
-class NoiseSource:
-    """Standard normal draws that depend on the seed and the step alone.
-
-    They come in blocks of one hour of plant time, each from its own generator. A run
-    may start at any step, stop anywhere, and be repeated: step t has the same numbers.
-    One block is in memory at a time.
-    """
-
-    def __init__(self, seed: int, n_draws: int) -> None:
-        self._seed = seed
-        self._n_draws = n_draws
-        self._number = -1
-        self._block: Floats = np.empty((0, n_draws))
-
-    def upto(self, clock: int, n_steps: int) -> Floats:
-        """Return the draws of up to `n_steps` steps from `clock`, within one block."""
-        number, offset = divmod(clock, BLOCK_STEPS)
-        if number != self._number:
-            sequence = np.random.SeedSequence(self._seed, spawn_key=(0, number))
-            generator = np.random.Generator(np.random.PCG64(sequence))
-            self._block = generator.standard_normal((BLOCK_STEPS, self._n_draws))
-            self._number = number
-        return self._block[offset : offset + n_steps]
+def _action_row(action: Action) -> Floats:
+    """Return kind, target, value and rate of an action as `advance` reads them."""
+    is_setpoint = action.kind is ActionKind.SETPOINT
+    index = p.SETPOINT_INDEX if is_setpoint else p.COLUMN
+    # A ramp without a value has no limit; a bias without one begins at 0.
+    absent = np.nan if action.kind is ActionKind.RAMP else 0.0
+    value = absent if action.value is None else action.value
+    return np.array([action.kind.code, index[action.tag], value, action.rate or 0])
 
 
 class Runner:
@@ -283,9 +267,9 @@ class Runner:
 
     def run(
         self,
-        recorded: p.Rows,
+        recorded: Rows,
         *,
-        unforged: p.Rows | None = None,
+        unforged: Rows | None = None,
         start: int = 0,
         stop: int | None = None,
         attack: PlannedAttack | None = None,
@@ -312,7 +296,9 @@ class Runner:
         """
         stop = len(recorded) if stop is None else stop
         unforged = p.empty_rows(0) if unforged is None else unforged
-        actions = _NO_ACTIONS if attack is None else attack.as_rows()
+        actions = _NO_ACTIONS
+        if attack is not None:
+            actions = np.array([_action_row(action) for action in attack.actions])
         row = start
         while row < stop:
             steps = min(stop - row, chunk_steps)

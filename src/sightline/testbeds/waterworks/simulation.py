@@ -7,44 +7,27 @@ labelled -1, unless `recovery_labels` is False.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from functools import partial
-from numbers import Real
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.data.arrays import IGNORED, NORMAL, Labels
-from sightline.data.attack_list import labels_of
-from sightline.data.recording import Recording
-from sightline.data.segments import Attack
 from sightline.errors import StreamError
-from sightline.progress import Progress, Step, StepKind, silent
+from sightline.progress import Progress, silent
+from sightline.testbeds.twin.scenario import DAY_S, Scenario
+from sightline.testbeds.twin.simulation import (
+    Panel,
+    check_seed,
+    recordings_of,
+    rows_of_days,
+    run_days,
+)
+from sightline.testbeds.twin.simulation import Simulation as TwinSimulation
 from sightline.testbeds.waterworks import plant as p
-from sightline.testbeds.waterworks.plant import Rows
-from sightline.testbeds.waterworks.scenario import (
-    DAY_S,
-    PlannedAttack,
-    Scenario,
-    default_scenario,
-    quick_scenario,
-)
-from sightline.testbeds.waterworks.truth import (
-    AttackTruth,
-    Usual,
-    cap_s,
-    truth_of,
-    usual_of,
-)
+from sightline.testbeds.waterworks.scenario import default_scenario, quick_scenario
 from sightline.text import did_you_mean
 
-if TYPE_CHECKING:
-    from sightline.testbeds.waterworks.process import Runner
-
-# Train begins on Monday, 1 January 2024, at midnight.
-FIRST_SECOND = 1_704_067_200.0
 USUAL_DAYS, QUICK_DAYS = (7.0, 4.0), (1.0, 0.5)
 
 
@@ -199,46 +182,65 @@ def _changes(
     return {name: pair[strength is Strength.STRONG] for name, pair in table.items()}
 
 
+# Panels of the picture: title, unit, tags.
+_PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("Raw water tank T101", "mm", ("LIT101",)),
+    ("Ultrafiltration feed tank T301", "mm", ("LIT301",)),
+    ("Reverse-osmosis feed tank T401", "mm", ("LIT401",)),
+    ("Flow into and out of T101", "m³/h", ("FIT101", "FIT201")),
+    ("Flow into and out of T401", "m³/h", ("FIT301", "FIT401")),
+)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Simulation:
+class Simulation(TwinSimulation):
     """Train, test, and what is known about test but not recorded.
 
     Parameters
     ----------
-    train, test : Recording
-        Normal operation, and the time that follows, with the scenario's attacks.
-    true_values : array of shape (n_steps, 51)
-        Readings of test before any forging.
-    truth : tuple of AttackTruth
-        The effect of each attack, in comparison with its twin.
+    train, test, true_values, truth, seed, scenario
+        As for every simulated plant.
     train_water, test_water : WaterBalance
         The water accounts of both.
-    seed, drift, scenario
-        The arguments of `simulate`.
+    drift : Drift
+        How the plant changed between train and test.
     """
 
-    train: Recording
-    test: Recording
-    true_values: Rows
-    truth: tuple[AttackTruth, ...]
     train_water: p.WaterBalance
     test_water: p.WaterBalance
-    seed: int
     drift: Drift
-    scenario: Scenario
-    _before_test: Runner
 
-    def clean_test(self) -> Recording:
-        """Return test without any attack, from the same state and random numbers."""
-        recorded = p.empty_rows(self.test.n_steps)
-        self._before_test.copy().run(recorded)
-        return Recording(
-            values=recorded,
-            tags=p.TAGS,
-            time=self.test.time,
-            step_s=1.0,
-            source=f"{self.test.source}, attacks removed",
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """Levels with their set-points, and flows."""
+        return tuple(
+            Panel(
+                title=title,
+                unit=unit,
+                tags=tags,
+                limits={k: p.SETPOINTS[f"{tags[0]}.{k}"] for k in ("L", "H")}
+                if tags[0].startswith("LIT")
+                else {},
+            )
+            for title, unit, tags in _PANELS
         )
+
+    @property
+    def unit(self) -> str:
+        """The unit of an effect, in words."""
+        return (
+            "a sensor's own noise and rounding (standard deviation); "
+            "an actuator's code by 1"
+        )
+
+    def options(self) -> dict[str, object]:
+        """Return the drift, for truth.json."""
+        return {"drift": asdict(self.drift)}
+
+    def accounts(self) -> dict[str, object]:
+        """Return the water accounts, for truth.json."""
+        water = {"train": asdict(self.train_water), "test": asdict(self.test_water)}
+        return {"water": water}
 
 
 def simulate(
@@ -300,197 +302,42 @@ def simulate(
     >>> simulation.truth[0].effect["LIT101"] > 100
     True
     """
-    usual = QUICK_DAYS if quick else USUAL_DAYS
-    n_train = _steps_of(usual[0] if days_train is None else days_train, "days_train")
-    n_test = _steps_of(usual[1] if days_test is None else days_test, "days_test")
-    drift = drift or Drift()
-    if scenario is None:
-        scenario = (quick_scenario if quick else default_scenario)(n_test / DAY_S)
-    scenario.check_fits(n_test)
-    made = _run(n_train, n_test, _check_seed(seed), drift, scenario, progress or silent)
-    if not recovery_labels:
-        return made
-    labels = _with_recovery(made.test, made.truth)
-    return replace(made, test=replace(made.test, labels=labels))
-
-
-def _with_recovery(test: Recording, truth: Sequence[AttackTruth]) -> Labels:
-    """Return the labels of test with normal rows in recovery labelled -1."""
-    labels = np.array(test.labels)
-    for attack in truth:
-        rows = labels[attack.stop : attack.stop + (attack.recovery_s or 0)]
-        rows[rows == NORMAL] = IGNORED
-    return labels
-
-
-def _run(
-    n_train: int,
-    n_test: int,
-    seed: int,
-    drift: Drift,
-    scenario: Scenario,
-    progress: Progress,
-) -> Simulation:
-    """Run train, then test with its attacks and their twins.
-
-    The plant is warmed up before train. Drift sets in with the first second of test.
-    """
     # Imported late, because numba takes a second to import.
     from sightline.testbeds.waterworks.process import Runner
 
-    plant = Runner.warmed_up(seed, conditions_of(Drift()))
-    train = p.empty_rows(n_train)
-    plant.open_accounts()
-    plant.run(train, report=_reporter(progress, "train", n_train))
-    train_water = plant.close_accounts()
-    plant = plant.copy(conditions_of(drift))
-    before_test = plant.copy()
-    recorded, unforged = p.empty_rows(n_test), p.empty_rows(n_test)
-    plant.open_accounts()
-    twins = _run_attacks(
-        plant, scenario, recorded, unforged, _reporter(progress, "test", n_test)
+    usual = QUICK_DAYS if quick else USUAL_DAYS
+    n_rows = (
+        rows_of_days(usual[0] if days_train is None else days_train, "days_train", 1),
+        rows_of_days(usual[1] if days_test is None else days_test, "days_test", 1),
     )
-    unattacked = p.empty_rows(n_test)
-    before_test.copy().run(unattacked)
-    usual = usual_of(train, unattacked)
+    seed, drift = check_seed(seed), drift or Drift()
+    if scenario is None:
+        scenario = (quick_scenario if quick else default_scenario)(n_rows[1] / DAY_S)
+    p.VOCABULARY.check_scenario(scenario, n_rows[1])
+    plant = Runner.warmed_up(seed, conditions_of(Drift()))
+    plant.open_accounts()
+    accounts = []
+    tests = []
+
+    def between(trained: Runner) -> Runner:
+        accounts.append(trained.close_accounts())
+        tests.append(trained.copy(conditions_of(drift)))
+        tests[0].open_accounts()
+        return tests[0]
+
+    days = run_days(plant, n_rows, scenario, p.YARDSTICK, progress or silent, between)
     source = f"waterworks seed {seed}, drift {drift}"
+    train, test = recordings_of(days, p.TAGS, scenario, 1, source, recovery_labels)
     return Simulation(
-        train=_recording(train, 0, f"{source}, train", Scenario()),
-        test=_recording(recorded, n_train, f"{source}, test", scenario),
-        true_values=unforged,
-        truth=_truth(scenario.attacks, twins, recorded, usual),
-        train_water=train_water,
-        test_water=plant.close_accounts(),
+        name="waterworks",
+        train=train,
+        test=test,
+        true_values=days.true_values,
+        truth=days.truth,
+        train_water=accounts[0],
+        test_water=tests[0].close_accounts(),
         seed=seed,
         drift=drift,
         scenario=scenario,
-        _before_test=before_test,
+        _before_test=days.before_test,
     )
-
-
-def _run_attacks(
-    plant: Runner,
-    scenario: Scenario,
-    recorded: Rows,
-    unforged: Rows,
-    report: Callable[[int], None],
-) -> list[Runner]:
-    """Fill the rows of test, and return the plant as it was before each attack.
-
-    Parameters
-    ----------
-    plant : Runner
-        The plant at the first second of test.
-    scenario : Scenario
-        The attacks.
-    recorded, unforged : array of shape (n_steps, 51)
-        Filled with readings as recorded, and before any forging.
-    report : callable
-        Takes the number of rows that are filled.
-    """
-    run = partial(plant.run, recorded, unforged=unforged, report=report)
-    twins = []
-    row = 0
-    for attack in scenario.attacks:
-        run(start=row, stop=attack.start_s)
-        twins.append(plant.copy())
-        run(start=attack.start_s, stop=attack.stop_s, attack=attack)
-        row = attack.stop_s
-    run(start=row)
-    return twins
-
-
-def _truth(
-    attacks: Sequence[PlannedAttack],
-    twins: Sequence[Runner],
-    recorded: Rows,
-    usual: Usual,
-) -> tuple[AttackTruth, ...]:
-    """Return the effect of each attack, from a run of its twin up to the cap.
-
-    Parameters
-    ----------
-    attacks : sequence of PlannedAttack
-        In the order of time.
-    twins : sequence of Runner
-        The plant before the first step of each attack.
-    recorded : array of shape (n_steps, 51)
-        All of test, with the attacks.
-    usual : Usual
-        What the plant shows without attacks.
-    """
-    is_attacked = np.zeros(len(recorded), np.bool_)
-    for attack in attacks:
-        is_attacked[attack.start_s : attack.stop_s] = True
-    # A twin's rows follow what was recorded before: later attacks may repeat the past.
-    rows, copied, truth = p.empty_rows(len(recorded)), 0, []
-    for k, (attack, twin) in enumerate(zip(attacks, twins, strict=True)):
-        start = attack.start_s
-        rows[copied:start] = recorded[copied:start]
-        copied = start
-        stop = min(attack.stop_s + cap_s(attack.duration_s), len(recorded))
-        _run_with(twin, attacks[k + 1 :], rows, start, stop)
-        seen = slice(start, stop)
-        truth.append(
-            truth_of(attack, recorded[seen], rows[seen], is_attacked[seen], usual)
-        )
-    return tuple(truth)
-
-
-def _run_with(
-    plant: Runner, attacks: Sequence[PlannedAttack], rows: Rows, start: int, stop: int
-) -> None:
-    """Fill rows [start, stop) by a plant, with the attacks that begin within them."""
-    for attack in attacks:
-        if attack.start_s >= stop:
-            break
-        plant.run(rows, start=start, stop=attack.start_s)
-        start = min(attack.stop_s, stop)
-        plant.run(rows, start=attack.start_s, stop=start, attack=attack)
-    plant.run(rows, start=start, stop=stop)
-
-
-def _recording(
-    values: Rows, first_row: int, source: str, scenario: Scenario
-) -> Recording:
-    """Return rows as a recording, labelled by the scenario's attacks."""
-    attacks = tuple(
-        Attack(
-            id=a.id,
-            start=a.start_s,
-            stop=a.stop_s,
-            targets=a.targets,
-            note=a.note or None,
-        )
-        for a in scenario.attacks
-    )
-    return Recording(
-        values=values,
-        tags=p.TAGS,
-        labels=labels_of(attacks, len(values)),
-        time=FIRST_SECOND + first_row + np.arange(len(values), dtype=np.float64),
-        step_s=1.0,
-        attacks=attacks,
-        source=source,
-    )
-
-
-def _reporter(progress: Progress, detail: str, total: int) -> Callable[[int], None]:
-    """Return a callback that turns a number of rows into a `Step`."""
-    return lambda done: progress(Step(StepKind.SIMULATING, done, total, detail))
-
-
-def _steps_of(days: float, name: str) -> int:
-    """Return days as a number of steps; refuse what is not above 0."""
-    is_number = isinstance(days, Real) and np.isfinite(days)
-    steps = round(days * DAY_S) if is_number else 0
-    if steps < 1:
-        raise StreamError(f"`{name}` must be days of plant time above 0; got {days}.")
-    return steps
-
-
-def _check_seed(seed: int) -> int:
-    """Return a seed as an integer; refuse what is not a whole number, 0 or more."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise StreamError(f"`seed` must be a whole number, 0 or more; got {seed!r}.")
-    return int(seed)

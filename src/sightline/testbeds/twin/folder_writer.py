@@ -2,16 +2,16 @@
 
 The folder holds::
 
-    train.parquet         time and 51 tags, one row a second
+    train.parquet         time and all tags
     test.parquet          the same, and label: 1 in an attack, -1 in recovery, else 0
-    attacks.csv           each attack: first and last second, tags, note
+    attacks.csv           each attack: first and last row, tags, note
     tags.csv              each tag: role, stage, unit
     truth.json            each attack: which tags it moved, how far, when first, and
                           how long the plant recovered
     truth.csv             the same as a table, one row for each attack and moved tag
     true_values.parquet   readings of test before any forging
     scenario.csv          the attacks as planned, to edit and run again
-    waterworks.png        levels and flows of a day, attacks shaded
+    NAME.png              some tags over a day or more, attacks shaded
 
 The same simulation makes the same bytes.
 """
@@ -31,21 +31,16 @@ from sightline.data.recording import Recording, stamp
 from sightline.data.segments import Attack, KnownEffect
 from sightline.errors import FileError
 from sightline.files import reading, staged_folder
-from sightline.testbeds.waterworks.plant import (
-    COLUMN,
-    SETPOINTS,
-    TAG_NAMES,
-)
-from sightline.testbeds.waterworks.scenario import DAY_S, scenario_to_csv
-from sightline.testbeds.waterworks.simulation import Simulation
-from sightline.testbeds.waterworks.truth import AttackTruth
+from sightline.testbeds.twin.scenario import DAY_S, scenario_to_csv
+from sightline.testbeds.twin.simulation import Panel, Simulation
+from sightline.testbeds.twin.truth import AttackTruth
 from sightline.text import csv_cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Every tenth second: a day has more points than a screen.
-STRIDE = 10
+# A day has more seconds than a screen has points: every tenth is enough.
+STRIDE_S = 10
 BLUE, TEAL, ORANGE, SHADE, INK = "#2b5f9e", "#2a9d8f", "#d17a22", "#c0392b", "#333333"
 
 # Fields of `AttackTruth`: by tag, and of the attack as a whole.
@@ -54,14 +49,6 @@ _WHERE = ("id", "start", "stop", "targets", "forged_tags")
 _ATTACK_FACTS = (*_WHERE, "moves", "moves_others", "blocked", "recovery_s")
 TRUTH = "truth.json"
 
-# Panels of the picture: title, unit, tags with their colours.
-_PANELS: tuple[tuple[str, str, dict[str, str]], ...] = (
-    ("Raw water tank T101", "mm", {"LIT101": BLUE}),
-    ("Ultrafiltration feed tank T301", "mm", {"LIT301": BLUE}),
-    ("Reverse-osmosis feed tank T401", "mm", {"LIT401": BLUE}),
-    ("Flow into and out of T101", "m³/h", {"FIT101": TEAL, "FIT201": ORANGE}),
-    ("Flow into and out of T401", "m³/h", {"FIT301": TEAL, "FIT401": ORANGE}),
-)
 _STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -123,7 +110,7 @@ def write_simulation(
         (folder / TRUTH).write_text(text + "\n", encoding="utf-8")
         planned = scenario_to_csv(simulation.scenario)
         (folder / "scenario.csv").write_text(planned, encoding="utf-8", newline="\n")
-        _draw(simulation, folder / "waterworks.png")
+        _draw(simulation, folder / f"{simulation.name}.png")
     return out
 
 
@@ -138,7 +125,7 @@ class _Entry:
 class _TruthFile:
     """What `read_truth` needs of truth.json."""
 
-    testbed: Literal["waterworks"]
+    testbed: Literal["waterworks", "tep", "network"]
     attacks: tuple[_Entry, ...]
 
 
@@ -175,7 +162,7 @@ def _write_values(
 
     milliseconds = np.round(_time_of(recording) * 1000.0).astype(np.int64)
     columns = {"time": pl.Series(milliseconds).cast(pl.Datetime("ms"))}
-    for column, name in enumerate(TAG_NAMES):
+    for column, name in enumerate(recording.channels):
         columns[name] = pl.Series(np.ascontiguousarray(values[:, column]))
     if labels is not None:
         columns["label"] = pl.Series(labels)
@@ -231,56 +218,60 @@ def _short(value: object) -> object:
 def _facts(simulation: Simulation) -> dict[str, object]:
     """Return the content of truth.json: arguments, attacks and water accounts."""
     return {
-        "testbed": "waterworks",
+        "testbed": simulation.name,
         "seed": simulation.seed,
-        "drift": asdict(simulation.drift),
+        **simulation.options(),
         "n_train": simulation.train.n_steps,
         "n_test": simulation.test.n_steps,
-        "unit": "a sensor's own noise and rounding (standard deviation); "
-        "an actuator's code by 1",
+        "unit": simulation.unit,
         "attacks": [
             {name: getattr(attack, name) for name in _ATTACK_FACTS}
             | {"known": _short(asdict(attack.known)), "moved": _moved(attack)}
             for attack in simulation.truth
         ],
-        "water": {
-            "train": _short(asdict(simulation.train_water)),
-            "test": _short(asdict(simulation.test_water)),
-        },
+        **_rounded(simulation.accounts()),
     }
 
 
-def _draw(simulation: Simulation, path: Path) -> None:
-    """Draw the day of test with the most attacks, as a PNG file.
+def _rounded(accounts: dict[str, object]) -> dict[str, object]:
+    """Return accounts with their numbers rounded."""
+    return {name: _short(account) for name, account in accounts.items()}
 
-    Levels with their set-points and flows, one panel each; the same simulation makes
-    the same bytes.
+
+def _draw(simulation: Simulation, path: Path) -> None:
+    """Draw the days of test with the most attacks, as a PNG file.
+
+    Tags with their set-points, one panel each; the same simulation makes the same
+    bytes.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    n_days = max(simulation.test.n_steps // DAY_S, 1)
-    days = [_attacks_within(simulation, k * DAY_S, DAY_S) for k in range(n_days)]
-    first = int(np.argmax([len(attacks) for attacks in days])) * DAY_S
-    stop = min(first + DAY_S, simulation.test.n_steps)
+    step_s = simulation.test.step_s or 1.0
+    length = round(simulation.picture_days * DAY_S / step_s)
+    n_parts = max(simulation.test.n_steps // length, 1)
+    parts = [_attacks_within(simulation, k * length, length) for k in range(n_parts)]
+    first = int(np.argmax([len(attacks) for attacks in parts])) * length
+    stop = min(first + length, simulation.test.n_steps)
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
         figure = Figure(figsize=(13.0, 9.6), layout="constrained")
         FigureCanvasAgg(figure)
-        panels = figure.subplots(len(_PANELS), 1, sharex=True)
-        for panel, (title, unit, colours) in zip(panels, _PANELS, strict=True):
-            _draw_panel(panel, simulation, first, stop, title, unit, colours)
-        _shade(panels, _attacks_within(simulation, first, stop - first), first)
+        panels = simulation.panels
+        axes = figure.subplots(len(panels), 1, sharex=True)
+        for axis, panel in zip(axes, panels, strict=True):
+            _draw_panel(axis, simulation, slice(first, stop), panel)
+        _shade(axes, _attacks_within(simulation, first, stop - first), first, step_s)
         # Leave room for the ids of the attacks below the title.
-        panels[0].set_title(_PANELS[0][0], loc="left", fontsize=9.5, pad=15)
-        hours = (stop - first) / 3600.0
-        panels[-1].set_xlim(0.0, hours)
-        panels[-1].set_xticks(np.arange(0.0, hours + 1e-9, 2.0 if hours > 6 else 0.5))
-        panels[-1].set_xlabel("hours of the day" if hours > 6 else "hours")
-        day = first // DAY_S + 1
+        axes[0].set_title(panels[0].title, loc="left", fontsize=9.5, pad=15)
+        _draw_clock(axes[-1], (stop - first) * step_s / 3600.0)
+        days = f"day {round(first * step_s / DAY_S) + 1}"
+        if simulation.picture_days > 1:
+            days += f" and the {simulation.picture_days - 1} after it"
         figure.suptitle(
-            f"Waterworks, seed {simulation.seed}, day {day} of test: attacks are "
-            "shaded; a dashed line is the true value behind a forged reading",
+            f"{simulation.name.capitalize()}, seed {simulation.seed}, {days} of test: "
+            "attacks are shaded; a dashed line is the true value behind a forged "
+            "reading",
             x=0.01,
             ha="left",
             fontsize=11,
@@ -290,6 +281,14 @@ def _draw(simulation: Simulation, path: Path) -> None:
         figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
+def _draw_clock(axis: "Axes", hours: float) -> None:
+    """Set the hours at the last panel."""
+    axis.set_xlim(0.0, hours)
+    tick = 12.0 if hours > 36 else 2.0 if hours > 6 else 0.5
+    axis.set_xticks(np.arange(0.0, hours + 1e-9, tick))
+    axis.set_xlabel("hours of the day" if 6 < hours <= 24 else "hours")
+
+
 def _attacks_within(simulation: Simulation, first: int, n_rows: int) -> list[Attack]:
     """Return the attacks that touch one of `n_rows` rows from `first` on."""
     attacks = simulation.test.attacks
@@ -297,58 +296,52 @@ def _attacks_within(simulation: Simulation, first: int, n_rows: int) -> list[Att
 
 
 def _draw_panel(
-    panel: "Axes",
-    simulation: Simulation,
-    first: int,
-    stop: int,
-    title: str,
-    unit: str,
-    colours: dict[str, str],
+    axis: "Axes", simulation: Simulation, rows: slice, panel: Panel
 ) -> None:
     """Draw one panel of the picture.
 
     Parameters
     ----------
-    panel : matplotlib axes
+    axis : matplotlib axes
         Where to draw.
     simulation : Simulation
         Its recorded values are solid lines; true values behind forged ones are dashed.
-    first, stop : int
-        Rows [first, stop) of test.
-    title, unit, colours
-        Title, unit of the axis, and the tags with their colours. Levels also get their
-        set-points L and H.
+    rows : slice
+        Rows of test.
+    panel : Panel
+        Title, unit, tags, and set-points as thin lines.
     """
-    rows = slice(first, stop, STRIDE)
-    hours = np.arange(0, stop - first, STRIDE) / 3600.0
-    for tag, colour in colours.items():
-        column = COLUMN[tag]
-        recorded = simulation.test.values[rows, column].astype(np.float64)
-        real = simulation.true_values[rows, column].astype(np.float64)
+    step_s = simulation.test.step_s or 1.0
+    stride = max(round(STRIDE_S / step_s), 1)
+    hours = np.arange(0, rows.stop - rows.start, stride) * step_s / 3600.0
+    colours = (BLUE,) if len(panel.tags) == 1 else (TEAL, ORANGE)
+    for tag, colour in zip(panel.tags, colours, strict=True):
+        column = simulation.test.channels.index(tag)
+        recorded, real = (
+            values[rows, column][::stride].astype(np.float64)
+            for values in (simulation.test.values, simulation.true_values)
+        )
         forged = recorded != real
-        panel.plot(hours, recorded, color=colour, linewidth=0.9, label=tag)
+        axis.plot(hours, recorded, color=colour, linewidth=0.9, label=tag)
         hidden = np.where(forged, real, np.nan)
-        panel.plot(hours, hidden, color=colour, linewidth=1.1, linestyle=(0, (3, 2)))
-        for limit in ("L", "H"):
-            if tag.startswith("LIT"):
-                panel.axhline(
-                    SETPOINTS[f"{tag}.{limit}"], color="#bbbbbb", lw=0.7, zorder=0
-                )
-                panel.annotate(
-                    limit,
-                    (1.0, SETPOINTS[f"{tag}.{limit}"]),
-                    xycoords=("axes fraction", "data"),
-                    xytext=(3, 0),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=8,
-                    color="#888888",
-                )
-    panel.set_title(title, loc="left", fontsize=9.5, pad=3)
-    panel.set_ylabel(unit)
-    panel.margins(x=0)
-    if len(colours) > 1:
-        panel.legend(
+        axis.plot(hours, hidden, color=colour, linewidth=1.1, linestyle=(0, (3, 2)))
+    for word, limit in panel.limits.items():
+        axis.axhline(limit, color="#bbbbbb", lw=0.7, zorder=0)
+        axis.annotate(
+            word,
+            (1.0, limit),
+            xycoords=("axes fraction", "data"),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color="#888888",
+        )
+    axis.set_title(panel.title, loc="left", fontsize=9.5, pad=3)
+    axis.set_ylabel(panel.unit)
+    axis.margins(x=0)
+    if len(panel.tags) > 1:
+        axis.legend(
             loc="lower right",
             bbox_to_anchor=(1.0, 1.0),
             ncols=2,
@@ -358,10 +351,14 @@ def _draw_panel(
         )
 
 
-def _shade(panels: Sequence["Axes"], attacks: list[Attack], first: int) -> None:
+def _shade(
+    panels: Sequence["Axes"], attacks: list[Attack], first: int, step_s: float
+) -> None:
     """Shade the attacks in all panels, with their ids above the first."""
     for attack in attacks:
-        start, stop = (attack.start - first) / 3600.0, (attack.stop - first) / 3600.0
+        start, stop = (
+            (row - first) * step_s / 3600.0 for row in (attack.start, attack.stop)
+        )
         for panel in panels:
             panel.axvspan(start, stop, color=SHADE, alpha=0.16, linewidth=0, zorder=0)
         panels[0].annotate(

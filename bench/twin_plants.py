@@ -1,0 +1,51 @@
+"""CPU seconds of the two plants by other people's physics, and their balances.
+
+Run: python bench/twin_plants.py (needs the extras tep and water)
+"""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import time
+
+import numpy as np
+
+from sightline.testbeds import network, tep
+from sightline.testbeds.network.process import warmed_up as warm_network
+from sightline.testbeds.network.simulation import _opened
+from sightline.testbeds.tep.process import warmed_up as warm_process
+
+
+def seconds(run) -> float:
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def rows_of(plant, n_rows: int, n_tags: int) -> float:
+    rows = np.empty((n_rows, n_tags), np.float32)
+    return seconds(lambda: plant.run(rows))
+
+
+def main() -> None:
+    plant = warm_process(1)
+    print(f"tep, a day: {rows_of(plant, 2400, 53):.1f} CPU s")
+    opened = _opened("Net3")
+    plant = warm_network(opened.network, opened.instruments, 1)
+    plant.open_account()
+    month = rows_of(plant, 30 * 288, len(opened.network.tags))
+    print(f"network Net3, a year: {month * 365 / 30:.0f} CPU s (from 30 days)")
+    account = plant.close_account()
+    print(f"  water missing: {account.error_m3:.3g} of {account.supplied_m3:.3g} m3")
+    opened = _opened("ky10")
+    plant = warm_network(opened.network, opened.instruments, 1)
+    day = rows_of(plant, 288, len(opened.network.tags))
+    print(f"network ky10, a day: {day:.1f} CPU s, {len(opened.network.tags)} tags")
+    print(f"tep, the default: {seconds(tep.simulate):.0f} CPU s")
+    print(f"network, the default: {seconds(network.simulate):.0f} CPU s")
+
+
+if __name__ == "__main__":
+    main()

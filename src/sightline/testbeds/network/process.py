@@ -1,0 +1,332 @@
+"""A water network with its controllers, run row by row.
+
+Hydraulics are EPANET's. The controls of the file act here, on what the sensors read, so
+that a forged reading misleads them. Demands and sensors have noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sightline.data.arrays import Floats
+from sightline.testbeds.network.plant import STEP_S, Control, Network, When, due
+from sightline.testbeds.twin.forging import forged_value
+from sightline.testbeds.twin.noise import NoiseSource
+from sightline.testbeds.twin.scenario import DAY_S, Action, ActionKind, PlannedAttack
+from sightline.testbeds.twin.truth import Rows
+
+# Demand differs from the file's pattern by a factor that all consumers share and one of
+# each consumer: standard deviation of its logarithm, and seconds it remembers.
+SHARED_SPREAD, SHARED_MEMORY_S = 0.05, 10_800.0
+OWN_SPREAD, OWN_MEMORY_S = 0.10, 3_600.0
+WARM_UP_DAYS = 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Instruments:
+    """Noise and rounding of each tag, of shape (n_tags,); 0 for a status."""
+
+    noise: Floats
+    quantum: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkBalance:
+    """The water account of a network, in m3.
+
+    Parameters
+    ----------
+    supplied_m3, delivered_m3 : float
+        Water from reservoirs, and water to consumers.
+    first_m3, last_m3 : float
+        Volume of all tanks at the beginning and at the end.
+    """
+
+    supplied_m3: float
+    delivered_m3: float
+    first_m3: float
+    last_m3: float
+
+    @property
+    def error_m3(self) -> float:
+        """What is missing in the account: 0 apart from the accuracy of EPANET."""
+        change = self.last_m3 - self.first_m3
+        return self.supplied_m3 - self.delivered_m3 - change
+
+
+@dataclass(kw_only=True, eq=False)
+class State:
+    """Everything that a step depends on.
+
+    Parameters
+    ----------
+    step : int
+        Steps since midnight of the first day, which is before train.
+    levels : array of shape (n_tanks,)
+        True levels, m.
+    status : array of shape (n_actuators,)
+        What the controllers command: 0 closed, 1 open.
+    setting : list
+        Speed or setting of each actuator; None for plainly open.
+    demand : array of shape (1 + n_junctions,)
+        The disturbance of demand, shared and of each consumer, unit variance.
+    reading : array of shape (n_tags,)
+        What was recorded last.
+    volume, supplied, delivered : float
+        For the water account, m3.
+    """
+
+    step: int
+    levels: Floats
+    status: Floats
+    setting: list[float | None]
+    demand: Floats
+    reading: Floats
+    volume: float = 0.0
+    supplied: float = 0.0
+    delivered: float = 0.0
+
+    def copy(self) -> State:
+        """Return an independent copy."""
+        changed = {
+            name: value.copy() if hasattr(value, "copy") else value
+            for name, value in vars(self).items()
+        }
+        return State(**changed)
+
+
+@dataclass(kw_only=True, eq=False)
+class Runner:
+    """A network that can be run, stopped, and copied at any row.
+
+    Parameters
+    ----------
+    network : Network
+        What is run. A copy shares it.
+    instruments : Instruments
+        The errors of its sensors.
+    seed : int or None
+        Seed of all random numbers; without one nothing is disturbed.
+    state : State
+        Where it is.
+    """
+
+    network: Network
+    instruments: Instruments
+    seed: int | None
+    state: State
+    _noise: NoiseSource = field(init=False)
+    _opened: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        """Open the source of random numbers: demand first, then sensors."""
+        n_draws = len(self.state.demand) + len(self.network.tags)
+        self._noise = NoiseSource(self.seed or 0, n_draws)
+
+    @property
+    def clock_s(self) -> int:
+        """Seconds since midnight of the first day."""
+        return self.state.step * STEP_S
+
+    def copy(self) -> Runner:
+        """Return a plant in the same state that will see the same random numbers."""
+        return Runner(
+            network=self.network,
+            instruments=self.instruments,
+            seed=self.seed,
+            state=self.state.copy(),
+            _opened=self._opened,
+        )
+
+    def run(
+        self,
+        recorded: Rows,
+        *,
+        unforged: Rows | None = None,
+        start: int = 0,
+        stop: int | None = None,
+        attack: PlannedAttack | None = None,
+        report: Callable[[int], None] | None = None,
+    ) -> None:
+        """Run the plant and fill rows [start, stop) of `recorded`.
+
+        The parameters are those of `twin.simulation.Plant.run`.
+        """
+        stop = len(recorded) if stop is None else stop
+        actions = () if attack is None else attack.actions
+        limits = {
+            action.tag: float(action.value or 0.0)
+            for action in actions
+            if action.kind is ActionKind.SETPOINT
+        }
+        forging = [action for action in actions if action.kind.forges]
+        for row in range(start, stop):
+            measured = self._step(actions, limits)
+            reading = measured.copy()
+            for action in forging:
+                self._forge(action, reading, recorded, row, start)
+            recorded[row] = reading
+            # Controllers read what is recorded.
+            self.state.reading = recorded[row].astype(np.float64)
+            if unforged is not None:
+                unforged[row] = measured
+            if report is not None and row % 500 == 499:
+                report(row + 1)
+
+    def _step(self, actions: tuple[Action, ...], limits: Mapping[str, float]) -> Floats:
+        """Control, solve and measure once; return the readings before any forging."""
+        state, network = self.state, self.network
+        draws = np.zeros(len(state.demand) + len(network.tags))
+        if self.seed is not None:
+            draws = self._noise.upto(state.step, 1)[0]
+        self._control(limits)
+        self._command(actions)
+        solved = network.hydraulics.solve(
+            self.clock_s,
+            state.levels,
+            self._demands(draws[: len(state.demand)]),
+            network.pressures,
+            network.actuators,
+        )
+        state.levels = solved.level
+        state.volume = float(solved.volume.sum())
+        state.supplied += solved.supplied_m3
+        state.delivered += solved.delivered_m3
+        state.step += 1
+        actuators = list(network.actuators)
+        real = np.concatenate(
+            [
+                solved.level,
+                solved.pressure[list(network.pressures)],
+                solved.flow[actuators],
+                solved.status[actuators],
+            ]
+        )
+        return self._measured(real, draws[len(state.demand) :])
+
+    def _measured(self, real: Floats, draws: Floats) -> Floats:
+        """Return true values with noise, rounded to the steps of the instruments."""
+        noise, quantum = self.instruments.noise, self.instruments.quantum
+        read = real + noise * draws
+        steps = np.where(quantum > 0, quantum, 1.0)
+        return np.where(quantum > 0, np.round(read / steps) * steps, real)
+
+    def _control(self, limits: Mapping[str, float]) -> None:
+        """Let the controls of the file act, in its order, on what was read last."""
+        network, state = self.network, self.state
+        tags = (tag.name for tag in network.tags)
+        readings = dict(zip(tags, state.reading.tolist(), strict=True))
+        for control in network.controls:
+            clock_s = self.clock_s % (
+                DAY_S if control.when is When.TIME_OF_DAY else network.timer_period_s
+            )
+            if due(_with_limit(control, limits), readings, clock_s):
+                state.status[control.link] = control.status
+                if control.setting is not None:
+                    state.setting[control.link] = control.setting
+
+    def _command(self, actions: tuple[Action, ...]) -> None:
+        """Command every actuator; the attacker's command replaces the controller's."""
+        network, status = self.network, self.state.status.copy()
+        for action in actions:
+            if action.kind is ActionKind.SET:
+                status[network.status_tags.index(action.tag)] = action.value
+        for k, link in enumerate(network.actuators):
+            network.hydraulics.command(link, float(status[k]), self.state.setting[k])
+
+    def _demands(self, draws: Floats) -> Floats:
+        """Return what consumers want now, litres a second, and move the disturbance."""
+        network, state = self.network, self.state
+        row = self.clock_s // network.demand_step_s % len(network.demands)
+        memory = np.full(len(draws), np.exp(-STEP_S / OWN_MEMORY_S))
+        memory[0] = np.exp(-STEP_S / SHARED_MEMORY_S)
+        state.demand = memory * state.demand + np.sqrt(1.0 - memory**2) * draws
+        if self.seed is None:
+            return np.asarray(network.demands[row])
+        spread = SHARED_SPREAD * state.demand[0] + OWN_SPREAD * state.demand[1:]
+        factor = np.exp(spread - 0.5 * (SHARED_SPREAD**2 + OWN_SPREAD**2))
+        return np.asarray(network.demands[row] * factor)
+
+    def _forge(
+        self, action: Action, reading: Floats, recorded: Rows, row: int, start: int
+    ) -> None:
+        """Replace one reading by a forged one."""
+        column = self.network.vocabulary.sensors.index(action.tag)
+        replayed = 0.0
+        if action.kind is ActionKind.REPLAY:
+            replayed = float(recorded[row - int(action.value or 0) // STEP_S, column])
+        absent = np.nan if action.kind is ActionKind.RAMP else 0.0
+        reading[column] = forged_value(
+            action.kind.code,
+            float(reading[column]),
+            absent if action.value is None else action.value,
+            action.rate or 0.0,
+            (row - start + 1) * STEP_S,
+            float(recorded[start - 1, column]),
+            replayed,
+            -np.inf,
+        )
+
+    def open_account(self) -> None:
+        """Start a new water account."""
+        self._opened = (self.state.volume, self.state.supplied, self.state.delivered)
+
+    def close_account(self) -> NetworkBalance:
+        """Return the water account since `open_account`."""
+        first, supplied, delivered = self._opened
+        return NetworkBalance(
+            supplied_m3=self.state.supplied - supplied,
+            delivered_m3=self.state.delivered - delivered,
+            first_m3=first,
+            last_m3=self.state.volume,
+        )
+
+
+def _with_limit(control: Control, limits: Mapping[str, float]) -> Control:
+    """Return a control with the limit that an attacker gave it."""
+    if control.name not in limits:
+        return control
+    return Control(**{**vars(control), "limit": limits[control.name]})
+
+
+def at_rest(network: Network, instruments: Instruments, seed: int | None) -> Runner:
+    """Return a network at midnight, in the state that the file begins with."""
+    first = [network.hydraulics.first_state(link) for link in network.actuators]
+    controlled = {control.link for control in network.controls}
+    n_draws = 1 + len(network.hydraulics.junctions)
+    state = State(
+        step=0,
+        levels=network.hydraulics.first_levels(),
+        status=np.array([status for status, _ in first]),
+        # A valve that no control opens keeps the setting of the file.
+        setting=[
+            None if k in controlled or not setting else setting
+            for k, (_, setting) in enumerate(first)
+        ],
+        demand=np.zeros(n_draws),
+        reading=np.zeros(len(network.tags)),
+    )
+    state.reading[: len(state.levels)] = state.levels
+    return Runner(network=network, instruments=instruments, seed=seed, state=state)
+
+
+def nominal_days(network: Network, days: int) -> Rows:
+    """Return days without any noise, as rows; the first begins at midnight."""
+    exact = Instruments(
+        noise=np.zeros(len(network.tags)), quantum=np.zeros(len(network.tags))
+    )
+    plant = at_rest(network, exact, None)
+    plant.run(np.empty((WARM_UP_DAYS * DAY_S // STEP_S, len(network.tags)), np.float32))
+    rows = np.empty((days * DAY_S // STEP_S, len(network.tags)), np.float32)
+    plant.run(rows)
+    return rows
+
+
+def warmed_up(network: Network, instruments: Instruments, seed: int) -> Runner:
+    """Return a network at midnight, `WARM_UP_DAYS` days after its start."""
+    plant = at_rest(network, instruments, seed)
+    plant.run(np.empty((WARM_UP_DAYS * DAY_S // STEP_S, len(network.tags)), np.float32))
+    return plant
