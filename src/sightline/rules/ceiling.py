@@ -420,8 +420,8 @@ def oracle_limit(
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.normal(size=40_000) - 0.5  # a shift of one standard deviation
     >>> budget = Budget(per_day=24, share=0.5)
-    >>> round(oracle_limit(rows, np.array([0]), 1.0, Delays(), budget))
-    6
+    >>> round(oracle_limit(rows, np.array([0]), 1.0, Delays(), budget), 1)
+    5.4
     """
 
     def is_kept(limit: float) -> bool:

@@ -236,7 +236,9 @@ def read_network(network: str | Path) -> Network:
     with warnings.catch_warnings():
         # `wntr` warns of curves without use; its own imports warn of theirs.
         warnings.simplefilter("ignore")
-        wntr = require("wntr", extra="water", caller="Testbed network")
+        # It changes how numpy prints, for everybody.
+        with np.printoptions():
+            wntr = require("wntr", extra="water", caller="Testbed network")
         path = _path_of(network, wntr)
         with reading(path):
             path.read_bytes()
