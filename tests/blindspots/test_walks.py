@@ -338,3 +338,18 @@ def test_without_train_the_first_part_of_the_record_is_the_reference():
         for one in (with_train, without)
     ]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.2)
+
+
+def test_the_chosen_rule_is_the_one_that_commissioning_chose():
+    from sightline import commission
+    from sightline.export import export_stream
+    from sightline.operation.spot_record import rules_of
+
+    detector, train, test = fitted("var")
+    made = commission(export_stream(detector, train, test), choose="z")
+    rules, _ = rules_of(made)
+    assert [rule.name for rule in rules] == ["energy", "all", "z"]
+    found = find_blind_spots(
+        detector, test, made, train=train, shapes=["step"], durations_s=[60.0]
+    )
+    assert found.chosen == "z"

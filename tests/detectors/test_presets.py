@@ -309,11 +309,12 @@ def test_an_unknown_setting_names_the_nearest(wrong, right):
         GDN(**{wrong: 1})
 
 
-def test_a_setting_like_no_other_lists_them_all():
+def test_a_setting_like_no_other_lists_what_a_sentence_holds():
     with pytest.raises(StreamError, match=r"no setting 'zzz'; use .*window.*\.") as e:
         make_detector("tranad", zzz=1)
-    for field in fields(TranAD.settings_type):
-        assert field.name in str(e.value)
+    # A message has at most 400 characters; `sightline detectors tranad` lists all.
+    named = [f.name for f in fields(TranAD.settings_type) if f.name in str(e.value)]
+    assert len(named) > 20
 
 
 @KINDS

@@ -323,13 +323,11 @@ class Case:
 
         start = np.where(first < self.largest, first, self._guess())
         sizes = searched(seen, np.maximum(start, 1e-300), self.largest)
-        is_uneven = False
         tried = np.where(np.isfinite(sizes), sizes, self.largest)
         valid = self.is_valid & np.isfinite(sizes)
-        for multiple in _MULTIPLES:
-            larger = np.minimum(multiple * tried, self.largest)
-            if (~seen(larger) & valid).any():
-                is_uneven = True
+        # One call tries all multiples, each at another third of the places.
+        larger = np.minimum(np.resize(_MULTIPLES, len(tried)) * tried, self.largest)
+        is_uneven = bool((~seen(larger) & valid).any())
         if is_uneven:
             sizes = evened(seen, sizes, self.largest, self.is_valid)
         sizes = _within(sizes, self._room(sign)[:, -1], self.largest)

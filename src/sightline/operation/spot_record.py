@@ -48,7 +48,8 @@ def rules_of(
         return list(rules), 0
     chosen = rules.facts.chosen
     usual = [name for name in USUAL_RULES if name in rules.rules]
-    taken = list(dict.fromkeys([*(usual if wanted is None else wanted), chosen]))
+    # The rule of the sentences comes last: the one that commissioning chose.
+    taken = [*(name for name in usual if name != chosen), chosen]
     if wanted is not None:
         taken = [name for name in dict.fromkeys(wanted) if name != OWN]
     for name in taken:
