@@ -20,6 +20,7 @@ from sightline.data.stream import ResidualStream
 from sightline.detectors.base import Detector, LearnedDetector
 from sightline.errors import StreamError
 from sightline.facts.calm_rows import beyond_guard
+from sightline.metrics.alarm_load import AlarmLoad
 from sightline.operation.own_rule import OWN
 from sightline.rules.commission import Commissioning
 from sightline.rules.family import channels_of, stages_of
@@ -59,6 +60,13 @@ def rules_of(
                 f"{did_you_mean(name, rules.rules)}"
             )
     return [rules.rules[name].rule for name in taken], rules.facts.split
+
+
+def loads_of(rules: Commissioning | Sequence[Rule]) -> dict[str, AlarmLoad]:
+    """Return the alarms of rules that a commissioning has judged, by name."""
+    if not isinstance(rules, Commissioning):
+        return {}
+    return {row.name: row.load for row in rules.facts.table}
 
 
 def twin_record(

@@ -47,10 +47,11 @@ from sightline.data.row_tables import read_on_grid
 from sightline.data.stream import ResidualStream
 from sightline.detectors.base import Detector, LearnedDetector, RuleInput
 from sightline.errors import StreamError
-from sightline.metrics.alarm_load import DAY_S
+from sightline.metrics.alarm_load import DAY_S, AlarmLoad
 from sightline.operation.falsified import detector_rows, stage_of
 from sightline.operation.own_rule import OWN, OwnRuleViews, own_rule_of
 from sightline.operation.spot_record import (
+    loads_of,
     residual_tags,
     rules_of,
     stated_memory,
@@ -98,6 +99,8 @@ class SpotArena:
         What a user chose.
     own : pair, optional
         What the detector's own rule needs, and the detector.
+    loads : mapping of str to AlarmLoad, optional
+        Alarms of the rules on the same record, where they were judged already.
     """
 
     def __init__(
@@ -113,11 +116,12 @@ class SpotArena:
         budget: Budget,
         settings: SpotSettings,
         own: tuple[RuleInput, LearnedDetector] | None = None,
+        loads: Mapping[str, AlarmLoad] | None = None,
     ) -> None:
         self.settings, self.budget = settings, budget
         self.rules, self.record, self.rows = list(rules), record, rows
         self.telemetry, self.tags = telemetry, telemetry.tags
-        self.own = own
+        self.own, self.loads = own, loads or {}
         self.notes: list[str] = []
         self.targets = self._targets()
         self.arena = self._arena(is_calm, stage, memory)
@@ -167,6 +171,7 @@ class SpotArena:
             budget=budget,
             settings=settings,
             own=own,
+            loads=loads_of(rules),
         )
 
     @classmethod
@@ -209,6 +214,7 @@ class SpotArena:
             rules=chosen,
             budget=budget,
             settings=replace(settings, shapes=tuple(shapes)),
+            loads=loads_of(rules),
         )
 
     def _targets(self) -> list[Target]:
@@ -347,11 +353,12 @@ class SpotArena:
         sensors = [tag.name for tag in self.tags if tag.role is not Role.ACTUATOR]
         sights = []
         for view in self.views:
-            load = (
-                view.load()
-                if isinstance(view, OwnRuleViews)
-                else self.record.load(view.run)
-            )
+            if isinstance(view, OwnRuleViews):
+                load = view.load()
+            else:
+                # As the rules were judged, so that a page says one number.
+                judged = self.loads.get(view.rule.name)
+                load = judged or self.record.load(view.run)
             of_rule = [spot for spot in table if spot.rule == view.rule.name]
             sights.append(
                 RuleSight(
