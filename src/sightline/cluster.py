@@ -373,11 +373,23 @@ class ClusterRunner:
             except Empty:
                 continue
             k = under_way.pop(future)
-            ready[k] = future.result()
+            ready[k] = _value(future, patience)
             done(k)
             while n_yielded in ready:
                 yield ready.pop(n_yielded)
                 n_yielded += 1
+
+
+def _value(future: Any, patience: "Patience") -> Any:
+    """Return the value of a call that has ended.
+
+    The value may still lie on a worker; one that is lost meanwhile is noticed.
+    """
+    while True:
+        try:
+            return future.result(timeout=LOST_S)
+        except TimeoutError:
+            patience.check()
 
 
 def _run_call(call: Callable[[], T]) -> T:
