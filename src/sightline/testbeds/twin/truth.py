@@ -292,7 +292,7 @@ def recovery_s(
 def _block_means(rows: Rows, block_rows: int) -> Floats:
     """Return the mean of each full block."""
     n_blocks = len(rows) // block_rows
-    blocks = rows[: n_blocks * block_rows].reshape(n_blocks, block_rows, -1)
+    blocks = rows[: n_blocks * block_rows].reshape(n_blocks, block_rows, rows.shape[1])
     return np.asarray(blocks.mean(axis=1, dtype=np.float64))
 
 
