@@ -5,6 +5,7 @@
     python bench/blind_spots.py agree                    closed form against bisection
     python bench/blind_spots.py attacks --seeds 301 302 303
     python bench/blind_spots.py loop --seeds 301
+    python bench/blind_spots.py unsized --seeds 301      frozen, replay, actuators
     python bench/blind_spots.py seeds --seeds 301 302    other seeds, the same tags
 
 `attacks`: single-sensor attacks of the waterworks scenario, predicted on a record
@@ -43,10 +44,15 @@ from sightline.operation.spot_settings import SpotSettings
 from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning, commission
 from sightline.rules.rule import Rule
-from sightline.testbeds.waterworks import Scenario, Simulation, simulate
+from sightline.testbeds.waterworks import (
+    Action,
+    Scenario,
+    Simulation,
+    default_scenario,
+    simulate,
+)
+from sightline.testbeds.waterworks import PlannedAttack as Attack
 from sightline.testbeds.waterworks import plant as p
-from sightline.testbeds.waterworks.scenario import Action, default_scenario
-from sightline.testbeds.waterworks.scenario import PlannedAttack as Attack
 
 BUDGET = Budget(per_day=6, share=0.01)
 RULES = ("energy", "z", "all")
@@ -492,14 +498,28 @@ class ClosedLoop:
             out[rule] = sizes / np.sqrt(GRID)
         return out
 
+    def shares(self, tag, shape: str) -> dict[str, float]:  # type: ignore[no-untyped-def]
+        """Return the share of places that see a shape without a size, by rule."""
+        seen = []
+        column = self.plant.clean.channels.index(tag.name)
+        for k, start in enumerate(self.starts):
+            last = float(self.plant.clean.values[int(start) - 1, column])
+            action = {
+                "frozen": {"kind": "freeze"},
+                "replay": {"kind": "replay", "value": float(LOOP_S)},
+                "actuator": {"kind": "set", "value": 1.0 if last == 2 else 2.0},
+            }[shape]
+            seen.append(self._under(k, Action(tag=tag.name, **action)))
+        return {rule: float(np.mean([one[rule] for one in seen])) for rule in RULES}
+
     def _seen(self, k: int, tag, shape: str, size: float) -> dict[str, bool]:  # type: ignore[no-untyped-def]
-        start = int(self.starts[k])
         how = {"value": size} if shape == "step" else {"rate": size / LOOP_S}
+        return self._under(k, Action(tag=tag.name, kind="bias", **how))
+
+    def _under(self, k: int, action: Action) -> dict[str, bool]:
+        start = int(self.starts[k])
         attack = Attack(
-            id="x",
-            start_s=max(start, 1),
-            duration_s=LOOP_S,
-            actions=(Action(tag=tag.name, kind="bias", **how),),
+            id="x", start_s=max(start, 1), duration_s=LOOP_S, actions=(action,)
         )
         every = self.arena.telemetry.every
         first = start - self.memory * every
@@ -521,6 +541,34 @@ class ClosedLoop:
             usable = view.is_usable[place : place + len(raised)]
             answer[rule.name] = bool((raised[: len(usable)] & usable).any())
         return answer
+
+
+def unsized(seeds: list[int]) -> None:
+    """Compare shapes without a size in the record and inside the simulator."""
+    for detector in DETECTORS:
+        agrees: dict[tuple[str, str], list[bool]] = defaultdict(list)
+        for seed in seeds:
+            plant = plant_of(seed, detector, Scenario())
+            arena = arena_of(
+                plant,
+                shapes=("frozen", "replay", "actuator"),
+                durations_s=(float(LOOP_S),),
+                places=LOOP_PLACES,
+            )
+            closed = ClosedLoop(plant, arena)
+            table = {(s.tag, s.shape, s.rule): s for s in arena.search()}
+            for target in arena.targets:
+                for shape in target.shapes:
+                    shares = closed.shares(target.tags[0], shape.name)
+                    for rule in RULES:
+                        spot = table.get((target.name, shape.name, rule))
+                        if spot is None or spot.share_seen is None:
+                            continue
+                        agrees[shape.name, rule].append(
+                            (spot.share_seen >= 0.5) == (shares[rule] >= 0.5)
+                        )
+        for (shape, rule), same in sorted(agrees.items()):
+            print(f"{detector} {shape} {rule}: {sum(same)} of {len(same)} tags agree")
 
 
 def other_seeds(seeds: list[int]) -> None:
@@ -551,6 +599,7 @@ RUNS = {
     "agree": agree,
     "attacks": attacks,
     "loop": loop,
+    "unsized": unsized,
     "seeds": other_seeds,
 }
 
