@@ -524,6 +524,9 @@ class ClosedLoop:
         every = self.arena.telemetry.every
         first = start - self.memory * every
         values = p.empty_rows(start + LOOP_S)
+        # What a frozen or replayed tag repeats.
+        earlier = slice(max(start - LOOP_S - 1, 0), start)
+        values[earlier] = self.plant.clean.values[earlier]
         self.before[k].copy().run(
             values, start=start, stop=start + LOOP_S, attack=attack
         )
