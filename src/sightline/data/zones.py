@@ -186,8 +186,9 @@ def local_seconds(time: Floats, zone: str | None) -> Floats:
 
     Examples
     --------
-    >>> local_seconds(np.array([1_774_745_999.0, 1_774_746_000.0]), "Europe/Berlin")
-    array([1.7747496e+09, 1.7747532e+09])
+    >>> times = np.array([1_774_745_999.0, 1_774_746_000.0])
+    >>> local_seconds(times, "Europe/Berlin").tolist()
+    [1774749599.0, 1774753200.0]
     """
     if not len(time):
         return time
