@@ -18,7 +18,7 @@ from sightline.detectors.settings import Settings
 
 CARDS = list_detectors()
 NAMES = [card.name for card in CARDS]
-PIP = 'pip install "sightline[detectors]"'
+PIP = 'pip install "sightline-cps[detectors]"'
 
 
 @pytest.fixture

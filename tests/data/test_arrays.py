@@ -26,7 +26,7 @@ def test_require_names_the_extra_that_brings_a_missing_module():
     assert isinstance(caught.value, ImportError)
     assert str(caught.value) == (
         "GDN needs no_such_module_anywhere, which is not installed: "
-        "pip install 'sightline[detectors]'."
+        "pip install 'sightline-cps[detectors]'."
     )
 
 

@@ -564,7 +564,7 @@ def test_nothing_can_be_saved_or_told_before_it_is_learned(kind, tmp_path):
 def test_without_torch_it_is_said_what_to_install(kind, monkeypatch):
     # What is None there cannot be imported.
     monkeypatch.setitem(sys.modules, "torch", None)
-    hint = rf"{kind.card.title} needs torch.*pip install 'sightline\[detectors\]'"
+    hint = rf"{kind.card.title} needs torch.*pip install 'sightline-cps\[detectors\]'"
     with pytest.raises(MissingExtraError, match=hint):
         kind()
     with pytest.raises(MissingExtraError, match=hint):

@@ -129,7 +129,7 @@ def test_without_its_extra_one_sentence_says_how_to_install_it(name, module, ext
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.count("\n") == 1
-    assert f"pip install 'sightline[{extra}]'" in done.stdout
+    assert f"pip install 'sightline-cps[{extra}]'" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["tep", "network"])

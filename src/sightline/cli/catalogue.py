@@ -216,7 +216,7 @@ def _found(card: "TestbedCard", releases: Mapping[str, Sequence[str]] | None) ->
     Unless it needs an extra that is not installed.
     """
     if card.extra and not find_spec(MODULES[card.extra]):
-        return Text(f"pip install 'sightline[{card.extra}]'", style="yellow")
+        return Text(f"pip install 'sightline-cps[{card.extra}]'", style="yellow")
     if not card.releases:
         return Text("always", style="green")
     if releases is None:
@@ -412,7 +412,7 @@ def _how_to_install(
             parts.append(
                 Text(
                     f"{', '.join(names)} {verb} {MODULES.get(extra, extra)}, which is "
-                    f'not installed yet: pip install "sightline[{extra}]"',
+                    f'not installed yet: pip install "sightline-cps[{extra}]"',
                     style="yellow",
                 )
             )

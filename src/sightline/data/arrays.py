@@ -52,7 +52,7 @@ def require(module: str, *, extra: str, caller: str) -> ModuleType:
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"{caller} needs {module}, which is not installed: "
-            f"pip install 'sightline[{extra}]'."
+            f"pip install 'sightline-cps[{extra}]'."
         ) from error
 
 

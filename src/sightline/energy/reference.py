@@ -7,7 +7,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from sightline.data import row_tables
-from sightline.data.arrays import Floats
+from sightline.data.arrays import Floats, require
 from sightline.energy.moments import N_FOLDS, Moments, fold_moments, merged
 from sightline.errors import StreamError
 
@@ -132,7 +132,8 @@ def fit_reference(
     estimator : str
         ``ledoit-wolf`` (the default, the paper's protocol); for sensitivity
         analysis ``ledoit-wolf-standardised``, ``oas``, ``empirical`` or
-        ``minimum-covariance-determinant`` (on at most 50,000 evenly spaced rows).
+        ``minimum-covariance-determinant`` (on at most 50,000 evenly spaced rows; needs
+        the extra ``robust``).
     moments : Moments, optional
         Moments of the residuals, if they were computed before.
     channels : sequence of str, optional
@@ -314,6 +315,7 @@ def standardised_reference(moments: Moments, fourth: float) -> Reference:
 
 def _minimum_covariance_determinant(rows: row_tables.Rows) -> Reference:
     """Return the robust reference of at most `MCD_ROWS` evenly spaced rows."""
+    require("sklearn", extra="robust", caller="The robust estimator")
     from sklearn.covariance import MinCovDet
 
     n_drawn = min(rows.n_rows, MCD_ROWS)

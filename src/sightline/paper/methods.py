@@ -219,7 +219,7 @@ def references_of(study: Study) -> list[str]:
     version = escaped_latex(one_line(versions)) or "unknown"
     software = (
         "@misc{sightline,\n"
-        "  author = {{The Sightline authors}},\n"
+        "  author = {{Sightline developers}},\n"
         "  title  = {Sightline},\n"
         f"  note   = {{Software, version {version}}}\n"
         "}"

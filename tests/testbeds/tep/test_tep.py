@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 tep_studio = pytest.importorskip(
-    "tep_studio", reason="needs tep-studio: pip install 'sightline[tep]'"
+    "tep_studio", reason="needs tep-studio: pip install 'sightline-cps[tep]'"
 )
 
 from sightline import open_testbed  # noqa: E402
