@@ -78,7 +78,7 @@ def test_no_special_character_reaches_latex(text):
         r"\textless{}",
         r"\textgreater{}",
         r"\textbar{}",
-        r"\textquotedbl{}",
+        r"{\ttfamily\char34}",
         "-{}",
         "'{}",
         "`{}",
@@ -138,7 +138,8 @@ def test_numbers_as_the_paper_writes_them(how, value, markdown, latex):
 def test_ranges():
     told = ranged(fixed(0.812), fixed(0.806), fixed(0.818))
     assert told.markdown == "0.812 (0.806-0.818)"
-    assert told.latex == r"\shortstack[r]{0.812\\(0.806--0.818)}"
+    top = r"\begin{tabular}[t]{@{}r@{}}0.812\\[-2pt]"
+    assert told.latex == rf"{top}{{\tiny(0.806--0.818)}}\end{{tabular}}"
     below = ranged(fixed(-0.1, 1), fixed(-0.2, 1), fixed(0.1, 1))
     assert below.markdown == "-0.1 (-0.2 to 0.1)"
 

@@ -1,5 +1,8 @@
 import csv
 import json
+import re
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,9 +83,10 @@ FIGURES = (
 def test_all_is_written_and_told(written):
     made, folder = written
     expected = {f"tables/{t}.{kind}" for t in TABLES for kind in ("csv", "md", "tex")}
-    expected |= {f"figures/{f}.{kind}" for f in FIGURES for kind in ("svg", "png")}
+    kinds = ("pdf", "svg", "png")
+    expected |= {f"figures/{f}.{kind}" for f in FIGURES for kind in kinds}
     expected |= {"figures/captions.md", "findings.md", "findings.json"}
-    expected |= {"methods.md", "references.bib", "comparison.json"}
+    expected |= {"methods.md", "references.bib", "comparison.json", "preview.tex"}
     there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     assert set(made.files) == there == expected
     assert made.notices == (NO_TARGETS,)
@@ -134,6 +138,32 @@ def test_pictures_are_what_they_are_called(written):
         svg = (folder / f"figures/{name}.svg").read_text()
         assert svg.startswith("<?xml")
         assert "<dc:date>" not in svg
+        pdf = (folder / f"figures/{name}.pdf").read_bytes()
+        assert pdf.startswith(b"%PDF")
+        assert b"CreationDate" not in pdf
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("pdflatex") is None,
+    reason="pdflatex is missing: apt-get install texlive-latex-extra",
+)
+def test_latex_sets_all_tables_and_figures(make_result, tmp_path):
+    """Two testbeds, nine detectors with two seeds, names that LaTeX could stumble on."""
+    results = [*many(make_result), make_result("100% A_1 & <ü>", 'a "b"\\c~^{#}$')]
+    write_up(results, tmp_path, n_replicates=2)
+    for _ in range(2):  # references are known in the second run
+        done = subprocess.run(
+            ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "preview"],
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-2000:].decode(errors="replace")
+    log = (tmp_path / "preview.log").read_text(errors="replace")
+    assert "Output written on preview.pdf" in log
+    told = re.findall(r"^(?:Overfull \\hbox|.*undefined|.*too large).*$", log, re.M)
+    assert not told
 
 
 def test_methods_say_how_it_was_made(written):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument, BadParameter, Exit, Option
 
+from sightline.cli.catalogue import MODULES
 from sightline.cli.console import (
     BudgetOption,
     DebugOption,
@@ -333,15 +335,44 @@ def demo_command(
 ) -> None:
     """Simulate a plant, train detectors on it, and show what each can see.
 
-    Needs no files. OUT/report.html is the page to open in a browser.
+    Needs no files. OUT/report.html is the page to open in a browser. Without torch the
+    detectors that need it are left out.
+
+    \b
+    Examples:
+      sightline demo --quick
+      sightline demo --out demo
     """
     from sightline.study.plan import read_plan
 
     with door(debug=debug):
         name = "demo_quick.toml" if quick else "demo.toml"
         with as_file(files("sightline.study") / name) as path:
-            plan = read_plan(path)
+            plan = _runnable(read_plan(path))
         _run(plan, _Options(out, workers=workers, overwrite=overwrite, debug=debug))
+
+
+def _runnable(plan: "StudyPlan") -> "StudyPlan":
+    """Return a plan without the detectors whose extra is not installed; name them."""
+    from sightline.detectors import list_detectors
+
+    extras = {card.name: card.extra for card in list_detectors()}
+    absent = [
+        choice
+        for choice in plan.detectors
+        if (extra := extras.get(choice.detector)) and not find_spec(MODULES[extra])
+    ]
+    if not absent:
+        return plan
+    names = ", ".join(choice.label for choice in absent)
+    console().print(
+        f"Left out, because torch is not installed: {names}. To run them too: "
+        "pip install 'sightline-cps[detectors]'.",
+        markup=False,
+        highlight=False,
+    )
+    kept = tuple(choice for choice in plan.detectors if choice not in absent)
+    return replace(plan, detectors=kept)
 
 
 def _listed(text: str, option: str) -> list[str]:

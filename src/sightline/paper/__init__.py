@@ -4,7 +4,8 @@
 
 - ``tables/NAME.csv``, ``.md`` and ``.tex``: plain numbers in full precision, a table
   for people, and a float for LaTeX (booktabs).
-- ``figures/NAME.svg`` and ``.png``, and ``figures/captions.md``.
+- ``figures/NAME.pdf``, ``.svg`` and ``.png``, and ``figures/captions.md``.
+- ``preview.tex``: all tables and figures in one document, for ``pdflatex preview``.
 - ``findings.md`` and ``findings.json``: the paper's seven findings, tried on the study.
 - ``methods.md``: a draft of the methods section.
 - ``references.bib``: what to cite.
@@ -41,7 +42,7 @@ from sightline.paper.findings import (
     findings_markdown,
     judge_findings,
 )
-from sightline.paper.markup import PaperTable, escaped_markdown
+from sightline.paper.markup import PaperTable, escaped_markdown, filled, render
 from sightline.paper.methods import methods_markdown, references_of
 from sightline.paper.study import Study
 from sightline.progress import Progress
@@ -74,13 +75,14 @@ _FILES = (
     "methods.md",
     "references.bib",
     "comparison.json",
+    "preview.tex",
     "figures/captions.md",
     *(
         f"tables/{name}.{kind}"
         for name in (*_TABLES, *_EARLIER_TABLES)
         for kind in ("csv", "md", "tex")
     ),
-    *(f"figures/{name}.{kind}" for name in _FIGURES for kind in ("svg", "png")),
+    *(f"figures/{name}.{kind}" for name in _FIGURES for kind in ("pdf", "svg", "png")),
 )
 
 
@@ -129,7 +131,8 @@ def write_up(
         seeds.
     folder : path
         Gets ``tables/``, ``figures/``, ``findings.md``, ``findings.json``,
-        ``methods.md``, ``references.bib`` and ``comparison.json``, all or nothing.
+        ``methods.md``, ``references.bib``, ``preview.tex`` and ``comparison.json``,
+        all or nothing.
     overwrite : bool
         Whether an earlier write-up may be replaced. Other files in the folder are not
         touched.
@@ -166,8 +169,8 @@ def write_up(
     >>> result = Result.of(evaluate(stream, intervals=False))
     >>> written = write_up([result], mkdtemp(), n_replicates=2)
     >>> written.files[:4]
-    ('comparison.json', 'figures/captions.md', 'figures/mean_shift_identity.png',
-     'figures/mean_shift_identity.svg')
+    ('comparison.json', 'figures/captions.md', 'figures/mean_shift_identity.pdf',
+     'figures/mean_shift_identity.png')
     >>> written.notices[-2]
     "Skipped figure 'agreement': it needs at least two detectors on one testbed."
     """
@@ -187,6 +190,7 @@ def write_up(
         "methods.md": methods_markdown(study),
         "references.bib": "\n\n".join(references_of(study)) + "\n",
         "comparison.json": _json(comparison.to_dict()),
+        "preview.tex": _preview(tables, figures),
     }
     for table in tables:
         contents[f"tables/{table.name}.csv"] = table.to_csv()
@@ -280,6 +284,15 @@ def _captions(figures: Sequence[Drawn]) -> str:
     lines = ["# Captions"]
     lines += [f"**{f.name}.** {escaped_markdown(f.caption)}" for f in figures]
     return "\n\n".join(lines) + "\n"
+
+
+def _preview(tables: Sequence[PaperTable], figures: Sequence[Drawn]) -> str:
+    """Return a LaTeX document with all tables and figures, each referred to."""
+    return render(
+        "preview.tex",
+        tables=[table.name for table in tables],
+        figures=[(figure.name, filled(figure.caption).latex) for figure in figures],
+    )
 
 
 def _json(values: object) -> str:

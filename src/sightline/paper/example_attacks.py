@@ -15,6 +15,7 @@ from sightline.paper.markup import Cell, Column, PaperTable, Phrase, words
 from sightline.paper.study import Study, space_of
 from sightline.text import names
 
+LENGTH = Phrase("W", "$W$")
 # Verdicts of attacks that no repair shows.
 NO_EVIDENCE = (Verdict.WEAK_EVIDENCE, Verdict.NOT_IN_TELEMETRY)
 # An attack's AUC is clearly above chance from the first value on, and near chance up to
@@ -220,7 +221,7 @@ def case_table(study: Study) -> PaperTable:
     has_verdicts = any(s.verdict for r in study.runs for s in r.evaluation.segments)
     cases = choose_cases(study) if has_verdicts else ()
     remarks = [markup.note(case.remark) for case in cases if case.remark is not None]
-    notes = [markup.note("cases"), *remarks]
+    notes = [markup.note("cases", length=LENGTH), *remarks]
     unanswered = [case.question for case in cases if not case.lines]
     if unanswered:
         notes.append(words(f"No attack of this study answers: {' '.join(unanswered)}"))
@@ -231,11 +232,11 @@ def case_table(study: Study) -> PaperTable:
             Column("question", words("Question"), "p{2.1cm}"),
             Column("attack", words("Testbed / segment"), "p{2.0cm}", ("testbed", "id")),
             Column("detectors", words("Detector"), "p{1.6cm}"),
-            Column("length", Phrase("W", "$W$"), parts=("low", "high")),
+            Column("length", LENGTH, parts=("low", "high")),
             Column("auc", words("AUC")),
             Column("coverage", words("p99 cov.")),
             Column("sdr", words("SDR")),
-            Column("d_eff", Phrase("D_eff", r"$D_{\mathrm{eff}}$")),
+            Column("d_eff", markup.SYMBOLS["D_eff"]),
             Column("verdict", words("Verdict"), "l"),
             Column("confidence", words("Conf.")),
             Column("sentence", words("In words"), "p{4.6cm}"),

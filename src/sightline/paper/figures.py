@@ -41,7 +41,7 @@ class Drawn:
     caption : str
         The text to print below the figure.
     files : dict
-        Content of the files by ending: ``svg`` and ``png``.
+        Content of the files by ending: ``pdf``, ``svg`` and ``png``.
     """
 
     name: str

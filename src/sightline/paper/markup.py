@@ -26,12 +26,15 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    # The name of this sign exists in the T1 encoding alone.
+    '"': r"{\ttfamily\char34}",
     # After the end of a row these would be taken for an option of the line break.
     **{character: f"{{{character}}}" for character in "[]*"},
     # Two hyphens would become a dash, two quotes a closing quotation mark.
     **{character: f"{character}{{}}" for character in "-'`"},
 }
+# At most this many lines of a table are on one page.
+_LINES_OF_A_PAGE = 56
 # Numbers outside this range are written with two digits and a power of ten.
 _COMPACT_RANGE = (0.01, 999.5)
 _Value = str | float | int | bool | None
@@ -53,7 +56,20 @@ class Phrase:
         return Phrase(f"**{self.markdown}**", rf"\textbf{{{self.latex}}}")
 
 
+def _symbol(letter: str, index: str) -> Phrase:
+    return Phrase(f"{letter}_{index}", rf"${letter}_{{\mathrm{{{index}}}}}$")
+
+
 EMPTY = Phrase("", "")
+# The figures of the paper, as tables, captions and notes write them.
+SYMBOLS = {
+    "D_FULL": _symbol("D", "FULL"),
+    "P_FULL": _symbol("P", "FULL"),
+    "D_MS": _symbol("D", "MS"),
+    "D_drift": _symbol("D", "drift"),
+    "D_eff": _symbol("D", "eff"),
+    "p_eff/p": Phrase("p_eff/p", r"$p_{\mathrm{eff}}/p$"),
+}
 UNKNOWN = Phrase("—", "---")
 DAGGER = Phrase("†", r"\textsuperscript{\dag}")
 
@@ -75,14 +91,20 @@ def words(text: object) -> Phrase:
 def filled(template: str, **phrases: Phrase) -> Phrase:
     r"""Return a text whose ``{name}`` fields are replaced by phrases.
 
+    Names of `SYMBOLS` in it become symbols.
+
     Examples
     --------
     >>> filled("{p} is 5 %.", p=Phrase("p", "$p$")).latex
     '$p$ is 5 \\%.'
+    >>> filled("D_FULL is high.").latex
+    '$D_{\\mathrm{FULL}}$ is high.'
     """
     total = EMPTY
     for text, name, _, _ in Formatter().parse(template):
-        total += words(text) + (EMPTY if name is None else phrases[name])
+        for piece in re.split(f"({'|'.join(SYMBOLS)})", text):
+            total += SYMBOLS[piece] if piece in SYMBOLS else words(piece)
+        total += EMPTY if name is None else phrases[name]
     return total
 
 
@@ -262,7 +284,9 @@ def ranged(middle: Phrase, low: Phrase, high: Phrase) -> Phrase:
     ends = span(low, high)
     return Phrase(
         f"{middle.markdown} ({ends.markdown})",
-        rf"\shortstack[r]{{{middle.latex}\\({ends.latex})}}",
+        # The number stays on the line of its row, the range hangs below it.
+        rf"\begin{{tabular}}[t]{{@{{}}r@{{}}}}{middle.latex}\\[-2pt]"
+        rf"{{\tiny({ends.latex})}}\end{{tabular}}",
     )
 
 
@@ -421,13 +445,62 @@ class PaperTable:
         )
 
     def to_latex(self) -> str:
-        """Return a float with a booktabs table; each group has its title above it."""
+        """Return floats with booktabs tables; each group has its title above it.
+
+        A table is scaled down to the width of the text if it is wider. One that is
+        too long for a page continues in another float under the same number.
+        """
+        columns = [column for column in self.columns if column.is_shown]
+        # Text of a fixed width gives the short form another meaning.
+        has_text = any(column.align.startswith("p") for column in columns)
         return render(
             "table.tex",
             table=self,
-            columns=[column for column in self.columns if column.is_shown],
+            columns=columns,
+            end=r"\tabularnewline" if has_text else r"\\",
             kind="table*" if self.wide else "table",
+            parts=list(self._pages()),
+            cells=_latex_cells,
         )
+
+    def _pages(self) -> Iterator[list[tuple[Group, list[Phrase]]]]:
+        """Yield the shown rows, as many at a time as a page holds."""
+        page: list[tuple[Group, list[Phrase]]] = []
+        n_lines = 0
+        for group, row in self.shown_rows():
+            needed = 2 if any(r"\begin{tabular}" in cell.latex for cell in row) else 1
+            if page and n_lines + needed > _LINES_OF_A_PAGE:
+                yield page
+                page, n_lines = [], 0
+            page.append((group, row))
+            n_lines += needed
+        yield page
+
+
+def _stacked(column: Column) -> str:
+    r"""Return the header of a column in LaTeX, one of several words on two lines.
+
+    Examples
+    --------
+    >>> _stacked(Column("f1", words("F1 (hindsight)")))
+    '\\begin{tabular}[b]{@{}r@{}}F1\\\\(hindsight)\\end{tabular}'
+    """
+    text, align = column.header.latex, column.align
+    spaces = [place for place, letter in enumerate(text) if letter == " "]
+    if not spaces or align not in ("l", "r", "c"):
+        return text
+    # The break nearest to the middle.
+    cut = min(spaces, key=lambda place: abs(place - len(text) / 2))
+    lines = rf"{text[:cut]}\\{text[cut + 1 :]}"
+    return rf"\begin{{tabular}}[b]{{@{{}}{align}@{{}}}}{lines}\end{{tabular}}"
+
+
+def _latex_cells(row: Sequence[Phrase], columns: Sequence[Column]) -> str:
+    """Return the cells of a row; text of a fixed width is not stretched to it."""
+    return " & ".join(
+        rf"\raggedright {cell.latex}" if column.align.startswith("p") else cell.latex
+        for cell, column in zip(row, columns, strict=True)
+    )
 
 
 def render(template: str, **values: object) -> str:
@@ -456,5 +529,6 @@ def _templates() -> "jinja2.Environment":
     )
     environment.globals["words"] = words
     environment.filters["markdown"] = escaped_markdown
+    environment.filters["stacked"] = _stacked
     environment.filters["paragraph"] = lambda text: " ".join(text.split())
     return environment

@@ -16,6 +16,8 @@ from sightline.testbeds import list_testbeds
 
 # The paper's testbeds come first, in its order.
 _PAPER_ORDER = ("swat", "wadi", "hai")
+# Titles of cards that are too long for an axis or a narrow column.
+SHORT = {"var": "VAR", "pca": "PCA"}
 
 
 class Outcome(StrEnum):
@@ -121,7 +123,10 @@ class Study:
         titles = {}
         for label, name in self._names.items():
             card = card_of(name)
-            titles[label] = label if card is None else card.title + label[len(name) :]
+            if card is None:
+                titles[label] = label
+            else:
+                titles[label] = SHORT.get(card.name, card.title) + label[len(name) :]
         return _unambiguous(titles)
 
     @cached_property
@@ -135,14 +140,16 @@ class Study:
         return _unambiguous(titles)
 
     def detector_title(self, label: str) -> str:
-        """Return the title of a detector; its label if it has no card."""
+        """Return the title of a detector; its label if it has no card.
+
+        The same in all tables and figures.
+        """
         return self._detector_titles[label]
 
     def short_title(self, label: str) -> str:
-        """Return at most 16 letters for a narrow column: the title or the label."""
+        """Return the first 16 letters of the title, for a narrow column."""
         title = self.detector_title(label)
-        short = title if len(title) <= 12 else min(title, label, key=len)
-        return short if len(short) <= 16 else f"{short[:15]}…"
+        return title if len(title) <= 16 else f"{title[:15]}…"
 
     def testbed_title(self, name: str) -> str:
         """Return the title of a testbed with its release; its name without a card."""

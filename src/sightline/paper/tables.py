@@ -9,7 +9,16 @@ from sightline.comparison.compare import Comparison
 from sightline.comparison.runs import DetectorRuns, Figure, Spread, TestbedRuns
 from sightline.evaluation.result import Interval
 from sightline.paper import markup
-from sightline.paper.markup import Cell, Column, Group, PaperTable, Phrase, words
+from sightline.paper.markup import (
+    SYMBOLS,
+    Cell,
+    Column,
+    Group,
+    PaperTable,
+    Phrase,
+    filled,
+    words,
+)
 from sightline.paper.study import Study, card_of, card_of_runs, plant_of, space_of
 
 RANGE = ("", "low", "high")
@@ -21,11 +30,11 @@ N_SEEDS = Column("n_seeds", is_shown=False)
 P = Phrase("p", "$p$")
 # Headers that are formulas; all others are the label of the figure.
 _FORMULAS = {
-    Figure.P_FULL: Phrase("P_FULL", r"$P_{\mathrm{FULL}}$"),
-    Figure.MEDIAN_D_FULL: Phrase("med. D_FULL", r"med. $D_{\mathrm{FULL}}$"),
-    Figure.D_DRIFT: Phrase("D_drift", r"$D_{\mathrm{drift}}$"),
-    Figure.D_DRIFT_ROBUST: Phrase("D_drift (rob.)", r"$D_{\mathrm{drift}}$ (rob.)"),
-    Figure.COMPACTNESS: Phrase("p_eff/p", r"$p_{\mathrm{eff}}/p$"),
+    Figure.P_FULL: SYMBOLS["P_FULL"],
+    Figure.MEDIAN_D_FULL: filled("med. D_FULL"),
+    Figure.D_DRIFT: SYMBOLS["D_drift"],
+    Figure.D_DRIFT_ROBUST: filled("D_drift (rob.)"),
+    Figure.COMPACTNESS: SYMBOLS["p_eff/p"],
     Figure.MAX_Z: Phrase("max-z", "max-$z$"),
 }
 _SCORES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL)
@@ -164,7 +173,6 @@ def detector_table(study: Study) -> PaperTable:
         ),
         groups=markup.one_group(rows),
         grouped_by=None,
-        wide=False,
     )
 
 

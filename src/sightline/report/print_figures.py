@@ -41,7 +41,7 @@ def write_figures(entries: Sequence[Entry], folder: Path) -> list[Path]:
     entries : sequence of Entry
         The detectors, in the order in which they are drawn.
     folder : Path
-        Gets ``<figure>.svg`` and ``.png``, with the testbed's name in front if there
+        Gets ``<figure>.pdf``, ``.svg`` and ``.png``, with the testbed's name in front if there
         are several testbeds.
 
     Returns
@@ -71,7 +71,7 @@ def _remove_stale(folder: Path, written: Sequence[Path]) -> None:
     if not folder.is_dir():
         return
     stems = "|".join(FIGURES)
-    named = re.compile(rf"(?:[a-z0-9-]+-)?(?:{stems})\.(?:svg|png)")
+    named = re.compile(rf"(?:[a-z0-9-]+-)?(?:{stems})\.(?:pdf|svg|png)")
     for path in sorted(set(folder.iterdir()) - set(written)):
         if named.fullmatch(path.name) and path.is_file() and style.is_ours(path):
             path.unlink()

@@ -46,6 +46,8 @@ _STYLE: Any = {
     "legend.fontsize": 7.0,
     "legend.frameon": False,
     "lines.linewidth": 1.0,
+    # Publishers refuse the fonts of type 3 that matplotlib writes by default.
+    "pdf.fonttype": 42,
     "svg.fonttype": "path",
     "svg.hashsalt": "sightline",
     "text.usetex": False,
@@ -102,8 +104,8 @@ def rendered(figure: "Figure") -> dict[str, bytes]:
     Returns
     -------
     dict of str to bytes
-        By file ending: ``svg`` and ``png``. Both share one layout and hold no date,
-        so the same figure gives the same bytes.
+        By file ending: ``pdf``, ``svg`` and ``png``. All share one layout and hold no
+        date, so the same figure gives the same bytes.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -112,6 +114,7 @@ def rendered(figure: "Figure") -> dict[str, bytes]:
     figure.set_layout_engine("none")
     files = {}
     for kind, metadata in (
+        ("pdf", {"CreationDate": None, "Creator": CREATOR}),
         ("svg", {"Date": None, "Creator": CREATOR}),
         ("png", {"Software": CREATOR}),
     ):
@@ -122,7 +125,7 @@ def rendered(figure: "Figure") -> dict[str, bytes]:
 
 
 def save(figure: "Figure", folder: Path, stem: str) -> list[Path]:
-    """Write a figure as SVG and PNG.
+    """Write a figure as PDF, SVG and PNG.
 
     Parameters
     ----------
@@ -131,12 +134,12 @@ def save(figure: "Figure", folder: Path, stem: str) -> list[Path]:
     folder : Path
         Is created if needed.
     stem : str
-        Name of both files without the ending.
+        Name of the files without the ending.
 
     Returns
     -------
     list of Path
-        The two files, each written completely or not at all.
+        The files, each written completely or not at all.
     """
     paths = []
     for kind, content in rendered(figure).items():
@@ -147,9 +150,9 @@ def save(figure: "Figure", folder: Path, stem: str) -> list[Path]:
 
 
 def is_ours(path: Path) -> bool:
-    """Return whether a file is a figure that `save` wrote: its head names Sightline."""
-    with path.open("rb") as file:
-        return CREATOR.encode() in file.read(4096)
+    """Return whether a file is a figure that `save` wrote: it names Sightline."""
+    # A PDF file does so at its end.
+    return CREATOR.encode() in path.read_bytes()
 
 
 def drawable(text: str) -> str:
