@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two test processes on two cores; more threads would only be in each other's way.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test test-all test-browser check check-versions fuzz bench clean
+.PHONY: demo test test-all test-browser check check-versions docs fuzz bench clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -37,6 +37,14 @@ test-all: .venv/ready  ## everything, slow tests too
 
 test-browser: .venv/browser  ## the report in a real browser
 	$(BIN)/python -m pytest tests/browser
+
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[dev,docs]'
+	touch $@
+
+docs: .venv/docs  ## the documentation as a site, in build/site; needs no network
+	$(BIN)/python -m mkdocs build --strict --quiet
 
 check: .venv/ready  ## lint, format, types, import direction
 	$(BIN)/ruff check

@@ -1,8 +1,11 @@
 """What the documentation shows is run, so that it cannot rot."""
 
 import doctest
+import importlib.util
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import sightline
 from sightline import (
     Attack,
     ResidualStream,
@@ -168,6 +172,53 @@ def test_the_architecture_lists_every_package_and_the_contracts_it_quotes() -> N
     quoted = re.findall(r'contract "([^"]+)"', ARCHITECTURE)
     assert quoted
     assert all(f'name = "{name}"' in settings for name in quoted)
+
+
+def site_hooks() -> Any:
+    spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    return hooks
+
+
+def test_every_public_name_has_one_page_of_reference() -> None:
+    groups = site_hooks().grouped()
+    listed = [name for names in groups.values() for name in names]
+    assert sorted([*listed, "__version__"]) == sightline.__all__
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    docs = ROOT / "docs"
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
+    listed = re.findall(r"[\w/-]+\.md$", settings, flags=re.M)
+    assert sorted(listed) == sorted(pages)
+
+
+@pytest.mark.slow
+def test_the_site_builds_and_needs_no_network(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocstrings", reason="needs pip install -e '.[docs]'")
+    building = [sys.executable, "-m", "mkdocs", "build", "--strict"]
+    done = subprocess.run(
+        [*building, "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > len(sightline.__all__)
+    # Scripts, styles, fonts and pictures; links for a reader to follow may lead away.
+    asset = re.compile(
+        r"<(?:script|img|iframe)[^>]*\ssrc=\"?https?:|<link[^>]*\shref=\"?https?:"
+        r"|@import\s+.?https?:|url\(.?https?:"
+    )
+    files = [*pages, *tmp_path.rglob("*.css")]
+    loading = [path for path in files if asset.search(path.read_text("utf-8"))]
+    assert not loading
 
 
 def small_arrays() -> dict[str, Any]:

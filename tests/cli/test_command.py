@@ -130,6 +130,37 @@ def test_every_format_gives_the_same_files(tmp_path, out):
     assert npz == parquet
 
 
+@pytest.mark.parametrize("label", ["7", "x"])
+def test_a_wrong_label_is_named_by_its_file_and_line(tmp_path, out, label):
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    train.write_text("LIT101\n0.1\n0.2\n")
+    test.write_text(f"LIT101,y\n0.1,0\n0.3,1\n0.2,{label}\n")
+    result = evaluate("--train", train, "--test", test, "--label", "y", out=out)
+    refused(result, f"error: {test}: column 'y'", f"row 2 (line 4) is '{label}'")
+
+
+def test_attacks_are_listed_by_their_times_where_rows_have_dates(tmp_path, out):
+    rng = np.random.default_rng(0)
+    test = rng.normal(size=(3000, 2))
+    test[100:160] += 9
+    labels = np.zeros(3000, int)
+    labels[100:160] = 1
+    for first, words in ((1_792_800_000, "2026-10-23 20:16:40"), (0, "100-159")):
+        stream = sightline.ResidualStream(
+            rng.normal(size=(3000, 2)),
+            test,
+            labels,
+            test_time=first + 10.0 * np.arange(3000),
+            timezone="UTC",
+            name=f"from{first}",
+        )
+        path = tmp_path / f"{first}.npz"
+        write_stream(stream, path)
+        told = succeeded(evaluate(path, out=out)).stdout
+        assert words in told
+        assert ("times in UTC" in told) == (first > 0)
+
+
 @pytest.mark.parametrize("kinds", [("csv", "csv"), ("parquet", "csv")], ids="-".join)
 def test_two_tables_are_a_stream(tmp_path, out, kinds):
     times = {"train": np.arange(60) * 30, "test": np.arange(50) * 30}

@@ -149,7 +149,7 @@ def test_pictures_are_what_they_are_called(written):
     reason="pdflatex is missing: apt-get install texlive-latex-extra",
 )
 def test_latex_sets_all_tables_and_figures(make_result, tmp_path):
-    """Two testbeds, nine detectors with two seeds, names that LaTeX could stumble on."""
+    """Nine detectors on two testbeds, two seeds, and names with special characters."""
     results = [*many(make_result), make_result("100% A_1 & <ü>", 'a "b"\\c~^{#}$')]
     write_up(results, tmp_path, n_replicates=2)
     for _ in range(2):  # references are known in the second run

@@ -7,7 +7,7 @@ are annotated parameters, its docstring is its help page, and its body runs with
 
 from typing import Annotated, Any
 
-from typer import Exit, Option, Typer, echo
+from typer import Context, Exit, Option, Typer, echo
 from typer.core import TyperCommand
 
 from sightline._version import __version__
@@ -37,11 +37,24 @@ class Command(TyperCommand):
                 kind.readable = False
 
 
+# What `sightline` alone prints.
+BEGIN = """\
+What an anomaly detector can see, before any alarm rule is chosen.
+
+Where to begin:
+  sightline demo --quick              a simulated plant, in a minute: ends in a page
+  sightline evaluate mine.npz         residuals of your own detector
+  sightline start export.csv          your own plant, from a historian's export
+  sightline run plant                 train detectors on it, and write the report
+  sightline commission stream.npz     an alarm rule for your number of alarms a day
+
+  sightline --help                    all commands
+  sightline evaluate --help           options of a command, with examples
+  sightline --install-completion      commands and options by the tab key"""
+
 app = Typer(
-    help="What an anomaly detector can see, before any alarm rule is chosen.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     # Boxes would load rich's Markdown and pygments: twice the time of a help page.
     rich_markup_mode=None,
 )
@@ -73,6 +86,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def main(
+    context: Context,
     version: Annotated[
         bool,
         Option(
@@ -83,4 +97,12 @@ def main(
         ),
     ] = False,
 ) -> None:
-    """Show what an anomaly detector can see, before any alarm rule is chosen."""
+    """Show what an anomaly detector can see, before any alarm rule is chosen.
+
+    \b
+    Examples:
+      sightline demo --quick
+      sightline evaluate mine.npz --step 1 --out result
+    """
+    if context.invoked_subcommand is None:
+        echo(BEGIN)

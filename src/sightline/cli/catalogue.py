@@ -50,6 +50,13 @@ _Scenario = Annotated[
 ]
 
 
+def _detector_names() -> list[str]:
+    """Return the detectors, for completion by the shell."""
+    from sightline.detectors import list_detectors
+
+    return [card.name for card in list_detectors()]
+
+
 def list_testbeds_command(
     root: Annotated[
         Path | None, Option(help="Folder to search for their files.")
@@ -117,7 +124,11 @@ def inspect_command(
 def simulate_command(
     name: Annotated[
         str,
-        Argument(metavar="NAME", help="A simulated plant: waterworks, tep, network."),
+        Argument(
+            metavar="NAME",
+            help="A simulated plant: waterworks, tep, network.",
+            autocompletion=lambda: ["waterworks", "tep", "network"],
+        ),
     ],
     out: Annotated[Path, Option(help="Folder to write.")],
     days_train: _Days = None,
@@ -293,7 +304,12 @@ def _audit_verdict(audit: "Audit") -> Text:
 
 def detectors_command(
     name: Annotated[
-        str | None, Argument(metavar="NAME", help="Show the card of this detector.")
+        str | None,
+        Argument(
+            metavar="NAME",
+            help="Show the card of this detector.",
+            autocompletion=_detector_names,
+        ),
     ] = None,
     debug: DebugOption = False,
 ) -> None:

@@ -394,14 +394,20 @@ def report_command(
     ] = False,
     title: Annotated[str | None, Option(help="Title at the top of the page.")] = None,
     no_figures: Annotated[
-        bool, Option("--no-figures", help="Leave out the SVG and PNG files.")
+        bool, Option("--no-figures", help="Leave out the PDF, SVG and PNG files.")
     ] = False,
     overwrite: Annotated[
         bool, Option("--overwrite", help="Replace an earlier report.")
     ] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Write one stand-alone page that shows what each detector can see."""
+    """Write one stand-alone page that shows what each detector can see.
+
+    \b
+    Examples:
+      sightline report result
+      sightline report result --redact --out page.html
+    """
     from sightline.report import figures_folder, what_remains, write_report
 
     if (keep_times or keep_plant) and not redact:
@@ -511,7 +517,14 @@ def compare_command(
                 results, write_up_to, overwrite=overwrite, comparison=compared
             )
             count = f"{len(written.files)} files are in {write_up_to}."
-            messages = [*written.notices, count]
+            # A single testbed does not have what the other tables compare.
+            is_single = len({row.evaluation.stream.testbed for row in results}) == 1
+            messages = [
+                notice
+                for notice in written.notices
+                if not (is_single and notice.startswith("Skipped "))
+            ]
+            messages.append(count)
         screen = console()
         screen.print(comparison(compared))
         for message in messages:

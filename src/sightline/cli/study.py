@@ -628,8 +628,8 @@ def study_summary(study: "Study") -> RenderableType:
     """Return what a study gave, for the terminal.
 
     For each testbed what an operator asks first, the figures over seeds, what to check
-    first (for up to `_MOST_ADVICE` detectors), skipped tables, failed cells, and where
-    the files are.
+    first (for up to `_MOST_ADVICE` detectors), notices, failed cells, and where the
+    files are.
     """
     from sightline.cli.tables import figures_table
     from sightline.study.collect import REPORT
@@ -664,19 +664,14 @@ def study_summary(study: "Study") -> RenderableType:
 
 
 def _shown_notices(study: "Study") -> list[str]:
-    """Return the notices of a study; on one testbed, one line for all that is skipped.
+    """Return the notices of a study; on one testbed, not what is skipped.
 
-    The tables and figures of the paper compare testbeds and seeds.
+    The tables and figures of the paper compare testbeds and seeds, which a single plant
+    does not have.
     """
-    rest = [text for text in study.notices if not text.startswith("Skipped ")]
-    n_skipped = len(study.notices) - len(rest)
-    if len({row.testbed for row in study.at_a_glance}) != 1 or n_skipped < 2:
+    if len({row.testbed for row in study.at_a_glance}) != 1:
         return list(study.notices)
-    return [
-        *rest,
-        f"{n_skipped} tables and figures of the paper were skipped: they need several "
-        "testbeds, seeds or more attacks.",
-    ]
+    return [text for text in study.notices if not text.startswith("Skipped ")]
 
 
 def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:

@@ -11,6 +11,7 @@ from rich.text import Text
 from sightline.comparison.compare import SEEN_BY_ALL, Comparison, SideBySide
 from sightline.comparison.differences import Difference
 from sightline.comparison.runs import Figure
+from sightline.data.zones import FIRST_DATE, stamp, zone_words
 from sightline.evaluation.protocol import Protocol
 from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.judgement.confidence import STANDING, confidence_word
@@ -216,15 +217,24 @@ def _rules(evaluations: Sequence[Evaluation]) -> list[RenderableType]:
 
 
 def _attacks(e: Evaluation) -> RenderableType:
-    """Return the table of attacks: alarms of the p99 rule, evidence, verdict."""
-    headers = ["rows", "time in\nalarm", "first\nalarm", "AUC", "window\nrank"]
-    table = _table("Each attack", ["attack"], headers)
+    """Return the table of attacks: alarms of the p99 rule, evidence, verdict.
+
+    When they were, if the stream has dates; else their rows.
+    """
+    time = None if e.traces is None else e.traces.test_time
+    is_dated = time is not None and len(time) > 0 and float(time[0]) >= FIRST_DATE
+    place = "from, to" if is_dated else "rows"
+    headers = [place, "time in\nalarm", "first\nalarm", "AUC", "window\nrank"]
+    clock = f", {zone_words(e.stream.timezone)}" if is_dated else ""
+    table = _table(f"Each attack{clock}", ["attack"], headers)
     table.columns[0].min_width = 8
     table.add_column("verdict", overflow="fold")
     for i, row in enumerate(e.segments[:MAX_ATTACKS]):
         table.add_row(
             Text(row.id),
-            f"{row.start:,}-{row.stop - 1:,}",
+            _between(time[row.start], time[row.stop - 1], e.stream.timezone)
+            if is_dated and time is not None
+            else f"{row.start:,}-{row.stop - 1:,}",
             share(row.coverage),
             row_span(row.first_alarm, e.stream.step_s),
             _share(row.auc),
@@ -235,6 +245,19 @@ def _attacks(e: Evaluation) -> RenderableType:
     if len(e.segments) > MAX_ATTACKS:
         parts.append(_more(len(e.segments) - MAX_ATTACKS))
     return Group(*parts, Text(ATTACK_LEGEND, style="dim"))
+
+
+def _between(first: float, last: float, zone: str | None) -> str:
+    """Return two times on two lines, the second without the date of the first.
+
+    Examples
+    --------
+    >>> _between(1_792_887_600, 1_792_894_800, "UTC")
+    '2026-10-25 00:20:00\\n02:20:00'
+    """
+    start, end = stamp(first, zone), stamp(last, zone)
+    date = start.split()[0] + " "
+    return f"{start}\n{end.removeprefix(date)}"
 
 
 def _sure(verdict: str, confidence: float | None) -> str:

@@ -39,6 +39,10 @@ def watch_command(
 
     Exit code 3 if the last seven days broke the rule's promise, 1 if a file could not
     be read (the others were).
+
+    \b
+    Example:
+      sightline watch rule --folder exports --state watch.db
     """
     from sightline.operation.watch import PAGE, watch_folder
 

@@ -41,8 +41,8 @@ def write_figures(entries: Sequence[Entry], folder: Path) -> list[Path]:
     entries : sequence of Entry
         The detectors, in the order in which they are drawn.
     folder : Path
-        Gets ``<figure>.pdf``, ``.svg`` and ``.png``, with the testbed's name in front if there
-        are several testbeds.
+        Gets ``<figure>.pdf``, ``.svg`` and ``.png``, with the testbed's name in front
+        if there are several testbeds.
 
     Returns
     -------

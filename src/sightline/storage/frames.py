@@ -4,6 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import ATTACK, IGNORED, NORMAL
 from sightline.data.stream_input import zone_in_text
 from sightline.data.table_columns import TableColumns
 from sightline.errors import FileError
@@ -91,6 +95,7 @@ def read_numbers(
             frame = frame.with_columns(pl.Series(column, seconds.seconds))
         elif column == columns.label:
             codes, words = label_codes(series)
+            _check_labels(codes, table, column)
             if words:
                 notices.append(f"{path.name}: labels were read as {words}.")
             frame = frame.with_columns(pl.Series(column, codes))
@@ -102,6 +107,33 @@ def read_numbers(
         elif str(series.dtype) in ("Int128", "UInt128"):
             frame = frame.with_columns(series.cast(pl.Float64))
     return NumberTable(frame, zone, tuple(notices))
+
+
+def _check_labels(codes: npt.NDArray[Any], table: Table, column: str) -> None:
+    """Raise `FileError` with the line of the first label that is none of 0, 1, -1.
+
+    A missing label is left to the stream, which names it too.
+    """
+    if codes.dtype.kind in "if":
+        wrong = ~np.isin(codes, (ATTACK, NORMAL, IGNORED)) & ~np.isnan(codes)
+    else:
+        known = {word: _is_label(word) for word in set(codes.tolist())}
+        wrong = np.array([not known[word] for word in codes.tolist()], bool)
+    if wrong.any():
+        row = int(wrong.argmax())
+        value = codes[row] if codes.dtype.kind == "O" else f"{codes[row]:g}"
+        raise FileError(
+            f"{table.path}: column {column!r} must hold 0 (normal), 1 (attack) or -1 "
+            f"(ignore), or words such as Normal and Attack; {_place_of(table)(row)} is "
+            f"{value!r} ({int(wrong.sum())} such rows): map your labels to these."
+        )
+
+
+def _is_label(word: str | None) -> bool:
+    import polars as pl
+
+    codes, _ = label_codes(pl.Series([word], dtype=pl.String))
+    return codes.dtype.kind == "f"
 
 
 class _Alarms(NamedTuple):

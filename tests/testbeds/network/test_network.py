@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-wntr = pytest.importorskip("wntr", reason="needs wntr: pip install 'sightline-cps[water]'")
+wntr = pytest.importorskip(
+    "wntr", reason="needs wntr: pip install 'sightline-cps[water]'"
+)
 
 from typer.testing import CliRunner  # noqa: E402
 

@@ -266,21 +266,21 @@ def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
     if not path.is_file():
         return {}
     rows: dict[str, dict[str, str]] = {}
-    for row in list_rows(path, ["tag"]).values():
+    for line, row in list_rows(path, ["tag"]).items():
         tag, unit = name_and_unit(row["tag"])
         role = row.get("role", "").lower()
         if tag in rows:
-            raise FileError(f"{path}: names {tag!r} twice: keep one line.")
+            raise FileError(f"{path}: line {line}: names {tag!r} twice: keep one.")
         if role not in ("", _IGNORE, *Role):
             raise FileError(
-                f"{path}: role {role!r} of tag {tag!r} is unknown; "
+                f"{path}: line {line}: role {role!r} of tag {tag!r} is unknown; "
                 f"{did_you_mean(role, [*Role, _IGNORE])}"
             )
         for column in ("low", "high"):
             if (cell := row.get(column)) and not _is_number(cell):
                 raise FileError(
-                    f"{path}: {column} {cell!r} of tag {tag!r} is no number: give the "
-                    "end of the instrument's range, or leave it empty."
+                    f"{path}: line {line}: {column} {cell!r} of tag {tag!r} is no "
+                    "number: give the end of the instrument's range, or leave it empty."
                 )
         rows[tag] = row | {"role": role, "unit": row.get("unit") or unit}
     return rows
