@@ -68,5 +68,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names too, for completion in a shell."""
-    return sorted({*globals(), *__all__})
+    """Return the public names, for completion in a shell."""
+    return list(__all__)
