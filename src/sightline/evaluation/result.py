@@ -589,7 +589,7 @@ class Evaluation(Shown, EvaluationRecord):
         -------
         str
             Figures with intervals, attacks found with chance and cost, alarm rules, one
-            row for each attack, and what a reader must know; at most 80 columns.
+            row for each attack, and what a reader must know; at most 88 columns.
 
         Examples
         --------
