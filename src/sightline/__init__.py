@@ -35,9 +35,10 @@ _HOMES = {
     "evaluation.result": "Evaluation",
     "export": "export_stream",
     "facts.audit": "inspect_testbed",
+    "notebook.tracking": "log_to_mlflow",
     "operation.blind_spots": "find_blind_spots",
     "operation.watch": "watch_folder",
-    "paper": "write_up",
+    "paper": "write_tables write_up",
     "progress": "Step StepKind progress_bar",
     "report": "write_report",
     "rules": "Budget QuantileRule Rule",
@@ -68,5 +69,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names too, for completion in a shell."""
-    return sorted({*globals(), *__all__})
+    """Return the public names, for completion in a shell."""
+    return list(__all__)

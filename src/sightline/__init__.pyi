@@ -29,9 +29,10 @@ from sightline.evaluation.pipeline import evaluate
 from sightline.evaluation.result import Evaluation
 from sightline.export import export_stream
 from sightline.facts.audit import inspect_testbed
+from sightline.notebook.tracking import log_to_mlflow
 from sightline.operation.blind_spots import find_blind_spots
 from sightline.operation.watch import watch_folder
-from sightline.paper import write_up
+from sightline.paper import write_tables, write_up
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.report import write_report
 from sightline.rules import Budget, QuantileRule, Rule
@@ -92,6 +93,7 @@ __all__ = [
     "list_detectors",
     "list_testbeds",
     "load_detector",
+    "log_to_mlflow",
     "make_detector",
     "on_cluster",
     "open_testbed",
@@ -110,5 +112,6 @@ __all__ = [
     "write_review_list",
     "write_rule",
     "write_stream",
+    "write_tables",
     "write_up",
 ]

@@ -19,10 +19,21 @@ class Terminal(Console):
     ----------
     stderr : bool
         Whether to print to standard error instead of standard output.
+    width : int, optional
+        Columns, for text that no terminal shows: it then has no colours.
     """
 
-    def __init__(self, *, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
+    def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
+        super().__init__(
+            stderr=stderr,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            width=width,
+            no_color=None if width is None else True,
+            force_terminal=None if width is None else False,
+            force_jupyter=None if width is None else False,
+        )
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

@@ -7,6 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from sightline.showing import Shown
+
 # The duration of the figures that stand for many: sentences, blindness, trade-off.
 USUAL_S: Final = 900.0
 # A size counts as no more than this many ranges in the blindness of a rule.
@@ -226,8 +228,8 @@ class WhatIf:
     leaves_range: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class BlindSpots:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BlindSpots(Shown):
     """What a detector with its rules could not see.
 
     Parameters
@@ -288,10 +290,9 @@ class BlindSpots:
     notes: tuple[str, ...] = ()
     key: str = ""
 
-    def __repr__(self) -> str:
-        """Return one line."""
+    def _line(self) -> str:
         return (
-            f"BlindSpots {self.name!r}: {len(self.tags)} tags, "
+            f"{self.name!r}: {len(self.tags)} tags, "
             f"{len(self.rules)} rules, {len(self.spots)} falsifications, "
             f"{self.n_places} places"
         )

@@ -20,6 +20,7 @@ from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Count, RungName, Verdict
 from sightline.metrics.probe import AlarmMetrics
 from sightline.rules.advice import count_words, false_alarm_words
+from sightline.terminal import Terminal
 from sightline.text import (
     UNKNOWN,
     mean_count,
@@ -114,6 +115,28 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     several = len(evaluations) > 1
     parts += [Text(f"- {n}: {text}" if several else f"- {text}") for n, text in notices]
     return Group(*parts)
+
+
+def as_text(renderable: RenderableType, width: int = 80) -> str:
+    """Return what a console would print, as plain text without styles.
+
+    Parameters
+    ----------
+    renderable : RenderableType
+        Such as `summary` returns.
+    width : int
+        Columns of the text.
+
+    Examples
+    --------
+    >>> as_text(Text("a tag"))
+    'a tag'
+    """
+    screen = Terminal(width=width)
+    with screen.capture() as captured:
+        screen.print(renderable)
+    lines = captured.get().splitlines()
+    return "\n".join(line.rstrip() for line in lines).strip("\n")
 
 
 def _notices(e: Evaluation) -> list[str]:

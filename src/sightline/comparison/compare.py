@@ -32,8 +32,9 @@ from sightline.metrics.alarm_load import AlarmLoad
 from sightline.metrics.drawing import N_REPLICATES
 from sightline.metrics.ranking import FEWEST_RANKED, RankCorrelation, rank_correlation
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.storage import Result
-from sightline.text import names
+from sightline.showing import Shown
+from sightline.storage import Given, Result, results_of
+from sightline.text import names, plural
 
 # Figures by which detectors are ranked on each testbed.
 RANKED_FIGURES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.F1)
@@ -216,8 +217,8 @@ class Detections:
     load: AlarmLoad | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison(Shown):
     """The result of `compare`.
 
     Parameters
@@ -253,13 +254,24 @@ class Comparison:
     verdicts: tuple[SideBySide, ...]
     notices: tuple[str, ...]
 
+    def _line(self) -> str:
+        detectors = {(row.testbed, row.detector) for row in self.figures}
+        testbeds = {testbed for testbed, _ in detectors}
+        stars = sum(row.has_star for row in self.differences)
+        return (
+            f"of {plural(len(detectors), 'detector')} on "
+            f"{plural(len(testbeds), 'testbed')}: "
+            f"{stars} of {plural(len(self.differences), 'difference')} "
+            "beyond chance"
+        )
+
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {name: plain(value) for name, value in asdict(self).items()}
 
 
 def compare(
-    results: Sequence[Result | Evaluation],
+    results: Sequence[Given],
     *,
     n_replicates: int = N_REPLICATES,
     seed: int = 0,
@@ -269,10 +281,10 @@ def compare(
 
     Parameters
     ----------
-    results : sequence of Result or Evaluation
-        As `read_results` or `evaluate` return them. Several results of one detector on
-        one testbed are its seeds; results with different guards are different
-        detectors.
+    results : sequence of Evaluation, Result or path
+        Evaluations in memory, results as `read_results` returns them, or result
+        folders. Several results of one detector on one testbed are its seeds; results
+        with different guards are different detectors.
     n_replicates : int
         Draws of calm time and attacks.
     seed : int
@@ -289,7 +301,8 @@ def compare(
     Raises
     ------
     SightlineError
-        If an evaluation has no traces.
+        If there is one evaluation alone, if two cannot be told apart by their names, or
+        if one has no traces.
 
     Examples
     --------
@@ -308,14 +321,14 @@ def compare(
     >>> row.figure, row.detectors, row.has_star
     ('roc_auc', ('sharp', 'dull'), True)
     """
-    given = [one if isinstance(one, Result) else Result.of(one) for one in results]
-    for result in given:
-        if result.evaluation.traces is None:
-            raise SightlineError(
-                f"The evaluation of {result.evaluation.stream.name!r} has no traces, "
-                "which a comparison needs: read it with read_results, or evaluate the "
-                "stream again."
-            )
+    given = results_of(results, "compare")
+    first = results if isinstance(results, Evaluation) else next(iter(results), None)
+    if len(given) == 1 and isinstance(first, Evaluation):
+        raise SightlineError(
+            "compare needs two or more evaluations; it got one, of "
+            f"{first.stream.name!r}: evaluate another detector on the same rows, or "
+            "read evaluation.summary()."
+        )
     done, progress = count(1), progress or silent
 
     def tick() -> None:

@@ -18,7 +18,8 @@ from sightline.data.segments import Attack, resolve_breaks
 from sightline.data.zones import check_timezone
 from sightline.data.zones import stamp as stamp
 from sightline.errors import StreamError
-from sightline.text import did_you_mean
+from sightline.showing import Shown
+from sightline.text import did_you_mean, duration, plural, short
 
 Values = TypeVar("Values", bound=npt.NDArray[np.floating])
 
@@ -117,8 +118,8 @@ class Prepared:
 AS_MEASURED = Prepared()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Recording:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Recording(Shown):
     """Measured values of one run, with labels, attacks and origin.
 
     Parameters
@@ -210,6 +211,14 @@ class Recording:
     def n_steps(self) -> int:
         """Number of steps."""
         return len(self.values)
+
+    def _line(self) -> str:
+        step = "" if self.step_s is None else f" of {duration(self.step_s)}"
+        return (
+            f"{short(self.source)!r}: {plural(len(self.tags), 'channel')}, "
+            f"{plural(self.n_steps, 'step')}{step}, "
+            f"{plural(len(self.attacks), 'attack')}"
+        )
 
 
 def step_from(step_s: float | None, time: Floats | None) -> float | None:

@@ -61,8 +61,32 @@ class CutRows(Rows, Protocol):
         """Return the rows [first, stop)."""
 
 
-@dataclass(frozen=True, eq=False)
-class ArrayRows:
+class AsArray:
+    """Base of a table that ``np.asarray`` reads into memory.
+
+    Examples
+    --------
+    >>> np.asarray(ArrayRows(np.eye(2)))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        """Return all rows as an array of shape (rows, channels)."""
+        chunks = list(cast(Rows, self).chunks())
+        values = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+        return np.array(values, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        """Return the size in one line."""
+        rows = cast(Rows, self)
+        return f"{type(self).__name__} of {rows.n_rows:,} x {rows.n_channels:,}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArrayRows(AsArray):
     """Rows in memory: an array of shape (rows, channels)."""
 
     values: Residuals
@@ -138,7 +162,7 @@ def bounds_on_grid(places: Ints, grid: int) -> Ints:
     return bounds if len(bounds) > 1 else np.array([0, end])
 
 
-class OverRows:
+class OverRows(AsArray):
     """Base of a table computed from another row by row, and divided like that one."""
 
     rows: Rows
@@ -163,7 +187,7 @@ class OverRows:
         return self.rows.where(row)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PartedRows(OverRows):
     """Rows of which the workers of a runner read one part each."""
 
@@ -184,7 +208,7 @@ class PartedRows(OverRows):
         return self.rows.between(first, stop)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KeptRows(OverRows):
     """The rows of another table where `keep` is true."""
 
@@ -228,8 +252,8 @@ class KeptRows(OverRows):
         return np.flatnonzero(self.keep)
 
 
-@dataclass(frozen=True, eq=False)
-class JoinedRows:
+@dataclass(frozen=True, eq=False, repr=False)
+class JoinedRows(AsArray):
     """The rows of several tables one after the other, read in this process."""
 
     tables: tuple[Rows, ...]

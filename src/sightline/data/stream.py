@@ -40,7 +40,9 @@ from sightline.data.stream_input import (
 )
 from sightline.data.table_columns import TableColumns
 from sightline.data.zones import check_timezone
-from sightline.text import plural
+from sightline.errors import StreamError
+from sightline.showing import Shown
+from sightline.text import did_you_mean, plural
 
 NO_LABELS = "No labels were given: every test row is taken as attack-free."
 # Changing one of these changes the notices about attacks and breaks.
@@ -51,7 +53,7 @@ _FACTS |= {"notices", "one_sided"}
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class ResidualStream:
+class ResidualStream(Shown):
     """Residuals of one detector on one testbed: the input of an evaluation.
 
     All arguments are checked once, when the stream is made; it cannot be changed
@@ -330,11 +332,101 @@ class ResidualStream:
         runs = segments_of(self.labels == ATTACK, self.test_breaks)
         return name_segments(runs, self.segments)
 
-    def __repr__(self) -> str:
-        """Return the name and the size in one line."""
+    def _line(self) -> str:
         return (
-            f"ResidualStream {self.name!r}: {plural(self.p, 'channel')}, "
+            f"{self.name!r}: {plural(self.p, 'channel')}, "
             f"{plural(self.train.n_rows, 'train row')}, "
             f"{plural(self.test.n_rows, 'test row')}, "
             f"{plural(len(self.attack_segments()), 'attack')}"
         )
+
+
+def stream_given(
+    stream: object,
+    train: object,
+    test: object,
+    labels: object,
+    known: Mapping[str, Any],
+    options: Sequence[str] = (),
+) -> ResidualStream:
+    """Return the stream that a caller gives, or one made of two tables.
+
+    Parameters
+    ----------
+    stream : ResidualStream, optional
+        Returned as it is; nothing else may then be given.
+    train, test : array or frame, optional
+        In its place, the residuals.
+    labels : array, or str, optional
+        Of the test rows; of a frame also the name of the column that holds them.
+    known : mapping
+        Further arguments of `ResidualStream`, or of its `from_tables`; None for those
+        that are not given. Without a name the stream is called after its detector.
+    options : sequence of str
+        Further arguments of the caller, for the message about one that is misspelt.
+
+    Raises
+    ------
+    StreamError
+        If neither or both are given, or an argument has no meaning.
+
+    Examples
+    --------
+    >>> stream_given(None, [[0.1], [0.2]], [[0.3]], None, {"detector": "pca"})
+    ResidualStream 'pca': 1 channel, 2 train rows, 1 test row, 0 attacks
+    """
+    known = {name: value for name, value in known.items() if value is not None}
+    if stream is not None and not isinstance(stream, ResidualStream):
+        raise StreamError(
+            f"evaluate takes a ResidualStream; got {type(stream).__name__}: give "
+            "residuals of attack-free training data and of the test, as in "
+            "evaluate(train=..., test=..., labels=...), or read a file by "
+            "sightline.read_stream."
+        )
+    tables = {"train": train, "test": test, "labels": labels} | known
+    given = [name for name, value in tables.items() if value is not None]
+    _check_names(given, options)
+    if stream is not None:
+        if given:
+            raise StreamError(
+                f"`{given[0]}` has no place beside a stream, which holds its own: use "
+                f"stream.replace({given[0]}=...)."
+            )
+        return stream
+    if train is None or test is None:
+        missing = "train" if train is None else "test"
+        raise StreamError(
+            f"`{missing}` is missing: evaluate needs a ResidualStream, or residuals of "
+            "attack-free training data and of the test, as in evaluate(train=..., "
+            "test=..., labels=...)."
+        )
+    known.setdefault("name", known.get("detector") or "stream")
+    if {"time", "ignore"} & known.keys() or isinstance(labels, str):
+        return _of_frames(train, test, labels, known)
+    return ResidualStream(train, test, labels, **known)  # type: ignore[arg-type]
+
+
+def _check_names(given: Sequence[str], options: Sequence[str]) -> None:
+    """Raise `StreamError` at an argument that neither a stream nor a table has."""
+    known = [field.name for field in fields(ResidualStream)]
+    unknown = [name for name in given if name not in (*known, "time", "ignore")]
+    if unknown:
+        raise StreamError(
+            f"evaluate has no argument {unknown[0]!r}; "
+            f"{did_you_mean(unknown[0], [*options, *known])}"
+        )
+
+
+def _of_frames(
+    train: object, test: object, labels: object, known: dict[str, Any]
+) -> ResidualStream:
+    """Return a stream of two frames, of which columns may be labels and time."""
+    if "channels" in known:
+        raise StreamError(
+            "`channels` has no place beside columns of labels or time, for the other "
+            "columns are the channels: name columns to leave out in `ignore`."
+        )
+    if labels is None or isinstance(labels, str):
+        return ResidualStream.from_tables(train, test, label=labels, **known)
+    stream = ResidualStream.from_tables(train, test, **known)
+    return stream.replace(labels=labels)

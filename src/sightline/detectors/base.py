@@ -36,7 +36,8 @@ from sightline.detectors.settings import (
 )
 from sightline.errors import FileError, StreamError
 from sightline.progress import Progress, silent
-from sightline.text import names
+from sightline.showing import Shown
+from sightline.text import names, plural
 
 T = TypeVar("T")
 # Residuals that a detector which was read from a file computes to be tried out.
@@ -126,8 +127,8 @@ def read_card(detector: str) -> DetectorCard:
     return msgspec.convert(values, DetectorCard)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Residuals:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Residuals(Shown):
     """Observed minus expected, and the step of the recording of each row.
 
     Parameters
@@ -218,6 +219,10 @@ class Residuals:
         ):
             object.__setattr__(self, name, value)
 
+    def _line(self) -> str:
+        rows, channels = plural(len(self.index), "row"), len(self.channels)
+        return f"of space {self.space!r}: {rows}, {plural(channels, 'channel')}"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Split:
@@ -280,7 +285,22 @@ class Detector(Protocol):
         """Return observed minus expected, row by row."""
 
 
-class LearnedDetector(ABC):
+def detector_line(card: DetectorCard, channels: tuple[str, ...] | None) -> str:
+    """Return name and state of a detector in one line.
+
+    Examples
+    --------
+    >>> card = DetectorCard(name="own", title="Own", paper="Of the user.", kind="known")
+    >>> detector_line(card, None)
+    "'own': not fitted"
+    """
+    state = "not fitted"
+    if channels is not None:
+        state = f"fitted on {plural(len(channels), 'channel')}"
+    return f"{card.name!r}: {state}"
+
+
+class LearnedDetector(Shown, ABC):
     """What Sightline's own detectors share: checks of the input, saving, loading.
 
     A subclass implements how it learns (`_learn`), its residuals (`_residuals`) and
@@ -320,6 +340,9 @@ class LearnedDetector(ABC):
         self.overrides = {name: getattr(self.settings, name) for name in overrides}
         self.channels: tuple[str, ...] | None = None
         self.split: Split | None = None
+
+    def _line(self) -> str:
+        return detector_line(self.card, self.channels)
 
     def _settings(self, preset: str) -> Any:
         """Return the settings under a preset, with the card's for the testbed."""

@@ -26,7 +26,7 @@ ROUNDING = 1e-9
 SCORE_SPACE = "score"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FlooredRows(OverRows):
     """Rows measured upwards from a floor; what lies below counts as the floor."""
 

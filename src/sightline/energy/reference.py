@@ -10,6 +10,8 @@ from sightline.data import row_tables
 from sightline.data.arrays import Floats, require
 from sightline.energy.moments import N_FOLDS, Moments, fold_moments, merged
 from sightline.errors import StreamError
+from sightline.showing import Shown
+from sightline.text import plural
 
 ESTIMATORS = (
     "ledoit-wolf",
@@ -26,8 +28,8 @@ SMALLEST_SPREAD = 1e-100
 SINGULAR_PIVOT = 1e-13
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Reference:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Reference(Shown):
     """The model of normal operation: residuals follow N(mean, covariance).
 
     Parameters
@@ -49,6 +51,10 @@ class Reference:
     estimator: str
     shrinkage: float | None
     n_rows: int
+
+    def _line(self) -> str:
+        rows, channels = plural(self.n_rows, "row"), plural(len(self.mean), "channel")
+        return f"by {self.estimator} on {rows} of {channels}"
 
     @cached_property
     def factor(self) -> Floats:

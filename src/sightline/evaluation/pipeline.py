@@ -23,6 +23,7 @@ A test without attacks passes all stages: whatever needs an attack is None, and 
 quality and false alarms are measured.
 """
 
+import inspect
 import platform
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -44,7 +45,7 @@ from sightline.data.arrays import (
 )
 from sightline.data.row_tables import KeptRows, Rows, finite_rows, gather_rows
 from sightline.data.segments import Attack, breaks_kept, with_guard
-from sightline.data.stream import ResidualStream
+from sightline.data.stream import ResidualStream, stream_given
 from sightline.energy.energy import ScoredStream, ScoredTest, Track, score_stream
 from sightline.energy.one_sided import as_judged, two_sided_energy
 from sightline.energy.reference import crossfit_excess
@@ -85,8 +86,14 @@ from sightline.rules.replacements import replacements
 
 
 def evaluate(
-    stream: ResidualStream,
+    stream: ResidualStream | None = None,
     *,
+    train: object = None,
+    test: object = None,
+    labels: npt.ArrayLike | str | None = None,
+    detector: str | None = None,
+    testbed: str | None = None,
+    channels: Sequence[str] | None = None,
     guard: int = 0,
     estimator: str = "ledoit-wolf",
     nonfinite: Literal["error", "drop"] = "error",
@@ -98,13 +105,25 @@ def evaluate(
     seed: int = 0,
     protocol: str = Protocol.SIGHTLINE,
     progress: Progress | None = None,
+    **known: Any,
 ) -> result.Evaluation:
     """Measure what a detector's residuals show, before any alarm rule is chosen.
 
     Parameters
     ----------
-    stream : ResidualStream
-        The residuals; see there for what it may hold.
+    stream : ResidualStream, optional
+        The residuals; see there for what it may hold. Not given: made of the next
+        arguments.
+    train, test : array or frame of shape (n_rows, p), optional
+        Residuals of attack-free training data and of the test recording, in place of a
+        stream.
+    labels : array of shape (n_test,) or str, optional
+        1 attack, 0 normal, -1 ignore; or the column of the frame `test` that holds
+        them.
+    detector, testbed : str, optional
+        Names. The stream is called after the detector unless `name` is given.
+    channels : sequence of str, optional
+        Names of the channels; by default the columns of a frame, else numbers.
     guard : int
         Rows after each attack to leave out as recovery. 0 is the paper's protocol.
     estimator : str
@@ -132,6 +151,9 @@ def evaluate(
         What we believe is right, or the letter of the paper (docs/paper.md).
     progress : callable, optional
         Called with a `Step`: what is being done, and how many of all rows are done.
+    **known
+        Any further argument of `ResidualStream`, such as ``step_s`` or ``name``; of
+        frames also ``time`` and ``ignore``, as in `ResidualStream.from_tables`.
 
     Returns
     -------
@@ -141,7 +163,8 @@ def evaluate(
     Raises
     ------
     StreamError
-        If the stream cannot be measured; the message says where and why.
+        If the stream cannot be measured, or the arguments make none; the message says
+        where and why.
 
     Examples
     --------
@@ -153,30 +176,64 @@ def evaluate(
     >>> evaluation = evaluate(ResidualStream(train, test, labels))
     >>> evaluation.rank.roc_auc
     1.0
+    >>> evaluation == evaluate(train=train, test=test, labels=labels)
+    True
     >>> evaluation.probe.hits
     1
     """
-    chosen, keys = protocol_named(protocol), chosen_figures(metrics)
+    named = {"detector": detector, "testbed": testbed, "channels": channels}
+    options = tuple(inspect.signature(evaluate).parameters)
+    return _evaluated(
+        stream_given(stream, train, test, labels, named | known, options),
+        guard=guard,
+        estimator=estimator,
+        nonfinite=nonfinite,
+        intervals=intervals,
+        diagnosis=diagnosis,
+        keys=chosen_figures(metrics),
+        attribution=attribution,
+        budget=None if budget is None else Budget.parse(budget),
+        seed=seed,
+        protocol=protocol_named(protocol),
+        progress=progress,
+    )
+
+
+def _evaluated(
+    stream: ResidualStream,
+    *,
+    guard: int,
+    estimator: str,
+    nonfinite: str,
+    intervals: bool,
+    diagnosis: bool,
+    keys: Collection[str],
+    attribution: npt.ArrayLike | None,
+    budget: Budget | None,
+    seed: int,
+    protocol: Protocol,
+    progress: Progress | None,
+) -> result.Evaluation:
+    """Return the evaluation of a stream: the five stages in order."""
     stream, dropped = _settle_nonfinite(stream, nonfinite)
     blamed = _attribution(stream, attribution, dropped["test"])
-    if chosen is Protocol.PAPER:
+    if protocol is Protocol.PAPER:
         stream = stream.replace(one_sided=False)
     stream = as_judged(stream)
     attacks, labels = _attacks_and_labels(stream, guard)
     diagnosed = diagnosis and bool(attacks)
     track = Track(progress, stream)
-    accepted = None if budget is None else Budget.parse(budget)
-    scored, test, windows = _score(stream, labels, attacks, estimator, chosen, track)
+    scored, test, windows = _score(stream, labels, attacks, estimator, protocol, track)
     facts = facts_of_stream(stream, test)
     mean = scored.train_mean
     ranks = _ranks_of(test.energy, labels)
     is_quiet = quiet_rows(test, facts)
     measures = replace(
-        _measure(stream, scored, test, ranks, windows, is_quiet, chosen),
+        _measure(stream, scored, test, ranks, windows, is_quiet, protocol),
         guard=guard,
         dropped_rows=dropped,
     )
-    made, refused = _rules(stream, scored, test, facts, accepted)
+    made, refused = _rules(stream, scored, test, facts, budget)
     rows = measure_segments(
         attacks,
         test.energy,

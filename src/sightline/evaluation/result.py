@@ -9,17 +9,23 @@ docstrings are the source of the tables in ``docs/metrics.md``.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints, Labels
+from sightline.errors import StreamError
 from sightline.evaluation.localisation import Localisation
 from sightline.evaluation.protocol import Protocol
 from sightline.facts.codes import Finding
 from sightline.facts.records import RecordingFacts
-from sightline.judgement.verdicts import DiagnosisFacts, Repair, SegmentDiagnosis
+from sightline.judgement.verdicts import (
+    DiagnosisFacts,
+    Repair,
+    SegmentDiagnosis,
+    Verdict,
+)
 from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.metrics.chance import Floor
 from sightline.metrics.probe import AlarmMetrics
@@ -30,6 +36,11 @@ from sightline.metrics.window_kl import Windows
 from sightline.rules.against_ceiling import Ceiling
 from sightline.rules.episodes import Episode
 from sightline.rules.judging import CommissioningFacts
+from sightline.showing import Shown, in_notebook
+from sightline.text import did_you_mean, plural, share
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = 2
 # The 95% interval of a figure: lower and upper end; None if nothing bounds it above.
@@ -154,8 +165,8 @@ class ReferenceFacts:
     standardised_compactness: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class SegmentResult(SegmentDiagnosis, SegmentMeasures):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SegmentResult(Shown, SegmentDiagnosis, SegmentMeasures):
     """Everything known of one attack: what was measured, and the diagnosis.
 
     Parameters
@@ -167,6 +178,10 @@ class SegmentResult(SegmentDiagnosis, SegmentMeasures):
     """
 
     ceiling: Ceiling | None = None
+
+    def _line(self) -> str:
+        verdict = "not judged" if self.verdict is None else str(self.verdict)
+        return f"{self.id!r}: rows {self.start:,} to {self.stop - 1:,}, {verdict}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -520,21 +535,213 @@ class EvaluationRecord(Uncertainty, StreamMeasures):
     schema: int = SCHEMA
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluation(EvaluationRecord):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Evaluation(Shown, EvaluationRecord):
     """Everything that was measured on one stream, as `evaluate` returns it.
 
     Its fields are those of `EvaluationRecord`, and `traces`, the arrays for charts
     (None if the evaluation was read without them). Two evaluations are equal if all
-    their figures are; charts do not count.
+    their figures are; charts do not count. A notebook shows it as a table of attacks;
+    `summary`, `to_frame`, `plot` and `segment` show it in other forms.
+
+    Parameters
+    ----------
+    traces : ChartData, optional
+        The arrays for charts.
+
+    Examples
+    --------
+    >>> from sightline import evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat([0, 1, 0], [400, 50, 550])
+    >>> train, test = rng.normal(size=(2000, 4)), rng.normal(size=(1000, 4))
+    >>> test[labels == 1, 2] += 4.0
+    >>> evaluation = evaluate(train=train, test=test, labels=labels, name="mine")
+    >>> evaluation
+    Evaluation 'mine': 4 channels, 1,000 test rows, 1 of 1 attack detected,
+    ROC-AUC 98%
+    >>> evaluation.to_frame().select("id", "start", "verdict").rows()
+    [('1', 400, 'detected')]
+    >>> evaluation.segment("1")
+    SegmentView '1': rows 400 to 449, detected
     """
 
     traces: ChartData | None = field(default=None, repr=False, compare=False)
+
+    def _line(self) -> str:
+        facts = [
+            plural(self.stream.p, "channel"),
+            plural(self.stream.n_test, "test row"),
+        ]
+        attacks = plural(self.stream.n_segments, "attack")
+        if self.diagnosis is not None:
+            n_detected = sum(s.verdict is Verdict.DETECTED for s in self.segments)
+            attacks = f"{n_detected} of {attacks} detected"
+        facts.append(attacks)
+        if self.rank.roc_auc is not None:
+            facts.append(f"ROC-AUC {share(self.rank.roc_auc)}")
+        return f"{self.stream.name!r}: {', '.join(facts)}"
+
+    def summary(self) -> str:
+        """Return what the command line prints of it, as plain text.
+
+        Returns
+        -------
+        str
+            Figures with intervals, attacks found with chance and cost, alarm rules, one
+            row for each attack, and what a reader must know; at most 88 columns.
+
+        Examples
+        --------
+        >>> from sightline import evaluate
+        >>> rows = np.random.default_rng(0).normal(size=(200, 2))
+        >>> print(evaluate(train=rows, test=rows).summary())
+        Evaluation
+        ...
+        """
+        return str(in_notebook("summary_of", self))
+
+    def to_frame(self, library: Literal["polars", "pandas"] = "polars") -> Any:
+        """Return one row for each attack: the columns of ``segments.csv``.
+
+        Parameters
+        ----------
+        library : {"polars", "pandas"}
+            Whose frame.
+
+        Returns
+        -------
+        polars.DataFrame or pandas.DataFrame
+            Records within an attack, such as its ladder, are JSON text.
+
+        Raises
+        ------
+        StreamError
+            If the library is another one.
+        MissingExtraError
+            If it is not installed.
+
+        Examples
+        --------
+        >>> from sightline import evaluate
+        >>> rows = np.random.default_rng(0).normal(size=(200, 2))
+        >>> labels = np.repeat([0, 1, 0], [50, 10, 140])
+        >>> evaluation = evaluate(train=rows, test=rows, labels=labels)
+        >>> evaluation.to_frame().select("id", "start", "stop").rows()
+        [('1', 50, 60)]
+        """
+        return in_notebook("frame_of", self, library)
+
+    def plot(self) -> "Figure":
+        """Return the energy through time, with attacks, alarm limit and levels.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            A notebook shows it; ``savefig`` writes it.
+
+        Raises
+        ------
+        SightlineError
+            If the evaluation was read without its traces.
+
+        Examples
+        --------
+        >>> from sightline import evaluate
+        >>> rows = np.random.default_rng(0).normal(size=(200, 2))
+        >>> len(evaluate(train=rows, test=rows).plot().axes)
+        1
+        """
+        figure: Figure = in_notebook("plot_evaluation", self)
+        return figure
+
+    def segment(self, id: str | int) -> "SegmentView":
+        """Return one attack, which can be drawn.
+
+        Parameters
+        ----------
+        id : str or int
+            The attack's id.
+
+        Returns
+        -------
+        SegmentView
+            Its record, with `plot`.
+
+        Raises
+        ------
+        StreamError
+            If there is no such attack; the message names the nearest.
+
+        Examples
+        --------
+        >>> from sightline import evaluate
+        >>> rows = np.random.default_rng(0).normal(size=(200, 2))
+        >>> labels = np.repeat([0, 1, 0], [50, 10, 140])
+        >>> evaluation = evaluate(train=rows, test=rows, labels=labels)
+        >>> evaluation.segment("1").length
+        10
+        >>> evaluation.segment("7")
+        Traceback (most recent call last):
+        ...
+        sightline.errors.StreamError: There is no attack '7'; use 1.
+        """
+        known = {segment.id: segment for segment in self.segments}
+        if str(id) not in known:
+            nearest = did_you_mean(str(id), known) if known else "there is none at all."
+            raise StreamError(f"There is no attack {str(id)!r}; {nearest}")
+        return SegmentView(**vars(known[str(id)]), evaluation=self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``evaluation.json``: plain values, without charts."""
         blocks = {f.name: getattr(self, f.name) for f in fields(EvaluationRecord)}
         return {"schema": self.schema} | {k: plain(v) for k, v in blocks.items()}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SegmentView(SegmentResult):
+    """One attack of an evaluation, as `Evaluation.segment` returns it.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Of which it is an attack.
+
+    Examples
+    --------
+    >>> from sightline import evaluate
+    >>> rows = np.random.default_rng(0).normal(size=(200, 2))
+    >>> labels = np.repeat([0, 1, 0], [50, 10, 140])
+    >>> evaluate(train=rows, test=rows, labels=labels).segment(1).start
+    50
+    """
+
+    evaluation: Evaluation = field(compare=False)
+
+    def plot(self) -> "Figure":
+        """Return energy, contributions of channels, and signals around the attack.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            A notebook shows it; ``savefig`` writes it.
+
+        Raises
+        ------
+        SightlineError
+            If the evaluation holds no excerpt of this attack.
+
+        Examples
+        --------
+        >>> from sightline import evaluate
+        >>> rows = np.random.default_rng(0).normal(size=(200, 2))
+        >>> labels = np.repeat([0, 1, 0], [50, 10, 140])
+        >>> attack = evaluate(train=rows, test=rows, labels=labels).segment(1)
+        >>> len(attack.plot().axes)
+        4
+        """
+        figure: Figure = in_notebook("plot_segment", self)
+        return figure
 
 
 def plain(value: Any) -> Any:

@@ -46,9 +46,9 @@ from sightline.paper.markup import PaperTable, escaped_markdown, filled, render
 from sightline.paper.methods import methods_markdown, references_of
 from sightline.paper.study import Study
 from sightline.progress import Progress
-from sightline.storage import Result
+from sightline.storage import Given, results_of
 
-__all__ = ["Finding", "PaperTable", "WriteUp", "write_up"]
+__all__ = ["Finding", "PaperTable", "WriteUp", "write_tables", "write_up"]
 
 _TABLES = (
     "testbeds",
@@ -110,7 +110,7 @@ class WriteUp:
 
 
 def write_up(
-    results: Sequence[Result],
+    results: Given | Sequence[Given],
     folder: str | Path,
     *,
     overwrite: bool = False,
@@ -126,9 +126,9 @@ def write_up(
 
     Parameters
     ----------
-    results : sequence of Result
-        As `read_results` returns them; several of one detector on one testbed are its
-        seeds.
+    results : Evaluation, Result or path, or sequence of these
+        Evaluations in memory, or folders that `write_results` wrote; several of one
+        detector on one testbed are its seeds.
     folder : path
         Gets ``tables/``, ``figures/``, ``findings.md``, ``findings.json``,
         ``methods.md``, ``references.bib``, ``preview.tex`` and ``comparison.json``,
@@ -166,8 +166,8 @@ def write_up(
     >>> labels[50:70] = 1
     >>> test[50:70] += 3
     >>> stream = ResidualStream(train, test, labels, detector="a", testbed="plant")
-    >>> result = Result.of(evaluate(stream, intervals=False))
-    >>> written = write_up([result], mkdtemp(), n_replicates=2)
+    >>> evaluation = evaluate(stream, intervals=False)
+    >>> written = write_up([evaluation], mkdtemp(), n_replicates=2)
     >>> written.files[:4]
     ('comparison.json', 'figures/captions.md', 'figures/mean_shift_identity.pdf',
      'figures/mean_shift_identity.png')
@@ -175,12 +175,13 @@ def write_up(
     "Skipped figure 'agreement': it needs at least two detectors on one testbed."
     """
     folder = Path(folder)
-    if not results:
+    given = results_of(results, "write_up")
+    if not given:
         raise FileError(f"{folder}: there are no results to write up.")
     _check_folder(folder, overwrite=overwrite)
     if comparison is None:
-        comparison = compare(results, n_replicates=n_replicates, progress=progress)
-    study = Study(results)
+        comparison = compare(given, n_replicates=n_replicates, progress=progress)
+    study = Study(given)
     tables, no_tables = _tables(study, comparison)
     figures, no_figures = draw_all(study, comparison, identity_of=identity_of)
     findings = judge_findings(study)
@@ -213,6 +214,10 @@ def write_up(
         findings=findings,
         notices=(*_same_seeds(study), *no_tables, *no_figures),
     )
+
+
+# The same under the name of what it writes.
+write_tables = write_up
 
 
 def _check_folder(folder: Path, *, overwrite: bool) -> None:

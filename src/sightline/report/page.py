@@ -30,7 +30,7 @@ from sightline.report.print_figures import write_figures
 from sightline.report.published_figures import figure_tables
 from sightline.report.redaction import redacted, what_remains
 from sightline.report.unexplained import HEIGHT, WIDTH, unexplained
-from sightline.storage import Result, read_results
+from sightline.storage import Given, results_of
 from sightline.text import correlation, on_testbed, probability
 
 STYLES = ("page.css", "tables.css", "print.css")
@@ -51,7 +51,7 @@ SCRIPTS = (
 
 
 def write_report(
-    results: Sequence[Result | str | Path] | str | Path,
+    results: Given | Sequence[Given],
     path: str | Path,
     *,
     redact: bool = False,
@@ -65,9 +65,9 @@ def write_report(
 
     Parameters
     ----------
-    results : path, or sequence of paths or Result
-        Folders that `write_results` wrote, or results in memory. Several results of
-        one detector on one testbed are its seeds: the first is drawn, figures come
+    results : Evaluation, Result or path, or sequence of these
+        Evaluations in memory, or folders that `write_results` wrote. Several results
+        of one detector on one testbed are its seeds: the first is drawn, figures come
         with the mean and the range of all.
     path : path
         The page to write, such as ``report.html``. It needs no network.
@@ -102,17 +102,16 @@ def write_report(
     --------
     >>> import tempfile
     >>> import numpy as np
-    >>> from sightline import ResidualStream, evaluate, write_report, write_results
+    >>> from sightline import ResidualStream, evaluate, write_report
     >>> rng = np.random.default_rng(0)
     >>> labels = np.repeat([0, 1, 0], [400, 50, 550])
     >>> stream = ResidualStream(rng.normal(size=(2000, 4)), rng.normal(size=(1000, 4)),
     ...     labels, name="mine")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_results([evaluate(stream, intervals=False)], folder)
-    ...     write_report(folder, f"{folder}/report.html").name
-    'report.html'
+    ...     write_report(evaluate(stream, intervals=False), f"{folder}/page.html").name
+    'page.html'
     """
-    loaded = _read(results)
+    loaded = results_of(results, "write_report")
     if not loaded:
         raise FileError("There is no result to report on: evaluate a stream first.")
     remains = ""
@@ -142,23 +141,6 @@ def figures_folder(page: Path) -> Path:
     """
     name = "figures" if page.name == "report.html" else f"{page.stem}-figures"
     return page.parent / name
-
-
-def _read(results: Sequence[Result | str | Path] | str | Path) -> list[Result]:
-    """Return results in memory as they are, and read folders; each folder once."""
-    given = [results] if isinstance(results, str | Path) else list(results)
-    loaded: list[Result] = []
-    folders: set[Path] = set()
-    for one in given:
-        if isinstance(one, Result):
-            loaded.append(one)
-            continue
-        for result in read_results([one]):
-            folder = result.folder and result.folder.resolve()
-            if folder is not None and folder not in folders:
-                folders.add(folder)
-                loaded.append(result)
-    return loaded
 
 
 def page_data(entries: Sequence[Entry]) -> JsonObject:

@@ -28,6 +28,8 @@ ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
 # Longer names are shortened in the middle.
 MAX_LETTERS = 40
 PNG_DPI = 300
+# In a notebook.
+SCREEN_DPI = 110
 FONT = "DejaVu Sans"
 # Stored in each file, so that `is_ours` recognises it.
 CREATOR = "Sightline"
@@ -91,11 +93,24 @@ def new_figure(width: float, height: float) -> "Figure":
         In inches; `ONE_COLUMN` and `TWO_COLUMNS` are the widths of a paper.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = _figure_type()(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+@cache
+def _figure_type() -> "type[Figure]":
+    """Return the class of figures, which a notebook shows without pyplot."""
+    from matplotlib.figure import Figure
+
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            file = io.BytesIO()
+            self.savefig(file, format="png", dpi=SCREEN_DPI)
+            return file.getvalue()
+
+    return ShownFigure
 
 
 def rendered(figure: "Figure") -> dict[str, bytes]:

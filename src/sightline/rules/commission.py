@@ -56,7 +56,8 @@ from sightline.rules.making import MadeRule, RuleMaker
 from sightline.rules.origin import Origin, calm_channels, origin_of, raw_rows
 from sightline.rules.probe import QuantileRule
 from sightline.rules.rule import Rule
-from sightline.text import counted, names
+from sightline.showing import Shown
+from sightline.text import counted, names, plural
 
 # The joined rule whose members remember nothing.
 WITHOUT_MEMORY: Final = "rows"
@@ -226,8 +227,8 @@ class CommissioningSource:
         return origin_of(self.stream, calm, self.ends)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Commissioning:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Commissioning(Shown):
     """Rules made for a budget, and how they did on later rows.
 
     Parameters
@@ -246,6 +247,13 @@ class Commissioning:
     facts: CommissioningFacts
     source: CommissioningSource
     alarm_rows: Mapping[str, Bools]
+
+    def _line(self) -> str:
+        return (
+            f"for {self.facts.budget}: {plural(len(self.rules), 'rule')}, chosen "
+            f"{self.facts.chosen!r}, judged on {self.facts.judged_days:.2g} days and "
+            f"{plural(self.facts.n_attacks, 'attack')}"
+        )
 
     def deployed(self, name: str | None = None) -> MadeRule:
         """Return a rule, by default the chosen one, with where it comes from."""

@@ -21,13 +21,15 @@ from sightline.rules.limits import (
 )
 from sightline.rules.origin import Origin
 from sightline.rules.rule import Member, Rule, View
+from sightline.showing import Shown
+from sightline.text import per_day
 
 # Calibration rows ring alike above this p-value.
 ALIKE: Final = 0.1
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MadeRule:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MadeRule(Shown):
     """A rule with its limit for a budget, and what it promises.
 
     Parameters
@@ -46,6 +48,10 @@ class MadeRule:
     limit: Limit
     promise: Promise
     origin: Origin | None = None
+
+    def _line(self) -> str:
+        promised = f"promises {per_day(self.promise.per_day)} alarms a day"
+        return f"{self.rule._line()}, {promised}"
 
 
 class RuleMaker:

@@ -38,7 +38,8 @@ from sightline.errors import StreamError
 from sightline.facts.calm_rows import beyond_guard
 from sightline.metrics.alarm_load import Delays, Episodes, counted, episodes_in
 from sightline.rules.budget import Budget
-from sightline.text import names
+from sightline.showing import Shown
+from sightline.text import names, plural
 
 # Rows with larger values are refused: squares of what is made of them would overflow.
 LARGEST_VALUE: Final = np.float64(1e100)
@@ -269,8 +270,8 @@ class Channel:
     scale: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Rule:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Rule(Shown):
     """An alarm rule: what it reads, remembers and compares, and its limit.
 
     Parameters
@@ -304,6 +305,12 @@ class Rule:
     shelves: bool = False
     step_s: float | None = None
     budget: Budget | None = None
+
+    def _line(self) -> str:
+        budget = "" if self.budget is None else f" for {self.budget}"
+        members = plural(len(self.members), "score")
+        channels = plural(len(self.channels), "channel")
+        return f"{self.name!r}{budget}: {members} of {channels}, limit {self.limit:.4g}"
 
     @cached_property
     def needs_score(self) -> bool:

@@ -34,6 +34,7 @@ from sightline.storage.parquet import (
     write_parquet_folder,
 )
 from sightline.storage.results import (
+    Given,
     Result,
     check_out,
     folder_name,
@@ -41,6 +42,7 @@ from sightline.storage.results import (
     read_evaluation,
     read_result,
     read_results,
+    results_of,
     write_json,
     write_results,
 )
@@ -49,6 +51,7 @@ from sightline.tables.cells import label_codes
 from sightline.tables.text_tables import Table, read_table
 
 __all__ = [
+    "Given",
     "Result",
     "check_out",
     "folder_name",
@@ -61,6 +64,7 @@ __all__ = [
     "read_stream",
     "read_tables",
     "read_traces",
+    "results_of",
     "stream_name",
     "write_json",
     "write_results",

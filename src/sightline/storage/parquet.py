@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Ints, Residuals
-from sightline.data.row_tables import Rows
+from sightline.data.row_tables import AsArray, Rows
 from sightline.data.stream import ResidualStream
 from sightline.data.stream_input import check_same_channels, without_ignored
 from sightline.errors import FileError, StreamError, naming
@@ -43,8 +43,8 @@ _TELEMETRY = ("telemetry_train", "telemetry_test")
 _Series = Mapping[str, npt.NDArray[Any] | None]
 
 
-@dataclass(frozen=True, eq=False)
-class ParquetRows:
+@dataclass(frozen=True, eq=False, repr=False)
+class ParquetRows(AsArray):
     """Some columns of Parquet files that follow one another.
 
     Parameters

@@ -17,7 +17,7 @@ import numpy as np
 
 from sightline.blindspots.result import BlindSpots
 from sightline.data.zones import FIRST_DATE, iso_stamp
-from sightline.errors import FileError
+from sightline.errors import FileError, SightlineError
 from sightline.evaluation.protocol import Protocol
 from sightline.evaluation.result import (
     SCHEMA,
@@ -37,6 +37,7 @@ from sightline.files import (
 )
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
+from sightline.showing import Shown
 from sightline.storage.blind_spots import spots_beside
 from sightline.storage.charts import read_traces
 from sightline.storage.metadata import parse_json
@@ -84,8 +85,8 @@ _SUMMARY_PREFIXES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Shown):
     """One evaluation with its chart data, and the folder it was read from.
 
     Parameters
@@ -101,6 +102,9 @@ class Result:
     folder: Path | None
     evaluation: Evaluation
     blind_spots: BlindSpots | None = None
+
+    def _line(self) -> str:
+        return f"{self.name!r}: {self.evaluation!r}"
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Result":
@@ -131,6 +135,92 @@ class Result:
     def testbed(self) -> str:
         """The testbed the residuals are from; "unknown" if not recorded."""
         return self.evaluation.stream.testbed or "unknown"
+
+
+# What functions that read results take: evaluations in memory, results, or folders.
+Given = Evaluation | Result | str | Path
+
+
+def results_of(given: Given | Sequence[Given], caller: str) -> list[Result]:
+    """Return results: those in memory as they are, those of folders read, each once.
+
+    Parameters
+    ----------
+    given : Evaluation, Result or path, or sequence of these
+        Evaluations need their traces.
+    caller : str
+        What needs the results; the subject of the error message.
+
+    Raises
+    ------
+    SightlineError
+        If something else is given, an evaluation has no traces, or two in memory are
+        neither different detectors nor seeds by their names.
+
+    Examples
+    --------
+    >>> results_of(3, "compare")
+    Traceback (most recent call last):
+    ...
+    sightline.errors.SightlineError: compare takes a list of evaluations, such as
+    [a, b], or folders of results; got int.
+    """
+    single = isinstance(given, Evaluation | Result | str | Path)
+    if not single and not isinstance(given, Iterable):
+        raise _not_results(given, caller)
+    listed = [given] if single else list(given)  # type: ignore[arg-type]
+    results: list[Result] = []
+    folders: set[Path] = set()
+    for one in listed:
+        if isinstance(one, Evaluation | Result):
+            results.append(one if isinstance(one, Result) else Result.of(one))
+        elif isinstance(one, str | Path):
+            for result in read_results([one]):
+                folder = result.folder and result.folder.resolve()
+                if folder is not None and folder not in folders:
+                    folders.add(folder)
+                    results.append(result)
+        else:
+            raise _not_results(one, caller)
+    _check_traces(results, caller)
+    _check_names([one for one in listed if isinstance(one, Evaluation)])
+    return results
+
+
+def _not_results(given: object, caller: str) -> SightlineError:
+    return SightlineError(
+        f"{caller} takes a list of evaluations, such as [a, b], or folders of results; "
+        f"got {type(given).__name__}."
+    )
+
+
+def _check_traces(results: Sequence[Result], caller: str) -> None:
+    """Raise `SightlineError` if an evaluation was read without its arrays."""
+    for result in results:
+        if result.evaluation.traces is None:
+            raise SightlineError(
+                f"The evaluation of {result.evaluation.stream.name!r} has no traces, "
+                f"which {caller} needs: read it with read_results, or evaluate the "
+                "stream again."
+            )
+
+
+def _check_names(evaluations: Sequence[Evaluation]) -> None:
+    """Raise `SightlineError` if two evaluations without a detector share a name.
+
+    They would count as two seeds of one detector. Names of detectors, and folders, are
+    given on purpose.
+    """
+    seen: dict[tuple[object, ...], Evaluation] = {}
+    for one in evaluations:
+        key = (one.stream.name, one.stream.testbed, one.guard, one.protocol)
+        twin = seen.setdefault(key, one)
+        if one.stream.detector is None and twin is not one:
+            raise SightlineError(
+                f"Two evaluations are called {one.stream.name!r} and name no detector, "
+                "so that they would count as two seeds of one: name them, as in "
+                "evaluate(..., detector='pca')."
+            )
 
 
 def folder_name(name: str, guard: int, protocol: Protocol = Protocol.SIGHTLINE) -> str:
@@ -275,10 +365,21 @@ def _write_summary(
     _write_csv(rows, folder / "summary.csv")
 
 
-def _write_folder(evaluation: Evaluation, folder: Path) -> None:
-    values = evaluation.to_dict()
-    columns = [field.name for field in fields(SegmentResult)]
-    rows = [
+def segment_rows(evaluation: Evaluation) -> list[dict[str, object]]:
+    """Return the rows of ``segments.csv``, one for each attack, as plain values.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        With traces, if rows are to have times.
+
+    Returns
+    -------
+    list of dict
+        By column, see `SEGMENT_COLUMNS`; records within an attack are dicts.
+    """
+    segments = plain(evaluation.segments)
+    return [
         row
         | {
             column: (row[record] or {}).get(key)
@@ -286,10 +387,23 @@ def _write_folder(evaluation: Evaluation, folder: Path) -> None:
         }
         | _ceiling_figures(row["ceiling"])
         | _segment_times(evaluation, segment)
-        for row, segment in zip(values["segments"], evaluation.segments, strict=True)
+        for row, segment in zip(segments, evaluation.segments, strict=True)
     ]
-    columns += [*_SEGMENT_FIGURES, *_CEILING_FIGURES, *_SEGMENT_TIMES]
-    _write_csv(rows, folder / "segments.csv", columns)
+
+
+# Columns of ``segments.csv``, in order.
+SEGMENT_COLUMNS = (
+    *(field.name for field in fields(SegmentResult)),
+    *_SEGMENT_FIGURES,
+    *_CEILING_FIGURES,
+    *_SEGMENT_TIMES,
+)
+
+
+def _write_folder(evaluation: Evaluation, folder: Path) -> None:
+    values = evaluation.to_dict()
+    rows = segment_rows(evaluation)
+    _write_csv(rows, folder / "segments.csv", SEGMENT_COLUMNS)
     if evaluation.traces is not None:
         charts = vars(evaluation.traces).items()
         arrays = {name: array for name, array in charts if array is not None}

@@ -27,8 +27,9 @@ from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.rounding import TrainDecimals
 from sightline.data.segments import Attack, KnownEffect, breaks_from_time
 from sightline.errors import FileError, StreamError
+from sightline.showing import Shown
 from sightline.testbeds import csv_reader
-from sightline.text import counted, did_you_mean, duration, names
+from sightline.text import counted, did_you_mean, duration, names, plural
 
 # How many seconds a reading stays valid when no other follows it.
 HOLD_S = 60.0
@@ -93,8 +94,8 @@ class TestbedCard:
     __test__ = False
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Testbed:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Testbed(Shown):
     """One testbed as read: two recordings and a record of everything done to them.
 
     Parameters
@@ -152,6 +153,14 @@ class Testbed:
     def revision(self) -> str:
         """Name and release in one word, such as ``"wadi-A1"``."""
         return f"{self.name}-{self.release}" if self.release else self.name
+
+    def _line(self) -> str:
+        return (
+            f"{self.revision!r}: {plural(len(self.train.tags), 'channel')}, "
+            f"{plural(self.train.n_steps, 'train step')}, "
+            f"{plural(self.test.n_steps, 'test step')}, "
+            f"{plural(len(self.test.attacks), 'attack')}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

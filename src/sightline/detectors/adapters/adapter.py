@@ -19,6 +19,7 @@ from sightline.detectors.base import (
     Residuals,
     Split,
     check_channels,
+    detector_line,
     unlabelled,
 )
 from sightline.detectors.preprocessing import (
@@ -31,9 +32,10 @@ from sightline.detectors.preprocessing import (
 from sightline.detectors.settings import BaselineSettings
 from sightline.errors import SightlineError, StreamError
 from sightline.files import brief
+from sightline.showing import Shown
 
 
-class Adapter(ABC):
+class Adapter(Shown, ABC):
     """A user's model as a detector.
 
     Rows are filled, down-sampled and scaled to train's range, a block of train is held
@@ -56,6 +58,9 @@ class Adapter(ABC):
         self.settings = settings
         self.channels: tuple[str, ...] | None = None
         self.split: Split | None = None
+
+    def _line(self) -> str:
+        return detector_line(self.card, self.channels)
 
     @abstractmethod
     def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> Any:

@@ -11,12 +11,13 @@ from sightline.data.arrays import check_residuals
 from sightline.data.recording import Recording, Tag
 from sightline.data.segments import Attack
 from sightline.detectors.adapters.adapter import check_expected, user_card
-from sightline.detectors.base import Residuals, Split, unlabelled
+from sightline.detectors.base import Residuals, Split, detector_line, unlabelled
 from sightline.detectors.preprocessing import fit_scaling
 from sightline.errors import StreamError
+from sightline.showing import Shown
 
 
-class KnownExpectation:
+class KnownExpectation(Shown):
     """A detector whose expectation of two recordings is given; see `from_arrays`.
 
     It raises for any other recording.
@@ -55,6 +56,9 @@ class KnownExpectation:
             )
         self.scale = fit_scaling(finite).scale
         self.channels, self.split = train.channels, split
+
+    def _line(self) -> str:
+        return detector_line(self.card, self.channels)
 
     def fit(self, recording: Recording) -> Self:
         """Learn nothing; raise for a recording that is not one of the two."""

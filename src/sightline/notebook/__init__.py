@@ -1,0 +1,21 @@
+"""How values show themselves in a notebook: HTML, text, frames, pictures, MLflow.
+
+The highest package: it knows every type that is shown and every library that shows it.
+Values reach it by name through `sightline.showing`, only when they are asked to show
+themselves.
+"""
+
+from sightline.notebook.frames import frame_of
+from sightline.notebook.pictures import plot_evaluation, plot_segment
+from sightline.notebook.texts import summary_of
+from sightline.notebook.tracking import log_to_mlflow
+from sightline.notebook.views import html_of
+
+__all__ = [
+    "frame_of",
+    "html_of",
+    "log_to_mlflow",
+    "plot_evaluation",
+    "plot_segment",
+    "summary_of",
+]
