@@ -1,8 +1,10 @@
 import ast
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,57 @@ def test_every_public_name_says_what_it_is(name):
         assert sightline.__version__[0].isdigit()
     else:
         assert inspect.getdoc(getattr(sightline, name))
+
+
+def documented(value):
+    """Return the docstring, with those of the records that a class extends."""
+    if not inspect.isclass(value):
+        return inspect.getdoc(value)
+    ours = [base for base in value.__mro__ if base.__module__.startswith("sightline")]
+    return "\n".join(inspect.getdoc(base) or "" for base in ours)
+
+
+def section(text, title):
+    """Return the lines of a section of a docstring in numpy style."""
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", text, re.M | re.S)
+    return found[1] if found else ""
+
+
+def parameters_of(value):
+    """Return the names that a caller passes; errors, enums and protocols have none."""
+    if inspect.isclass(value) and issubclass(value, (Exception, Enum)):
+        return []
+    if getattr(value, "_is_protocol", False):
+        return []
+    return list(inspect.signature(value).parameters)
+
+
+PUBLIC = [name for name in sightline.__all__ if name != "__version__"]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_documented_in_full(name):
+    """Each parameter, what is returned, and an example, which the suite runs."""
+    value = getattr(sightline, name)
+    text = documented(value)
+    listed = {
+        word.strip(" *")
+        for line in re.findall(
+            r"^(\S.*?)(?: : .*)?$",
+            "\n".join(section(part, "Parameters") for part in split(text)),
+            re.M,
+        )
+        for word in line.split(",")
+    }
+    assert set(parameters_of(value)) <= listed
+    if inspect.isfunction(value) and value.__annotations__["return"] is not None:
+        assert section(text, "Returns") or section(text, "Yields")
+    assert ">>> " in section(inspect.getdoc(value), "Examples")
+
+
+def split(text):
+    """Return the parts of joined docstrings that have a list of parameters."""
+    return re.split(r"^(?=Parameters\n-)", text, flags=re.M)
 
 
 def test_every_error_is_a_sightline_error():

@@ -52,19 +52,57 @@ class FileError(SightlineError, OSError):
     """A file or folder cannot be read, is not what it should be, or cannot be written.
 
     The message begins with the path.
+
+    Examples
+    --------
+    >>> from sightline import read_evaluation
+    >>> try:
+    ...     read_evaluation("no/such/folder")
+    ... except FileError as error:
+    ...     print(error)
+    no/such/folder: there is no such evaluation.
     """
 
 
 class TrainingError(SightlineError, RuntimeError):
-    """A detector could not learn from a recording: its loss is not a number."""
+    """A detector could not learn from a recording: its loss is not a number.
+
+    Examples
+    --------
+    >>> raise TrainingError("GDN: the loss is not a number after epoch 3.")
+    Traceback (most recent call last):
+    ...
+    sightline.errors.TrainingError: GDN: the loss is not a number after epoch 3.
+    """
 
 
 class MissingExtraError(SightlineError, ImportError):
-    """An optional dependency is not installed; the message has the pip command."""
+    """An optional dependency is not installed; the message has the pip command.
+
+    Examples
+    --------
+    >>> from sightline.data.arrays import require
+    >>> require("no_such_module", extra="detectors", caller="GDN")
+    Traceback (most recent call last):
+    ...
+    sightline.errors.MissingExtraError: GDN needs no_such_module, which is not \
+installed: pip install 'sightline-cps[detectors]'.
+    """
 
 
 class UndefinedMetricWarning(UserWarning):
-    """A metric is undefined for this input; nan was returned."""
+    """A metric is undefined for this input; nan was returned.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from sightline.metrics.ranking import roc_auc_score
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     value = roc_auc_score([0, 0], [1.0, 2.0])
+    >>> value, caught[0].category.__name__
+    (nan, 'UndefinedMetricWarning')
+    """
 
 
 @contextmanager

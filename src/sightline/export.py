@@ -105,6 +105,18 @@ def export_stream(
     StreamError
         If the detector has no such rule, train is not the recording it was fitted on,
         or no row of train is left.
+
+    Examples
+    --------
+    >>> from sightline import Recording, Tag, export_stream, make_detector
+    >>> rng = np.random.default_rng(0)
+    >>> tags = [Tag(name=name) for name in "abc"]
+    >>> train = Recording(values=rng.normal(size=(500, 3)), tags=tags)
+    >>> test = Recording(values=rng.normal(size=(200, 3)), tags=tags)
+    >>> detector = make_detector("mean").fit(train)
+    >>> stream = export_stream(detector, train, test, testbed="plant")
+    >>> stream.test.n_rows, stream.detector
+    (200, 'mean')
     """
     check_rule(detector, rule)
     wanted = _row_settings(detector)

@@ -14,6 +14,11 @@ class StepKind(StrEnum):
     """The kinds of long work; the value is the word that people read.
 
     ``NOTICE`` is no work: its detail is a sentence that stays on the screen.
+
+    Examples
+    --------
+    >>> StepKind.TRAINING == "Training"
+    True
     """
 
     WAITING = "Waiting"

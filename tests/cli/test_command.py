@@ -145,7 +145,7 @@ def test_attacks_are_listed_by_their_times_where_rows_have_dates(tmp_path, out):
     test[100:160] += 9
     labels = np.zeros(3000, int)
     labels[100:160] = 1
-    for first, words in ((1_792_800_000, "2026-10-23 20:16:40"), (0, "100-159")):
+    for first, words in ((1_792_800_000, "2026-10-24 00:16:40"), (0, "100-159")):
         stream = sightline.ResidualStream(
             rng.normal(size=(3000, 2)),
             test,

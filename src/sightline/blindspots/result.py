@@ -268,6 +268,25 @@ class BlindSpots(Shown):
         What was left out, and why.
     key : str
         Of the detector and the record that they belong to.
+
+    Examples
+    --------
+    As `find_blind_spots` returns it; `spots` has one row for each rule, tag and shape.
+
+    >>> from sightline import Recording, Tag, find_blind_spots, make_detector
+    >>> rows = np.random.default_rng(0).normal(size=(40_000, 2))
+    >>> tags = [Tag(name="LIT101"), Tag(name="FIT101")]
+    >>> train = Recording(values=rows[:10_000], tags=tags, step_s=10.0)
+    >>> later = Recording(values=rows[10_000:], tags=tags, step_s=10.0)
+    >>> spots = find_blind_spots(
+    ...     make_detector("mean").fit(train),
+    ...     later,
+    ...     train=train,
+    ...     durations_s=[60.0],
+    ...     shapes=["step"],
+    ... )
+    >>> len(spots.tags), {spot.rule for spot in spots.of_rule()} == {spots.chosen}
+    (2, True)
     """
 
     name: str

@@ -242,6 +242,25 @@ class Comparison(Shown):
         For each attack of a testbed with two or more detectors.
     notices : tuple of str
         What could not be compared, and why; results judged by earlier rules.
+
+    Examples
+    --------
+    >>> from sightline import evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat([0, 1, 0], [400, 50, 550])
+    >>> evaluations = [
+    ...     evaluate(
+    ...         train=rng.normal(size=(500, 2)),
+    ...         test=rng.normal(size=(1000, 2)) + lift * labels[:, None],
+    ...         labels=labels,
+    ...         name=name,
+    ...         diagnosis=False,
+    ...     )
+    ...     for name, lift in (("sharp", 4.0), ("dull", 0.2))
+    ... ]
+    >>> compared = compare(evaluations, n_replicates=50)
+    >>> sorted({row.detector for row in compared.figures})
+    ['dull', 'sharp']
     """
 
     figures: tuple[SeededFigure, ...]

@@ -115,6 +115,11 @@ class Attack:
         The attacked channels.
     note : str, optional
         A description.
+
+    Examples
+    --------
+    >>> Attack(id="7", start=100, stop=160, targets=("LIT101",)).segment
+    Segment(start=100, stop=160)
     """
 
     id: str

@@ -64,6 +64,11 @@ DETECTORS: dict[str, type[LearnedDetector]] = {
 def list_detectors() -> tuple[DetectorCard, ...]:
     """Return the cards of all detectors.
 
+    Returns
+    -------
+    tuple of DetectorCard
+        What each is, its paper, what is as published, and its settings by testbed.
+
     Examples
     --------
     >>> [card.name for card in list_detectors()][:3]
@@ -101,8 +106,13 @@ def make_detector(
         As suits a stream to be evaluated, or exactly as published.
     testbed : str, optional
         Use the card's settings for this testbed.
-    **settings
+    **settings : optional
         Any of its settings by name.
+
+    Returns
+    -------
+    LearnedDetector
+        With `fit`, `residuals` and `save`.
 
     Raises
     ------
@@ -125,10 +135,29 @@ def load_detector(path: str | Path) -> LearnedDetector:
     path : path
         Written by the `save` of a detector.
 
+    Returns
+    -------
+    LearnedDetector
+        Gives the same residuals as the one that was saved.
+
     Raises
     ------
     FileError
         If the file holds no detector of this version of Sightline.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from sightline import Recording, Tag
+    >>> tags = [Tag(name="LIT101")]
+    >>> recording = Recording(values=[[1.0], [3.0], [2.0]], tags=tags)
+    >>> detector = make_detector("mean").fit(recording)
+    >>> with TemporaryDirectory() as folder:
+    ...     detector.save(f"{folder}/mean.npz")
+    ...     again = load_detector(f"{folder}/mean.npz")
+    >>> before, after = detector.residuals(recording), again.residuals(recording)
+    >>> before.values.tolist() == after.values.tolist()
+    True
     """
     about, _ = read_saved(Path(path))
     if about.get("detector") not in DETECTORS:

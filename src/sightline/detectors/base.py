@@ -276,7 +276,28 @@ class RuleInput:
 
 
 class Detector(Protocol):
-    """The two methods that every detector must have, also those of users."""
+    """The two methods that every detector must have, also those of users.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sightline import Recording, Tag
+    >>> class Median:
+    ...     def fit(self, recording):
+    ...         self.middle = np.median(recording.values, axis=0)
+    ...         return self
+    ...
+    ...     def residuals(self, recording):
+    ...         return Residuals(
+    ...             values=recording.values - self.middle,
+    ...             index=np.arange(len(recording.values)),
+    ...             channels=recording.channels,
+    ...         )
+    >>> tags = [Tag(name="LIT101")]
+    >>> recording = Recording(values=[[1.0], [2.0], [6.0]], tags=tags)
+    >>> Median().fit(recording).residuals(recording).values.ravel().tolist()
+    [-1.0, 0.0, 4.0]
+    """
 
     def fit(self, recording: Recording, /) -> Self:
         """Learn what is normal from an attack-free recording."""

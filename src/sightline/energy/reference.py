@@ -44,6 +44,12 @@ class Reference(Shown):
         In [0, 1]; None if the estimator has none.
     n_rows : int
         Number of rows it was fitted on.
+
+    Examples
+    --------
+    >>> reference = fit_reference(np.random.default_rng(0).normal(size=(1000, 2)))
+    >>> reference.mean.shape, reference.covariance.shape, reference.n_rows
+    ((2,), (2, 2), 1000)
     """
 
     mean: Floats

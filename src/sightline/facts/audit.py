@@ -43,7 +43,7 @@ def inspect_testbed(
     ----------
     name : str or path
         A published testbed, or a folder with your own plant.
-    root, release, cache, progress
+    root, release, cache, progress : optional
         As for `open_testbed`.
 
     Returns

@@ -96,7 +96,7 @@ def watch_folder(
     settle_s: float = SETTLE_S,
     progress: Progress = silent,
 ) -> WatchReport:
-    """Read the new files of a folder, and bring alarms, page and metrics up to date.
+    r"""Read the new files of a folder, and bring alarms, page and metrics up to date.
 
     Parameters
     ----------
@@ -131,6 +131,25 @@ def watch_folder(
         same state.
     StreamError
         If the detector cannot go on from one file to the next.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from sightline import ResidualStream, commission, write_rule
+    >>> rows = np.random.default_rng(0).normal(size=(42_000, 2))
+    >>> stream = ResidualStream(rows[:2000], rows[2000:], step_s=10.0, channels="ab")
+    >>> with TemporaryDirectory() as folder:
+    ...     exports = Path(folder, "exports")
+    ...     exports.mkdir()
+    ...     write_rule(commission(stream), f"{folder}/rule.json")
+    ...     times = [f"2026-11-01 00:{k // 6:02d}:{k % 6}0" for k in range(300)]
+    ...     lines = [f"{t},{a},{b}" for t, (a, b) in zip(times, rows)]
+    ...     _ = (exports / "1.csv").write_text("\n".join(["time,a,b", *lines, ""]))
+    ...     report = watch_folder(
+    ...         f"{folder}/rule.json", exports, f"{folder}/state.db", settle_s=0.0
+    ...     )
+    >>> report.read, report.is_broken
+    (('1.csv',), False)
     """
     path, folder, state_path = Path(rule), Path(folder), Path(state)
     path = path / RULE_FILE if path.is_dir() else path

@@ -225,6 +225,11 @@ def find_episodes(
     most : int
         How many are returned.
 
+    Returns
+    -------
+    tuple of Episode
+        Empty if the rule raises no alarm.
+
     Raises
     ------
     StreamError

@@ -22,6 +22,12 @@ class QuantileRule:
         Energy above which the rule is in alarm.
     quantile : float
         Quantile of normal energy at which it was set, in [0, 1].
+
+    Examples
+    --------
+    >>> rule = QuantileRule.from_normal([0.0, 1.0, 2.0, 3.0, 4.0], quantile=0.75)
+    >>> rule
+    QuantileRule(threshold=3.0, quantile=0.75)
     """
 
     threshold: float

@@ -294,6 +294,16 @@ class Rule(Shown):
         Seconds a row.
     budget : Budget, optional
         For which its limit was set.
+
+    Examples
+    --------
+    >>> from sightline import ResidualStream, commission
+    >>> rows = np.random.default_rng(0).normal(size=(42_000, 3))
+    >>> rule = commission(
+    ...     ResidualStream(rows[:2000], rows[2000:], step_s=10.0), budget="6/day"
+    ... ).chosen.rule
+    >>> len(rule.channels), rule.step_s, str(rule.budget)
+    (3, 10.0, '6/day,1%')
     """
 
     name: str

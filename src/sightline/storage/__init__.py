@@ -96,6 +96,15 @@ def read_stream(path: str | Path, *, detector: str | None = None) -> ResidualStr
         If the file or folder cannot be read.
     StreamError
         If its contents do not make a valid stream.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/mine.npz", train=np.eye(3), test=np.eye(3))
+    ...     read_stream(f"{folder}/mine.npz").channels
+    ('channel_0', 'channel_1', 'channel_2')
     """
     path = Path(path)
     with reading(path):
@@ -205,7 +214,7 @@ def read_tables(
         found, and refused if day and month cannot be told apart.
     name : str, optional
         Name of the stream. Not given: the stem of `test`.
-    **known
+    **known : optional
         Any further argument of `ResidualStream`, such as ``step_s``.
 
     Returns

@@ -322,6 +322,16 @@ def write_results(
     ------
     FileError
         If results of that name exist, or the folder cannot be written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from sightline import evaluate
+    >>> rows = np.random.default_rng(0).normal(size=(200, 2))
+    >>> with TemporaryDirectory() as folder:
+    ...     write_results([evaluate(train=rows, test=rows, name="mine")], folder)
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['mine', 'summary.csv']
     """
     out = Path(out)
     names = [folder_name(e.stream.name, e.guard, e.protocol) for e in evaluations]
@@ -464,6 +474,17 @@ def read_evaluation(path: str | Path) -> Evaluation:
     ------
     FileError
         If the file is missing, damaged, or of a later schema.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from sightline import evaluate
+    >>> rows = np.random.default_rng(0).normal(size=(200, 2))
+    >>> evaluation = evaluate(train=rows, test=rows, name="mine")
+    >>> with TemporaryDirectory() as folder:
+    ...     write_results([evaluation], folder)
+    ...     read_evaluation(f"{folder}/mine") == evaluation
+    True
     """
     path = Path(path)
     if path.is_dir():
@@ -588,7 +609,33 @@ def _renamed(by_rung: Any) -> Any:
 
 
 def read_results(folders: Sequence[str | Path]) -> list[Result]:
-    """Read every evaluation in the folders: result folders, or what holds them."""
+    """Read every evaluation in the folders: result folders, or what holds them.
+
+    Parameters
+    ----------
+    folders : sequence of path
+        Folders that `write_results`, ``sightline evaluate`` or a study wrote.
+
+    Returns
+    -------
+    list of Result
+        Each with its `folder`, its `evaluation` and the arrays for charts.
+
+    Raises
+    ------
+    FileError
+        If a folder holds no evaluation, or one is damaged.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from sightline import evaluate
+    >>> rows = np.random.default_rng(0).normal(size=(200, 2))
+    >>> with TemporaryDirectory() as folder:
+    ...     write_results([evaluate(train=rows, test=rows, name="mine")], folder)
+    ...     [result.folder.name for result in read_results([folder])]
+    ['mine']
+    """
     results = []
     for folder in map(Path, folders):
         places = (

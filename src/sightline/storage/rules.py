@@ -156,6 +156,17 @@ def read_rule(path: str | Path) -> MadeRule:
     FileError
         If the file is missing, damaged, changed since it was written, or of a later
         schema.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from sightline import ResidualStream, commission
+    >>> rows = np.random.default_rng(0).normal(size=(42_000, 3))
+    >>> made = commission(ResidualStream(rows[:2000], rows[2000:], step_s=10.0))
+    >>> with TemporaryDirectory() as folder:
+    ...     write_rule(made, f"{folder}/rule.json")
+    ...     read_rule(folder).rule.name == made.chosen.rule.name
+    True
     """
     path = Path(path)
     if path.is_dir():

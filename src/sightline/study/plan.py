@@ -225,7 +225,7 @@ class StudyPlan:
 def read_plan(
     path: str | Path, *, roots: Mapping[str, str | Path] | None = None
 ) -> StudyPlan:
-    """Read a plan from a TOML file.
+    r"""Read a plan from a TOML file.
 
     Parameters
     ----------
@@ -245,6 +245,15 @@ def read_plan(
         If the file cannot be read or is not TOML.
     StreamError
         If it does not describe a study; the message names table and key.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "plan.toml")
+    ...     _ = path.write_text("[testbeds.waterworks]\n[detectors.pca]\n")
+    ...     [choice.label for choice in read_plan(path).detectors]
+    ['pca']
     """
     path = Path(path)
     return plan_of(read_toml(path), place=str(path), folder=path.parent, roots=roots)

@@ -117,7 +117,7 @@ def open_testbed(
     preset : {"raw", "gdn", "nsibf", "tranad", "geco"}
         A paper's convention for the five options that follow; each of them, if given,
         replaces the preset's value.
-    trim_s, every, sampling, label_rule, across_breaks
+    trim_s, every, sampling, label_rule, across_breaks : optional
         See `sightline.data.downsampling.Preparation`.
     train_decimals : {"as-test", "raw"}, optional
         Round train to the decimals of test, where test has fewer, or read it as it is.
@@ -134,7 +134,7 @@ def open_testbed(
         none). `Testbed.copies` says what was written.
     progress : callable, optional
         Takes a `Step` for each file, or for each stretch of a simulation.
-    **simulation
+    **simulation : optional
         For a simulated plant: the arguments of its `simulate`, such as ``seed``;
         `drift` may be given as text, `scenario` as the path of a file.
 
