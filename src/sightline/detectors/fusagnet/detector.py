@@ -15,7 +15,7 @@ from sightline.detectors.native_rules import NativeAlarms
 from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import Count, NonNegative, Share, TrainedSettings
-from sightline.detectors.trained import WindowedDetector
+from sightline.detectors.trained import Evaluator, WindowedDetector
 from sightline.errors import StreamError
 
 if TYPE_CHECKING:
@@ -173,16 +173,18 @@ class FuSAGNet(WindowedDetector):
         weights = self._chosen("alpha", "beta")
         return fusagnet_loss(network.detailed(x), x, target, rho, **weights).total
 
-    def _expected(
-        self, network: Any, batch: "Tensor", settings: FuSAGNetSettings
-    ) -> "tuple[Tensor, Tensor]":
+    def _evaluator(self, network: Any, settings: FuSAGNetSettings) -> Evaluator:
         network.self_loops = settings.self_loops
-        back = np.argsort(self._order)
-        if settings.exported == "reconstruction":
-            _, reconstruction = network(batch[:, self._order])
-            return batch[..., -1], reconstruction[:, back, -1]
-        forecast, _ = network(batch[:, self._order, :-1])
-        return batch[..., -1], forecast[:, back]
+        order, back = self._order, np.argsort(self._order)
+
+        def expected(batch: "Tensor") -> "tuple[Tensor, Tensor]":
+            if settings.exported == "reconstruction":
+                _, reconstruction = network(batch[:, order])
+                return batch[..., -1], reconstruction[:, back, -1]
+            forecast, _ = network(batch[:, order, :-1])
+            return batch[..., -1], forecast[:, back]
+
+        return expected
 
     def _inference_chunk(self, settings: FuSAGNetSettings) -> int:
         # The official self-loops depend on the batch.
