@@ -333,7 +333,8 @@ class Case:
         def predicted(sizes: Floats) -> Floats:
             assert change is not None  # noqa: S101
             unit = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
-            return _judged(view, view.crossings(Scaled(change, unit)))[0]
+            crossings = view.crossings(Scaled(change, unit))
+            return np.asarray(_judged(view, crossings)[0])
 
         room = self._room(sign)[:, -1]
         start = np.where(first < self.largest, first, self._guess())
