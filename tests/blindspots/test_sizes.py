@@ -286,3 +286,76 @@ def test_the_formula_is_near_what_injections_say(name):
     ratios = [s.half.size / s.analytic for s in arena.search()]
     # It knows no noise, which lifts some of 90 rows towards the limit.
     assert 0.25 < min(ratios) <= max(ratios) < 1.1
+
+
+def counted(respond, calls):
+    """Return `seen` and `predicted` of a response, with the places that were tried."""
+
+    def seen(sizes):
+        calls.append(np.count_nonzero(sizes))
+        # A place that is known already must not change, whatever is returned for it.
+        return np.where(sizes > 0, respond(sizes) >= 1.0, np.arange(len(sizes)) % 2)
+
+    def predicted(sizes):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return sizes / respond(sizes)
+
+    return seen, predicted
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_a_search_with_predictions_finds_the_same_sizes_in_fewer_calls(power):
+    rng = np.random.default_rng(3)
+    truth = np.append(np.exp(rng.normal(size=37)), [1e4, 50.0, 1e9])
+    largest = np.append(np.full(37, 1e3), [1e3, 40.0, 0.0])
+    start = np.minimum(truth * np.exp(rng.normal(size=40)), largest)
+    plain, fewer = [], []
+    for calls in (plain, fewer):
+        seen, predicted = counted(lambda a: (a / truth) ** power, calls)
+        found = searched(
+            seen, start, largest, predicted=predicted if calls is fewer else None
+        )
+        assert np.isinf(found[37:]).all()
+        np.testing.assert_allclose(found[:37], truth[:37], rtol=0.05)
+    assert sum(fewer) < 0.8 * sum(plain)
+
+
+def test_a_misleading_prediction_does_no_harm():
+    truth = np.geomspace(0.01, 100.0, 20)
+    for misleading in (0.0, 1e-6, 3.0, np.inf, np.nan):
+        found = searched(
+            lambda a: a >= truth,
+            np.ones(20),
+            1e3,
+            predicted=lambda a, value=misleading: np.full(20, value),
+        )
+        np.testing.assert_allclose(found, truth, rtol=0.05)
+
+
+def test_places_where_nothing_is_added_are_not_read():
+    detector, train, test = fitted("var")
+    settings = SpotSettings(shapes=("step",), durations_s=(900.0,), rules=("energy",))
+    from sightline.export import NO_RULE, export_stream
+
+    stream = export_stream(detector, train, test, rule=NO_RULE)
+    arena = SpotArena.of_detector(
+        detector, test, train, maker(stream, settings)(BUDGET), BUDGET, settings
+    )
+    source = detector_rows(detector, test, arena.tags)
+    stage = AnyStage1(source, arena.arena.stage.memory, is_linear=False)
+    view, target = arena.arena.views[0][0], arena.targets[0]
+    case = Case(target, SHAPES["step"], arena.arena.falsifiers[0], stage, [view])
+    sizes = np.ones(len(case.is_valid))
+    whole = case.change(sizes).rows
+    n_read = []
+    read = source.through
+    object.__setattr__(
+        source, "through", lambda rows: n_read.append(len(rows.breaks)) or read(rows)
+    )
+    sizes[::2] = 0.0
+    some = case.change(sizes).rows
+    assert n_read == [len(sizes) // 2]
+    assert (some[::2] == 0).all()
+    np.testing.assert_allclose(some[1::2], whole[1::2], atol=1e-12)
+    case.change(0 * sizes)
+    assert len(n_read) == 1

@@ -18,7 +18,7 @@ from sightline.detectors.fusagnet.network import (
     FuSAGNetOutput,
     fusagnet_loss,
 )
-from sightline.detectors.gdn.network import GDNNetwork
+from sightline.detectors.gdn.network import FixedForecast, GDNNetwork
 from sightline.detectors.networks import load_weights, weights_of
 from sightline.detectors.tranad.network import TranADNetwork, tranad_loss
 
@@ -728,3 +728,21 @@ def test_tranad_drops_at_every_published_place(window, monkeypatch):
     shares.clear()
     network.eval()(x)
     assert not shares
+
+
+@pytest.mark.parametrize(
+    ("channels", "top_k", "layers"), [(1, 1, 1), (7, 3, 1), (7, 3, 3), (5, 9, 2)]
+)
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_a_fixed_forecast_is_that_of_the_network(channels, top_k, layers, is_tied):
+    rng = np.random.default_rng(channels)
+    network = GDNNetwork(
+        channels, window=4, dim=6, top_k=top_k, head_layers=layers, head_width=5
+    )
+    weights = random_weights(network, rng)
+    if is_tied:
+        # Several channels in one direction: some do not have themselves as nearest.
+        weights["embedding.weight"][: channels - 1] = weights["embedding.weight"][0]
+    load_weights(network, weights).eval()
+    x = torch.from_numpy(rng.normal(size=(9, channels, 4)))
+    close(FixedForecast(network)(x), network(x).detach().numpy())

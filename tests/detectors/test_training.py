@@ -7,6 +7,8 @@ import random
 import signal
 import subprocess
 import sys
+import threading
+import time
 import warnings
 from dataclasses import replace
 from itertools import pairwise
@@ -17,7 +19,7 @@ import pytest
 import torch
 from torch import nn
 
-from sightline import Recording, Tag
+from sightline import Recording, Tag, parallel
 from sightline.detectors import GDN, FuSAGNet, TranAD, training
 from sightline.detectors.networks import weights_of
 from sightline.detectors.preprocessing import Preprocessing, Scaling, forecast_windows
@@ -152,6 +154,43 @@ def test_global_generators_play_no_part(kind):
     random.seed(77)
     np.random.seed(77)  # noqa: NPY002
     assert_same(first, outcome(tiny(kind, epochs=1).fit(plant())))
+
+
+@KINDS
+@pytest.mark.parametrize("preset", ["export", "official"])
+def test_residuals_have_the_same_bits_on_any_number_of_cores(kind, preset, monkeypatch):
+    # Small chunks, so that every thread evaluates some.
+    monkeypatch.setattr(kind, "_inference_chunk", lambda self, settings: 4)
+    monkeypatch.setattr(training, "_CHUNKS_A_CALL", 2)
+    recording = plant(seed=9, n=400)
+    found, told, working = [], [], set()
+    for jobs, threads in ((1, 1), (3, 1), (2, 3)):
+        detector = tiny(kind, preset, epochs=1).fit(plant())
+        evaluator = detector._evaluator
+        detector.overrides |= {"threads": threads}
+
+        def watched(network, settings, evaluator=evaluator):
+            evaluate = evaluator(network, settings)
+
+            def call(batch):
+                working.add((threading.get_ident(), torch.get_num_threads()))
+                time.sleep(0.001)
+                return evaluate(batch)
+
+            return call
+
+        monkeypatch.setattr(detector, "_evaluator", watched)
+        steps = []
+        with parallel.threads(jobs):
+            made = detector.residuals(recording, preset=preset, progress=steps.append)
+        found.append(made.values)
+        told.append([step.done for step in steps])
+    assert len({thread for thread, _ in working}) >= 3
+    assert {number for _, number in working} == {1}
+    for values, done in zip(found[1:], told[1:], strict=True):
+        np.testing.assert_array_equal(values, found[0])
+        assert done == told[0] == sorted(done)
+    assert told[0][-1] == len(found[0])
 
 
 # ---------------------------------------------------------------- stopped and resumed

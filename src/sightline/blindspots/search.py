@@ -34,6 +34,8 @@ TOLERANCE: Final = 1.1
 # Steps of the search that widen a bracket.
 _WIDER: Final = (1.1, 1.2, 1.5, 2.0, 4.0, 8.0, 16.0)
 _MOST_CALLS: Final = 40
+# Calls of a search after which what the response predicts is no longer tried.
+_PREDICTED_CALLS: Final = 6
 # A response at the size itself is repeated until the size moves by less than this.
 _CONVERGED: Final = 1e-4
 _MOST_RESPONSES: Final = 5
@@ -316,21 +318,40 @@ class Case:
         return np.asarray(room[:, np.maximum(at - 1, 0)])
 
     def _searched(self, view: PlaceRule, sign: int, first: Floats) -> "Found":
-        """Return the sizes by a bracketed search through the detector."""
+        """Return the sizes by a bracketed search through the detector.
+
+        A reading leaves its possible range at the place's room: no larger size is
+        tried.
+        """
+        change: Change | None = None
 
         def seen(sizes: Floats) -> Bools:
-            return _is_seen(view, view.raises(self.change(sign * sizes)))
+            nonlocal change
+            change = self.change(sign * sizes)
+            return _is_seen(view, view.raises(change))
 
+        def predicted(sizes: Floats) -> Floats:
+            assert change is not None  # noqa: S101
+            unit = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+            crossings = view.crossings(Scaled(change, unit))
+            return np.asarray(_judged(view, crossings)[0])
+
+        room = self._room(sign)[:, -1]
         start = np.where(first < self.largest, first, self._guess())
-        sizes = searched(seen, np.maximum(start, 1e-300), self.largest)
-        tried = np.where(np.isfinite(sizes), sizes, self.largest)
+        sizes = searched(
+            seen,
+            np.maximum(start, 1e-300),
+            np.minimum(self.largest, room),
+            predicted=predicted if view.is_linear else None,
+        )
         valid = self.is_valid & np.isfinite(sizes)
+        tried = np.where(valid, sizes, 0.0)
         # One call tries all multiples, each at another third of the places.
         larger = np.minimum(np.resize(_MULTIPLES, len(tried)) * tried, self.largest)
         is_uneven = bool((~seen(larger) & valid).any())
         if is_uneven:
             sizes = evened(seen, sizes, self.largest, self.is_valid)
-        sizes = _within(sizes, self._room(sign)[:, -1], self.largest)
+        sizes = _within(sizes, room, self.largest)
         half = quantile_sizes(np.abs(sizes[self.is_valid]), 0.5)[0]
         rows = None
         if np.isfinite(half):
@@ -505,22 +526,28 @@ def _is_seen(view: PlaceRule, raised: Bools) -> Bools:
 def searched(
     seen: Callable[[Floats], Bools],
     start: Floats,
-    largest: float,
+    largest: Floats | float,
     *,
     tolerance: float = TOLERANCE,
+    predicted: Callable[[Floats], Floats] | None = None,
 ) -> Floats:
     """Return the size from which on each place is seen, by a bracketed search.
 
     Parameters
     ----------
     seen : callable
-        Takes the size of each place and returns which places see it.
+        Takes the size of each place and returns which places see it. A place whose size
+        is already known gets 0, and what is returned for it is not used.
     start : array of shape (n_places,)
         Where to begin; the nearer, the fewer calls.
-    largest : float
+    largest : float or array of shape (n_places,)
         The largest size to try.
     tolerance : float
         Ratio of the ends of the last bracket.
+    predicted : callable, optional
+        Takes the sizes that `seen` was called with last, and returns the size that each
+        place's response at that size predicts. It saves calls, and changes the result
+        within the tolerance only.
 
     Returns
     -------
@@ -535,30 +562,34 @@ def searched(
     array([ 1., 30., inf])
     """
     low, high = np.zeros(len(start)), np.full(len(start), np.inf)
-    size = np.clip(start, largest * 1e-12, largest)
+    size = np.clip(start, np.multiply(largest, 1e-12), largest)
     widened = np.zeros(len(start), np.int64)
     wider = np.asarray(_WIDER)
-    for _ in range(_MOST_CALLS):
-        is_seen = seen(size)
-        high = np.where(is_seen, np.minimum(high, size), high)
-        low = np.where(~is_seen, np.maximum(low, size), low)
+    is_open = size > 0
+    for k in range(_MOST_CALLS):
+        tried = np.where(is_open, size, 0.0)
+        is_seen = seen(tried)
+        high = np.where(is_open & is_seen, np.minimum(high, size), high)
+        low = np.where(is_open & ~is_seen, np.maximum(low, size), low)
         is_hidden = (low >= largest) & np.isinf(high)
-        is_tiny = high <= largest * 1e-12
+        is_tiny = high <= np.multiply(largest, 1e-12)
         is_bracketed = (low > 0) & np.isfinite(high)
         ratio = np.where(is_bracketed, high / np.where(low > 0, low, 1.0), np.inf)
-        if np.all(is_hidden | is_tiny | (ratio <= tolerance)):
+        is_open = ~(is_hidden | is_tiny | (ratio <= tolerance))
+        if not is_open.any():
             break
         factor = wider[np.minimum(widened, len(wider) - 1)]
         widened += ~is_bracketed
         with np.errstate(invalid="ignore"):
             middle = np.sqrt(low * high)
-        size = np.where(
-            is_bracketed,
-            middle,
-            np.where(
-                np.isfinite(high), high / factor, np.minimum(low * factor, largest)
-            ),
-        )
+        down, up = high / factor, np.minimum(low * factor, largest)
+        size = np.where(is_bracketed, middle, np.where(np.isfinite(high), down, up))
+        if predicted is not None and k < _PREDICTED_CALLS:
+            # Just beyond the prediction, so that the next call closes the bracket.
+            beyond = np.where(is_seen, tolerance**-0.4, tolerance**0.4)
+            wanted = np.minimum(predicted(tried) * beyond, largest)
+            is_better = (wanted > low) & (wanted < high) & (ratio > tolerance**2)
+            size = np.where(is_better, wanted, size)
     with np.errstate(invalid="ignore"):
         middle = np.sqrt(low * high)
     return np.where(np.isfinite(high), np.where(low > 0, middle, high), np.inf)

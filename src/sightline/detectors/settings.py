@@ -326,7 +326,8 @@ class TrainedSettings(PreprocessingSettings):
     shuffle : bool
         Draw a new order of the windows in each epoch.
     seed, threads : int
-        Seed of everything drawn at random; number of threads torch may use.
+        Seed of everything drawn at random; number of threads torch may use in training
+        (residuals are computed on all cores, and do not depend on their number).
     device : str
         ``"auto"``, ``"cpu"``, ``"cuda"`` or any other device of torch.
     dtype : {"float32", "float64"}

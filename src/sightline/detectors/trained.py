@@ -1,9 +1,9 @@
 """What detectors with a network share: windows, held-out block, training, chunks."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from sightline.detectors.training import History
+
+# From windows (batch, channels, rows) to observed and expected values of their newest
+# rows, (batch, channels) each.
+Evaluator: TypeAlias = "Callable[[Tensor], tuple[Tensor, Tensor]]"
 
 
 class TrainedDetector(LearnedDetector):
@@ -246,23 +250,17 @@ class WindowedDetector(TrainedDetector):
         return self._windows(scaled, settings)
 
     @abstractmethod
-    def _expected(
-        self, network: Any, batch: "Tensor", settings: Any
-    ) -> "tuple[Tensor, Tensor]":
-        """Return observed and expected values of each window's newest row.
+    def _evaluator(self, network: Any, settings: Any) -> Evaluator:
+        """Return what gives observed and expected values of windows' newest rows.
+
+        It is called by several threads at a time.
 
         Parameters
         ----------
         network : torch.nn.Module
             In evaluation mode.
-        batch : tensor of shape (batch, channels, rows)
-            Windows.
         settings : TrainedSettings
             Under the preset of the residuals.
-
-        Returns
-        -------
-        observed, expected : tensor of shape (batch, channels)
         """
 
     def _inference_chunk(self, settings: Any) -> int:
@@ -289,7 +287,7 @@ class WindowedDetector(TrainedDetector):
             network.to(device)
             values = residuals_in_chunks(
                 windows,
-                lambda batch: self._expected(network, batch, settings),
+                self._evaluator(network, settings),
                 chunk=self._inference_chunk(settings),
                 device=device,
                 progress=progress,

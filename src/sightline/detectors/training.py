@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,10 +27,13 @@ from sightline.detectors.saving import (
 )
 from sightline.detectors.settings import TrainedSettings
 from sightline.errors import FileError, StreamError, TrainingError
+from sightline.parallel import side_by_side, threads
 from sightline.progress import Progress, Step, StepKind
 
 # Batches between two calls of the progress callback.
 _REPORT_EVERY = 10
+# Chunks of windows that a thread evaluates before it looks for more.
+_CHUNKS_A_CALL = 8
 CHECKPOINT = "training checkpoint"
 
 
@@ -354,14 +358,68 @@ def residuals_in_chunks(
     data = WindowTensor(windows, device)
     n, channels = len(windows), windows.values.shape[1]
     residuals = np.empty((n, channels), windows.values.dtype)
-    with torch.inference_mode():
-        for start in range(0, n, chunk):
-            which = torch.arange(start, min(start + chunk, n), device=device)
-            observed, expectation = expected(data[which])
-            residuals[start : start + chunk] = (observed - expectation).cpu().numpy()
-            done = min(start + chunk, n)
-            progress(Step(StepKind.RESIDUALS, done, n, f"by {title}"))
+
+    def evaluate(which: Tensor) -> None:
+        observed, expectation = expected(data[which])
+        residuals[which.cpu().numpy()] = (observed - expectation).cpu().numpy()
+
+    def report(done: int) -> None:
+        progress(Step(StepKind.RESIDUALS, done, n, f"by {title}"))
+
+    in_chunks(torch.arange(n, device=device), evaluate, chunk=chunk, done=report)
     return residuals
+
+
+def in_chunks(
+    which: Tensor,
+    evaluate: Callable[[Tensor], None],
+    *,
+    chunk: int,
+    done: Callable[[int], None] = lambda n: None,
+) -> None:
+    """Evaluate windows, a chunk at a time, on all cores.
+
+    The chunks, and so what is computed, do not depend on the number of cores: each
+    chunk is evaluated by one thread. On another device than a processor one thread
+    starts all of them.
+
+    Parameters
+    ----------
+    which : tensor of int
+        Numbers of the windows, on the device.
+    evaluate : callable
+        Called with the numbers of the windows of each chunk.
+    chunk : int
+        Windows evaluated together.
+    done : callable
+        Called with the number of windows evaluated so far.
+    """
+    spans = which.split(chunk * _CHUNKS_A_CALL)
+    ends = np.cumsum([len(span) for span in spans])
+
+    def evaluate_span(span: Tensor) -> None:
+        with torch.inference_mode(), _one_thread():
+            for part in span.split(chunk):
+                evaluate(part)
+
+    with threads(None if which.device.type == "cpu" else 1):
+        side_by_side(
+            [partial(evaluate_span, span) for span in spans],
+            lambda k: done(int(ends[k])),
+        )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch use one thread in what this thread calls."""
+    number = torch.get_num_threads()
+    if number != 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if number != 1:
+            torch.set_num_threads(number)
 
 
 # ----------------------------------------------------------------------- checkpoints

@@ -164,9 +164,22 @@ class AnyStage1:
     is_linear: bool
 
     def change(self, deltas: Deltas, rows: PlaceRows) -> Change:
-        """Return how the residuals change; see `Stage1`."""
-        falsified = self.source.of_runs(rows.places, rows.runs, self.memory, deltas)
-        return RowChange(falsified - self._twin(rows))
+        """Return how the residuals change; see `Stage1`.
+
+        A place at which nothing is added has no change, and is not read.
+        """
+        twin = self._twin(rows)
+        changed = np.zeros_like(twin)
+        is_read = np.logical_or.reduce([d.any(axis=1) for d in deltas.values()])
+        if is_read.any():
+            falsified = self.source.of_runs(
+                rows.places[is_read],
+                rows.runs,
+                self.memory,
+                {column: delta[is_read] for column, delta in deltas.items()},
+            )
+            changed[is_read] = falsified - twin[is_read]
+        return RowChange(changed)
 
     def _twin(self, rows: PlaceRows) -> Floats:
         known = self._twins

@@ -59,6 +59,7 @@ from sightline.operation.spot_record import (
     twin_record,
 )
 from sightline.operation.spot_settings import SpotSettings
+from sightline.parallel import threads
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning
@@ -336,7 +337,9 @@ class SpotArena:
         jobs = self.settings.jobs or os.cpu_count() or 1
 
         def spots(target: Target) -> list[BlindSpot]:
-            return list(self.arena.spots(target))
+            # The cores are busy with other targets.
+            with threads(1):
+                return list(self.arena.spots(target))
 
         with threadpool_limits(limits=1), ThreadPoolExecutor(jobs) as pool:
             for k, (target, part) in enumerate(

@@ -15,7 +15,7 @@ from sightline.detectors.native_rules import NativeAlarms
 from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import Count, NonNegative, Share, TrainedSettings
-from sightline.detectors.trained import WindowedDetector
+from sightline.detectors.trained import Evaluator, WindowedDetector
 from sightline.errors import StreamError
 
 if TYPE_CHECKING:
@@ -173,16 +173,18 @@ class FuSAGNet(WindowedDetector):
         weights = self._chosen("alpha", "beta")
         return fusagnet_loss(network.detailed(x), x, target, rho, **weights).total
 
-    def _expected(
-        self, network: Any, batch: "Tensor", settings: FuSAGNetSettings
-    ) -> "tuple[Tensor, Tensor]":
+    def _evaluator(self, network: Any, settings: FuSAGNetSettings) -> Evaluator:
         network.self_loops = settings.self_loops
-        back = np.argsort(self._order)
-        if settings.exported == "reconstruction":
-            _, reconstruction = network(batch[:, self._order])
-            return batch[..., -1], reconstruction[:, back, -1]
-        forecast, _ = network(batch[:, self._order, :-1])
-        return batch[..., -1], forecast[:, back]
+        order, back = self._order, np.argsort(self._order)
+
+        def expected(batch: "Tensor") -> "tuple[Tensor, Tensor]":
+            if settings.exported == "reconstruction":
+                _, reconstruction = network(batch[:, order])
+                return batch[..., -1], reconstruction[:, back, -1]
+            forecast, _ = network(batch[:, order, :-1])
+            return batch[..., -1], forecast[:, back]
+
+        return expected
 
     def _inference_chunk(self, settings: FuSAGNetSettings) -> int:
         # The official self-loops depend on the batch.
@@ -222,7 +224,7 @@ class FuSAGNet(WindowedDetector):
         """Return errors of the forecast and of the reconstruction."""
         import torch
 
-        from sightline.detectors.training import WindowTensor, computing
+        from sightline.detectors.training import WindowTensor, computing, in_chunks
 
         settings: FuSAGNetSettings = self._settings(preset)
         network: Any = self._fitted(self.network)
@@ -234,16 +236,25 @@ class FuSAGNet(WindowedDetector):
         index = forecast.index if which is None else forecast.index[which]
         rows = np.flatnonzero(np.isin(scaled.rows[windows.steps], index))
         back = np.argsort(self._order)
-        errors = []
-        with computing(settings) as device, torch.inference_mode():
+        shape = (len(rows), len(back), settings.window)
+        errors = np.empty(shape)
+        with computing(settings) as device:
             data = WindowTensor(windows, device)
-            for part in torch.from_numpy(rows).split(self._inference_chunk(settings)):
-                x = data[part][:, self._order, :-1]
+            numbers = torch.from_numpy(rows).to(device)
+
+            def evaluate(part: "Tensor") -> None:
+                x = data[numbers[part]][:, self._order, :-1]
                 _, reconstruction = network(x)
-                errors.append((x - reconstruction)[:, back].cpu().numpy())
+                difference = (x - reconstruction)[:, back]
+                errors[part.cpu().numpy()] = difference.cpu().numpy()
+
+            in_chunks(
+                torch.arange(len(rows), device=device),
+                evaluate,
+                chunk=self._inference_chunk(settings),
+            )
         values = forecast.values if which is None else forecast.values[which]
-        empty = np.empty((0, values.shape[1], settings.window))
-        return FusagnetErrors(values, np.concatenate([empty, *errors]))
+        return FusagnetErrors(values, errors)
 
 
 def stage_order(stages: Sequence[str | None]) -> tuple[Ints, list[int]]:

@@ -12,7 +12,7 @@ from sightline.detectors.native_rules import NativeAlarms
 from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows
 from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import Count, Share, TrainedSettings
-from sightline.detectors.trained import WindowedDetector
+from sightline.detectors.trained import Evaluator, WindowedDetector
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -84,10 +84,11 @@ class GDN(WindowedDetector):
 
         return functional.mse_loss(network(batch[..., :-1]), batch[..., -1])
 
-    def _expected(
-        self, network: Any, batch: "Tensor", settings: GDNSettings
-    ) -> "tuple[Tensor, Tensor]":
-        return batch[..., -1], network(batch[..., :-1])
+    def _evaluator(self, network: Any, settings: GDNSettings) -> Evaluator:
+        from sightline.detectors.gdn.network import FixedForecast
+
+        forecast = FixedForecast(network)
+        return lambda batch: (batch[..., -1], forecast(batch[..., :-1]))
 
     def native_alarms(
         self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None

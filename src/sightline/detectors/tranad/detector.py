@@ -20,7 +20,7 @@ from sightline.detectors.settings import (
     TrainedSettings,
     checked_value,
 )
-from sightline.detectors.trained import WindowedDetector
+from sightline.detectors.trained import Evaluator, WindowedDetector
 from sightline.detectors.tranad.rule import RULES, tranad_alarms, tranad_scores
 from sightline.errors import StreamError
 from sightline.text import share
@@ -151,11 +151,12 @@ class TranAD(WindowedDetector):
         row = batch[..., -2 if self.settings.mask_target else -1]
         return batch.transpose(1, 2), row
 
-    def _expected(
-        self, network: Any, batch: "Tensor", settings: TranADSettings
-    ) -> "tuple[Tensor, Tensor]":
-        first, second = network(*self._network_input(batch))
-        return batch[..., -1], second if settings.exported == "second" else first
+    def _evaluator(self, network: Any, settings: TranADSettings) -> Evaluator:
+        which = int(settings.exported == "second")
+        return lambda batch: (
+            batch[..., -1],
+            network(*self._network_input(batch))[which],
+        )
 
     def _inference_chunk(self, settings: TranADSettings) -> int:
         return 128
