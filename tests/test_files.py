@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,10 @@ from sightline import (
     write_results,
     write_stream,
 )
-from sightline.files import sole_writer, staged_file, staged_folder
+from sightline.files import LEAST_LIMIT, sole_writer, staged_file, staged_folder
 from sightline.storage import read_traces
+from sightline.tables.lists import check_workbook, list_rows
+from sightline.testbeds.own_plant.look import look_at
 
 SMALL = make_stream(n_train=80, n_test=60, p=2, attacks=[(20, 30)])
 OTHER = make_stream(1, n_train=70, n_test=50, p=3, attacks=[(20, 30)])
@@ -347,3 +350,33 @@ def test_a_packed_file_that_unpacks_to_too_much_is_refused(tmp_path):
     path.write_bytes(gzip.compress(b"time,a\n" + b"1,1\n" * 40_000_000, 9))
     with pytest.raises(FileError, match=r"unpacks to more than .* the limit for its"):
         read_tables(path, path)
+
+
+# ---- workbooks -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+def test_a_pipe_for_a_workbook_is_refused_at_once(tmp_path, is_list):
+    path = tmp_path / "a.xlsx"
+    os.mkfifo(path)
+    read = (lambda: list_rows(path, ["id"])) if is_list else (lambda: look_at(path))
+    with pytest.raises(FileError, match="is no ordinary file"):
+        read()
+
+
+def test_a_workbook_that_unpacks_to_far_more_is_refused(tmp_path):
+    path = tmp_path / "a.xlsx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", b"\0" * (LEAST_LIMIT + 1))
+    with pytest.raises(FileError, match="unpacks to more than"):
+        check_workbook(path)
+
+
+def test_a_workbook_that_lies_about_its_size_is_refused(tmp_path):
+    path = tmp_path / "a.xlsx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", b"\0" * 5000)
+    size, small = (5000).to_bytes(4, "little"), (10).to_bytes(4, "little")
+    path.write_bytes(path.read_bytes().replace(size, small))
+    with pytest.raises(FileError, match="cannot be unpacked"):
+        check_workbook(path)

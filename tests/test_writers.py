@@ -1,21 +1,24 @@
 """Every command that writes: killed at any moment, or run twice at once.
 
-SIGHTLINE_KILLS and SIGHTLINE_PAIRS set how often; they are few by default.
+SIGHTLINE_KILLS, SIGHTLINE_PAIRS and SIGHTLINE_INTERRUPTS (Ctrl-C in a study) set how
+often; they are few by default.
 """
 
 import os
 import shutil
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz.corpus import QUICK, build
+from fuzz.corpus import QUICK, SEARCH, build
 from zygote import Zygote, kill
 
 N_KILLS = int(os.environ.get("SIGHTLINE_KILLS", "22"))
 N_PAIRS = int(os.environ.get("SIGHTLINE_PAIRS", "11"))
+N_INTERRUPTS = int(os.environ.get("SIGHTLINE_INTERRUPTS", "3"))
 TOLD = "another run is writing there"
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
 
@@ -62,6 +65,13 @@ WRITERS = {
     ),
     "start": Writer("start a.csv --out out", again="", told="exists already"),
     "run": Writer("run plant --detectors mean,pca --out out --workers 2", again=""),
+    "study": Writer("study small.toml --out out --workers 1", again=""),
+    "blindspots": Writer(
+        f"blindspots pca_stream.npz {' '.join(SEARCH)} --out out", again=""
+    ),
+    "episodes": Writer(
+        "episodes pca_stream.npz --budget 24/day,9% --out out/review.csv", again=""
+    ),
 }
 
 
@@ -76,6 +86,11 @@ def zygote():
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     build(folder)
+    # What a killed search left; nothing hidden must be there before a case.
+    shutil.rmtree(folder / "killed")
+    (folder / "small.toml").write_text(
+        '[testbeds.plant]\ntestbed = "plant"\n[detectors.mean]\n'
+    )
     return folder
 
 
@@ -173,8 +188,8 @@ def test_of_two_writers_one_wins_and_the_other_is_told(
     codes = [zygote.wait(pid) for pid in pids]
     texts = [log.read_text() for log in logs]
     losers = [text for code, text in zip(codes, texts, strict=True) if code == 1]
-    if name in ("watch", "run"):
-        # Both go on where another has stopped, so a later second one finds all done.
+    if name in ("watch", "run", "study", "blindspots", "episodes"):
+        # They go on where another has stopped, so a later second one finds all done.
         assert len(losers) <= 1, texts
         told = (TOLD,)
     else:
@@ -182,5 +197,27 @@ def test_of_two_writers_one_wins_and_the_other_is_told(
         told = (TOLD, writer.told)
     assert all(any(words in text for words in told) for text in losers), losers
     assert all("Traceback" not in text for text in texts), texts
+    assert written(folder, writer) == reference
+    assert hidden(folder) == []
+
+
+@pytest.mark.parametrize("number", range(N_INTERRUPTS))
+def test_one_ctrl_c_ends_a_study(zygote, corpus, references, tmp_path, number):
+    writer, (reference, seconds) = WRITERS["run"], references["run"]
+    folder, log = fresh(corpus, tmp_path / "work"), tmp_path / "log"
+    pid = zygote.start(writer.command.split(), folder, log)
+    wait = float(np.random.default_rng([number, 9]).uniform(0.05, 0.9)) * seconds
+    time.sleep(wait)
+    # As a terminal does: to the command and to its workers.
+    os.killpg(pid, signal.SIGINT)
+    begin = time.monotonic()
+    code = zygote.wait(pid)
+    text = log.read_text()
+    # The study may have ended just before.
+    assert code == 130 or (code == 0 and wait > 0.5 * seconds), (code, text)
+    assert "Traceback" not in text
+    assert time.monotonic() - begin < 20
+    assert_no_orphan(pid)
+    assert zygote.run(writer.command.split(), folder, tmp_path / "again") == 0
     assert written(folder, writer) == reference
     assert hidden(folder) == []

@@ -81,6 +81,8 @@ def _child(asked: dict[str, Any]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(number, target)
+    # It is ignored in what a shell runs in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["sightline", *asked["run"]]
     from sightline.__main__ import main
 

@@ -26,6 +26,8 @@ def main() -> None:
         code = 0
     except SystemExit as end:
         code = end.code
+    except KeyboardInterrupt:  # while the command line is imported
+        code = 130
     except MemoryError:
         _say(_MEMORY)
     except (ImportError, OSError) as error:

@@ -4,10 +4,12 @@ import csv
 import gzip
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -23,6 +25,7 @@ from sightline import (
     write_stream,
 )
 from sightline.cli.app import app
+from sightline.storage.blind_spots import FoundSoFar
 from sightline.storage.rules import _digest
 
 TAGS = ("FIT101", "LIT101", "MV101", "P201")
@@ -56,6 +59,19 @@ explained = 0.9
 guard = 0
 intervals = false
 """
+WHAT_IF = """\
+id,duration_s,tag,kind,value,rate,note
+A1,300,LIT101,bias,0.5,,a level
+A2,120,MV101,set,1,,a valve
+A2,120,FIT101,ramp,9,0.01,with a flow
+A3,600,LIT101,replay,300,,
+"""
+SHAPES = """\
+seconds,saw,pulse
+0,0,1
+60,1,0
+120,0,1
+"""
 PLANT = """\
 step_s = 60
 hold_s = 300
@@ -75,18 +91,28 @@ class Kind:
     name : str
         What it is.
     damaged : tuple of str
-        Files that a case may damage, below the folder of the corpus.
+        Files that a case may damage, below the folder of the corpus; or patterns.
     commands : tuple of tuple of str
         One of them is run, in a copy of the folder; OUT is a folder to write to.
     mend : callable, optional
         Called with the folder after the damage, so that what merely guards a file (a
         digest) does not hide its content.
+    weight : float
+        How often it is drawn; less for commands that take seconds.
+    needs : tuple of str
+        Files and folders that a command reads without naming them.
     """
 
     name: str
     damaged: tuple[str, ...]
     commands: tuple[tuple[str, ...], ...]
     mend: Callable[[Path], None] | None = None
+    weight: float = 1.0
+    needs: tuple[str, ...] = ()
+
+    def read_by(self, command: tuple[str, ...]) -> set[str]:
+        """Return the files and folders of the corpus that a command reads."""
+        return {Path(token).parts[0] for token in (*command, *self.needs) if token}
 
 
 def _rows(n: int, seed: int) -> np.ndarray:
@@ -164,6 +190,9 @@ def build(folder: Path) -> None:
     _skab(folder / "skab")
     _results(folder / "results", stream)
     _rules(folder)
+    _excel(folder)
+    _blind_spots(folder)
+    _study(folder)
 
 
 def _skab(folder: Path) -> None:
@@ -214,6 +243,39 @@ def _rules(folder: Path) -> None:
     _table(arrivals / "day2.csv", datetime(2026, 3, 6), _rows(120, 9))
 
 
+def _excel(folder: Path) -> None:
+    """Write an export and a list of attacks as Excel files."""
+    pl.read_csv(folder / "a.csv").write_excel(folder / "a.xlsx")
+    pl.read_csv(folder / "attacks.csv").write_excel(folder / "attacks.xlsx")
+
+
+def _blind_spots(folder: Path) -> None:
+    """Write blind spots, what a killed search leaves, and the tables of a user."""
+    (folder / "what_if.csv").write_text(WHAT_IF)
+    (folder / "shapes.csv").write_text(SHAPES)
+    stream = folder / "pca_stream.npz"
+    run(
+        f"blindspots {stream} --budget 24/day,9% --tags FIT101,LIT101 --places 12 "
+        f"--shapes step,ramp,frozen --durations 1min,5min --out {folder}/blind "
+        f"--what-if {folder}/what_if.csv --own-shapes {folder}/shapes.csv"
+    )
+    with patch.object(FoundSoFar, "clear"):
+        run(f"blindspots {stream} {' '.join(SEARCH)} --out {folder}/killed")
+    run(f"episodes {stream} --budget 24/day,9% --out {folder}/review.csv")
+    text = (folder / "review.csv").read_text().replace("unknown", "incident", 1)
+    (folder / "review.csv").write_text(text)
+
+
+def _study(folder: Path) -> None:
+    """Write a finished study."""
+    run(f"run {folder}/plant --detectors mean,pca --out {folder}/study --workers 1")
+    for name in ("figures", "tables"):
+        shutil.rmtree(folder / "study" / name)
+    # Copied for each case, and never read.
+    for page in folder.glob("*/report.html"):
+        page.unlink()
+
+
 def agree(folder: Path) -> None:
     """Bring digests in line, so that damaged contents are reached behind them."""
     for path in folder.glob("by_*/rule.json"):
@@ -237,6 +299,11 @@ def agree(folder: Path) -> None:
 QUICK = ("--no-intervals", "--no-diagnosis", "--metrics", "none", "--no-report")
 OUT = ("--out", "OUT")
 TABLES = ("--train", "a.csv", "--test", "b.csv", "--label", "label", "--time", "time")
+ONE = ("--workers", "1")
+SEARCH = (
+    *("--budget", "24/day,9%", "--tags", "LIT101", "--shapes", "step"),
+    *("--durations", "1min", "--places", "12", "--rules", "energy,z"),
+)
 KINDS = (
     Kind(
         "stream.npz",
@@ -263,7 +330,14 @@ KINDS = (
         ("packed/train.state.gz",),
         (("evaluate", "packed", *QUICK, *OUT),),
     ),
-    Kind("tables", ("a.csv", "b.csv"), (("evaluate", *TABLES, *QUICK, *OUT),)),
+    Kind(
+        "tables",
+        ("a.csv", "b.csv"),
+        (
+            ("evaluate", *TABLES, *QUICK, *OUT),
+            ("evaluate", *TABLES, "--time-format", "%d.%m.%Y %H:%M", *QUICK, *OUT),
+        ),
+    ),
     Kind(
         "lists beside tables",
         ("attacks.csv", "alarms.csv", "score.csv"),
@@ -280,7 +354,6 @@ KINDS = (
             ),
             ("evaluate", *TABLES, "--alarm-log", "alarms.csv", *QUICK, *OUT),
             ("evaluate", *TABLES, "--score", "score.csv", *QUICK, *OUT),
-            ("evaluate", *TABLES, "--time-format", "%d.%m.%Y %H:%M", *QUICK, *OUT),
         ),
     ),
     Kind(
@@ -295,6 +368,17 @@ KINDS = (
         "other exports",
         ("a.parquet", "a.csv.gz"),
         (("start", "a.parquet", *OUT), ("start", "a.csv.gz", *OUT)),
+    ),
+    Kind(
+        "Excel files",
+        ("a.xlsx", "attacks.xlsx"),
+        (
+            ("start", "a.xlsx", *OUT),
+            (
+                *("evaluate", *TABLES[:4], "--time", "time"),
+                *("--attacks", "attacks.xlsx", *QUICK, *OUT),
+            ),
+        ),
     ),
     Kind(
         "plant folder",
@@ -315,6 +399,7 @@ KINDS = (
             ("study", "plan.toml", "--dry-run", *OUT),
             ("lint", "plan.toml"),
         ),
+        needs=("plant",),
     ),
     Kind(
         "scenario",
@@ -333,6 +418,7 @@ KINDS = (
             )
             for name in ("scenario.csv", "scenario.toml")
         ),
+        weight=0.3,
     ),
     Kind(
         "testbed files",
@@ -354,6 +440,7 @@ KINDS = (
         "write-up",
         ("results/sample/evaluation.json", "results/sample/traces.npz"),
         (("compare", "results", "--write-up", "OUT"),),
+        weight=0.2,
     ),
     Kind(
         "charts",
@@ -422,5 +509,86 @@ KINDS = (
             ),
         ),
         agree,
+    ),
+    Kind(
+        "blind spots",
+        ("blind/blindspots/pca_stream/blindspots.json",),
+        (
+            ("report", "blind", "--no-figures", "--out", "OUT/page.html"),
+            ("report", "blind", "--no-figures", "--redact", "--out", "OUT/page.html"),
+            ("compare", "blind"),
+            (
+                "evaluate",
+                "pca_stream.npz",
+                "--overwrite",
+                *QUICK[:-1],
+                "--out",
+                "blind",
+            ),
+        ),
+    ),
+    Kind(
+        "a search that was killed",
+        ("killed/blindspots/.pca_stream-found-so-far.jsonl",),
+        (("blindspots", "pca_stream.npz", *SEARCH, "--out", "killed"),),
+        weight=0.2,
+    ),
+    Kind(
+        "tables of falsifications",
+        ("what_if.csv", "shapes.csv"),
+        (
+            ("blindspots", "pca_stream.npz", *SEARCH, "--what-if", "what_if.csv", *OUT),
+            (
+                "blindspots",
+                "pca_stream.npz",
+                *SEARCH,
+                "--own-shapes",
+                "shapes.csv",
+                *OUT,
+            ),
+        ),
+        weight=0.5,
+    ),
+    Kind(
+        "review list",
+        ("review.csv",),
+        (
+            (
+                *("episodes", "pca_stream.npz", "--budget", "24/day,9%"),
+                *("--out", "review.csv"),
+            ),
+            (
+                *("evaluate", "pca_stream.npz", "--attacks", "review.csv"),
+                *(*QUICK, *OUT),
+            ),
+        ),
+    ),
+    Kind(
+        "study",
+        (
+            "study/study.json",
+            "study/comparison.json",
+            "study/streams/*pca*.npz",
+            "study/detectors/*pca*.npz",
+            "study/cache/testbeds/*/*",
+        ),
+        (
+            ("compare", "study"),
+            ("report", "study", "--no-figures", "--out", "OUT/page.html"),
+            ("lint", "study"),
+            ("blindspots", "study", "--detector", "pca", *SEARCH, *OUT),
+        ),
+        weight=0.5,
+    ),
+    Kind(
+        "a study that goes on",
+        (
+            "study/study.json",
+            "study/cache/cells/*/*",
+            "study/cache/testbeds/*/*",
+            "study/cache/evaluations/*/*/*",
+        ),
+        (("run", "plant", "--detectors", "mean,pca", "--out", "study", *ONE),),
+        weight=0.1,
     ),
 )

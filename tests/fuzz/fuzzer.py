@@ -14,6 +14,7 @@ import re
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fuzz.corpus import KINDS, Kind, build
@@ -37,13 +40,20 @@ from sightline.cli.app import app
 MOST_LETTERS = 400 + len("error: ")
 MOST_BYTES = 1e9
 MOST_SECONDS = 30
+# Cases of a process: it warms up for some ten seconds.
+BATCH = 1000
 # Shares of damages: contents within a valid container, and no file at all.
 STRUCTURED, ANOTHER_KIND = 0.7, 0.04
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
+# How often a kind is drawn.
+SHARES = np.array([kind.weight for kind in KINDS])
+SHARES /= SHARES.sum()
 # Exit code 3: a promise is broken, or a finding is an error.
 MAY_FAIL = ("apply", "watch", "lint")
+# What they have finished stays, and they go on from there.
+GOES_ON = ("watch", "run")
 
 
 class HangError(BaseException):
@@ -80,13 +90,12 @@ class Case:
 def run_case(number: int, corpus: Path, work: Path) -> Case:
     """Run one case in a folder of its own."""
     rng = np.random.default_rng([number, 20])
-    kind = one_of(rng, KINDS)
+    kind = KINDS[int(rng.choice(len(KINDS), p=SHARES))]
     command = one_of(rng, kind.commands)
     folder = work / "case"
     shutil.rmtree(folder, ignore_errors=True)
     _copy(kind, command, corpus, folder)
-    names = [name for name in kind.damaged if (folder / name).exists()]
-    damage = _damage(rng, folder / one_of(rng, names))
+    damage = _damage(rng, folder / one_of(rng, damageable(kind, folder)))
     if kind.mend is not None:
         kind.mend(folder)
     before = _listing(folder)
@@ -112,15 +121,18 @@ def run_case(number: int, corpus: Path, work: Path) -> Case:
 def _copy(kind: Kind, command: tuple[str, ...], corpus: Path, folder: Path) -> None:
     """Copy what a command needs of the corpus."""
     folder.mkdir(parents=True)
-    tokens = {Path(token).parts[0] for token in (*command, *kind.damaged) if token}
-    if kind.name == "plan":
-        tokens.add("plant")
-    for name in sorted(tokens):
+    for name in sorted(kind.read_by(command)):
         source = corpus / name
         if source.is_dir():
             shutil.copytree(source, folder / name)
         elif source.is_file():
             shutil.copyfile(source, folder / name)
+
+
+def damageable(kind: Kind, folder: Path) -> list[str]:
+    """Return the files that can be damaged in a folder with what a command reads."""
+    found = {path for name in kind.damaged for path in folder.glob(name)}
+    return sorted(str(path.relative_to(folder)) for path in found)
 
 
 def _damage(rng: np.random.Generator, path: Path) -> str:
@@ -164,19 +176,32 @@ def _problem(command: str, code: int, stdout: str, stderr: str) -> str:
     return ""
 
 
-def _listing(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+def _listing(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Return what tells of each path below a folder whether it was written to."""
+    facts = {}
+    for path in folder.rglob("*"):
+        about = path.lstat()
+        is_folder = stat.S_ISDIR(about.st_mode)
+        written = (0, 0) if is_folder else (about.st_mtime_ns, about.st_ino)
+        facts[str(path.relative_to(folder))] = (about.st_mode, *written)
+    return facts
 
 
-def _left(folder: Path, before: set[str], command: tuple[str, ...], code: int) -> str:
+def _left(
+    folder: Path, before: dict[str, Any], command: tuple[str, ...], code: int
+) -> str:
     """Return which file a command left that it should not have, or an empty text."""
-    new = sorted(_listing(folder) - before)
+    after = _listing(folder)
+    new = sorted(set(after) - set(before))
     hidden = [name for name in new if any(p.startswith(".") for p in Path(name).parts)]
     if hidden:
         return f"left {hidden[0]}"
-    if code == 1 and command[0] != "watch" and new:
+    if code != 1 or command[0] in GOES_ON:
+        return ""
+    if new:
         return f"failed, but left {new[0]}"
-    return ""
+    changed = sorted(name for name in before if after.get(name) != before[name])
+    return f"failed, but changed {changed[0]}" if changed else ""
 
 
 @contextmanager
@@ -234,18 +259,26 @@ def _memory(field: str) -> float:
     return 0.0
 
 
-def run_cases(numbers: Iterable[int]) -> Iterator[Case]:
+@contextmanager
+def built_corpus(built: Path | None = None) -> Iterator[Path]:
+    """Yield a folder with the corpus; one that is built already is not built again."""
+    if built is not None:
+        yield built
+        return
+    with tempfile.TemporaryDirectory() as place:
+        build(Path(place))
+        yield Path(place)
+
+
+def run_cases(numbers: Iterable[int], corpus: Path) -> Iterator[Case]:
     """Run cases one after another in this process."""
     with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
         warnings.simplefilter("error")
-        corpus = Path(place, "corpus")
-        corpus.mkdir()
-        build(corpus)
         for number in numbers:
             yield run_case(number, corpus, Path(place))
 
 
-def run_batch(numbers: Sequence[int]) -> list[Case]:
+def run_batch(numbers: Sequence[int], corpus: Path) -> list[Case]:
     """Run cases in processes of their own; one that dies is a problem of its case."""
     cases: list[Case] = []
     while len(cases) < len(numbers):
@@ -253,7 +286,7 @@ def run_batch(numbers: Sequence[int]) -> list[Case]:
         process = subprocess.run(
             [
                 *(sys.executable, "-m", "fuzz.fuzzer", "--first", str(left[0])),
-                *("--cases", str(len(left)), "--jobs", "0"),
+                *("--cases", str(len(left)), "--jobs", "0", "--corpus", str(corpus)),
             ],
             capture_output=True,
             check=False,
@@ -276,22 +309,29 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="0: here, as JSON lines")
     parser.add_argument("--case", type=int, help="one case, with its traceback")
+    parser.add_argument("--corpus", type=Path, help="a folder with the corpus")
     options = parser.parse_args()
-    if options.case is not None:
-        (case,) = run_cases([options.case])
-        print(case)
-        return int(bool(case.problem))
-    numbers = range(options.first, options.first + options.cases)
-    if options.jobs == 0:
-        for case in run_cases(numbers):
-            print(json.dumps(asdict(case)), flush=True)
-        return 0
+    with built_corpus(options.corpus) as corpus:
+        if options.case is not None:
+            (case,) = run_cases([options.case], corpus)
+            print(case)
+            return int(bool(case.problem))
+        numbers = range(options.first, options.first + options.cases)
+        if options.jobs == 0:
+            for case in run_cases(numbers, corpus):
+                print(json.dumps(asdict(case)), flush=True)
+            return 0
+        return _run_all(numbers, options.jobs, corpus)
+
+
+def _run_all(numbers: Sequence[int], jobs: int, corpus: Path) -> int:
+    """Run cases in processes beside each other, and print a summary."""
     begin = time.perf_counter()
-    size = min(250, -(-len(numbers) // options.jobs))
+    size = min(BATCH, -(-len(numbers) // jobs))
     batches = [numbers[k : k + size] for k in range(0, len(numbers), size)]
     cases: list[Case] = []
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for done in pool.map(run_batch, batches):
+    with ThreadPoolExecutor(jobs) as pool:
+        for done in pool.map(run_batch, batches, repeat(corpus)):
             cases += done
             for case in done:
                 if case.problem:
@@ -306,13 +346,17 @@ def _print_summary(cases: list[Case], seconds: float) -> None:
     structured = sum(case.damage.endswith(": contents") for case in cases)
     codes = collections.Counter(case.code for case in cases)
     slowest = max(cases, key=lambda case: case.seconds)
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = spent.ru_utime + spent.ru_stime
     print(
-        f"{len(cases):,} cases in {seconds / 60:.1f} min, "
+        f"{len(cases):,} cases in {seconds / 60:.1f} min ({cpu / 60:.1f} of CPU), "
         f"{structured / len(cases):.0%} of them contents in a valid container; "
         f"exit codes {dict(sorted(codes.items(), key=str))}; "
         f"slowest {slowest.seconds:.1f} s (case {slowest.number}, {slowest.command}); "
         f"{len(problems)} problems."
     )
+    names = collections.Counter(case.kind for case in cases)
+    print(", ".join(f"{name} {count}" for name, count in names.most_common()))
     kinds = collections.Counter((case.kind, case.problem[:60]) for case in problems)
     for (kind, problem), count in kinds.most_common():
         print(f"  {count} x {kind}: {problem}")

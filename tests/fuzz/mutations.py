@@ -17,8 +17,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import fastexcel
 import numpy as np
 import polars as pl
+import xlsxwriter
 
 HOSTILE = (
     "=1+1|cmd",
@@ -176,8 +178,8 @@ def change_json(rng: Rng, path: Path) -> None:
 
 
 def change_states(rng: Rng, path: Path) -> None:
-    """Change lines of an IPAL file, or make it a bomb of equal lines."""
-    lines = path.read_text("utf-8").splitlines()
+    """Change lines of JSON, as in an IPAL file, or make it a bomb of equal lines."""
+    lines = [line for line in path.read_text("utf-8").splitlines() if line]
     k = int(rng.integers(len(lines)))
     if rng.random() < 0.03:
         path.write_text(lines[k].replace("]", ",0.0" * 10**6 + "]", 1), "utf-8")
@@ -258,6 +260,25 @@ def change_csv(rng: Rng, path: Path) -> None:
     encoding = one_of(rng, ("utf-8", "utf-8", "utf-16", "cp1252"))
     data = (ends.join(lines) + ends).encode(encoding, "replace")
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+
+
+def change_xlsx(rng: Rng, path: Path) -> None:
+    """Write the first sheet again with other cells; a workbook that is valid."""
+    sheet = fastexcel.read_excel(path).load_sheet(0, header_row=None, dtypes="string")
+    rows = [list(row) for row in sheet.to_polars().rows()]
+    for _ in range(int(rng.integers(1, 5))):
+        row = one_of(rng, rows[:1] if rng.random() < 0.3 else rows)
+        row[int(rng.integers(len(row)))] = any_value(rng, 0)
+    # A cell has at most 32,767 characters, and no infinite number.
+    with xlsxwriter.Workbook(path, {"nan_inf_to_errors": True}) as book:
+        page = book.add_worksheet()
+        for k, row in enumerate(rows):
+            for j, cell in enumerate(row):
+                if isinstance(cell, int) and abs(cell) > 10**300:
+                    cell = str(cell)
+                if isinstance(cell, str):
+                    cell = cell.encode("utf-8", "replace").decode()
+                page.write(k, j, cell)
 
 
 def change_parquet(rng: Rng, path: Path) -> None:
@@ -402,6 +423,8 @@ def _write_lying(rng: Rng, path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 BY_SUFFIX = {
     ".json": change_json,
+    ".jsonl": change_states,
+    ".xlsx": change_xlsx,
     ".npz": change_npz,
     ".csv": change_csv,
     ".gz": change_csv,

@@ -4,7 +4,7 @@ import os
 
 import pytest
 from fuzz.corpus import KINDS, build
-from fuzz.fuzzer import run_case
+from fuzz.fuzzer import _copy, damageable, run_case
 
 pytestmark = pytest.mark.skipif(
     not os.path.exists("/proc/self/clear_refs"), reason="memory is measured on Linux"
@@ -32,6 +32,14 @@ def test_a_damaged_file_works_or_is_refused_in_one_sentence(corpus, tmp_path, ba
 def test_the_kinds_cover_every_command_that_reads():
     commands = {command[0] for kind in KINDS for command in kind.commands}
     assert commands == {
-        *("apply", "commission", "compare", "evaluate", "inspect", "lint", "report"),
-        *("simulate", "start", "study", "watch"),
+        *("apply", "blindspots", "commission", "compare", "episodes", "evaluate"),
+        *("inspect", "lint", "report", "run", "simulate", "start", "study", "watch"),
     }
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_command_reads_a_file_that_can_be_damaged(kind, corpus, tmp_path):
+    for number, command in enumerate(kind.commands):
+        folder = tmp_path / str(number)
+        _copy(kind, command, corpus, folder)
+        assert damageable(kind, folder)

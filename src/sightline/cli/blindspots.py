@@ -121,7 +121,7 @@ def blindspots_command(
     from sightline.blindspots.what_if import read_attacks, read_shapes
     from sightline.operation.spot_settings import SpotSettings
 
-    with door(debug=debug):
+    with door(debug=debug, writes=[_target(place, out)]):
         settings = SpotSettings(
             places=places,
             seed=seed,
@@ -134,7 +134,7 @@ def blindspots_command(
         )
         settings.chosen_shapes()
         attacks = read_attacks(what_if) if what_if else ()
-        search = _Search(settings, budget, attacks, out, cache)
+        search = _Search(settings, budget, attacks, _target(place, out), cache)
         folder, found = search.run(place, detector)
         screen = console()
         for one in found:
@@ -168,15 +168,31 @@ def _seconds(text: str) -> tuple[float, ...]:
     return tuple(found)
 
 
+def _is_study(folder: Path) -> bool:
+    return (folder / "study.json").is_file()
+
+
+def _target(place: str, out: Path | None) -> Path:
+    """Return the folder that is written: that of a study unless another is given."""
+    folder = Path(place).expanduser()
+    if out is None and not _is_study(folder):
+        raise BadParameter("give --out, the folder for table and page.")
+    return out or folder
+
+
 @dataclass(frozen=True, eq=False)
 class _Cell:
-    """One detector on one record, ready to be searched."""
+    """One detector on one record, ready to be searched.
+
+    `result` is the folder of its evaluation; None if it is to be evaluated.
+    """
 
     name: str
     stream: "ResidualStream"
     detector: "LearnedDetector | None"
     recordings: "tuple[Recording, Recording] | None"
     key: str
+    result: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,46 +202,38 @@ class _Search:
     settings: "SpotSettings"
     budget: str
     attacks: Sequence[Any]
-    out: Path | None
+    target: Path
     cache: Path | None
 
     def run(self, place: str, detector: str | None) -> "tuple[Path, list[BlindSpots]]":
         """Return the folder that was written, and what was found."""
         folder = Path(place).expanduser()
-        if (folder / "study.json").is_file():
-            target = self.out or folder
-            cells = list(self._of_study(folder, target, detector))
+        if _is_study(folder):
+            cells = list(self._of_study(folder, detector))
         elif _is_stream(folder):
-            target = self._needed_out()
-            cells = [self._of_stream(folder, target, detector)]
+            cells = [self._of_stream(folder, detector)]
         else:
-            target = self._needed_out()
-            cells = list(self._of_plant(place, target, detector))
-        found = [self._searched(cell, target) for cell in cells]
-        self._report(target)
-        return target, found
+            cells = list(self._of_plant(place, detector))
+        found = [self._searched(cell) for cell in cells]
+        self._report()
+        return self.target, found
 
-    def _needed_out(self) -> Path:
-        if self.out is None:
-            raise BadParameter("give --out, the folder for table and page.")
-        return self.out
-
-    def _of_plant(
-        self, place: str, target: Path, detector: str | None
-    ) -> Iterator[_Cell]:
+    def _of_plant(self, place: str, detector: str | None) -> Iterator[_Cell]:
         """Train a detector on a plant or testbed, or take a saved one, and search."""
         path = Path(detector).expanduser() if detector else None
         if path is not None and path.suffix == ".npz":
-            yield self._saved(place, target, path)
+            yield self._saved(place, path)
             return
         plan = plan_for(place, detector or _DEFAULT_DETECTOR, self.budget)
-        run_plan(plan, target, cache=self.cache)
-        yield from self._of_study(target, target, None)
+        run_plan(plan, self.target, cache=self.cache)
+        yield from self._of_study(self.target, None)
 
-    def _saved(self, place: str, target: Path, path: Path) -> _Cell:
-        """Return a plant with a saved detector; its evaluation is written too."""
+    def _saved(self, place: str, path: Path) -> _Cell:
+        """Return a plant with a saved detector."""
         from sightline.detectors import load_detector
         from sightline.export import NO_RULE, export_stream
+        from sightline.rules.origin import stream_digest
+        from sightline.storage.rules import file_digest
         from sightline.testbeds import open_testbed
 
         detector = load_detector(path)
@@ -240,12 +248,13 @@ class _Search:
                 rule=NO_RULE,
                 progress=advance,
             )
-        self._evaluated(stream, target)
         recordings = (testbed.train, testbed.test)
-        return _Cell(path.stem, stream, detector, recordings, _digest(path, place))
+        key = file_digest(path) + stream_digest(stream)
+        return _Cell(path.stem, stream, detector, recordings, key)
 
-    def _of_stream(self, path: Path, target: Path, detector: str | None) -> _Cell:
+    def _of_stream(self, path: Path, detector: str | None) -> _Cell:
         """Return a stream, searched in residual space."""
+        from sightline.rules.origin import stream_digest
         from sightline.storage import read_stream
 
         if detector is not None:
@@ -255,23 +264,27 @@ class _Search:
                 "residual space."
             )
         stream = read_stream(path)
-        self._evaluated(stream, target)
-        return _Cell(stream.name, stream, None, None, _digest(path))
+        return _Cell(stream.name, stream, None, None, stream_digest(stream))
 
-    def _evaluated(self, stream: "ResidualStream", target: Path) -> None:
+    def _put_result(self, cell: _Cell) -> None:
+        """Write the evaluation of a cell beside its blind spots.
+
+        After the search, so that one that fails leaves nothing.
+        """
         from sightline.evaluation.pipeline import evaluate
-        from sightline.storage import write_results
+        from sightline.storage import gather_results, write_results
 
-        with progress_bar(stream.name) as advance:
-            made = evaluate(stream, budget=self.budget, progress=advance)
-            write_results([made], target, overwrite=True)
+        if cell.result is None:
+            with progress_bar(cell.name) as advance:
+                made = evaluate(cell.stream, budget=self.budget, progress=advance)
+                write_results([made], self.target, overwrite=True)
+        elif cell.result.parent.resolve() != self.target.resolve():
+            gather_results([cell.result], self.target)
 
-    def _of_study(
-        self, folder: Path, target: Path, detector: str | None
-    ) -> Iterator[_Cell]:
+    def _of_study(self, folder: Path, detector: str | None) -> Iterator[_Cell]:
         """Yield the cells of a study; of one detector, if it is named."""
         from sightline.detectors import load_detector
-        from sightline.storage import gather_results, read_stream
+        from sightline.storage import read_stream
         from sightline.study.cache import Cache
         from sightline.study.collect import study_cells
 
@@ -285,19 +298,24 @@ class _Search:
                 f"{folder}: has no detector {detector!r}; "
                 f"{did_you_mean(detector or '', options)}"
             )
-        if target.resolve() != folder.resolve():
-            gather_results([folder / cell.result for cell in cells], target)
         cache = Cache(self.cache or folder / "cache")
         for cell in cells:
             saved = folder / "detectors" / f"{cell.name}.npz"
             stream = read_stream(folder / "streams" / f"{cell.name}.npz")
+            result = folder / cell.result
             if not saved.is_file():
-                yield _Cell(cell.result, stream, None, None, cell.key)
+                yield _Cell(cell.result, stream, None, None, cell.key, result)
                 continue
-            recordings = cache.recordings(cell.content)
-            yield _Cell(cell.result, stream, load_detector(saved), recordings, cell.key)
+            yield _Cell(
+                cell.result,
+                stream,
+                load_detector(saved),
+                cache.recordings(cell.content),
+                cell.key,
+                result,
+            )
 
-    def _searched(self, cell: _Cell, target: Path) -> "BlindSpots":
+    def _searched(self, cell: _Cell) -> "BlindSpots":
         """Return the blind spots of one cell, written to its folder."""
         from sightline.storage.blind_spots import (
             FoundSoFar,
@@ -305,11 +323,13 @@ class _Search:
             write_blind_spots,
         )
 
-        folder = spots_folder(target, cell.name)
+        folder = spots_folder(self.target, cell.name)
         key = self._key(cell)
         kept = FoundSoFar(folder, key)
         with progress_bar(cell.name) as advance, naming(cell.name):
             made = self._found(cell, kept, advance)
+        self._put_result(cell)
+        with naming(cell.name):
             write_blind_spots(replace(made, key=cell.key), folder)
         kept.clear()
         return made
@@ -346,12 +366,13 @@ class _Search:
         facts = [cell.key, self.budget, repr(replace(self.settings, jobs=None))]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
-    def _report(self, target: Path) -> None:
+    def _report(self) -> None:
         """Write the page of all results again."""
         from sightline.report import write_report
         from sightline.study.collect import REPORT, study_title
 
-        write_report(target, target / REPORT, title=study_title(target))
+        title = study_title(self.target)
+        write_report(self.target, self.target / REPORT, title=title)
 
 
 def _is_stream(path: Path) -> bool:
@@ -360,15 +381,6 @@ def _is_stream(path: Path) -> bool:
         return path.suffix == ".npz"
     parts = [path / "test", path / "test.state", path / "test.state.gz"]
     return any(part.exists() for part in parts)
-
-
-def _digest(*places: object) -> str:
-    """Return a digest of files' contents, or of texts."""
-    total = hashlib.sha256()
-    for place in places:
-        path = Path(str(place))
-        total.update(path.read_bytes() if path.is_file() else str(place).encode())
-    return total.hexdigest()
 
 
 def blind_spot_tables(found: "BlindSpots") -> RenderableType:

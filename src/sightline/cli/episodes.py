@@ -50,7 +50,7 @@ def episodes_command(
     from sightline.storage import read_stream
     from sightline.storage.review_list import write_review_list
 
-    with door(debug=debug):
+    with door(debug=debug, writes=[out]):
         with progress_bar(stream.name) as advance:
             advance(Step(StepKind.READING, detail=stream.name))
             with naming(stream):

@@ -307,7 +307,7 @@ def trade_off_svg(points: Sequence[TradeOff]) -> str:
     low_y, high_y = 0.8 * min(ys), 1.25 * max(ys)
 
     def x(value: float) -> float:
-        part = np.log(value / min(xs)) / np.log(max(xs) / min(xs))
+        part = np.log(value / min(xs)) / (np.log(max(xs) / min(xs)) or 1.0)
         return float(_LEFT + part * (WIDTH - _LEFT - _RIGHT))
 
     def y(value: float) -> float:

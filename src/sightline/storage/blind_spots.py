@@ -15,14 +15,16 @@ from typing import Final
 import msgspec
 
 from sightline.blindspots.result import BlindSpot, BlindSpots, spot_row
-from sightline.errors import FileError
 from sightline.evaluation.result import plain
-from sightline.files import brief, read_document, reading, staged_folder, writing
+from sightline.files import damage, read_document, staged_folder, writing
 from sightline.text import csv_cell
 
 FOLDER: Final = "blindspots"
 FILE: Final = "blindspots.json"
 _PARTIAL: Final = "found-so-far.jsonl"
+_WRONG: Final = (msgspec.DecodeError, ValueError, OverflowError)
+# What is divided by, or of which a logarithm is taken.
+_ABOVE_0: Final = ("duration_s", "budget_per_day")
 
 
 def spots_folder(out: Path, result: str) -> Path:
@@ -78,13 +80,30 @@ def read_blind_spots(path: str | Path) -> BlindSpots:
     path = Path(path)
     path = path / FILE if path.is_dir() else path
     content = read_document(path)
-    try:
-        return msgspec.json.decode(content, type=BlindSpots)
-    except msgspec.DecodeError as error:
-        raise FileError(
-            f"{path}: holds no blind spots ({brief(error)}): search them again with "
-            "`sightline blindspots`."
-        ) from error
+    advice = "search them again with `sightline blindspots`"
+    with damage(f"{path}: holds no blind spots", *_WRONG, advice=advice):
+        found = msgspec.json.decode(content, type=BlindSpots)
+        _check_spots(found.spots)
+        for name in ("trade_off", "attackers", "what_if"):
+            _check(getattr(found, name), name, _ABOVE_0)
+    return found
+
+
+def _check_spots(spots: Sequence[BlindSpot]) -> None:
+    """Raise `ValueError` if a spot holds a number that none can have."""
+    _check(spots, "spots", _ABOVE_0)
+    for spot in spots:
+        if spot.sign not in (-1, 0, 1):
+            raise ValueError(f"sign must be -1, 0 or 1, not {spot.sign:g}")
+
+
+def _check(records: Sequence[object], where: str, names: Sequence[str]) -> None:
+    """Raise `ValueError` if a number of some records is not above 0."""
+    for record in records:
+        for name in names:
+            value = getattr(record, name, 1.0)
+            if not value > 0:
+                raise ValueError(f"{name} of {where} must be above 0, not {value:g}")
 
 
 def spots_beside(result: Path | None) -> BlindSpots | None:
@@ -115,12 +134,11 @@ class FoundSoFar:
         found: dict[str, list[BlindSpot]] = {}
         if not self.path.is_file():
             return found
-        with reading(self.path):
-            lines = self.path.read_bytes().splitlines()
-        for line in lines:
+        for line in read_document(self.path).splitlines():
             try:
                 one = msgspec.json.decode(line, type=_Line)
-            except msgspec.DecodeError:
+                _check_spots(one.spots)
+            except _WRONG:
                 continue
             if one.key == self.key:
                 found[one.target] = one.spots

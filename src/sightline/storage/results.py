@@ -509,7 +509,7 @@ def read_evaluation(path: str | Path) -> Evaluation:
         )
     try:
         record = msgspec.convert(_migrated(values), EvaluationRecord)
-    except (ValueError, OverflowError) as error:
+    except (msgspec.DecodeError, ValueError, OverflowError) as error:
         raise FileError(
             f"{path}: is not an evaluation of schema {schema} ({brief(error)}): remove "
             "it and evaluate again."

@@ -25,6 +25,7 @@ from sightline.rules.episodes import Episode
 from sightline.storage.companions import ListTimes
 from sightline.tables.lists import Decision, decision_of, list_rows
 from sightline.tables.stamps import iso_dates
+from sightline.text import csv_cell
 
 COLUMNS: Final = ("start", "end", "peak", "tags", "decision", "note")
 
@@ -102,11 +103,14 @@ def write_review_list(
     rows = sorted([*reviewed, *rows], key=lambda row: row.span)
     with (
         staged_file(path) as partial,
-        open(partial, "w", newline="", encoding="utf-8") as file,
+        open(
+            partial, "w", newline="", encoding="utf-8", errors="backslashreplace"
+        ) as file,
     ):
         writer = csv.DictWriter(file, columns, restval="")
         writer.writeheader()
-        writer.writerows(row.cells for row in rows)
+        for row in rows:
+            writer.writerow({name: csv_cell(cell) for name, cell in row.cells.items()})
     return rows
 
 

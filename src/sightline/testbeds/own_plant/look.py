@@ -25,7 +25,7 @@ from sightline.tables.cells import (
     words_in_text,
 )
 from sightline.tables.headers import plain
-from sightline.tables.lists import EXCEL
+from sightline.tables.lists import EXCEL, check_workbook
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import Table, read_table
 from sightline.testbeds.own_plant.exports import bad_quality
@@ -212,6 +212,7 @@ def _read(path: Path) -> Table:
     import polars as pl
 
     require("fastexcel", extra="excel", caller=f"{path}: Excel")
+    check_workbook(path)
     with damage(
         f"{path}: cannot be read as an Excel table",
         Exception,
