@@ -97,6 +97,7 @@ def test_attacks_of_a_table_are_seen_as_often_as_they_should(tmp_path):
         "far,900,LIT101,constant,200,\nnear,900,LIT101,bias,0.001,\n"
         "drift,900,FIT101,ramp,,1\nstill,900,AIT201,freeze,,\n"
         "again,900,PIT201,replay,900,\npump,900,P101,set,1,\n"
+        "twice,900,LIT101,gain,2,\nonce,900,LIT101,gain,1,\n"
     )
     attacks = read_attacks(path)
     spots = found(attacks=attacks)
@@ -108,6 +109,8 @@ def test_attacks_of_a_table_are_seen_as_often_as_they_should(tmp_path):
         assert seen["far", rule].delay_s == 10
         assert seen["near", rule].share_seen == 0
         assert seen["drift", rule].share_seen == 1
+        assert seen["twice", rule].share_seen == 1
+        assert seen["once", rule].share_seen == 0
         assert seen["still", rule].text == "AIT201 stays at its last reading"
 
 
@@ -115,6 +118,7 @@ def test_attacks_of_a_table_are_seen_as_often_as_they_should(tmp_path):
     ("row", "words"),
     [
         ("a,900,LIT101,constant,,", "needs a value"),
+        ("a,900,LIT101,gain,,", "needs a value"),
         ("a,900,LIT101,melt,1,", "kind 'melt' is unknown"),
         ("a,,LIT101,constant,1,", "give duration_s"),
         ("a,-5,LIT101,constant,1,", "must be above 0"),

@@ -7,6 +7,7 @@ One row of the table is one action; rows with the same id act together. Kinds::
     ramp       the tag moves from its last reading by `rate` a second, up to `value`
     freeze     the tag stays at its last reading
     replay     the tag repeats what it read `value` seconds before
+    gain       the tag reads `value` times what it measures
     set        an actuator shows the state `value`
 """
 
@@ -36,7 +37,16 @@ class ActionKind(StrEnum):
     RAMP = "ramp"
     FREEZE = "freeze"
     REPLAY = "replay"
+    GAIN = "gain"
     SET = "set"
+
+
+_NEEDS_VALUE = (
+    ActionKind.CONSTANT,
+    ActionKind.REPLAY,
+    ActionKind.GAIN,
+    ActionKind.SET,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +60,8 @@ class Falsification:
     kind : ActionKind
         See the module.
     value, rate : float, optional
-        In the unit of the tag, and the same a second; seconds for ``replay``.
+        In the unit of the tag, and the same a second; seconds for ``replay``, a factor
+        for ``gain``.
 
     Raises
     ------
@@ -66,8 +77,7 @@ class Falsification:
     def __post_init__(self) -> None:
         """Refuse an action without the number it needs."""
         kind = self.kind
-        needs_value = kind in (ActionKind.CONSTANT, ActionKind.REPLAY, ActionKind.SET)
-        if needs_value and self.value is None:
+        if kind in _NEEDS_VALUE and self.value is None:
             raise StreamError(f"{kind.value!r} of {self.tag} needs a value.")
         if kind is ActionKind.RAMP and not self.rate:
             raise StreamError(f"'ramp' of {self.tag} needs a rate other than 0.")
@@ -84,6 +94,8 @@ class Falsification:
             return site.filled(value)
         if self.kind is ActionKind.BIAS:
             return np.asarray(site.readings + value + rate * seconds)
+        if self.kind is ActionKind.GAIN:
+            return np.asarray(site.readings * value)
         if self.kind is ActionKind.FREEZE:
             return np.repeat(site.last[:, None], site.readings.shape[1], axis=1)
         if self.kind is ActionKind.REPLAY:
@@ -103,6 +115,7 @@ class Falsification:
             ActionKind.FREEZE: f"{self.tag} stays at its last reading",
             ActionKind.REPLAY: f"{self.tag} repeats {number(self.value)} s before",
             ActionKind.RAMP: f"{self.tag} moves by {rate} a second",
+            ActionKind.GAIN: f"{self.tag} reads {number(self.value)} times its value",
             ActionKind.BIAS: f"{self.tag} reads too much by "
             + " and ".join(
                 ([value] if self.value else [])
