@@ -6,7 +6,7 @@ from sightline.evaluation.result import Evaluation
 from sightline.report.encoding import JsonObject
 from sightline.report.entries import Entry
 from sightline.report.overview import burden, delay_words, skill_words
-from sightline.rules.advice import count_words, is_over
+from sightline.rules.advice import advice, count_words, is_over
 from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
 from sightline.text import UNKNOWN, mean_count, number, per_day, share
 
@@ -25,9 +25,10 @@ KEPT_WORDS: dict[Kept, tuple[str, str]] = {
     ),
     Kept.UNJUDGED: ("not judged", "No attack-free rows were left to judge it on."),
 }
-_BASES = {
-    "p99": "The rule in use: deviation score (energy) above its 99th percentile in "
-    "train.",
+# What each alarm rule does.
+RULE_WORDS = {
+    "p99": "The same for all detectors: deviation score (energy) above its 99th "
+    "percentile in train.",
     "own": "The detector's own alarms, as given.",
     "energy": "Deviation score of the whole row (energy), with a limit for the budget.",
     "energy, refitted": "Deviation score with a model of normal operation that was "
@@ -129,7 +130,7 @@ def better_rules(entry: Entry) -> BetterRules | None:
         return None if refused is None else BetterRules(advice=text)
     present = [_line(row, facts, is_present=True) for row in facts.present]
     return BetterRules(
-        advice=facts.advice,
+        advice=advice(facts),
         facts=facts,
         lines=(*present, *(_line(row, facts) for row in facts.table)),
         repairs=_repairs(evaluation),
@@ -158,7 +159,7 @@ def rule_words(name: str) -> str:
     True
     """
     base, _, channel = name.partition(" without ")
-    words = _BASES.get(base.removesuffix("~"), base)
+    words = RULE_WORDS.get(base.removesuffix("~"), base)
     words += _MEMORY if base.endswith("~") else ""
     return f"{words} Leaves out {channel}." if channel else words
 
