@@ -377,8 +377,8 @@ def attack_details(entry: Entry) -> list[JsonObject]:
     -------
     list of mapping
         One for each attack: ``ladder`` (see `ladder_bars`), ``judged`` (how it was
-        judged: names, texts, glossary keys), ``ceiling`` (how early any rule could have raised it,
-        a sentence for each rule), ``facts`` (the paper's figures: names and values),
+        judged: names, texts, glossary keys), ``ceiling`` (how early any rule could have
+        raised it, a sentence for each rule), ``facts`` (the paper's figures, likewise),
         ``signature`` and ``signature_agrees`` (the paper's reading, and whether the
         ladder agrees), ``localisation`` (which tags carry it; None without a known
         target), and ``picture`` (None without an excerpt).

@@ -8,7 +8,7 @@ from sightline.report.entries import Entry
 from sightline.report.overview import burden, delay_words, skill_words
 from sightline.rules.advice import advice, count_words, is_over
 from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
-from sightline.text import UNKNOWN, mean_count, number, per_day, share
+from sightline.text import UNKNOWN, mean_count, number, per_day, share, slug
 
 # What became of a promise: a word, and what it means.
 KEPT_WORDS: dict[Kept, tuple[str, str]] = {
@@ -63,8 +63,9 @@ class RuleLine:
         after attacks, and how alarms come.
     raised, chance, rings, rings_chance, skill, delay : str
         Attacks in which an alarm starts, attacks with any alarm, each beside chance.
-    kept, kept_words : str
-        What became of the promise, and what that means; empty for a rule in use.
+    kept, kept_key, kept_more : str
+        What became of the promise, its entry in the glossary, and which limit would do
+        in hindsight; empty for a rule in use.
     """
 
     name: str
@@ -86,7 +87,8 @@ class RuleLine:
     skill: str
     delay: str
     kept: str
-    kept_words: str
+    kept_key: str
+    kept_more: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,9 +171,9 @@ def _line(
 ) -> RuleLine:
     """Return the texts of one rule."""
     load, attacks = row.load, row.attacks
-    kept, kept_words = KEPT_WORDS[row.kept] if row.kept else ("", "")
-    if row.hindsight_limit is not None:
-        kept_words += f" In hindsight {number(row.hindsight_limit)} would do."
+    more = ""
+    if row.kept and row.hindsight_limit is not None:
+        more = f"in hindsight {number(row.hindsight_limit)} would do"
     of = f" of {attacks.n_attacks}"
     has = attacks.n_attacks > 0
     low, high = row.promised_interval or (0.0, 0.0)
@@ -196,8 +198,9 @@ def _line(
         rings_chance=mean_count(attacks.rings_by_chance) if has else "",
         skill=skill_words(attacks.skill),
         delay=delay_words(attacks.delay_s),
-        kept=kept,
-        kept_words=kept_words,
+        kept=KEPT_WORDS[row.kept][0] if row.kept else "",
+        kept_key=f"kept-{slug(row.kept)}" if row.kept else "",
+        kept_more=more,
     )
 
 

@@ -91,7 +91,7 @@ class FoundAttacks:
     Parameters
     ----------
     count, rule : str
-        Such as "17 of 26", and whose rule.
+        Such as "17 of 26", and "by the p99 rule of var".
     interval, chance, cost : str
         The exact 95% interval, what chance finds, false alarms and share of time.
     others : str
@@ -186,12 +186,23 @@ def first_screen(entries: Sequence[Entry]) -> FirstScreen:
     )
 
 
+def later_rows(entries: Sequence[Entry]) -> str:
+    """Return on which rows the false alarms of a testbed's rules are counted."""
+    known = [one for e in entries if (one := e.evaluation.rules) and one.judged_days]
+    if not known:
+        return ""
+    days = dict.fromkeys(f"{one.judged_days:.1f}" for one in known)
+    return (
+        "False alarms of all rules are counted on the same later rows, "
+        f"{' to '.join(sorted(days))} attack-free days that set no limit. Attacks "
+        f"found are of the whole record, attacks raised of the same later rows."
+    )
+
+
 def _looked_at(entries: Sequence[Entry]) -> tuple[tuple[str, str], ...]:
     """Return what was looked at: rows, days, tags, attacks and detectors."""
     stream = entries[0].evaluation.stream
-    facts = next(
-        (e.evaluation.recording for e in entries if e.evaluation.recording), None
-    )
+    known = [one for e in entries if (one := e.evaluation.recording) is not None]
     rows, step = stream.n_test, stream.step_s
     span = "" if step is None else f", {_days(rows * step)} in rows of {duration(step)}"
     parts = [
@@ -257,10 +268,9 @@ def _advised(entry: Entry) -> Advised:
     return Advised(
         heading=headings[decision],
         rules=(
-            _rule_cost(present, facts, words, "now"),
+            _rule_cost(present, words.removeprefix("the "), "now"),
             _rule_cost(
                 chosen,
-                facts,
                 f"rule {chosen.name!r}",
                 "instead" if is_advised else "compared",
             ),
@@ -274,9 +284,7 @@ def _advised(entry: Entry) -> Advised:
     )
 
 
-def _rule_cost(
-    row: RuleOutcome, facts: CommissioningFacts, name: str, role: str
-) -> RuleCost:
+def _rule_cost(row: RuleOutcome, name: str, role: str) -> RuleCost:
     """Return one row of the small table."""
     attacks = row.attacks
     has = attacks.n_attacks > 0
@@ -294,12 +302,10 @@ def _rule_cost(
 
 def _basis(facts: CommissioningFacts) -> str:
     """Return on which rows the advice rests."""
-    later = (
-        f", and {plural(facts.n_attacks, 'later attack')}" if facts.n_attacks else ""
-    )
+    later = f" and {plural(facts.n_attacks, 'later attack')}" if facts.n_attacks else ""
     return (
-        f"Made for {facts.budget}. Both judged on {facts.judged_days:.1f} later "
-        f"attack-free days{later}, which set no limit."
+        f"Made for {facts.budget}. Both are judged on {facts.judged_days:.1f} later "
+        f"attack-free days{later}."
     )
 
 
@@ -309,12 +315,12 @@ def _caveat(facts: CommissioningFacts, chosen: RuleOutcome) -> str:
     if chosen.promised_per_day is not None and chosen.promised_interval:
         low, high = map(per_day, chosen.promised_interval)
         parts.append(
-            f"When its limit was set, {per_day(chosen.promised_per_day)} a day were "
-            f"expected (90% interval {low} to {high})."
+            f"{per_day(chosen.promised_per_day)} a day were expected of it (90% "
+            f"interval {low} to {high})."
         )
     if facts.chosen != CHOSEN and any(repr(CHOSEN) in note for note in facts.notes):
         parts.append(
-            f"That it is this rule and not {CHOSEN!r} is a choice made in hindsight."
+            f"It is chosen in hindsight: rule {CHOSEN!r} is over the budget there."
         )
     return " ".join(parts)
 
@@ -346,10 +352,10 @@ def _found(best: Entry, others: Sequence[Entry]) -> FoundAttacks:
         rest = f"The rules in use of the other {len(counts)} find {spread}."
         if len(counts) == 1:
             rest = f"The rule in use of {others[0].label} finds {spread}."
-    of = "its own rule" if rule == OWN else f"the {RULE_LABELS[rule]}"
+    of = "own rule" if rule == OWN else RULE_LABELS[rule]
     return FoundAttacks(
         count=f"{n_found} of {n}",
-        rule=f"{best.label}, by {of}",
+        rule=f"by the {of} of {best.label}",
         interval=f"{share(low / n)} to {share(high / n)}",
         chance=chance,
         cost=_cost(best),
@@ -396,10 +402,18 @@ def _believed(entries: Sequence[Entry]) -> tuple[Statement, ...]:
         rows.append(
             Statement(
                 text=f"False causes: {share(facts.false_cause_rate, 1)} of "
-                f"{facts.n_calm_windows:,} attack-free windows would be given a cause",
+                f"{facts.n_calm_windows:,} attack-free windows would get one",
                 key="false-cause-rate",
                 link="provenance",
                 is_warning=facts.advice_withheld is not None,
+            )
+        )
+    if evaluation.segments:
+        rows.append(
+            Statement(
+                text="Verdicts and repairs: judged in hindsight, on the same record",
+                key="repair",
+                link="provenance",
             )
         )
     return tuple(rows)
