@@ -32,17 +32,20 @@ def share(value: float | None, digits: int = 0) -> str:
     value : float or None
         The share, 0 to 1.
     digits : int
-        Decimals. Without decimals a positive share below 0.5% is ``<1%``, not 0%.
+        Decimals. A positive share that would be rounded to 0 is ``<1%``, with one
+        decimal ``<0.1%``.
 
     Examples
     --------
     >>> share(0.624), share(0.004), share(0.12345, 1), share(None) == UNKNOWN
     ('62%', '<1%', '12.3%', True)
+    >>> share(0.0004, 1), share(0.0, 1)
+    ('<0.1%', '0.0%')
     """
     if value is None:
         return UNKNOWN
-    if digits == 0 and 0 < value < 0.005:
-        return "<1%"
+    if 0 < value < 0.005 / 10**digits:
+        return f"<{0.01 / 10**digits:.{digits}%}"
     return f"{value:.{digits}%}"
 
 

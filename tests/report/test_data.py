@@ -166,7 +166,8 @@ def test_a_rule_that_never_stops_is_not_reported_as_silent(entries):
         load=None,
     )
     nothing = {"episode_rule": np.full_like(entry.traces.episode_rule, 9)}
-    entry = changed(entry, own_rule=always, traces=nothing)
+    # Results of so early a version have no rules for a budget either.
+    entry = changed(entry, own_rule=always, traces=nothing, rules=None)
     own = glance([entry])[0].rules[0]
     assert (own.false_alarms, own.rate) == ("none fully outside attacks", "100.0%")
     rare = replace(always, false_alarm_rate=0.01, over_alarming=False)

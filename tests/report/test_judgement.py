@@ -105,7 +105,7 @@ def test_a_headline_names_chance_and_cost_and_does_not_boast_without_reason(entr
     facts = entry.evaluation.diagnosis
     text = headline([entry]).chance
     assert f"would find {mean_count(facts.found.by_chance)}" in text
-    cost = load_words(entry.evaluation.probe.load)
+    cost = load_words(entry.evaluation.rules.present[0].load)
     assert f"makes {cost} where there is no attack" in text
     lucky = replace(facts, found=replace(facts.found, by_chance=3.2, p_value=0.4))
     head = headline([changed(entry, diagnosis=lucky, rules=None)])

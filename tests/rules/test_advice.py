@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
-from sightline.rules.advice import advice, is_over, load_words
+from sightline.rules.advice import Decision, advice, decide, is_over, load_words
 from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
 
 
@@ -130,7 +130,7 @@ def test_a_rule_that_is_worse_in_everything_is_not_advised():
     assert "where the p99 rule makes 27 alarms a day (1.0% of time)" in text
     assert "Raising the p99 limit alone" in text
     fewer = outcome("all", 20.0, 0.6, 9, 4.0)
-    assert advice(with_rules(present, fewer)).startswith("Replace the p99 rule")
+    assert advice(with_rules(present, fewer)).startswith("Do not change the rule yet")
 
 
 def test_a_rule_that_keeps_the_budget_is_not_replaced_by_one_that_does_not():
@@ -139,3 +139,20 @@ def test_a_rule_that_keeps_the_budget_is_not_replaced_by_one_that_does_not():
     text = advice(with_rules(present, chosen))
     assert text.startswith("Keep your own rule: it keeps the budget of 6/day,1%")
     assert "does no better: it makes 16 alarms a day (26.0% of time)" in text
+
+
+def test_a_rule_over_the_budget_is_advised_only_if_it_is_much_cheaper():
+    # Fewer alarms, but in alarm for more of the time: no reason to change.
+    present = outcome("own", 7.5, 0.111, 7, 0.6)
+    facts = with_rules(present, outcome("all", 3.8, 0.186, 8))
+    text = advice(facts)
+    assert decide(facts) is Decision.WAIT
+    assert text.startswith("Do not change the rule yet: on 10.0 later attack-free days")
+    assert "neither your own rule nor rule 'all', made for 6/day,1%, keeps" in text
+    assert "above the budget's 1%" in text
+    assert "Rule 'energy' does keep it, with 4.0 alarms" in text
+    facts = replace(facts, table=facts.table[1:])
+    assert "No other rule that was made for it keeps it" in advice(facts)
+    cheaper = with_rules(present, outcome("all", 3.0, 0.05, 8))
+    assert decide(cheaper) is Decision.REPLACE
+    assert "above the budget's 1%" in advice(cheaper)

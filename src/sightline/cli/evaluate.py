@@ -409,6 +409,7 @@ def report_command(
       sightline report result --redact --out page.html
     """
     from sightline.report import figures_folder, what_remains, write_report
+    from sightline.study.collect import study_title
 
     if (keep_times or keep_plant) and not redact:
         raise BadParameter("--keep-times and --keep-plant need --redact.")
@@ -425,7 +426,7 @@ def report_command(
             redact=redact,
             keep_times=keep_times,
             keep_plant=keep_plant,
-            title=title,
+            title=title or (study_title(folders[0]) if len(folders) == 1 else None),
             figures=not no_figures,
         )
         screen = console()

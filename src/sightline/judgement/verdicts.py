@@ -64,7 +64,9 @@ class VerdictInfo:
     Parameters
     ----------
     word : str
-        The verdict as files and people write it.
+        The verdict as files and the paper write it.
+    plain : str
+        The same in an operator's words, with ``{n_tags}`` for the number of tags.
     meaning, repair : str
         What it says of an attack, and what to do about it.
     sentence : str
@@ -82,6 +84,7 @@ class VerdictInfo:
     """
 
     word: str
+    plain: str
     meaning: str
     repair: str
     sentence: str
@@ -92,15 +95,26 @@ class VerdictInfo:
     light: str
     dark: str
 
+    def in_words(self, n_tags: int | None = None) -> str:
+        """Return the verdict in an operator's words.
+
+        Examples
+        --------
+        >>> info_of("diluted").in_words(51), info_of("diluted").in_words()
+        ('hidden among 51 tags', 'hidden among many tags')
+        """
+        return self.plain.format(n_tags="many" if n_tags is None else n_tags)
+
     def page_fields(self) -> dict[str, str]:
         """Return what the scripts of the page need: all texts but the sentence."""
-        names = ("word", "symbol", "marker", "light", "dark", "meaning", "repair")
+        names = ("word", "plain", "symbol", "marker", "light", "dark", "meaning", "repair")
         return {name: getattr(self, name) for name in names}
 
 
 VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     Verdict.DETECTED: VerdictInfo(
         word=Verdict.DETECTED,
+        plain="found",
         meaning="the present rule alarms because of this attack",
         repair="nothing to repair",
         sentence="{rule_name} detects it: {rule.finding}.",
@@ -112,6 +126,7 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.THRESHOLD: VerdictInfo(
         word=Verdict.THRESHOLD,
+        plain="below the alarm limit",
         meaning="the deviation score shows it, the alarm limit does not extract it",
         repair="the limit",
         sentence="Missed by its limit: the energy stands out ({evidence.finding}), but "
@@ -125,6 +140,7 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.SEQUENTIAL: VerdictInfo(
         word=Verdict.SEQUENTIAL,
+        plain="adds up over time",
         meaning="single rows do not stand out, their accumulation does",
         repair="accumulate over time (EWMA, MEWMA)",
         sentence="Missed row by row: single rows do not stand out "
@@ -139,6 +155,7 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.DRIFT: VerdictInfo(
         word=Verdict.DRIFT,
+        plain="normal operation has moved",
         meaning="shown about a reference from attack-free time around it, and the "
         "reference has moved",
         repair="stabilise or update the reference",
@@ -155,6 +172,7 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.DILUTED: VerdictInfo(
         word=Verdict.DILUTED,
+        plain="hidden among {n_tags} tags",
         meaning="shown in a few channels, hidden when all are pooled",
         repair="score a smaller space separately",
         sentence="Missed by dilution: evidence in {space.by} ({space.finding}), hidden "
@@ -168,6 +186,7 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.QUIET: VerdictInfo(
         word=Verdict.QUIET,
+        plain="too quiet",
         meaning="much less energy than any calm window: frozen or replayed signals",
         repair="alarm on too little movement as well",
         sentence="Missed because it is quiet: it has {quiet.coverage} of the usual "
@@ -183,6 +202,7 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.UNDECIDED: VerdictInfo(
         word=Verdict.UNDECIDED,
+        plain="cannot be decided",
         meaning="too little attack-free time to compare it with, or too close to call",
         repair="a longer attack-free recording",
         sentence="Cannot be judged: it needs at least {least_windows} attack-free "
@@ -196,6 +216,7 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.WEAK_EVIDENCE: VerdictInfo(
         word=Verdict.WEAK_EVIDENCE,
+        plain="not in the residuals",
         meaning="no repair shows it; the telemetry moves, is unclear, or was not given",
         repair="a better model of the plant",
         sentence="Missed, and no repair shows it ({best_finding}). {telemetry_finding}",
@@ -208,6 +229,7 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.NOT_IN_TELEMETRY: VerdictInfo(
         word=Verdict.NOT_IN_TELEMETRY,
+        plain="not in the measurements",
         meaning="the telemetry's own test does not show it, nor does any detector",
         repair="no advice: no test here tells it from attack-free time",
         sentence="Missed, and no repair shows it ({best_finding}). {telemetry_finding}",
@@ -221,6 +243,7 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
 # How an attack without a verdict is shown.
 NOT_DIAGNOSED: Final = VerdictInfo(
     word="not-diagnosed",
+    plain="not diagnosed",
     meaning="evaluated without a diagnosis",
     repair="evaluate again without --no-diagnosis",
     sentence="",

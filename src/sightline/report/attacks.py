@@ -22,15 +22,25 @@ from sightline.judgement.ladder import LADDER, Kind
 from sightline.judgement.sentences import FLAG_TEXTS
 from sightline.judgement.verdicts import (
     Found,
+    RungName,
     RungOutcome,
     Verdict,
     VerdictInfo,
 )
 from sightline.report import encoding
 from sightline.report.encoding import JsonObject
-from sightline.report.entries import OWN, P99, RULE_LABELS, Entry
+from sightline.report.entries import OWN, P99, RULE_LABELS, Entry, unique
 from sightline.report.published_figures import localisation_of
-from sightline.text import UNKNOWN, delay, duration, number, p_value, row_span, share
+from sightline.text import (
+    UNKNOWN,
+    delay,
+    duration,
+    number,
+    p_value,
+    row_span,
+    share,
+    slug,
+)
 from sightline.text import names as name_list
 
 # Signals drawn below one another in the picture of an attack.
@@ -107,8 +117,12 @@ class AttackGroup:
 
     Parameters
     ----------
+    key : str
+        The link to the attack, unique on the page.
     id, testbed : str
         As `sightline.comparison.runs` names them.
+    listed : str
+        Name and note of the attack list; empty where there are none.
     targets, stages : tuple of str
         Channels under attack, and the stages they belong to.
     start, length : int
@@ -125,8 +139,10 @@ class AttackGroup:
         In the order of the page.
     """
 
+    key: str
     id: str
     testbed: str
+    listed: str
     targets: tuple[str, ...]
     stages: tuple[str, ...]
     start: int
@@ -154,7 +170,7 @@ def _row(entry: Entry, i: int, facts: AttackFacts | None) -> AttackRow:
         telemetry_note=_telemetry_note(segment.telemetry, facts),
         confidence=_confidence_text(segment, entry.verdicts[i]),
         found=_found_answer(entry, segment),
-        evidence=_evidence_answer(segment),
+        evidence=_evidence_answer(segment, entry.verdicts[i]),
         stages=attack_stages(segment, entry.stages),
         coverage=coverage,
         first_alarm=first_alarm,
@@ -194,23 +210,28 @@ def _found_answer(entry: Entry, segment: SegmentResult) -> Answer:
     return Answer(word=word, reason=_reason(segment, segment.found))
 
 
-def _evidence_answer(segment: SegmentResult) -> Answer:
+def _evidence_answer(segment: SegmentResult, shown: VerdictInfo) -> Answer:
     """Return whether the deviation score, or a repair of it, shows an attack."""
     if segment.evidence is None:
         return Answer(word=UNKNOWN)
     reason = _reason(segment, segment.evidence)
     if segment.evidence.is_found:
+        # The verdict names a repair that shows it more clearly than the whole score.
+        proven = [rung for rung in LADDER.values() if rung.proves == shown.word]
+        if proven and proven[0].name != RungName.EVIDENCE:
+            by = f"{reason}; clearer by the repair for {shown.word}"
+            return Answer(word="yes, but clearer by a repair", reason=by)
         return Answer(word="yes", reason=reason)
     probe = (segment.ladder or {}).get(P99)
     if probe is not None and probe.visible:
         return Answer(word="yes", reason=f"by the {RULE_LABELS[P99]}")
-    shown = [
+    causes = [
         LADDER[name].proves
         for name, outcome in (segment.ladder or {}).items()
         if outcome.visible and name in LADDER and LADDER[name].kind is not Kind.RULE
     ]
-    if shown:
-        return Answer(word="by a repair", reason=name_list([c for c in shown if c]))
+    if causes:
+        return Answer(word="by a repair", reason=name_list([c for c in causes if c]))
     return Answer(word="no", reason=reason)
 
 
@@ -238,6 +259,7 @@ def attack_groups(entries: Sequence[Entry]) -> list[AttackGroup]:
     """
     clocks = encoding.clocks_by_testbed(entries)
     groups = []
+    keys: set[str] = set()
     for testbed in clocks:
         mine = {entry.label: entry for entry in entries if entry.testbed == testbed}
         for attack in TestbedRuns(testbed, tuple(mine.values())).attacks:
@@ -247,21 +269,26 @@ def attack_groups(entries: Sequence[Entry]) -> list[AttackGroup]:
                 for label, entry in mine.items()
                 if label in attack.places
             )
-            groups.append(_group(attack, rows, clocks[testbed]))
+            # The keys of rows have one more underscore, which no slug holds.
+            key = unique(f"attack-{slug(testbed)}_{slug(attack.id)}", keys)
+            groups.append(_group(key, attack, rows, clocks[testbed]))
     return groups
 
 
 def _group(
-    attack: Attack, rows: tuple[AttackRow, ...], clock: encoding.Clock
+    key: str, attack: Attack, rows: tuple[AttackRow, ...], clock: encoding.Clock
 ) -> AttackGroup:
     """Return the facts of an attack, and its rows."""
     first = rows[0]
     segment, step = first.segment, first.entry.evaluation.stream.step_s
     facts = telemetry_of(attack) or _recorded(first)
     targets = (one.targets for one in attack.segments.values())
+    said = ((row.segment.name, row.segment.note) for row in rows)
     return AttackGroup(
+        key=key,
         id=attack.id,
         testbed=first.entry.testbed,
+        listed=next((": ".join(filter(None, one)) for one in said if any(one)), ""),
         targets=tuple(next((one for one in targets if one), ())),
         stages=next((row.stages for row in rows if row.stages), ()),
         start=segment.start,
@@ -350,8 +377,8 @@ def attack_details(entry: Entry) -> list[JsonObject]:
     -------
     list of mapping
         One for each attack: ``ladder`` (see `ladder_bars`), ``judged`` (how it was
-        judged: names and texts), ``ceiling`` (how early any rule could have raised it,
-        a sentence for each rule), ``facts`` (the paper's figures: names and values),
+        judged: names, texts, glossary keys), ``ceiling`` (how early any rule could have
+        raised it, a sentence for each rule), ``facts`` (the paper's figures, likewise),
         ``signature`` and ``signature_agrees`` (the paper's reading, and whether the
         ladder agrees), ``localisation`` (which tags carry it; None without a known
         target), and ``picture`` (None without an excerpt).
@@ -387,6 +414,7 @@ def ladder_bars(segment: SegmentResult) -> list[JsonObject]:
     return [
         {
             "rung": name,
+            "term": f"rung-{name}",
             "label": rung.label,
             "is_coverage": rung.is_coverage,
             "note": _rung_note(ladder[name], is_coverage=rung.is_coverage),
@@ -430,8 +458,8 @@ def _shown(outcome: RungOutcome, *, few: bool) -> str:
     return "; ".join(filter(None, [by or "not shown", chance]))
 
 
-def _judged(entry: Entry, segment: SegmentResult) -> list[tuple[str, str]]:
-    """Return how an attack was judged, as pairs of name and text."""
+def _judged(entry: Entry, segment: SegmentResult) -> list[tuple[str, str, str]]:
+    """Return how an attack was judged: names, texts, and keys of the glossary."""
     if segment.verdict is None:
         return []
     facts = entry.evaluation.diagnosis
@@ -443,24 +471,26 @@ def _judged(entry: Entry, segment: SegmentResult) -> list[tuple[str, str]]:
         if one is not None and Flag.FEW_WINDOWS not in (segment.flags or ())
     ]
     pairs = [
-        ("Present rule", rule),
-        ("Confidence", _confidence(segment)),
-        ("q (over all attacks)", ", ".join(q_values)),
+        ("Rule in use", rule, "rule"),
+        ("Confidence", _confidence(segment), "confidence"),
+        ("q (over all attacks)", ", ".join(q_values), "q-value"),
         (
             "All repairs together",
             "" if segment.ladder_p_value is None else p_value(segment.ladder_p_value),
+            "all-repairs",
         ),
-        ("Also shown by", name_list(segment.contributing or ())),
-        ("Compared with", _windows(entry, segment)),
-        ("Limits", "; ".join(flags)),
+        ("Also shown by", name_list(segment.contributing or ()), "also-shown"),
+        ("Compared with", _windows(entry, segment), "compared-with"),
+        ("Limits", "; ".join(flags), "limits"),
         (
-            "Aftermath",
+            "Recovery",
             f"{duration(segment.aftermath_s)} after it are not used as attack-free time"
             if segment.aftermath_s
             else "",
+            "aftermath",
         ),
     ]
-    return [(name, text) for name, text in pairs if text]
+    return [one for one in pairs if one[1]]
 
 
 def _ceiling(segment: SegmentResult) -> list[str]:
@@ -499,17 +529,17 @@ def _windows(entry: Entry, segment: SegmentResult) -> str:
     )
 
 
-def _facts(segment: SegmentResult) -> list[tuple[str, str]]:
-    """Return the paper's figures of one attack as pairs of name and value."""
+def _facts(segment: SegmentResult) -> list[tuple[str, str, str]]:
+    """Return the paper's figures of one attack: names, values, glossary keys."""
     usable = "" if segment.sdr_usable else " (not usable)"
     shrunk = "" if segment.reliable else " (short window)"
     return [
-        ("AUC", share(segment.auc, 1)),
-        ("AUC against normal rows nearby", share(segment.auc_nearby, 1)),
-        ("D_FULL", number(segment.d_full) + shrunk),
-        ("D_MS", number(segment.d_ms)),
-        ("D_eff", number(segment.d_eff)),
-        ("SDR", number(segment.sdr) + usable),
+        ("AUC", share(segment.auc, 1), "auc"),
+        ("AUC against normal rows nearby", share(segment.auc_nearby, 1), "auc-nearby"),
+        ("D_FULL", number(segment.d_full) + shrunk, "d-full"),
+        ("D_MS", number(segment.d_ms), "d-ms"),
+        ("D_eff", number(segment.d_eff), "d-eff"),
+        ("SDR", number(segment.sdr) + usable, "sdr"),
     ]
 
 

@@ -6,9 +6,9 @@ from sightline.evaluation.result import Evaluation
 from sightline.report.encoding import JsonObject
 from sightline.report.entries import Entry
 from sightline.report.overview import burden, delay_words, skill_words
-from sightline.rules.advice import count_words, is_over
+from sightline.rules.advice import advice, count_words, is_over
 from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
-from sightline.text import UNKNOWN, mean_count, number, per_day, share
+from sightline.text import UNKNOWN, mean_count, number, per_day, share, slug
 
 # What became of a promise: a word, and what it means.
 KEPT_WORDS: dict[Kept, tuple[str, str]] = {
@@ -25,9 +25,10 @@ KEPT_WORDS: dict[Kept, tuple[str, str]] = {
     ),
     Kept.UNJUDGED: ("not judged", "No attack-free rows were left to judge it on."),
 }
-_BASES = {
-    "p99": "The rule in use: deviation score (energy) above its 99th percentile in "
-    "train.",
+# What each alarm rule does.
+RULE_WORDS = {
+    "p99": "The same for all detectors: deviation score (energy) above its 99th "
+    "percentile in train.",
     "own": "The detector's own alarms, as given.",
     "energy": "Deviation score of the whole row (energy), with a limit for the budget.",
     "energy, refitted": "Deviation score with a model of normal operation that was "
@@ -62,8 +63,9 @@ class RuleLine:
         after attacks, and how alarms come.
     raised, chance, rings, rings_chance, skill, delay : str
         Attacks in which an alarm starts, attacks with any alarm, each beside chance.
-    kept, kept_words : str
-        What became of the promise, and what that means; empty for a rule in use.
+    kept, kept_key, kept_more : str
+        What became of the promise, its entry in the glossary, and which limit would do
+        in hindsight; empty for a rule in use.
     """
 
     name: str
@@ -85,7 +87,8 @@ class RuleLine:
     skill: str
     delay: str
     kept: str
-    kept_words: str
+    kept_key: str
+    kept_more: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +132,7 @@ def better_rules(entry: Entry) -> BetterRules | None:
         return None if refused is None else BetterRules(advice=text)
     present = [_line(row, facts, is_present=True) for row in facts.present]
     return BetterRules(
-        advice=facts.advice,
+        advice=advice(facts),
         facts=facts,
         lines=(*present, *(_line(row, facts) for row in facts.table)),
         repairs=_repairs(evaluation),
@@ -158,7 +161,7 @@ def rule_words(name: str) -> str:
     True
     """
     base, _, channel = name.partition(" without ")
-    words = _BASES.get(base.removesuffix("~"), base)
+    words = RULE_WORDS.get(base.removesuffix("~"), base)
     words += _MEMORY if base.endswith("~") else ""
     return f"{words} Leaves out {channel}." if channel else words
 
@@ -168,9 +171,9 @@ def _line(
 ) -> RuleLine:
     """Return the texts of one rule."""
     load, attacks = row.load, row.attacks
-    kept, kept_words = KEPT_WORDS[row.kept] if row.kept else ("", "")
-    if row.hindsight_limit is not None:
-        kept_words += f" In hindsight {number(row.hindsight_limit)} would do."
+    more = ""
+    if row.kept and row.hindsight_limit is not None:
+        more = f"in hindsight {number(row.hindsight_limit)} would do"
     of = f" of {attacks.n_attacks}"
     has = attacks.n_attacks > 0
     low, high = row.promised_interval or (0.0, 0.0)
@@ -195,8 +198,9 @@ def _line(
         rings_chance=mean_count(attacks.rings_by_chance) if has else "",
         skill=skill_words(attacks.skill),
         delay=delay_words(attacks.delay_s),
-        kept=kept,
-        kept_words=kept_words,
+        kept=KEPT_WORDS[row.kept][0] if row.kept else "",
+        kept_key=f"kept-{slug(row.kept)}" if row.kept else "",
+        kept_more=more,
     )
 
 

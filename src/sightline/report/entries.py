@@ -19,15 +19,18 @@ from sightline.data.arrays import Floats
 from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import RungName, Verdict, VerdictInfo, info_of
+from sightline.metrics.alarm_load import AlarmLoad
 from sightline.metrics.probe import AlarmMetrics
-from sightline.rules.advice import is_over
+from sightline.rules.advice import count_words, false_alarm_words, is_over
 from sightline.rules.judging import CommissioningFacts
 from sightline.storage import Result
-from sightline.text import slug
+from sightline.text import share, slug
 
 # The two alarm rules, by the names of their rungs, and what people read.
 OWN, P99 = RungName.OWN_RULE, RungName.PROBE
 RULE_LABELS: dict[RungName, str] = {OWN: "own rule", P99: "p99 rule"}
+# The same among the rules that are compared on later rows.
+_PRESENT_NAMES: dict[RungName, str] = {OWN: "own", P99: "p99"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +235,33 @@ def rules_of(evaluation: Evaluation) -> dict[RungName, AlarmMetrics]:
     """
     p99 = {P99: evaluation.probe}
     return p99 if evaluation.own_rule is None else {OWN: evaluation.own_rule} | p99
+
+
+def load_of(evaluation: Evaluation, rule: RungName) -> AlarmLoad | None:
+    """Return the false alarms of a rule in use, as the whole page shows them.
+
+    Where rules were made for a budget, all rules are compared on the later rows, so
+    that each rule has one number on a page; else on the whole record.
+
+    Returns
+    -------
+    AlarmLoad, optional
+        None in results of an earlier version.
+    """
+    facts = evaluation.rules
+    judged = facts.present if facts is not None and facts.judged_days else ()
+    for row in judged:
+        if row.name == _PRESENT_NAMES[rule]:
+            return row.load
+    return rules_of(evaluation)[rule].load
+
+
+def cost_of(evaluation: Evaluation, rule: RungName) -> tuple[str, str]:
+    """Return false alarms and share of attack-free time of a rule, in words."""
+    alarms, load = rules_of(evaluation)[rule], load_of(evaluation, rule)
+    if load is None:
+        return false_alarm_words(alarms), share(alarms.time_in_alarm, 1)
+    return count_words(load), share(load.share_of_time, 1)
 
 
 def is_judged(evaluation: Evaluation, rule: RungName) -> bool:

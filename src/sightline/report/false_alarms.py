@@ -9,8 +9,8 @@ from sightline.data.zones import FIRST_DATE, local_seconds, zone_words
 from sightline.evaluation import chart_data
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
-from sightline.report.entries import OWN, P99, RULE_LABELS, Entry, rules_of
-from sightline.rules.advice import false_alarm_words, load_words, raised_words
+from sightline.report.entries import OWN, P99, RULE_LABELS, Entry, cost_of, rules_of
+from sightline.rules.advice import load_words, raised_words
 from sightline.text import names as name_list
 from sightline.text import number, plural, share
 
@@ -140,10 +140,11 @@ def _of_rule(
     """Return the record of one rule from its false alarms."""
     starts = episodes.start
     leaders = leading_channels(entry, episodes)
+    words, rate = cost_of(entry.evaluation, rule)
     return FalseAlarms(
         rule=RULE_LABELS[rule],
-        words=false_alarm_words(alarms),
-        rate=share(alarms.time_in_alarm, 1),
+        words=words,
+        rate=rate,
         count=alarms.false_positive_segments,
         n_read=len(starts),
         sentence=_sentence(leaders, alarms),
@@ -247,7 +248,7 @@ def after_attacks(entry: Entry, starts: Ints) -> Recovery | None:
 
 
 def _sentence(leaders: list[Leader], alarms: AlarmMetrics) -> str:
-    """Return a sentence such as "63% come from 2 tags: LIT101 and P101."."""
+    """Return a sentence such as "63% of 40 runs come from 2 tags: LIT101 and P101."."""
     if not leaders:
         if alarms.time_in_alarm == 0:
             return "No false alarm."
@@ -257,9 +258,11 @@ def _sentence(leaders: list[Leader], alarms: AlarmMetrics) -> str:
         )
     shares = np.cumsum([leader.share for leader in leaders])
     k = min(int(np.searchsorted(shares, MAJORITY)) + 1, MAX_NAMES, len(leaders))
-    verb = "comes" if sum(leader.count for leader in leaders) == 1 else "come"
+    n_runs = sum(leader.count for leader in leaders)
+    verb = "comes" if n_runs == 1 else "come"
     channels = name_list([leader.channel for leader in leaders[:k]])
-    return f"{share(float(shares[k - 1]))} {verb} from {plural(k, 'tag')}: {channels}."
+    of = f"of {plural(n_runs, 'run')} {verb} from {plural(k, 'tag')}"
+    return f"{share(float(shares[k - 1]))} {of}: {channels}."
 
 
 def _states(entry: Entry) -> list[tuple[str, list[PlantState]]]:

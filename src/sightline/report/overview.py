@@ -25,16 +25,19 @@ from sightline.metrics.intervals import count_interval
 from sightline.metrics.probe import AlarmMetrics
 from sightline.report.entries import (
     OWN,
+    P99,
     RULE_LABELS,
     Entry,
+    cost_of,
     found,
     is_judged,
+    load_of,
     rules_of,
 )
 from sightline.report.published_figures import LocalisedCell, localised
 from sightline.rules.advice import (
+    advice,
     count_words,
-    false_alarm_words,
     is_over,
     load_words,
     raised_words,
@@ -426,7 +429,8 @@ def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
     evaluation = entry.evaluation
     facts = evaluation.diagnosis
     is_present = facts is not None and facts.rule == rule
-    n = evaluation.stream.n_segments
+    n, load = evaluation.stream.n_segments, load_of(evaluation, rule)
+    words, rate = cost_of(evaluation, rule)
     n_found = found(evaluation, rule)
     low, high = count_interval(n_found, n) if n else (0.0, 0.0)
     return RuleRow(
@@ -441,9 +445,9 @@ def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
         is_judged=is_judged(evaluation, rule),
         is_standing=bool(facts and is_present and facts.is_standing),
         seeds=_over_seeds(entry, rule) if n else "",
-        false_alarms=_false_alarms(alarms),
-        rate=text.share(alarms.time_in_alarm, 1),
-        burden="" if alarms.load is None else burden(alarms.load),
+        false_alarms=_silent_words(alarms) or words,
+        rate=rate,
+        burden="" if load is None else burden(load),
         raised=raised_words(alarms.attacks) if n and alarms.attacks else "",
         is_over_alarming=bool(alarms.over_alarming),
         delay=text.delay(entry.median_delay(rule), evaluation.stream.step_s),
@@ -518,14 +522,14 @@ def _chance(evaluation: Evaluation, rule: RungName) -> str:
     return chance_of(count) if facts.rule == rule else f"at most {chance_of(count)}"
 
 
-def _false_alarms(alarms: AlarmMetrics) -> str:
-    """Return the false alarms in words, as the terminal does."""
-    # In earlier results an alarm that never stops touches an attack each time, so it
-    # counts as no false alarm although it lasts all the normal time.
+def _silent_words(alarms: AlarmMetrics) -> str:
+    """Return what to say of an alarm that never stops, in results of earlier versions.
+
+    It touches an attack each time, so it counts as no false alarm although it lasts
+    all the normal time.
+    """
     is_silent = alarms.load is None and alarms.false_positive_segments == 0
-    if is_silent and alarms.over_alarming:
-        return "none fully outside attacks"
-    return false_alarm_words(alarms)
+    return "none fully outside attacks" if is_silent and alarms.over_alarming else ""
 
 
 def burden(load: AlarmLoad) -> str:
@@ -579,9 +583,9 @@ def first_check(evaluation: Evaluation) -> str:
     if facts is not None and facts.method < METHOD:
         return "Evaluate the stream again: these verdicts are by earlier rules."
     withheld = (facts.advice_withheld or "") if facts else ""
-    advice = f"{withheld} {_rule_advice(evaluation)}".strip()
+    advised = f"{withheld} {rule_advice(evaluation)}".strip()
     rule = "Its own rule" if evaluation.own_rule else "The p99 rule"
-    rate = text.share(alarms.time_in_alarm, 1)
+    rate = cost_of(evaluation, OWN if evaluation.own_rule else P99)[1]
     warning = ""
     if facts is not None and facts.is_standing:
         warning = (
@@ -598,16 +602,16 @@ def first_check(evaluation: Evaluation) -> str:
             "No attack is labelled: check where false alarms come from, and whether "
             "the reference is stable."
         )
-        return " ".join(part for part in (warning, calm, advice) if part)
-    if warning or advice:
-        return f"{warning} {advice or 'Check the alarm limit first.'}".strip()
+        return " ".join(part for part in (warning, calm, advised) if part)
+    if warning or advised:
+        return f"{warning} {advised or 'Check the alarm limit first.'}".strip()
     return "Evaluated without a diagnosis: evaluate again to learn what to check."
 
 
-def _rule_advice(evaluation: Evaluation) -> str:
+def rule_advice(evaluation: Evaluation) -> str:
     """Return which alarm rule to use, or why none could be made."""
     if evaluation.rules is not None:
-        return evaluation.rules.advice
+        return advice(evaluation.rules)
     if evaluation.rules_refused is not None:
         return f"No alarm rule was made: {evaluation.rules_refused}"
     return (evaluation.diagnosis.advice or "") if evaluation.diagnosis else ""
@@ -645,8 +649,8 @@ def _headline_chance(best: Entry) -> str:
     if not n:
         return ""
     cost = f"is in alarm for {text.share(alarms.time_in_alarm, 1)} of attack-free time"
-    if alarms.load is not None:
-        cost = f"makes {load_words(alarms.load)} where there is no attack"
+    if (load := load_of(evaluation, rule)) is not None:
+        cost = f"makes {load_words(load)} where there is no attack"
     count = found_by_chance(evaluation, rule)
     if count is None:
         return f"Its rule {cost}."

@@ -19,23 +19,25 @@ from sightline.evaluation.protocol import HINDSIGHT
 from sightline.evaluation.result import plain
 from sightline.files import staged_file
 from sightline.judgement.verdicts import Verdict, all_infos
-from sightline.report import curves, overview, provenance, your_data
+from sightline.report import curves, glossary, overview, provenance, your_data
 from sightline.report.attacks import attack_details, attack_groups, matrix
 from sightline.report.better_rules import better_rules, rules_figure
 from sightline.report.blind_spots import blind_section
 from sightline.report.encoding import JsonObject, clocks_by_testbed, zones_by_testbed
 from sightline.report.entries import Entry, entries_of
 from sightline.report.false_alarms import actions, false_alarms
+from sightline.report.first_screen import first_screen, later_rows
 from sightline.report.print_figures import write_figures
 from sightline.report.published_figures import figure_tables
 from sightline.report.redaction import redacted, what_remains
 from sightline.report.unexplained import HEIGHT, WIDTH, unexplained
-from sightline.storage import Given, results_of
-from sightline.text import correlation, on_testbed, probability
+from sightline.storage import Given, Result, results_of
+from sightline.text import correlation, names, on_testbed, probability, slug
 
-STYLES = ("page.css", "tables.css", "print.css")
+STYLES = ("page.css", "first_screen.css", "tables.css", "print.css")
 SCRIPTS = (
     "packing.js",
+    "tips.js",
     "theme.js",
     "clock.js",
     "energy.js",
@@ -215,6 +217,10 @@ def page_tables(
     return {
         "testbeds": testbeds,
         "entries": entries,
+        "first_screens": {t: first_screen(group) for t, group in groups.items()},
+        "later_rows": {t: later_rows(group) for t, group in groups.items()},
+        "glossary": glossary.glossary(),
+        "glossary_groups": glossary.groups(),
         "headlines": {t: overview.headline(group) for t, group in groups.items()},
         "glance": overview.glance(entries, comparison),
         "your_data": {t: your_data.your_data(g) for t, g in groups.items()},
@@ -242,7 +248,6 @@ def page_tables(
         "hindsight": HINDSIGHT,
         "earlier": overview.EARLIER,
         "streams": provenance.stream_rows(entries, redact=redact),
-        "definitions": provenance.definitions(),
         "limitations": provenance.LIMITATIONS,
         "citation": provenance.CITATION,
         "version": __version__,
@@ -277,7 +282,7 @@ def render(
         What a redacted page still shows; empty for a page with nothing hidden. Settings
         of detectors are left out of a redacted page.
     title : str, optional
-        Title of the page; by default it names the testbeds.
+        Title of the page; by default the names of the plants, else of the streams.
     comparison : Comparison, optional
         Of the same results; made here if it is not given.
 
@@ -304,6 +309,8 @@ def render(
             [pair for pair in pairs if pair[1]], key=lambda pair: pair[1].facts is None
         ),
         "figure": lambda name: Figure(name).label,
+        "rule_key": glossary.rule_key,
+        "slug": slug,
         "correlation": correlation,
         "probability": probability,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
@@ -348,8 +355,20 @@ def _joined(match: re.Match[str]) -> str:
 
 
 def _title(entries: Sequence[Entry]) -> str:
-    """Return the default title, which names the testbeds."""
-    testbeds = list(dict.fromkeys(entry.testbed for entry in entries))
-    named = [name for name in testbeds if name != "unknown"]
-    subject = "the detector" if len(entries) == 1 else "each detector"
-    return f"What {subject} can see" + (f": {', '.join(named)}" if named else "")
+    """Return the default title: what the plants are called, else the streams.
+
+    Examples
+    --------
+    >>> _title([])
+    'Sightline'
+    """
+    plants = dict.fromkeys(_plant(entry) for entry in entries)
+    streams = dict.fromkeys(entry.evaluation.stream.name for entry in entries)
+    return names([one for one in plants if one] or list(streams), 3) or "Sightline"
+
+
+def _plant(entry: Entry) -> str:
+    """Return what a plant is called; empty if no result says."""
+    facts = entry.evaluation.recording
+    known = entry.testbed if entry.testbed != "unknown" else ""
+    return known or (facts.plant if facts else "")

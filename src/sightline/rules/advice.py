@@ -1,5 +1,7 @@
 """What to change, in words: the rule that keeps the budget, with what it costs."""
 
+from enum import StrEnum
+
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AttackAlarms
 from sightline.metrics.probe import AlarmMetrics
 from sightline.rules.family import CHOSEN
@@ -82,6 +84,42 @@ def is_over(load: AlarmLoad, facts: CommissioningFacts) -> bool:
     return is_many or load.share_of_time > budget.share
 
 
+class Decision(StrEnum):
+    """What to do with the rule in use.
+
+    ``REPLACE``
+        By the chosen rule, which keeps the budget or costs much less.
+    ``KEEP``
+        The rule in use keeps the budget, and the chosen one does no better.
+    ``WAIT``
+        Both are over the budget, and the chosen rule is not clearly cheaper.
+    ``REFUSE``
+        The chosen rule costs more by both counts and has no more skill.
+    ``UNJUDGED``
+        No later attack-free rows were left to judge on.
+    """
+
+    REPLACE = "replace"
+    KEEP = "keep"
+    WAIT = "wait"
+    REFUSE = "refuse"
+    UNJUDGED = "unjudged"
+
+
+def decide(facts: CommissioningFacts) -> Decision:
+    """Return whether the chosen rule should replace the rule in use."""
+    present, chosen = facts.present[-1], facts.row(facts.chosen)
+    if not facts.judged_days:
+        return Decision.UNJUDGED
+    if not is_over(present.load, facts):
+        gain = (chosen.attacks.skill or 0.0) - (present.attacks.skill or 0.0)
+        is_better = gain > CLEARLY and not is_over(chosen.load, facts)
+        return Decision.REPLACE if is_better else Decision.KEEP
+    if not is_over(chosen.load, facts) or _is_much_cheaper(chosen, present):
+        return Decision.REPLACE
+    return Decision.REFUSE if _is_worse(chosen, present) else Decision.WAIT
+
+
 def advice(facts: CommissioningFacts) -> str:
     """Return the first thing to change, with what it costs and what it raises.
 
@@ -94,46 +132,48 @@ def advice(facts: CommissioningFacts) -> str:
         The family and the rules in use on the same rows.
     """
     present, chosen = facts.present[-1], facts.row(facts.chosen)
-    words = PRESENT_WORDS[present.name]
-    if not facts.judged_days:
+    words, decision = PRESENT_WORDS[present.name], decide(facts)
+    days = f"{facts.judged_days:.1f} later attack-free days"
+    if decision is Decision.UNJUDGED:
         return (
             f"Rule {chosen.name!r} is made for {facts.budget}; no later attack-free "
             "rows were left to judge it on."
         )
-    if not _is_better(chosen, present, facts):
+    before = f"{words} makes {load_words(present.load)}{_raised(present)}"
+    after = f"makes {load_words(chosen.load)}{_raised(chosen)}"
+    if decision is Decision.KEEP:
         return (
             f"Keep {words}: it keeps the budget of {facts.budget} with "
             f"{load_words(present.load)}{_raised(present)}. Rule {chosen.name!r}, "
-            f"made for the same budget, does no better: it makes "
-            f"{load_words(chosen.load)}{_raised(chosen)}."
+            f"made for the same budget, does no better: it {after}."
         )
-    if _is_worse(chosen, present):
+    if decision is Decision.REFUSE:
         return (
-            f"Do not use rule {chosen.name!r}, made for {facts.budget}: on "
-            f"{facts.judged_days:.1f} later attack-free days it makes "
-            f"{load_words(chosen.load)}{_raised(chosen)}, where {words} makes "
-            f"{load_words(present.load)}{_raised(present)}. Set the limit again on "
-            f"newer attack-free rows.{_limit_alone(facts)}"
+            f"Do not use rule {chosen.name!r}, made for {facts.budget}: on {days} it "
+            f"{after}, where {before}. Set the limit again on newer attack-free rows."
+            f"{_limit_alone(facts)}"
+        )
+    if decision is Decision.WAIT:
+        return (
+            f"Do not change the rule yet: on {days} neither {words} nor rule "
+            f"{chosen.name!r}, made for {facts.budget}, keeps this budget. "
+            f"{before[:1].upper()}{before[1:]}; rule {chosen.name!r} {after}."
+            f"{_warning(chosen, facts)}{_within(facts)}{_limit_alone(facts)}"
         )
     text = (
         f"Replace {words} by rule {chosen.name!r}, made for {facts.budget}. "
-        f"On {facts.judged_days:.1f} later attack-free days {words} makes "
-        f"{load_words(present.load)}{_raised(present)}; rule {chosen.name!r} makes "
-        f"{load_words(chosen.load)}{_raised(chosen)}."
+        f"On {days} {before}; rule {chosen.name!r} {after}."
     )
     return text + _warning(chosen, facts) + _hindsight(facts) + _limit_alone(facts)
 
 
-def _is_better(
-    chosen: RuleOutcome, present: RuleOutcome, facts: CommissioningFacts
-) -> bool:
-    """Return whether the chosen rule should replace the present one."""
-    if is_over(present.load, facts):
-        return True
-    if is_over(chosen.load, facts):
-        return False
-    gain = (chosen.attacks.skill or 0.0) - (present.attacks.skill or 0.0)
-    return gain > CLEARLY
+def _is_much_cheaper(chosen: RuleOutcome, present: RuleOutcome) -> bool:
+    """Return whether a rule costs at most half by both counts, with as much skill."""
+    return (
+        2 * (chosen.load.alarms_per_day or 0.0) <= (present.load.alarms_per_day or 0.0)
+        and 2 * chosen.load.share_of_time <= present.load.share_of_time
+        and (chosen.attacks.skill or 0.0) >= (present.attacks.skill or 0.0)
+    )
 
 
 def _is_worse(chosen: RuleOutcome, present: RuleOutcome) -> bool:
@@ -142,6 +182,18 @@ def _is_worse(chosen: RuleOutcome, present: RuleOutcome) -> bool:
         (chosen.load.alarms_per_day or 0.0) >= (present.load.alarms_per_day or 0.0)
         and chosen.load.share_of_time >= present.load.share_of_time
         and (chosen.attacks.skill or 0.0) <= (present.attacks.skill or 0.0)
+    )
+
+
+def _within(facts: CommissioningFacts) -> str:
+    """Return which rule keeps the budget on judged rows though it was not chosen."""
+    kept = [row for row in facts.table if not is_over(row.load, facts)]
+    if not kept:
+        return " No other rule that was made for it keeps it on these rows either."
+    best = max(kept, key=lambda row: row.attacks.skill or 0.0)
+    return (
+        f" Rule {best.name!r} does keep it, with {load_words(best.load)}"
+        f"{_raised(best)}: seen in hindsight."
     )
 
 

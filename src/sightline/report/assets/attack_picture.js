@@ -15,7 +15,9 @@ function ladder(bars, verdict) {
     const row = element("div", bar.visible ? "rung is-visible" : "rung");
     if (bar.visible) row.dataset.verdict = verdict;
     const name = element("div", "name");
-    name.append(element("b", "", bar.label), element("span", "", `${percent(bar.coverage)}${bar.visible ? " ✓" : ""}`));
+    const label = element("b");
+    label.append(termLink(bar.term, bar.label));
+    name.append(label, element("span", "", `${percent(bar.coverage)}${bar.visible ? " ✓" : ""}`));
     const track = element("div", "track");
     track.setAttribute("aria-hidden", "true");
     const fill = element("i"), calm = element("u"), rare = element("u", "rare");
@@ -55,6 +57,26 @@ function localisation(found) {
   return block;
 }
 
+/* The score around an attack as a drawing that needs no library: the attack is shaded. */
+function scoreDrawing(entry, index) {
+  const attack = entry.attacks[index], picture = entry.details[index].picture;
+  const long = attack.stop - attack.start;
+  const from = picture ? picture.start : Math.max(0, attack.start - long);
+  const to = picture ? picture.stop : Math.min(entry.energy.n, attack.stop + long);
+  const points = energyPoints(entry, [timeAt(entry.clock, from), timeAt(entry.clock, to - 1)], 300);
+  const known = points.x.map((x, i) => [x, points.y[i]]).filter(([, y]) => y > 0);
+  if (known.length < 2) return "";
+  const [width, height] = [600, 120], logs = known.map(([, y]) => Math.log10(y));
+  const limit = entry.tau99 > 0 ? Math.log10(entry.tau99) : logs[0];
+  const low = Math.min(...logs, limit), high = Math.max(...logs, limit, low + 1e-6);
+  const [first, last] = [known[0][0], known[known.length - 1][0]];
+  const x = (time) => Math.max(0, Math.min(width, (width * (time - first)) / (last - first || 1))).toFixed(1);
+  const y = (value) => (height - (height * (value - low)) / (high - low)).toFixed(1);
+  const [a, b] = [x(timeAt(entry.clock, attack.start)), x(timeAt(entry.clock, attack.stop - 1))];
+  const line = known.map(([time], i) => `${x(time)},${y(logs[i])}`).join(" ");
+  return `<svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none"><rect x="${a}" y="0" width="${Math.max(1, b - a)}" height="${height}"/><polyline points="${line}"/><line x1="0" x2="${width}" y1="${y(limit)}" y2="${y(limit)}"/></svg><small>deviation score (energy) on a log scale, ${(10 ** low).toPrecision(2)} to ${(10 ** high).toPrecision(2)}; shaded: the attack; line: the alarm limit (tau99)</small>`;
+}
+
 async function attackPicture(place, entry, index) {
   const attack = entry.attacks[index], detail = entry.details[index];
   const picture = detail.picture;
@@ -88,10 +110,10 @@ function pictureSpec(entry, attack, picture, heat, signals, from, to, width) {
   const title = (text, i, more) => chart.annotations.push({ text, showarrow: false, ...more, xref: "paper", x: 0, xanchor: "left", yref: "paper", y: domains[i][1], yanchor: "bottom", font: { size: 12, color: colour("soft") } });
   const data = [{
     type: "scatter", mode: "lines", ...energyPoints(entry, [x(from), x(to - 1)], Math.floor(width - 90)),
-    line: { width: 1.2, color: colour("ink") }, hovertemplate: `energy %{y:.3g}<br>${timeField(entry.clock)}<extra></extra>`,
+    line: { width: 1.2, color: colour("ink") }, hovertemplate: `deviation score %{y:.3g}<br>${timeField(entry.clock)}<extra></extra>`,
   }];
   chart.yaxis = logAxis("", data[0].y.filter((v) => v !== null), { domain: domains[0] });
-  title("energy, and the alarm limit (tau99)", 0);
+  title("deviation score (energy), and the alarm limit (tau99)", 0);
   chart.shapes.push({
     type: "rect", xref: "x", x0: x(attack.start), x1: x(attack.stop - 1), yref: "y domain", y0: 0, y1: 1,
     fillcolor: verdictColour(attack.verdict), opacity: 0.16, line: { width: 0 }, layer: "below",
@@ -100,7 +122,7 @@ function pictureSpec(entry, attack, picture, heat, signals, from, to, width) {
   if (picture) {
     const columns = Array.from({ length: picture.columns }, (_, c) => x(from + ((c + 0.5) * (to - from)) / picture.columns));
     heatRow(data, chart, picture, heat, columns, domains[1]);
-    title(`energy by channel (log scale)${picture.targets.length ? "; ◎ target of the attack" : ""}`, 1);
+    title(`share of each tag in it (log scale)${picture.targets.length ? "; ◎ target of the attack" : ""}`, 1);
     picture.signals.forEach((signal, k) => signalRow(data, chart, signal, signals[k], columns, domains[2 + k], 3 + k, title, 2 + k));
   }
   return { data, layout: chart };

@@ -80,47 +80,88 @@ function sortAttacks(button) {
   showAttacks();
 }
 
-async function openAttack(row) {
-  if (openPictures.has(row.id)) return;
+/* The texts of an attack: what the repairs show, how it was judged, the paper's figures. */
+function attackTexts(row, detail) {
+  const left = element("div");
+  if (detail.ladder.length) {
+    left.append(element("h4", "", "The rules, and the effect of each repair"), ladder(detail.ladder, row.dataset.verdict), element("p", "facts-line", "Bar: share of the attack beyond the limit. Marks: the same in the usual attack-free stretch, and in a rare one."));
+  }
+  if (detail.judged.length) {
+    const list = element("dl", "judged");
+    for (const [name, text, key] of detail.judged) {
+      const what = element("dt");
+      what.append(termLink(key, name));
+      list.append(what, element("dd", "", text));
+    }
+    left.append(element("h4", "", "How it was judged"), list);
+  }
+  if (detail.ceiling.length) {
+    const title = element("h4");
+    title.append(termLink("ceiling", "How early any rule could have been"));
+    left.append(title);
+    for (const text of detail.ceiling) left.append(element("p", "facts-line", text));
+  }
+  const figures = element("p", "facts-line");
+  detail.facts.forEach(([name, value, key], i) => figures.append(i ? " · " : "", termLink(key, name), ` ${value}`));
+  left.append(figures);
+  if (detail.signature) {
+    const agrees = detail.signature_agrees === null ? "" : detail.signature_agrees ? ", and the repairs agree" : ", but the repairs disagree";
+    const reading = element("p", "facts-line");
+    reading.append(termLink("paper-reading", "From these figures alone"), `: ${detail.signature}${agrees}.`);
+    left.append(reading);
+  }
+  return left;
+}
+
+/* The row below an attack's row with all that is known of it; the picture comes later. */
+function attackDetail(row) {
   const entry = DATA.entries.find((one) => one.key === row.dataset.entry), index = Number(row.dataset.index);
   const detail = entry.details[index];
   const below = element("tr", "detail"), cell = element("td"), inner = element("div", "inner");
   cell.colSpan = row.cells.length;
   below.append(cell);
   cell.append(inner);
+  inner.append(row.querySelector(".texts").content.cloneNode(true));
+  const parts = element("div", "parts"), right = element("div");
+  const place = element("div", "chart");
+  place.setAttribute("role", "img");
+  place.setAttribute("aria-label", `Deviation score, contributions and signals around attack ${entry.attacks[index].id}, ${entry.label}`);
+  right.append(place);
+  if (!detail.picture) right.append(element("p", "muted", "These results do not hold the rows around this attack."));
+  if (detail.localisation) right.append(localisation(detail.localisation));
+  parts.append(attackTexts(row, detail), right);
+  inner.append(parts);
+  return { below, place, entry, index };
+}
+
+async function openAttack(row) {
+  if (openPictures.has(row.id)) return;
+  const { below, place, entry, index } = attackDetail(row);
   row.after(below);
   row.classList.add("is-open");
   row.querySelector(".open").setAttribute("aria-expanded", "true");
   openPictures.set(row.id, { row: below, draw: null });
-  inner.append(row.querySelector(".texts").content.cloneNode(true));
-  const parts = element("div", "parts"), left = element("div"), right = element("div");
-  if (detail.ladder.length) {
-    left.append(element("h4", "", "The rules, and the effect of each repair"), ladder(detail.ladder, row.dataset.verdict), element("p", "facts-line", "Bar: share of the attack beyond the limit. Marks: the same in the usual attack-free stretch, and in a rare one."));
-  }
-  if (detail.judged.length) {
-    const list = element("dl", "judged");
-    for (const [name, text] of detail.judged) list.append(element("dt", "", name), element("dd", "", text));
-    left.append(element("h4", "", "How it was judged"), list);
-  }
-  if (detail.ceiling.length) {
-    left.append(element("h4", "", "How early any rule could have been"));
-    for (const text of detail.ceiling) left.append(element("p", "facts-line", text));
-  }
-  left.append(element("p", "facts-line", detail.facts.map(([name, value]) => `${name} ${value}`).join(" · ")));
-  if (detail.signature) {
-    const agrees = detail.signature_agrees === null ? "" : detail.signature_agrees ? ", and the repairs agree" : ", but the repairs disagree";
-    left.append(element("p", "facts-line", `From these figures alone: ${detail.signature}${agrees}.`));
-  }
-  const place = element("div", "chart");
-  place.setAttribute("role", "img");
-  place.setAttribute("aria-label", `Energy, contributions and signals around attack ${entry.attacks[index].id}, ${entry.label}`);
-  right.append(place);
-  if (!detail.picture) right.append(element("p", "muted", "These results do not hold the rows around this attack."));
-  if (detail.localisation) right.append(localisation(detail.localisation));
-  parts.append(left, right);
-  inner.append(parts);
   const draw = await attackPicture(place, entry, index);
   if (openPictures.has(row.id)) openPictures.get(row.id).draw = draw;
+}
+
+function toggleAttack(row) {
+  if (openPictures.has(row.id)) closeAttack(row);
+  else openAttack(row);
+}
+
+/* On paper every attack is open. Pictures that are not drawn yet show the score alone. */
+function printAttacks(isPrinting) {
+  for (const printed of document.querySelectorAll("tr.printed")) printed.remove();
+  if (!isPrinting || !attackTable) return;
+  for (const row of attackRows) {
+    if (row.hidden || openPictures.has(row.id)) continue;
+    const { below, place, entry, index } = attackDetail(row);
+    below.classList.add("printed");
+    place.className = "printed-score";
+    place.innerHTML = scoreDrawing(entry, index);
+    row.after(below);
+  }
 }
 
 function closeAttack(row) {
@@ -134,20 +175,23 @@ function redrawPictures() {
   for (const { draw } of openPictures.values()) if (draw) draw();
 }
 
-/* Show the row that the link in the address names, even if it was filtered out. */
+/* Show the attack that the link in the address names, even if it was filtered out: one
+   detector's row, or the attack as a whole with its first detector open. */
 async function followLink(behavior = "auto") {
-  const row = byId(location.hash.slice(1));
-  if (!row || !row.classList.contains("attack")) return;
+  const place = byId(location.hash.slice(1));
+  if (!attackTable || !place || !place.matches("#attack-table tr.attack, #attack-table tbody")) return;
+  const row = place.matches("tr") ? place : place.querySelector("tr.attack");
   chooseTestbed(Number(bodyOf(row).dataset.testbed));
   if (!matching().includes(row)) for (const name of Object.keys(filters)) byId(`filter-${name}`).value = "";
   await openAttack(row);
   showAttacks();
-  row.scrollIntoView({ block: "start", behavior });
+  place.scrollIntoView({ block: "start", behavior });
 }
 
-async function copyLink(row) {
-  const link = `${location.href.split("#")[0]}#${row.id}`;
-  history.replaceState(null, "", `#${row.id}`);
+async function copyLink(button) {
+  const row = button.closest("tr"), name = row.id || bodyOf(row).id;
+  const link = `${location.href.split("#")[0]}#${name}`;
+  history.replaceState(null, "", `#${name}`);
   let text = "copied";
   try {
     await navigator.clipboard.writeText(link);
@@ -156,20 +200,21 @@ async function copyLink(row) {
     text = "in the address bar";
     byId("status").textContent = "The link is in the address bar.";
   }
-  const button = row.querySelector(".copy");
   button.textContent = text;
   setTimeout(() => { button.textContent = "link"; }, 1500);
 }
 
 if (attackTable) {
   attackTable.addEventListener("click", (event) => {
-    const button = event.target.closest("button");
-    if (!button) return;
-    const row = button.closest("tr");
-    if (button.dataset.sort) sortAttacks(button);
-    else if (button.classList.contains("copy")) copyLink(row);
-    else if (openPictures.has(row.id)) closeAttack(row);
-    else openAttack(row);
+    const button = event.target.closest("button, a");
+    const row = event.target.closest("tr.attack, tr.facts-of-attack, tr.detail");
+    if (button?.dataset.sort) sortAttacks(button);
+    else if (button?.classList.contains("copy")) copyLink(button);
+    else if (button?.classList.contains("open")) toggleAttack(row);
+    // Anywhere else in a row, unless a text is being marked there.
+    else if (!button && row && !row.classList.contains("detail") && !String(getSelection())) {
+      toggleAttack(row.classList.contains("attack") ? row : bodyOf(row).querySelector("tr.attack:not([hidden])"));
+    }
   });
   for (const name of Object.keys(filters)) byId(`filter-${name}`).addEventListener("change", showAttacks);
   byId("show-all").addEventListener("click", () => { showsAll = true; showAttacks(); });

@@ -70,7 +70,7 @@ function energyChart() {
     }));
     data.push({
       ...energyPoints(entry, range, columnsOf(place)), type: "scatter", mode: "lines", yaxis: y,
-      line: { width: 1, color: colour("soft") }, hovertemplate: `energy %{y:.3g}<br>${timeField(entry.clock)}<extra></extra>`, connectgaps: false,
+      line: { width: 1, color: colour("soft") }, hovertemplate: `deviation score %{y:.3g}<br>${timeField(entry.clock)}<extra></extra>`, connectgaps: false,
     });
     chart.shapes.push(...energyShapes(entry, y));
     data.push(attackMarks(entry, y, 10 ** (top + 0.85 * head)));

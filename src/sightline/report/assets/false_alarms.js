@@ -51,8 +51,9 @@ function showStates() {
   scroll.tabIndex = 0;
   scroll.setAttribute("role", "region");
   scroll.setAttribute("aria-label", "False alarms by the plant's state");
-  for (const text of ["Channel", "State", "Time", "False alarms"]) {
-    const cell = element("th", text === "Time" || text === "False alarms" ? "num" : "", text);
+  for (const [key, text, kind] of [["tag", "Tag", ""], ["plant-state", "State", ""], ["state-time", "Time", "num"], ["false-alarms", "False alarms", "num"]]) {
+    const cell = element("th", kind);
+    cell.append(termLink(key, text));
     cell.scope = "col";
     head.append(cell);
   }

@@ -3,7 +3,7 @@ function chooseTestbed(index) {
   const changes = index !== state.testbed;
   state.testbed = index;
   byId("testbed").value = String(index);
-  for (const part of document.querySelectorAll("main [data-testbed]:not(.attacks tbody):not(option)")) {
+  for (const part of document.querySelectorAll(":is(main, header) [data-testbed]:not(.attacks tbody):not(option)")) {
     part.hidden = Number(part.dataset.testbed) !== index;
   }
   const detector = byId("filter-detector");
@@ -45,12 +45,20 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll)
 byId("testbed").addEventListener("change", (event) => chooseTestbed(Number(event.target.value)));
 window.addEventListener("hashchange", () => followLink());
 
-/* For printing, draw all charts in light colours and show all rows. */
+/* For printing, unfold everything, draw all charts in light colours and show all rows. */
+const unfolded = [];
 function printing(isPrinting) {
   printsAll = isPrinting;
+  hideTip();
+  for (const fold of unfolded.splice(0)) fold.open = false;
+  if (isPrinting) {
+    unfolded.push(...document.querySelectorAll("details:not([open])"));
+    for (const fold of unfolded) fold.open = true;
+  }
   showAttacks();
   showAllTags();
   if (typeof Plotly === "undefined") return;
+  printAttacks(isPrinting);
   const root = document.documentElement;
   if (isPrinting) {
     state.theme = root.dataset.theme;

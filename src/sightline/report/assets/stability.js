@@ -11,7 +11,7 @@ function spreadChart() {
   const chart = layout({
     height: Math.max(380, 84 * n + 80), showlegend: true, margin: { l: 12, r: 12, t: 22, b: 44 }, annotations: [],
     legend: { orientation: "h", x: 0, y: -0.16, yanchor: "top", itemclick: false, itemdoubleclick: false },
-    xaxis: logAxis("energy / mean train energy", entries.flatMap((e) => e.spread.at.map((v) => v / e.train_mean)), { anchor: n > 1 ? `y${n}` : "y" }),
+    xaxis: logAxis("deviation score / mean of train", entries.flatMap((e) => e.spread.at.map((v) => v / e.train_mean)), { anchor: n > 1 ? `y${n}` : "y" }),
   });
   const data = [];
   entries.forEach((entry, i) => {
@@ -29,7 +29,7 @@ function spreadChart() {
         x: entry.spread.at.map((v) => v / entry.train_mean), y: density,
         line: { color: colour(part.colour), width: 1.8, dash: part.dash, shape: "hvh" }, fill: name === "normal" ? "tozeroy" : undefined,
         fillcolor: name === "normal" ? "rgba(128,128,128,.14)" : undefined,
-        hovertemplate: `${part.label}<br>%{x:.3g} times mean train energy<extra>${safe(entry.label)}</extra>`,
+        hovertemplate: `${part.label}<br>%{x:.3g} times mean of train<extra>${safe(entry.label)}</extra>`,
       });
     }
   });
@@ -59,7 +59,7 @@ function quantileChart() {
       legend: { orientation: "h", x: 0, y: -0.16, yanchor: "top", itemclick: false, itemdoubleclick: false },
       shapes: [{ type: "line", x0: low, x1: high, y0: low, y1: high, line: { color: colour("ink"), width: 1.2, dash: "dash" } }],
       annotations: [{ text: `solid: ${PARTS.normal.label}; dotted: ${PARTS.train.label}`, showarrow: false, xref: "paper", yref: "paper", x: 0, xanchor: "left", y: 1, yanchor: "bottom", font: { size: 12, color: colour("soft") } }],
-      xaxis: axis("ideal energy / (p/2)", { type: "log", nticks: 6 }), yaxis: axis("energy / (p/2)", { type: "log", exponentformat: "power", nticks: 7 }),
+      xaxis: axis("ideal deviation score / (p/2)", { type: "log", nticks: 6 }), yaxis: axis("deviation score / (p/2)", { type: "log", exponentformat: "power", nticks: 7 }),
     }),
   };
 }
@@ -71,7 +71,7 @@ function driftChart() {
   const at = (key) => entries.map((entry) => Math.max(entry.drift[key], 1e-3));
   const points = (key, symbol, name, size) => ({
     type: "scatter", mode: "markers", x: at(key), y: names, marker: { symbol, size, color: entries.map((_, i) => lineColour(i)) },
-    customdata: names, hovertemplate: `%{customdata}: ${name} %{x:.3g} times mean train energy<extra></extra>`,
+    customdata: names, hovertemplate: `%{customdata}: ${name} %{x:.3g} times mean of train<extra></extra>`,
   });
   const shapes = entries.map((entry, i) => ({ type: "line", x0: at("robust")[i], x1: at("mean")[i], y0: i, y1: i, line: { color: colour("rule"), width: 3 }, layer: "below" }));
   const ticks = nameTicks(names, entries.map((entry) => entry.label));
@@ -81,7 +81,7 @@ function driftChart() {
     data: [points("mean", "diamond", "mean", 11), points("robust", "circle", "median", 9)],
     layout: layout({
       height: 70 + 38 * entries.length, shapes, margin: { l: 60, r: 16, t: 8, b: 44 },
-      xaxis: logAxis(isNarrow() ? "multiple of train (1: no drift)" : "multiple of mean train energy (1: no drift)", [...at("mean"), ...at("robust")]),
+      xaxis: logAxis(isNarrow() ? "multiple of train (1: no drift)" : "multiple of mean deviation score in train (1: no drift)", [...at("mean"), ...at("robust")]),
       yaxis: axis("", { ...ticks, autorange: "reversed", showgrid: false, tickfont: { size: 12, color: colour("ink") } }),
     }),
   };

@@ -1,0 +1,207 @@
+"""The glossary: one source for the page's tooltips and for ``docs/glossary.md``.
+
+Most entries are in ``assets/glossary.toml``. Verdicts, published figures and what
+became of a promise are read from their own tables, so that they have no second text.
+Numbers in the texts are constants of the method.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+
+from sightline.comparison.permutation import STAR_LEVEL
+from sightline.facts import attack_facts
+from sightline.judgement import confidence, event_test, ladder
+from sightline.judgement.verdicts import all_infos
+from sightline.metrics import alarm_load, ranking
+from sightline.metrics.alarm_figures import FIGURES
+from sightline.report.better_rules import KEPT_WORDS, RULE_WORDS, rule_words
+from sightline.rules import advice
+from sightline.text import DAGGER, share, slug
+
+FIGURE_GROUP = "Figures under their published names"
+PREFACE = """\
+# Glossary
+
+Every term that the report marks with a dotted line, in the operator's words, with the
+paper's word beside it where there is one. The page shows the same texts where the term
+stands: under the pointer, at keyboard focus, and at a touch.
+
+`markdown()` of `sightline/report/glossary.py` makes this page, from
+`assets/glossary.toml` beside it and from the tables of verdicts, rules and figures.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Term:
+    """One entry of the glossary.
+
+    Parameters
+    ----------
+    key : str
+        Unique; the page's link to it is ``#term-`` and the key.
+    name, paper : str
+        The operator's words, and the paper's word for the same; empty where there is
+        none.
+    text : str
+        What it means.
+    group : str
+        Heading under which it is listed.
+    """
+
+    key: str
+    name: str
+    text: str
+    group: str
+    paper: str = ""
+
+
+def numbers() -> dict[str, object]:
+    """Return the constants of the method that texts of the glossary mention."""
+    return {
+        "moves": attack_facts.MOVES,
+        "still": f"{attack_facts.STILL:.2f}",
+        "off": f"{alarm_load.OFF_S / 60:.0f}",
+        "few": advice.FEW,
+        "flood": alarm_load.FLOOD,
+        "chatter": alarm_load.CHATTER,
+        "manageable": alarm_load.MANAGEABLE_PER_DAY,
+        "most": alarm_load.MOST_PER_DAY,
+        "level": share(event_test.LEVEL),
+        "effect": f"{100 * event_test.EFFECT:.0f}",
+        "peak": f"{event_test.PEAK_EFFECT:.0f}",
+        "onset": event_test.ONSET_ROWS,
+        "sure": share(confidence.SURE),
+        "unsure": share(confidence.UNSURE),
+        "undecided": share(confidence.UNDECIDED),
+        "draws": confidence.N_DRAWS,
+        "most_channels": max(ladder.SIZES),
+        "star": share(STAR_LEVEL),
+        "pauc": share(ranking.PAUC_RATES[0]),
+        "dagger": DAGGER,
+    }
+
+
+def glossary() -> dict[str, Term]:
+    """Return all entries by key, group by group.
+
+    Examples
+    --------
+    >>> glossary()["deviation-score"].paper
+    'energy'
+    >>> glossary()["verdict-diluted"].name
+    'hidden among many tags'
+    """
+    asset = files("sightline.report") / "assets" / "glossary.toml"
+    values = numbers()
+    terms = [
+        Term(
+            key=key,
+            group=group,
+            name=entry["name"],
+            paper=entry.get("paper", ""),
+            text=entry["text"].format(**values),
+        )
+        for group, entries in tomllib.loads(asset.read_text(encoding="utf-8")).items()
+        for key, entry in entries.items()
+    ]
+    terms += [*_verdicts(), *_rules(), *_promises(), *_figures()]
+    return {term.key: term for term in terms}
+
+
+def _verdicts() -> list[Term]:
+    """Return the entries of the verdicts, from their table."""
+    return [
+        Term(
+            key=f"verdict-{info.word}",
+            name=info.in_words(),
+            paper=info.word,
+            text=f"{_sentence(info.meaning)} What would help: {info.repair}.",
+            group="Verdicts",
+        )
+        for info in all_infos()
+    ]
+
+
+def _rules() -> list[Term]:
+    """Return the alarm rules, from their table; most have a form with memory."""
+    names = [*RULE_WORDS, *(f"{name}~" for name in ("group", "x", "z"))]
+    return [
+        Term(
+            key=rule_key(name),
+            name=f"rule {name!r}",
+            text=rule_words(name),
+            group="Alarm rules",
+        )
+        for name in names
+    ]
+
+
+def rule_key(name: str) -> str:
+    """Return the key of an alarm rule; one that has no entry is "rule".
+
+    Examples
+    --------
+    >>> rule_key("z~"), rule_key("energy without LIT101"), rule_key("cusum")
+    ('rule-z-memory', 'rule-energy', 'rule')
+    """
+    base = name.partition(" without ")[0]
+    if base.removesuffix("~") not in RULE_WORDS:
+        return "rule"
+    return f"rule-{slug(base)}" + ("-memory" if base.endswith("~") else "")
+
+
+def _promises() -> list[Term]:
+    """Return what may become of a promise, from its table."""
+    return [
+        Term(
+            key=f"kept-{slug(kept)}",
+            name=word,
+            text=meaning,
+            group="What became of a promise",
+        )
+        for kept, (word, meaning) in KEPT_WORDS.items()
+    ]
+
+
+def _figures() -> list[Term]:
+    """Return the figures under their published names, from their table."""
+    return [
+        Term(
+            key=f"figure-{slug(key)}",
+            name=spec.title,
+            text=_sentence(spec.definition),
+            group=FIGURE_GROUP,
+        )
+        for key, spec in FIGURES.items()
+    ]
+
+
+def _sentence(text: str) -> str:
+    """Return a phrase with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def groups() -> dict[str, list[Term]]:
+    """Return the entries by heading, in the order of the glossary."""
+    found: dict[str, list[Term]] = {}
+    for term in glossary().values():
+        found.setdefault(term.group, []).append(term)
+    return found
+
+
+def markdown() -> str:
+    """Return the text of ``docs/glossary.md``."""
+    parts = [PREFACE]
+    for group, terms in groups().items():
+        rows = [
+            f"| {_cell(term.name)} | {_cell(term.paper)} | {_cell(term.text)} |"
+            for term in terms
+        ]
+        head = "| term | in the paper | meaning |\n|---|---|---|"
+        parts.append(f"## {group}\n\n{head}\n" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
