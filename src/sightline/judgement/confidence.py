@@ -264,7 +264,7 @@ def _drawn_rows(rng: np.random.Generator, n_rows: int, n_draws: int) -> Ints:
     n_blocks = -(-n_rows // block)
     starts = rng.integers(0, n_rows, size=(n_draws, n_blocks, 1))
     rows = (starts + np.arange(block)) % n_rows
-    return np.asarray(rows.reshape(n_draws, -1)[:, :n_rows])
+    return np.ascontiguousarray(rows.reshape(n_draws, -1)[:, :n_rows])
 
 
 def _statistics(
