@@ -154,32 +154,59 @@ class WindowCollector:
             plan.lengths,
             np.cumsum(n_slots) - n_slots,
             n_slots,
-            kept,
-            int(is_plain),
         )
+        self._is_plain = is_plain
+        self._length = np.repeat(plan.lengths, np.diff(plan.bounds))
+        self._ends = np.sort(plan.starts + self._length)
+        # Where the moments of a window are stored; negative if they are not.
+        self._kept = kept
+        self._kept_means = np.zeros((len(stored), p))
+        self._kept_seconds = np.zeros((len(stored), p, p))
+        self._d_full, self._d_ms = np.full((2, n_windows), np.nan)
         self._state = WindowState(
             first_open=plan.bounds[:-1].copy(),
             next_open=plan.bounds[:-1] + np.array(n_begun, dtype=np.int64),
             counts=np.zeros(n_all),
             means=np.zeros((n_all, p)),
             seconds=np.zeros((n_all, p, p)),
-            kept_means=np.zeros((len(stored), p)),
-            kept_seconds=np.zeros((len(stored), p, p)),
-            d_full=np.full(n_windows, np.nan),
-            d_ms=np.full(n_windows, np.nan),
         )
 
     def take(self, start: int, whitened: Floats) -> None:
         """Take in the rows from `start` on."""
-        from sightline._kernels.windows import take_block
+        from sightline._kernels import windows
 
-        take_block(start, whitened, self._jobs, self._state)
+        n_rows, p = whitened.shape
+        first, last = np.searchsorted(self._ends, [start, start + n_rows], "right")
+        n = int(last - first)
+        ended = windows.EndedWindows(
+            np.empty(n, np.int64), np.empty((n, p)), np.empty((n, p, p))
+        )
+        work = windows.work_for(n_rows, p)
+        n = windows.take_block(start, whitened, self._jobs, self._state, work, ended)
+        if n:
+            self._end(*(each[:n] for each in ended))
+
+    def _end(self, numbers: Ints, means: Floats, seconds: Floats) -> None:
+        """Take in the moments of windows that have ended."""
+        from sightline._kernels import windows
+
+        kept = self._kept[numbers]
+        self._kept_means[kept[kept >= 0]] = means[kept >= 0]
+        self._kept_seconds[kept[kept >= 0]] = seconds[kept >= 0]
+        if not self._is_plain:
+            found = windows.energies_of_windows(self._length[numbers], means, seconds)
+            self._d_full[numbers], self._d_ms[numbers] = found
+            return
+        work = np.empty(seconds.shape[1:])
+        for k, mean, second in zip(numbers.tolist(), means, seconds, strict=True):
+            length = int(self._length[k])
+            found = windows.plain_energies_of_window(length, mean, second, work)
+            self._d_full[k], self._d_ms[k] = found
 
     def energies(self) -> WindowEnergies:
         """Return the energies of all windows, after all rows were taken in."""
-        done = self._state
         return WindowEnergies(
-            self.plan, done.d_full, done.d_ms, done.kept_means, done.kept_seconds
+            self.plan, self._d_full, self._d_ms, self._kept_means, self._kept_seconds
         )
 
     def of_part(self, stop: int, numbers: Ints | None = None) -> WindowsOfPart:
@@ -192,26 +219,25 @@ class WindowCollector:
         numbers : array of int, optional
             Numbers of the windows in the whole plan, if this plan is a part of it.
         """
-        plan, state = self.plan, self._state
+        plan, length = self.plan, self._length
         numbers = np.arange(len(plan.starts)) if numbers is None else numbers
-        length = np.repeat(plan.lengths, np.diff(plan.bounds))
         begins, ends = plan.starts >= self._first, plan.starts + length <= stop
         inside = begins & ends
 
         def stored(windows: Ints) -> WindowMoments:
-            starts, kept = plan.starts[windows], self._jobs.kept[windows]
+            starts, kept = plan.starts[windows], self._kept[windows]
             n_rows = starts + length[windows] - np.maximum(starts, self._first)
             return WindowMoments(
                 numbers[windows],
                 n_rows.astype(np.float64),
-                state.kept_means[kept],
-                state.kept_seconds[kept],
+                self._kept_means[kept],
+                self._kept_seconds[kept],
             )
 
         return WindowsOfPart(
             numbers=numbers[inside],
-            d_full=state.d_full[inside],
-            d_ms=state.d_ms[inside],
+            d_full=self._d_full[inside],
+            d_ms=self._d_ms[inside],
             attacks=stored(plan.own[inside[plan.own]]),
             pieces=stored(np.flatnonzero(~begins & ends)) + self._still_open(numbers),
         )
@@ -312,25 +338,27 @@ class _Growing:
 
     def add(self, pieces: WindowMoments, k: int) -> None:
         """Merge piece number k into the window."""
-        from sightline._kernels.windows import merge_moments
-
-        self.count = merge_moments(
-            self.count,
-            self.mean,
-            self.second,
-            pieces.counts[k],
-            pieces.means[k],
-            pieces.seconds[k],
-            np.empty(self.p),
-        )
+        more, mean = pieces.counts[k], pieces.means[k]
+        total = self.count + more
+        if self.count == 0:
+            self.mean[:], self.second[:] = mean, pieces.seconds[k]
+        else:
+            shift = mean - self.mean
+            self.mean += more / total * shift
+            weighted = self.count * more / total * shift
+            self.second += pieces.seconds[k] + weighted[:, None] * shift
+        self.count = total
 
     def energies(self, is_plain: bool) -> tuple[float, float]:
         """Return D_FULL and D_MS of the whole window."""
         from sightline._kernels import windows
 
-        energies = (
-            windows.plain_energies_of_window if is_plain else windows.energies_of_window
-        )
+        length, mean, second = int(self.count), self.mean, self.second
+        if not is_plain:
+            found = windows.energies_of_windows(
+                np.array([length]), mean[None], second[None]
+            )
+            return float(found[0][0]), float(found[1][0])
         work = np.empty((self.p, self.p))
-        d_full, d_ms = energies(int(self.count), self.mean, self.second, work)
+        d_full, d_ms = windows.plain_energies_of_window(length, mean, second, work)
         return float(d_full), float(d_ms)

@@ -31,7 +31,7 @@ from sightline.report.print_figures import write_figures
 from sightline.report.published_figures import figure_tables
 from sightline.report.redaction import redacted, what_remains
 from sightline.report.unexplained import HEIGHT, WIDTH, unexplained
-from sightline.storage import Given, Result, results_of
+from sightline.storage import Given, results_of
 from sightline.text import correlation, names, on_testbed, probability, slug
 
 STYLES = ("page.css", "first_screen.css", "tables.css", "print.css")

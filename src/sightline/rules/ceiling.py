@@ -40,6 +40,7 @@ Evidence
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -53,7 +54,7 @@ from sightline.data.arrays import (
     Ints,
     Residuals,
 )
-from sightline.data.row_tables import gather_rows, kept_rows, read_on_grid
+from sightline.data.row_tables import Part, gather_rows, kept_rows, map_parts
 from sightline.data.segments import Segment, run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredTest, score_rows
@@ -61,6 +62,7 @@ from sightline.energy.reference import Reference, fit_reference
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad, Delays, episodes_of
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, plan_windows
+from sightline.parallel import side_by_side
 from sightline.rules.against_ceiling import (
     CHANCE,
     AttackLaw,
@@ -82,8 +84,10 @@ LEAST_SPREAD: Final = 1.0
 RATIOS: Final = (1.3, 1.06, 1.01)
 # Share of the budget that goes to single rows: a lone spike does not add up.
 ROW_SHARE: Final = 0.05
-# Attacks whose increments over calm rows are in memory at the same time.
+# Attacks whose increments over calm rows are in memory at the same time: this many, or
+# more where they are no more values than these.
 AT_ONCE: Final = 8
+MOST_VALUES: Final = 16_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -216,12 +220,17 @@ def ceilings(
     rules = _rules(test, made)
     found: list[Ceiling | None] = [None] * len(test.attacks)
     usable = [i for i, each in enumerate(evidence) if each is not None]
-    for first in range(0, len(usable), AT_ONCE):
-        chosen = usable[first : first + AT_ONCE]
+    at_once = max(AT_ONCE, MOST_VALUES // max(int(is_quiet.sum()), 1))
+    for first in range(0, len(usable), at_once):
+        chosen = usable[first : first + at_once]
         known = [each for i in chosen if (each := evidence[i]) is not None]
         traces = calm.increments([each.ratio for each in known])
-        for i, each, trace in zip(chosen, known, traces, strict=True):
-            found[i] = _ceiling(calm, test.segments[i], each, trace, budget, rules)
+        calls = [
+            partial(_ceiling, calm, test.segments[i], each, trace, budget, rules)
+            for i, each, trace in zip(chosen, known, traces, strict=True)
+        ]
+        for i, ceiling in zip(chosen, side_by_side(calls), strict=True):
+            found[i] = ceiling
     return found
 
 
@@ -272,9 +281,14 @@ class _CalmRows:
 
     def increments(self, ratios: Sequence[LikelihoodRatio]) -> list[Floats]:
         """Return the increments of each ratio over all calm rows, in one pass."""
-        n_rows = int(self.is_quiet.sum())
-        traces = [np.empty(n_rows) for _ in ratios]
-        for start, block in read_on_grid(kept_rows(self.stream.test, self.is_quiet)):
+        rows = kept_rows(self.stream.test, self.is_quiet)
+        parts = list(map_parts(rows, partial(self._increments, ratios=ratios)))
+        return list(np.concatenate(parts, axis=1))
+
+    def _increments(self, part: Part, ratios: Sequence[LikelihoodRatio]) -> Floats:
+        """Return the increments of each ratio over a part of the calm rows."""
+        traces = np.empty((len(ratios), part.rows.n_rows))
+        for start, block in part.blocks():
             rows = self.whitened(block)
             energy = 0.5 * np.einsum("tj,tj->t", rows, rows)
             for ratio, trace in zip(ratios, traces, strict=True):
