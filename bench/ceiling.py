@@ -23,7 +23,8 @@ were looked at while the ceiling was made.
 The chosen rule on the simulated plant (VAR and PCA, 2 + 4 days at 10 s, mild fouling,
 6 alarms a day): in how many judged attacks it is earlier than the ceiling by more than
 one row, and in how many it alarms where the ceiling sees nothing, and how many of these
-move nothing in the simulator's own truth. Seeds 5, 11, 12 and 700 to 703 were looked at.
+move nothing in the simulator's own truth. Seeds 5, 11, 12 and 700 to 703 were
+looked at.
 """
 
 import argparse

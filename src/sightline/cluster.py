@@ -25,13 +25,12 @@ from sightline._version import __version__
 from sightline.data import row_tables
 from sightline.data.arrays import Ints, require
 from sightline.data.stream import ResidualStream
-from sightline.energy.moments import RUN_BLOCKS
 from sightline.errors import FileError, StreamError
 from sightline.files import brief, reading
 from sightline.storage.parquet import ParquetRows
 
 # Parts begin with a run of blocks, so that sums are added in the same order as locally.
-GRID_ROWS = RUN_BLOCKS * row_tables.BLOCK_ROWS
+GRID_ROWS = row_tables.GRID_ROWS
 # Smaller parts cost more to send than to compute.
 LEAST_ROWS = 4 * GRID_ROWS
 # Parts submitted per thread of the workers: one to work on, the others in its queue.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from threading import Lock
 
 
 class StepKind(StrEnum):
@@ -70,6 +71,17 @@ Progress = Callable[[Step], None]
 
 def silent(step: Step) -> None:
     """Ignore progress: the default where no callback is given."""
+
+
+def one_at_a_time(progress: Progress) -> Progress:
+    """Return a callback that several threads may call: each call waits for the last."""
+    lock = Lock()
+
+    def call(step: Step) -> None:
+        with lock:
+            progress(step)
+
+    return call
 
 
 @contextmanager

@@ -27,7 +27,7 @@ NOTHING = -7.0
 def outcome(own, calm, **known):
     """Return the outcome for scores of one attack and of its calm windows."""
     scores = Scores(own=np.asarray(own), calm=np.asarray(calm), **known)
-    u, calm_u = scores.in_units()
+    u, calm_u = scores.in_units
     length, is_alarm = calm_u.shape[1], scores.is_alarm
     return judge(
         Statistics(
@@ -117,7 +117,7 @@ def slow_p_value(own, calm):
 def test_statistics_and_p_are_those_of_a_slow_version(seed, n_rows, n_calm, effect):
     rng = np.random.default_rng(seed)
     own, calm = rng.normal(size=n_rows) + effect, rng.normal(size=(n_calm, n_rows))
-    u, calm_u = Scores(own=own, calm=calm).in_units()
+    u, calm_u = Scores(own=own, calm=calm).in_units
     median, limit = np.median(calm), np.percentile(calm, 99)
     np.testing.assert_allclose(u, (own - median) / (limit - median))
     expected = slow_statistics(u, n_rows)
@@ -275,7 +275,7 @@ def test_a_limit_below_the_calm_median_is_still_the_limit():
     # Drift: every calm row is at 5 to 7, the limit of the rule is 4.
     calm = np.tile(np.linspace(5, 7, 40), (60, 1))
     own = np.concatenate([np.full(10, 3.0), np.full(30, 4.5)])
-    u, calm_u = Scores(own=own, calm=calm, limit=4.0).in_units()
+    u, calm_u = Scores(own=own, calm=calm, limit=4.0).in_units
     assert (calm_u > 1).all()
     np.testing.assert_array_equal(u > 1, own > 4)
     found = outcome(own + 100, calm, limit=4.0)

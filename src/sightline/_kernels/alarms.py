@@ -14,7 +14,7 @@ from sightline.data.arrays import Bools, Floats, Ints, Residuals
 _ROWS = 64
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def view_rows(
     rows: Residuals,
     mean: Floats,
@@ -42,7 +42,7 @@ def view_rows(
                 out[t, k] += y * weights[j, k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _view_groups(
     rows: Residuals,
     mean: Floats,
@@ -83,7 +83,7 @@ def _view_groups(
                 out[t + r, k] = total[r]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def average_rows(values: Floats, centre: Floats, weight: float, state: Floats) -> None:
     """Replace rows by their exponentially weighted average about a centre."""
     n_rows, n_columns = values.shape
@@ -93,7 +93,7 @@ def average_rows(values: Floats, centre: Floats, weight: float, state: Floats) -
             values[t, j] = state[j]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def accumulate_rows(
     values: Floats, centre: Floats, allowance: Floats, state: Floats
 ) -> None:
@@ -112,7 +112,7 @@ def accumulate_rows(
             values[t, j] = max(up, down)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def unit_energies(values: Floats, bounds: Ints, out: Floats) -> None:
     """Write half the sum of squares of columns [bounds[g], bounds[g + 1])."""
     for t in range(len(values)):
@@ -123,7 +123,7 @@ def unit_energies(values: Floats, bounds: Ints, out: Floats) -> None:
             out[t, g] = 0.5 * square
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def largest_unit(values: Floats, levels: Floats, out: Floats, which: Ints) -> None:
     """Write the largest ``abs(value) / level`` of each row, and its column."""
     n_rows, n_columns = values.shape
@@ -139,7 +139,7 @@ def largest_unit(values: Floats, levels: Floats, out: Floats, which: Ints) -> No
         which[t] = at
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def largest_sum(
     values: Floats, levels: Floats, n_largest: int, out: Floats, which: Ints
 ) -> None:
@@ -155,7 +155,7 @@ def largest_sum(
         out[t] = 0.5 * total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def take_tails(values: Floats, top: Floats) -> None:
     """Keep the largest absolute values of each column.
 
@@ -180,7 +180,7 @@ def take_tails(values: Floats, top: Floats) -> None:
             heap[place] = value
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def join_members(
     exceeds: Bools, off: int, unit: int, state: Ints, out: Bools, shelved: Bools
 ) -> None:
@@ -214,7 +214,7 @@ def join_members(
             state[m, 0], state[m, 1], state[m, 2] = age, quiet, is_shelved
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def latch(
     exceeds: Bools, n_needed: int, within: int, off: int, state: Ints, out: Bools
 ) -> None:
@@ -239,7 +239,7 @@ def latch(
         out[t] = state[2] == 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def restarting_sum(
     increments: Floats, begins: Bools, limit: float, start: float, out: Bools
 ) -> tuple[float, float]:

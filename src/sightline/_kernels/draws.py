@@ -46,7 +46,7 @@ class DrawnRanks(NamedTuple):
     median: Floats
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def draw_ranks(
     rows: SortedRows,
     counts: Codes,
@@ -197,7 +197,7 @@ class AllRows(NamedTuple):
     place: Ints
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def chance_ranks(
     rows: AllRows,
     first: Ints,

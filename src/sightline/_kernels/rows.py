@@ -18,7 +18,7 @@ Codes = npt.NDArray[np.int32]
 _RELAXED = {"reassoc", "contract", "nsz"}
 
 
-@njit(cache=True, fastmath=_RELAXED)
+@njit(cache=True, nogil=True, fastmath=_RELAXED)
 def center_and_sum(
     block: Residuals,
     pilot: Floats,
@@ -44,7 +44,7 @@ def center_and_sum(
             cubic[j] += square * centered[t, j]
 
 
-@njit(cache=True, fastmath=_RELAXED)
+@njit(cache=True, nogil=True, fastmath=_RELAXED)
 def center_and_weigh(
     block: Residuals, mean: Floats, weights: Floats, centered: Floats
 ) -> float:
@@ -61,7 +61,7 @@ def center_and_weigh(
     return fourth
 
 
-@njit(cache=True, fastmath=_RELAXED)
+@njit(cache=True, nogil=True, fastmath=_RELAXED)
 def energies(
     whitened: Floats, counted: Bools, energy: Floats
 ) -> tuple[float, float, float]:

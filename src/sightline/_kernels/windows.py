@@ -284,7 +284,7 @@ def _add_rows(
         state.first_open[job] += 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def take_block(start: int, rows: Floats, jobs: WindowJobs, state: WindowState) -> None:
     """Add one block of whitened rows to every window that it touches.
 

@@ -18,9 +18,15 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints, Residuals, check_residuals
 from sightline.errors import StreamError
+from sightline.parallel import n_jobs, side_by_side
 
 # Two such blocks of 51 float64 channels fit into a core's L2 cache.
 BLOCK_ROWS = 1024
+# Sums are made over runs of this many blocks; a part begins with a run.
+RUN_BLOCKS = 32
+GRID_ROWS = RUN_BLOCKS * BLOCK_ROWS
+# Parts for each thread of this process, so that none waits long for the last.
+PARTS_PER_JOB = 4
 
 T = TypeVar("T")
 S = TypeVar("S", bound=np.generic)
@@ -136,6 +142,12 @@ def bounds_on_grid(places: Ints, grid: int) -> Ints:
     end = places[-1]
     bounds = np.unique(np.minimum(-(-places // grid) * grid, end))
     return bounds if len(bounds) > 1 else np.array([0, end])
+
+
+def can_be_cut(rows: Rows) -> bool:
+    """Return whether a range of rows can be read alone."""
+    is_over = isinstance(rows, OverRows)
+    return hasattr(rows, "between") and (not is_over or can_be_cut(rows.rows))
 
 
 class OverRows:
@@ -294,9 +306,16 @@ class Part:
 
 
 def map_parts(
-    rows: Rows, task: Callable[..., T], *series: Any, tick: Tick = no_tick
+    rows: Rows,
+    task: Callable[..., T],
+    *series: Any,
+    tick: Tick = no_tick,
+    in_order: bool = False,
 ) -> Iterator[T]:
     """Run a task on the table, or on each of its parts; yield what it returns.
+
+    A table that is not divided among workers is divided among the threads of this
+    process (`sightline.parallel`).
 
     Parameters
     ----------
@@ -309,6 +328,9 @@ def map_parts(
         Arrays with one entry for each row, or objects with ``between(first, stop)``.
     tick : callable
         Called with the number of rows that are done.
+    in_order : bool
+        Whether one thread reads all rows: what a task remembers of earlier rows is
+        then put together in the same order, to the last bit.
 
     Yields
     ------
@@ -317,10 +339,11 @@ def map_parts(
         not divided.
     """
     parts = parts_of(rows)
-    if parts is None:
+    places = _places(rows, in_order=in_order) if parts is None else parts.bounds
+    bounds = list(pairwise(places.tolist()))
+    if parts is None and len(bounds) < 2:
         yield task(Part(rows, 0, tick), *series)
         return
-    bounds = list(pairwise(parts.bounds.tolist()))
 
     def done(k: int) -> None:
         tick(bounds[k][1] - bounds[k][0])
@@ -328,7 +351,19 @@ def map_parts(
     calls = (
         partial(task, *_share(rows, first, stop, series)) for first, stop in bounds
     )
-    yield from parts.runner.run(calls, done)
+    if parts is None:
+        yield from side_by_side(list(calls), done)
+    else:
+        yield from parts.runner.run(calls, done)
+
+
+def _places(rows: Rows, *, in_order: bool) -> Ints:
+    """Return the bounds of the parts that the threads of this process read."""
+    n_parts = 1 if in_order or n_jobs() == 1 else PARTS_PER_JOB * n_jobs()
+    if not can_be_cut(rows):
+        n_parts = 1
+    places = np.linspace(0, rows.n_rows, n_parts + 1).astype(np.int64)
+    return bounds_on_grid(places, GRID_ROWS)
 
 
 def _share(rows: Rows, first: int, stop: int, series: Sequence[Any]) -> list[Any]:
@@ -409,6 +444,8 @@ def gather_rows(rows: Rows, wanted: Ints) -> Floats:
 
     The array has shape (len(wanted), channels).
     """
+    if isinstance(rows, ArrayRows):
+        return rows.values[wanted].astype(np.float64, copy=False)
     taken, filled = np.empty((len(wanted), rows.n_channels)), 0
     for piece in map_parts(rows, _gather, RowNumbers(wanted)):
         if len(piece) == len(wanted):

@@ -10,6 +10,7 @@ and calibration; `ScoredTest` is the record on which every figure of a test is m
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,7 @@ from sightline.energy.reference import (
     standardised_reference,
 )
 from sightline.errors import StreamError
+from sightline.parallel import together
 from sightline.progress import Progress, Step, StepKind, silent
 
 
@@ -222,7 +224,14 @@ def score_rows(
     counted = np.ones(rows.n_rows, np.bool_) if counted is None else counted
     try:
         parts = list(
-            row_tables.map_parts(rows, task, counted, watch or _NO_WATCH, tick=tick)
+            row_tables.map_parts(
+                rows,
+                task,
+                counted,
+                watch or _NO_WATCH,
+                tick=tick,
+                in_order=watch is not None,
+            )
         )
     except FloatingPointError:
         row_tables.refuse_nonfinite(rows, name, channels or _numbered(rows))
@@ -397,13 +406,16 @@ class Track:
         self.total = n_passes * stream.train.n_rows + stream.test.n_rows + extra
         self.done = 0
         self.progress = progress or silent
+        # Train and test are scored side by side.
+        self._lock = Lock()
 
     def stage(self, kind: StepKind, detail: str = "") -> Tick:
         """Return the callback for the blocks of one stage."""
 
         def tick(rows: int) -> None:
-            self.done += rows
-            self.progress(Step(kind, self.done, self.total, detail))
+            with self._lock:
+                self.done += rows
+                self.progress(Step(kind, self.done, self.total, detail))
 
         return tick
 
@@ -510,15 +522,17 @@ def score_stream(
         )
 
     train = score("train", learned, scale=scale_of(moments))
-    other = standardised_train = None
-    if (labels == ATTACK).any():
+    options: dict[str, Any] = {"counted": labels == NORMAL, "watch": watch}
+    if not (labels == ATTACK).any():
+        test, standardised_train = score("test", stream.test, **options), None
+    else:
         # A single channel has the same energy in any unit.
         other = standardised_reference(moments, train.scaled_fourth)
         other = reference if stream.one_sided else other
-        standardised_train = _in_own_spread(stream, learned, other, track)
-    test = score(
-        "test", stream.test, counted=labels == NORMAL, other=other, watch=watch
-    )
+        test, standardised_train = together(
+            partial(score, "test", stream.test, other=other, **options),
+            partial(_in_own_spread, stream, learned, other, track),
+        )
     calibration_mean = None
     if held_out is not None:
         calibration = score("calibration", held_out)

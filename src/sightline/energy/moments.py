@@ -17,7 +17,7 @@ from sightline.data.arrays import Bools, Floats, Residuals
 
 N_FOLDS = 5
 # Blocks whose sums share a pilot mean before they are merged with the rest.
-RUN_BLOCKS = 32
+RUN_BLOCKS = row_tables.RUN_BLOCKS
 
 
 @dataclass(frozen=True, eq=False)

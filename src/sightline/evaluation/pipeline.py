@@ -25,7 +25,8 @@ quality and false alarms are measured.
 
 import platform
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -75,7 +76,8 @@ from sightline.metrics.score_metrics import ScoreRanks
 from sightline.metrics.segment import SegmentMeasures, measure_segments
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
-from sightline.progress import Progress, Step, StepKind, silent
+from sightline.parallel import side_by_side, threads, together
+from sightline.progress import Progress, Step, StepKind, one_at_a_time, silent
 from sightline.rules import Budget, QuantileRule
 from sightline.rules.against_ceiling import Ceiling
 from sightline.rules.ceiling import ceilings
@@ -97,6 +99,7 @@ def evaluate(
     budget: Budget | str | None = "6/day,1%",
     seed: int = 0,
     protocol: str = Protocol.SIGHTLINE,
+    jobs: int | None = None,
     progress: Progress | None = None,
 ) -> result.Evaluation:
     """Measure what a detector's residuals show, before any alarm rule is chosen.
@@ -130,8 +133,12 @@ def evaluate(
         Seed of the random draws; the same seed gives the same intervals.
     protocol : {"sightline", "paper"}
         What we believe is right, or the letter of the paper (docs/paper.md).
+    jobs : int, optional
+        Threads that work at a time; by default one for each core. Results are the same
+        to the last bit for any number.
     progress : callable, optional
         Called with a `Step`: what is being done, and how many of all rows are done.
+        Perhaps from another thread, but never twice at a time.
 
     Returns
     -------
@@ -156,27 +163,63 @@ def evaluate(
     >>> evaluation.probe.hits
     1
     """
-    chosen, keys = protocol_named(protocol), chosen_figures(metrics)
-    stream, dropped = _settle_nonfinite(stream, nonfinite)
-    blamed = _attribution(stream, attribution, dropped["test"])
-    if chosen is Protocol.PAPER:
+    asked = _Asked(
+        guard=guard,
+        estimator=estimator,
+        intervals=intervals,
+        diagnosis=diagnosis,
+        keys=chosen_figures(metrics),
+        budget=None if budget is None else Budget.parse(budget),
+        seed=seed,
+        protocol=protocol_named(protocol),
+        progress=one_at_a_time(progress or silent),
+    )
+    with threads(jobs):
+        stream, dropped = _settle_nonfinite(stream, nonfinite)
+        blamed = _attribution(stream, attribution, dropped["test"])
+        return _evaluated(stream, asked, dropped, blamed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What the caller of `evaluate` asked for, checked; see there."""
+
+    guard: int
+    estimator: str
+    intervals: bool
+    diagnosis: bool
+    keys: frozenset[str]
+    budget: Budget | None
+    seed: int
+    protocol: Protocol
+    progress: Progress
+
+
+def _evaluated(
+    stream: ResidualStream,
+    asked: _Asked,
+    dropped: dict[str, int],
+    blamed: Floats | None,
+) -> result.Evaluation:
+    """Return the evaluation of a stream; what is independent is done side by side."""
+    if asked.protocol is Protocol.PAPER:
         stream = stream.replace(one_sided=False)
     stream = as_judged(stream)
-    attacks, labels = _attacks_and_labels(stream, guard)
-    diagnosed = diagnosis and bool(attacks)
-    track = Track(progress, stream)
-    accepted = None if budget is None else Budget.parse(budget)
-    scored, test, windows = _score(stream, labels, attacks, estimator, chosen, track)
+    attacks, labels = _attacks_and_labels(stream, asked.guard)
+    scored, test, windows = _score(stream, labels, attacks, asked)
     facts = facts_of_stream(stream, test)
-    mean = scored.train_mean
-    ranks = _ranks_of(test.energy, labels)
-    is_quiet = quiet_rows(test, facts)
-    measures = replace(
-        _measure(stream, scored, test, ranks, windows, is_quiet, chosen),
-        guard=guard,
-        dropped_rows=dropped,
+    ranks, is_quiet = _ranks_of(test.energy, labels), quiet_rows(test, facts)
+
+    def measured() -> tuple[result.StreamMeasures, result.Uncertainty]:
+        measures = _measure(
+            stream, scored, test, ranks, windows, is_quiet, asked.protocol
+        )
+        measures = replace(measures, guard=asked.guard, dropped_rows=dropped)
+        return measures, _uncertainty(scored, test, measures, windows, asked)
+
+    (made, refused), (measures, uncertainty) = together(
+        partial(_rules, stream, scored, test, facts, asked.budget), measured
     )
-    made, refused = _rules(stream, scored, test, facts, accepted)
     rows = measure_segments(
         attacks,
         test.energy,
@@ -185,11 +228,11 @@ def evaluate(
         ranks,
         measures.drift,
         windows=windows,
-        train_mean=mean,
+        train_mean=scored.train_mean,
         step_s=stream.step_s,
     )
     verdicts = None
-    if diagnosed:
+    if asked.diagnosis and attacks:
         verdicts = diagnose(
             stream,
             scored,
@@ -197,38 +240,43 @@ def evaluate(
             rows,
             facts,
             rules=made.facts if made else None,
-            seed=seed,
-            progress=progress or silent,
-        )
-    uncertainty = result.Uncertainty()
-    if intervals:
-        uncertainty = measure_uncertainty(
-            test, measures, windows, train_mean=mean, seed=seed, progress=progress
+            seed=asked.seed,
+            progress=asked.progress,
         )
     segments = _segments(rows, verdicts)
-    if made is not None and diagnosed:
-        shown = [_is_shown(segment) for segment in segments]
-        limits = ceilings(stream, test, is_quiet, made, shown)
-        segments = tuple(map(_with_ceiling, segments, limits))
     record = _assembled(stream, measures, uncertainty, verdicts, segments)
-    linted = lint_stream(Linted(stream, scored, test, windows, measures, facts))
+
+    def limits() -> list[Ceiling | None]:
+        if made is None or verdicts is None:
+            return [None] * len(segments)
+        shown = [_is_shown(segment) for segment in segments]
+        return ceilings(stream, test, is_quiet, made, shown)
+
+    localised = partial(
+        localise,
+        stream.test,
+        stream.channels,
+        test.reference,
+        attacks,
+        test.alarms,
+        stages=record.provenance.stages,
+        attribution=blamed,
+        uncertainty=asked.intervals,
+        seed=asked.seed,
+    )
+    linted = Linted(stream, scored, test, windows, measures, facts)
+    found, alarm_metrics, (localisation, findings) = together(
+        limits,
+        partial(_alarm_metrics, test, stream.score, made, uncertainty, asked),
+        partial(together, localised, partial(lint_stream, linted)),
+    )
+    segments = tuple(map(_with_ceiling, segments, found))
     return replace(
         record,
-        findings=by_severity((*record.findings, *linted)),
-        alarm_metrics=_alarm_metrics(
-            test, stream.score, made, keys, uncertainty, seed, progress or silent
-        ),
-        localisation=localise(
-            stream.test,
-            stream.channels,
-            test.reference,
-            attacks,
-            test.alarms,
-            stages=record.provenance.stages,
-            attribution=blamed,
-            uncertainty=intervals,
-            seed=seed,
-        ),
+        segments=segments,
+        findings=by_severity((*record.findings, *findings)),
+        alarm_metrics=alarm_metrics,
+        localisation=localisation,
         rules=made.facts if made else None,
         rules_refused=refused,
         episodes=unexplained_episodes(stream, scored, test, facts, made)
@@ -375,9 +423,7 @@ def _score(
     stream: ResidualStream,
     labels: Labels,
     attacks: Sequence[Attack],
-    estimator: str,
-    protocol: Protocol,
-    track: Track,
+    asked: _Asked,
 ) -> tuple[ScoredStream, ScoredTest, WindowEnergies]:
     """Fit the reference on train, and score every row under it.
 
@@ -389,12 +435,9 @@ def _score(
         1 attack, 0 normal, -1 ignored, guards included.
     attacks : sequence of Attack
         The attack runs of `labels`.
-    estimator : str
-        Covariance estimator of the reference.
-    protocol : Protocol
-        `PAPER` fits the reference on held-out rows too, and uses plain covariances.
-    track : Track
-        Reports the rows done.
+    asked : _Asked
+        The covariance estimator of the reference. The protocol `PAPER` fits it on
+        held-out rows too, and uses plain covariances.
 
     Returns
     -------
@@ -409,10 +452,13 @@ def _score(
     """
     runs = [attack.segment for attack in attacks]
     plan = plan_windows(runs, labels, stream.test_breaks)
-    plain = protocol is Protocol.PAPER
+    plain = asked.protocol is Protocol.PAPER
+    track = Track(asked.progress, stream)
     n_test = stream.test.n_rows
     watch = WindowWatch(plan, stream.p, n_test, is_plain=plain) if attacks else None
-    scored = score_stream(stream, labels, estimator, watch, track, use_held_out=plain)
+    scored = score_stream(
+        stream, labels, asked.estimator, watch, track, use_held_out=plain
+    )
     rule = QuantileRule.from_normal(scored.train.energy)
     test = ScoredTest(
         energy=scored.test.energy,
@@ -661,10 +707,8 @@ def _alarm_metrics(
     test: ScoredTest,
     score: Floats | None,
     made: Commissioning | None,
-    keys: Collection[str],
     uncertainty: result.Uncertainty,
-    seed: int,
-    progress: Progress,
+    asked: _Asked,
 ) -> dict[str, dict[str, AlarmFigure]] | None:
     """Return the alarm and score metrics, by whose alarms or score they are.
 
@@ -672,7 +716,7 @@ def _alarm_metrics(
     floor of `hits`: one figure, one floor. The chosen one of the rules `made` for a
     budget is judged on the rows after those it was made on.
     """
-    if not (test.attacks and keys):
+    if not (test.attacks and asked.keys):
         return None
     rows = LabelledRows(test.labels, test.breaks)
     alarms = {"probe": test.alarms, "own_rule": test.own_alarms}
@@ -688,16 +732,22 @@ def _alarm_metrics(
     }
     given |= _of_chosen_rule(test, made)
     drawn = uncertainty.bootstrap
-    blocks: dict[str, dict[str, AlarmFigure]] = {}
-    for done, (name, each) in enumerate(given.items(), start=1):
-        blocks[name] = measure_figures(
+    calls = [
+        partial(
+            measure_figures,
             each,
-            keys,
+            asked.keys,
             uncertainty=drawn is not None,
             block=drawn.block if drawn else 1,
-            seed=seed,
+            seed=asked.seed,
         )
-        progress(Step(StepKind.MEASURING_ALARMS, done, len(given)))
+        for each in given.values()
+    ]
+
+    def done(k: int) -> None:
+        asked.progress(Step(StepKind.MEASURING_ALARMS, k + 1, len(given)))
+
+    blocks = dict(zip(given, side_by_side(calls, done), strict=True))
     hits = (uncertainty.floor or {}).get("hits")
     recall = blocks["probe"].get("event_recall")
     if hits and recall:
@@ -728,6 +778,26 @@ def _of_chosen_rule(
     alarms = np.zeros(test.n_rows, np.bool_)
     alarms[split:] = made.alarm_rows[name]
     return {f"rule:{name}": AlarmRuns.of(LabelledRows(labels, test.breaks), alarms)}
+
+
+def _uncertainty(
+    scored: ScoredStream,
+    test: ScoredTest,
+    measures: result.StreamMeasures,
+    windows: WindowEnergies,
+    asked: _Asked,
+) -> result.Uncertainty:
+    """Return intervals and chance floors, if they were asked for."""
+    if not asked.intervals:
+        return result.Uncertainty()
+    return measure_uncertainty(
+        test,
+        measures,
+        windows,
+        train_mean=scored.train_mean,
+        seed=asked.seed,
+        progress=asked.progress,
+    )
 
 
 # Rules

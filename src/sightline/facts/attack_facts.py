@@ -45,6 +45,9 @@ _LARGEST: Final = 3
 _RARE: Final = 0.95
 # Added before a logarithm is taken: values are in units of the spread of train.
 _TINY: Final = 1e-3
+# Values, and blocks of the aftermath, that are looked at together.
+_MOST_VALUES: Final = 2_000_000
+_AT_ONCE: Final = 512
 # Aftermath: blocks of this many rows, until this many in a row are as usual.
 BLOCK_ROWS: Final = 12
 ENERGY_BLOCK_ROWS: Final = 20
@@ -328,7 +331,8 @@ def aftermath_rows(
     step_s : float, optional
         Seconds of a row.
     size : callable
-        Returns the statistic of each column of a block.
+        Returns the statistic of each column of blocks, shape (n_blocks, k), from their
+        rows, shape (n_blocks, block, k).
 
     Returns
     -------
@@ -340,14 +344,20 @@ def aftermath_rows(
     is_far = labels == NORMAL
     for segment, cap in zip(segments, caps, strict=True):
         is_far[segment.stop : segment.stop + cap] = False
-    far = [
-        Segment(first, first + block)
-        for s in segments_of(is_far, breaks)
-        for first in range(s.start, s.stop - block + 1, block)
-    ]
+    far = np.concatenate(
+        [np.empty(0, np.int64)]
+        + [
+            np.arange(s.start, s.stop - block + 1, block)
+            for s in segments_of(is_far, breaks)
+        ]
+    )
     if len(far) < LEAST_FAR:
         return [0] * len(segments)
-    usual = np.quantile([size(statistic[f.rows]) for f in far], FAR_QUANTILE, axis=0)
+    sizes = [
+        size(statistic[some[:, None] + np.arange(block)])
+        for some in np.array_split(far, 1 + len(far) // _AT_ONCE)
+    ]
+    usual = np.quantile(np.concatenate(sizes), FAR_QUANTILE, axis=0)
     ends = np.append(breaks[1:], len(labels))
     return [
         _aftermath(statistic, labels == NORMAL, usual, size, segment, block, stop)
@@ -375,7 +385,7 @@ def _aftermath(
     rows = rows[is_normal[rows]]
     last, n_in = 0, 0
     for k in range(len(rows) // block):
-        if (size(statistic[rows[k * block : (k + 1) * block]]) > usual).any():
+        if (size(statistic[None, rows[k * block : (k + 1) * block]]) > usual).any():
             last, n_in = k + 1, 0
             continue
         n_in += 1
@@ -395,7 +405,7 @@ def telemetry_aftermath(telemetry: Telemetry, segments: Sequence[Segment]) -> li
         segments,
         block=BLOCK_ROWS,
         step_s=telemetry.step_s,
-        size=lambda rows: np.abs(rows.mean(axis=0)),
+        size=lambda blocks: np.abs(blocks.mean(axis=1)),
     )
 
 
@@ -417,7 +427,7 @@ def energy_aftermath(
         segments,
         block=ENERGY_BLOCK_ROWS,
         step_s=step_s,
-        size=lambda rows: np.median(rows, axis=0),
+        size=lambda blocks: np.median(blocks, axis=1),
     )
 
 
@@ -524,8 +534,15 @@ def _judged(
 ) -> AttackFacts:
     """Return what the telemetry says of one attack, but for its aftermath."""
     segment = telemetry.rows_of(attack.segment)
-    own = _statistics(views[segment.rows], length)
-    calm = np.array([_statistics(views[s : s + length], length) for s in starts])
+    own = _statistics(views[None, segment.rows], length)[0]
+    n_groups = 1 + len(starts) * length * views.shape[1] // _MOST_VALUES
+    calm = np.concatenate(
+        [
+            _statistics(views[some[:, None] + np.arange(length)], length)
+            for some in np.array_split(starts, n_groups)
+            if len(some)
+        ]
+    )
     median, rare = np.median(calm, axis=0), np.quantile(calm, _RARE, axis=0)
     low = np.quantile(calm, 1 - _RARE, axis=0)
     above = np.maximum(rare - median, _FLOORS[:, None])
@@ -568,18 +585,20 @@ def _judged(
 
 
 def _statistics(rows: Floats, length: int) -> Floats:
-    """Return |mean|, log peak and log spread of each column, shape (3, n_columns).
+    """Return |mean|, log peak and log spread of each column of each stretch.
 
-    Peaks are those of the first `length` rows: as many as a calm window has.
+    `rows` has shape (n_stretches, n_rows, n_columns), the result (n_stretches, 3,
+    n_columns). Peaks are those of the first `length` rows: as many as a calm window
+    has.
     """
-    size = np.abs(rows[:length])
-    n = min(_LARGEST, len(size))
-    largest = np.partition(size, len(size) - n, axis=0)[len(size) - n :]
-    mean = rows.mean(axis=0)
+    size = np.abs(rows[:, :length])
+    last = size.shape[1] - min(_LARGEST, size.shape[1])
+    largest = np.partition(size, last, axis=1)[:, last:]
     return np.stack(
         [
-            np.abs(mean),
-            np.log(largest.mean(axis=0) + _TINY),
-            np.log(rows.std(axis=0) + _TINY),
-        ]
+            np.abs(rows.mean(axis=1)),
+            np.log(largest.mean(axis=1) + _TINY),
+            np.log(rows.std(axis=1) + _TINY),
+        ],
+        axis=1,
     )

@@ -5,7 +5,7 @@ windows, or putting a calm window in the place of the attack, only repeats the t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -103,13 +103,13 @@ class Judgement:
     Parameters
     ----------
     case : Case
-        The attack and its calm windows.
+        The attack and its calm windows, without their rows.
     verdict : Verdict
         Before the confidence is looked at.
     judged : mapping of str to Judged
         Outcome of each rung that applies, one case each.
     scores : mapping of str to list of Scores
-        What each rung looked at.
+        What each rung looked at, without the calm rows.
     quiet : QuietTest
         Mean energies.
     standing : frozenset of str
@@ -229,10 +229,11 @@ def judge_case(case: Case, *, seed: int = 0, n_draws: int = N_DRAWS) -> Judgemen
         [ORDER.index(Verdict.DETECTED), ORDER.index(Verdict.WEAK_EVIDENCE)],
     )
     return Judgement(
-        case=case,
+        # Rows of all attacks would not fit into memory.
+        case=replace(case, stretches=()),
         verdict=ORDER[decided.verdicts[0]],
         judged=judged,
-        scores=scores,
+        scores={n: [one.without_calm() for one in each] for n, each in scores.items()},
         quiet=quiet,
         standing=standing,
         p_value=float(decided.p_value[0]),
@@ -283,9 +284,9 @@ def _statistics(
     """
     own, again, calm = [], [], []
     for score in scores:
-        u, calm_u = score.in_units()
+        u, calm_u = score.in_units
         own.append(statistics(u[None], length, is_alarm=score.is_alarm)[0])
-        redrawn = statistics(u[rows], length, is_alarm=score.is_alarm)
+        redrawn = statistics(u[None], length, is_alarm=score.is_alarm, draws=rows)
         redrawn[:, 2] = own[-1][2]
         again.append(redrawn)
         calm.append(statistics(calm_u, length, is_alarm=score.is_alarm))

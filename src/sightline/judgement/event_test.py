@@ -19,8 +19,9 @@ All functions work on many cases at once: the first axis counts the cases (the a
 itself, its redrawn versions, or each calm window in the attack's place).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -42,7 +43,6 @@ RARE: Final = 0.95
 BUDGET: Final = 0.01
 _FLOORS: Final = np.array([0.10, 0.5, 0.5])
 _ALARM_FLOORS: Final = np.array([0.10, 1.0, 0.10])
-_LARGEST: Final = 3
 # Logarithm of a u that is not above the calm median.
 _NOTHING: Final = -7.0
 
@@ -89,8 +89,9 @@ class Scores:
     name: str = ""
     channels: tuple[str, ...] = ()
 
+    @cached_property
     def in_units(self) -> tuple[Floats, Floats]:
-        """Return ``u`` of the attack's rows and of the calm rows; 1 is the limit."""
+        """``u`` of the attack's rows and of the calm rows; 1 is the limit."""
         if self.is_alarm:
             return 2.0 * self.own, 2.0 * self.calm
         pool = self.calm if self.pool is None else self.pool
@@ -107,7 +108,17 @@ class Scores:
         return (self.own - median) / unit, (self.calm - median) / unit
 
 
-def statistics(u: Floats, length: int, *, is_alarm: bool = False) -> Floats:
+    def without_calm(self) -> "Scores":
+        """Return the same without the calm rows, which need much memory."""
+        own, calm = self.in_units
+        bare = replace(self, calm=calm[:0], pool=None)
+        bare.__dict__["in_units"] = own, calm[:0]
+        return bare
+
+
+def statistics(
+    u: Floats, length: int, *, is_alarm: bool = False, draws: Ints | None = None
+) -> Floats:
     """Return coverage, peak and onset of stretches.
 
     Parameters
@@ -119,32 +130,38 @@ def statistics(u: Floats, length: int, *, is_alarm: bool = False) -> Floats:
     is_alarm : bool
         Whether the score is that of an alarm: then peak is 0, and onset the coverage of
         the first rows.
+    draws : array of int, shape (n_draws, n_rows), optional
+        Redrawn rows of the one stretch in `u`: each draw is described in its place.
 
     Returns
     -------
     array of shape (n_stretches, 3)
         In the order of `WAYS`.
     """
-    found = np.empty((len(u), len(WAYS)))
-    found[:, 0] = np.mean(u > 1, axis=1)
+    from sightline._kernels.ladder import describe_draws
+
+    rows = np.arange(u.shape[1])[None] if draws is None else draws
+    found = np.empty((len(u) * len(rows), len(WAYS)))
+    # A mean of huge values may overflow; its logarithm need not be more than 1e300's.
+    describe_draws(u, rows, length, found)
     # An attack has an onset only if its calm windows are long enough to have one.
     has_onset = min(u.shape[1], length) > LEAST_ONSET
     if is_alarm:
-        first = np.mean(u[:, :ONSET_ROWS] > 1, axis=1)
+        first = np.mean(u[:, rows[:, :ONSET_ROWS]] > 1, axis=2).ravel()
         found[:, 1], found[:, 2] = 0.0, first if has_onset else 0.0
         return found
-    found[:, 1] = _log_of_largest(u[:, :length])
-    found[:, 2] = _log_of_largest(u[:, :ONSET_ROWS]) if has_onset else _NOTHING
+    found[:, 1] = _log_of(found[:, 1])
+    found[:, 2] = _NOTHING
+    if has_onset:
+        first = np.empty((len(found), 2))
+        describe_draws(u, np.ascontiguousarray(rows[:, :ONSET_ROWS]), ONSET_ROWS, first)
+        found[:, 2] = _log_of(first[:, 1])
     return found
 
 
-def _log_of_largest(u: Floats) -> Floats:
-    """Return the logarithm of the mean of the three largest values of each row."""
-    n = min(_LARGEST, u.shape[1])
-    largest = np.partition(u, u.shape[1] - n, axis=1)[:, u.shape[1] - n :]
-    # A mean of huge values may overflow; its logarithm need not be more than this.
-    mean = np.minimum(largest, 1e300).mean(axis=1)
-    return np.asarray(np.log(np.maximum(mean, np.exp(_NOTHING))))
+def _log_of(u: Floats) -> Floats:
+    """Return the logarithm of a value in units of the limit, at least `_NOTHING`."""
+    return np.asarray(np.log(np.maximum(u, np.exp(_NOTHING))))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
 from sightline.judgement.event_test import WAYS
 from sightline.judgement.ladder import JOIN, causes, contributing
 from sightline.judgement.paper_signature import agrees, signature_of
-from sightline.judgement.record import Record, cases_of, units_of
+from sightline.judgement.record import Record, judge_cases, units_of
 from sightline.judgement.sentences import repair_sentence, sentence_of
 from sightline.judgement.verdicts import (
     VERDICTS,
@@ -145,9 +146,13 @@ def _judge_all(
         for segment, found in zip(segments, windows, strict=True)
         if found is not None
     ]
-    for done, (k, case) in enumerate(zip(places, cases_of(record, pairs), strict=True)):
-        judged[k] = judge_case(case, seed=seed)
+
+    def ended(done: int) -> None:
         progress(Step(StepKind.DIAGNOSING, done + 1, len(places)))
+
+    found = judge_cases(record, pairs, partial(judge_case, seed=seed), ended)
+    for k, judgement in zip(places, found, strict=True):
+        judged[k] = judgement
     return judged
 
 
@@ -277,7 +282,7 @@ def outcomes_of(judgement: Judgement) -> dict[str, RungOutcome]:
     for name, judged in judgement.judged.items():
         scores = judgement.scores[name]
         best = int(judged.best[0])
-        u = scores[best].in_units()[0]
+        u = scores[best].in_units[0]
         ways = judgement.ways_of(name)
         outcomes[str(name)] = RungOutcome(
             coverage=float(judged.coverage[0]),

@@ -14,7 +14,7 @@ import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.judgement.event_test import EFFECT, Judged, Scores, p_values
-from sightline.judgement.record import SPANS, Case, averages
+from sightline.judgement.record import SPANS, Case, growth, weight_of
 from sightline.judgement.verdicts import RungName, Verdict
 
 # Rows of the blocks whose alternation makes two halves, at the least.
@@ -155,49 +155,41 @@ def score_space(case: Case) -> list[Scores] | None:
     line of centres reaches across the attack, it has too few rows for two halves, or
     there is only one channel.
     """
+    from sightline._kernels.ladder import group_energies, half_strengths
+
     is_single = len(case.record.channels) == 1
     if is_single or case.is_too_long or case.windows.length < 2 * LEAST_HALF:
         return None
     halves = [_halves(len(rows)) for rows in case.scaled]
-    strength = np.array(
-        [
-            [
-                (
-                    np.abs(rows[in_half].mean(axis=0)),
-                    np.mean(rows[in_half] ** 2, axis=0),
-                )
-                for in_half in (first, ~first)
-            ]
-            for rows, first in zip(case.scaled, halves, strict=True)
-        ]
-    )
+    p = case.scaled[0].shape[1]
+    strength = np.empty((len(halves), 2, 2, p))
+    for rows, first, each in zip(case.scaled, halves, strength, strict=True):
+        half_strengths(rows, first, each)
     usual = np.quantile(strength[1:], 0.95, axis=0)
     order = np.argsort(-(strength / np.maximum(usual, 1e-12)).max(axis=2), axis=2)
-    p = case.scaled[0].shape[1]
+    sizes = np.array([k for k in SIZES if k <= max(1, p // 2)])
+    groups = np.ascontiguousarray(order[:, :, : sizes[-1]])
     correlation = case.record.units.correlation
-    scores = []
-    for size in [k for k in SIZES if k <= max(1, p // 2)]:
-        each = []
-        for k, (rows, first) in enumerate(zip(case.scaled, halves, strict=True)):
-            score = np.empty(len(rows))
-            for chosen, in_half in ((order[k, 0], ~first), (order[k, 1], first)):
-                group = chosen[:size]
-                factor = np.linalg.cholesky(correlation[np.ix_(group, group)])
-                whitened = np.linalg.solve(factor, rows[in_half][:, group].T)
-                score[in_half] = 0.5 * np.einsum("jt,jt->t", whitened, whitened)
-            each.append(score)
+    factors = np.linalg.cholesky(
+        correlation[groups[..., :, None], groups[..., None, :]]
+    )
+    scores = [np.empty((len(sizes), len(rows))) for rows in case.scaled]
+    for k, (rows, first) in enumerate(zip(case.scaled, halves, strict=True)):
+        group_energies(rows, first, groups[k], factors[k], sizes, scores[k])
+    found = []
+    for k, size in enumerate(sizes.tolist()):
         # Channels that either half of the attack ranks first.
         used = dict.fromkeys(order[0, :, :size].T.ravel().tolist())
         names = [case.record.channels[j] for j in used][:size]
-        scores.append(
+        found.append(
             Scores(
-                own=each[0],
-                calm=np.stack(each[1:]),
+                own=scores[0][k],
+                calm=np.stack([each[k] for each in scores[1:]]),
                 name=JOIN.join(names),
                 channels=tuple(names),
             )
         )
-    return scores
+    return found
 
 
 # Separates the channels of a space in the name of a score.
@@ -219,49 +211,51 @@ def score_memory(case: Case) -> list[Scores] | None:
     of whitened averages. Of a one-sided score only the average of log energy. None
     where no line of centres reaches across the attack.
     """
+    from sightline._kernels.ladder import average_stretch
+
     if case.is_too_long:
         return None
     units, record = case.record.units, case.record
     usual = float(np.median(np.log(np.maximum(case.pool, _TINY))))
-    log_energy = record.calm.log_energy
-    kept: dict[str, list[Floats]] = {}
-    leading = 0
+    longest = max(len(rows) for rows in case.scaled)
+    grown = {span: growth(longest, span) for span in SPANS}
+    kept: dict[int, list[Floats]] = {span: [] for span in SPANS}
+    p = case.scaled[0].shape[1]
+    total = np.zeros((len(case.scaled), len(SPANS), p))
     for k, (stretch, scaled) in enumerate(
         zip(case.stretches, case.scaled, strict=True)
     ):
         whitened = stretch.rows @ units.whitening
-        logs = (log_energy[stretch.segment.rows] - usual)[:, None]
-        both = np.concatenate([scaled, whitened, logs], axis=1)
-        p = scaled.shape[1]
-        for span in SPANS:
-            averaged = averages(both, span)
-            z = np.abs(averaged[:, :p]) / units.memory[span]
-            if k == 0 and span == SPANS[0]:
-                leading = int(np.argmax(np.mean(z, axis=0)))
-            traces = {} if record.is_one_sided else {"channel": z.max(axis=1)}
-            traces["log"] = averaged[:, -1]
-            if p > 1:
-                squares = np.einsum("tj,tj->t", *(2 * (averaged[:, p:-1],)))
-                traces["all"] = squares
-            if p > 2 * _TOP:
-                top = np.partition(z, p - _TOP, axis=1)[:, p - _TOP :]
-                traces["top"] = np.einsum("tj,tj->t", top, top)
-            for name, trace in traces.items():
-                kept.setdefault(f"{name} {span}", []).append(trace)
-    channel = case.record.channels[leading]
-    names = {"channel": channel, "log": "the energy", "all": "all channels"}
-    names["top"] = f"{channel} with {_TOP - 1} others"
+        logs = record.calm.log_energy[stretch.segment.rows] - usual
+        for span, summed in zip(SPANS, total[k], strict=True):
+            deviation, weight = units.memory[span], weight_of(span)
+            traces = np.empty((len(scaled), 4))
+            average_stretch(
+                scaled, whitened, logs, weight, grown[span], deviation, traces, summed
+            )
+            kept[span].append(traces)
+    channel = record.channels[int(np.argmax(total[0, 0]))]
+    names = {"log": "the energy"}
+    if not record.is_one_sided:
+        names = {"channel": channel} | names
+    if p > 1:
+        names["all"] = "all channels"
+    if p > 2 * _TOP:
+        names["top"] = f"{channel} with {_TOP - 1} others"
     return [
         Scores(
-            own=traces[0],
-            calm=np.stack(traces[1:]),
-            name=f"{names[key.split()[0]]}{JOIN}{key.split()[1]}",
-            channels=(channel,) if key.split()[0] in ("channel", "top") else (),
+            own=traces[0][:, _TRACES.index(key)].copy(),
+            calm=np.stack([each[:, _TRACES.index(key)] for each in traces[1:]]),
+            name=f"{name}{JOIN}{span}",
+            channels=(channel,) if key in ("channel", "top") else (),
         )
-        for key, traces in kept.items()
+        for span, traces in kept.items()
+        for key, name in names.items()
     ]
 
 
+# What `average_stretch` writes, in its order.
+_TRACES: Final = ("channel", "log", "all", "top")
 _TOP: Final = 3
 _TINY: Final = np.finfo(np.float64).tiny
 

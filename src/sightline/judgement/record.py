@@ -5,10 +5,10 @@ with its calm windows: rows about the centre of their surroundings, whitened by 
 Whatever is estimated around an attack is estimated around each window in the same way.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
+from functools import cached_property, partial
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import Reference, fit_reference
 from sightline.errors import StreamError
 from sightline.judgement.calm import CalmTime, CalmWindows, Flag
+from sightline.parallel import side_by_side
+
+T = TypeVar("T")
 
 # A centre is the mean of this many calm rows on either side of a stretch,
 CENTRE_ROWS: Final = 400
@@ -77,6 +80,12 @@ def weight_of(span: int) -> float:
     return 2 / (span + 1)
 
 
+def growth(n_rows: int, span: int) -> Floats:
+    """Return the spread of an average started at zero, over that of a settled one."""
+    t = np.arange(1, n_rows + 1)
+    return np.asarray(np.sqrt(1 - (1 - weight_of(span)) ** (2 * t)))
+
+
 def averages(rows: Floats, span: int) -> Floats:
     """Return exponentially weighted averages along the rows, started at zero.
 
@@ -91,9 +100,7 @@ def averages(rows: Floats, span: int) -> Floats:
     """
     from scipy.signal import lfilter
 
-    w = weight_of(span)
-    t = np.arange(1, len(rows) + 1)
-    grown = np.sqrt(1 - (1 - w) ** (2 * t))
+    w, grown = weight_of(span), growth(len(rows), span)
     return np.asarray(lfilter([w], [1, w - 1], rows, axis=0) / grown[:, None])
 
 
@@ -294,17 +301,51 @@ class Case:
         return [s.rows / self.record.units.spread for s in self.stretches]
 
 
-def cases_of(
+def judge_cases(
+    record: Record,
+    pairs: Sequence[tuple[Segment, CalmWindows]],
+    judge: Callable[[Case], T],
+    done: Callable[[int], None],
+) -> list[T]:
+    """Return the judgement of each attack, made side by side.
+
+    The test is read as few times as memory allows.
+
+    Parameters
+    ----------
+    record : Record
+        What is the same for all attacks.
+    pairs : sequence of pair
+        Rows of each attack, and the calm windows that it is compared with.
+    judge : callable
+        Judges one case.
+    done : callable
+        Called with 0, 1, ... as attacks are done.
+    """
+    judged: list[T] = []
+    for wanted, chosen in _groups(record, pairs):
+        held = gather_rows(record.test, wanted)
+
+        def judged_pair(pair: tuple[Segment, CalmWindows]) -> T:
+            return judge(_case(record, *pair, wanted, held))  # noqa: B023
+
+        n_before = len(judged)
+        judged += side_by_side(
+            [partial(judged_pair, pair) for pair in chosen],
+            lambda k: done(n_before + k),  # noqa: B023
+        )
+    return judged
+
+
+def _groups(
     record: Record, pairs: Sequence[tuple[Segment, CalmWindows]]
-) -> Iterator[Case]:
-    """Yield the cases of attacks, reading the test as few times as memory allows."""
-    needed = [_needed(record, segment, windows) for segment, windows in pairs]
+) -> Iterator[tuple[Ints, Sequence[tuple[Segment, CalmWindows]]]]:
+    """Yield rows that fit into memory together, and the attacks that need no others."""
     most = max(MOST_VALUES // max(record.test.n_channels, 1), 1)
     if record.test.n_rows <= most:
-        every = np.arange(record.test.n_rows)
-        held = gather_rows(record.test, every)
-        yield from (_case(record, *pair, every, held) for pair in pairs)
+        yield np.arange(record.test.n_rows), pairs
         return
+    needed = [_needed(record, segment, windows) for segment, windows in pairs]
     k = 0
     while k < len(pairs):
         wanted, last = needed[k], k + 1
@@ -313,8 +354,7 @@ def cases_of(
             if len(more) > most:
                 break
             wanted, last = more, last + 1
-        held = gather_rows(record.test, wanted)
-        yield from (_case(record, *pair, wanted, held) for pair in pairs[k:last])
+        yield wanted, pairs[k:last]
         k = last
 
 

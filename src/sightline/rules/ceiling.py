@@ -45,12 +45,13 @@ Evidence
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from sightline.data.arrays import IGNORED, NORMAL, Bools, Floats, Ints, Residuals
-from sightline.data.row_tables import gather_rows, kept_rows, read_on_grid
+from sightline.data.row_tables import Part, gather_rows, kept_rows, map_parts
 from sightline.data.segments import Segment, run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredTest, score_rows
@@ -58,6 +59,7 @@ from sightline.energy.reference import Reference, fit_reference
 from sightline.metrics.alarm_load import AlarmLoad, Delays, episodes_of
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, plan_windows
+from sightline.parallel import side_by_side
 from sightline.rules.against_ceiling import (
     CHANCE,
     AttackLaw,
@@ -77,8 +79,10 @@ MOST_WINDOWS: Final = 100
 LEAST_SPREAD: Final = 1.0
 # A law must hold from the beginning: over the first 1 / FIRST_PART of its rows.
 FIRST_PART: Final = 4
-# Attacks whose increments over calm rows are in memory at the same time.
+# Attacks whose increments over calm rows are in memory at the same time: this many, or
+# more where they are no more values than these.
 AT_ONCE: Final = 8
+MOST_VALUES: Final = 16_000_000
 
 
 def ceilings(
@@ -164,9 +168,14 @@ class _CalmRows:
 
     def increments(self, ratios: Sequence[LikelihoodRatio]) -> list[Floats]:
         """Return the increments of each ratio over all calm rows, in one pass."""
-        n_rows = int(self.is_quiet.sum())
-        traces = [np.empty(n_rows) for _ in ratios]
-        for start, block in read_on_grid(kept_rows(self.stream.test, self.is_quiet)):
+        rows = kept_rows(self.stream.test, self.is_quiet)
+        parts = list(map_parts(rows, partial(self._increments, ratios=ratios)))
+        return list(np.concatenate(parts, axis=1))
+
+    def _increments(self, part: Part, ratios: Sequence[LikelihoodRatio]) -> Floats:
+        """Return the increments of each ratio over a part of the calm rows."""
+        traces = np.empty((len(ratios), part.rows.n_rows))
+        for start, block in part.blocks():
             rows = self.whitened(block)
             energy = 0.5 * np.einsum("tj,tj->t", rows, rows)
             for ratio, trace in zip(ratios, traces, strict=True):
@@ -183,9 +192,8 @@ class _CalmRows:
             return 0.0
         first = self.breaks[stretch[0]]
         length = int(self.stops[stretch[0]] - self.starts[stretch[0]])
-        return restarting(trace[first : first + length], np.zeros(1, np.int64), limit)[
-            1
-        ]
+        led_up = trace[first : first + length]
+        return restarting(led_up, np.zeros(1, np.int64), limit)[1]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -316,20 +324,25 @@ def _sightings(
     evidence = _evidence(calm, segments, shown)
     found: list[_Sighting | None] = [None] * len(segments)
     usable = [i for i, each in enumerate(evidence) if each is not None]
-    for first in range(0, len(usable), AT_ONCE):
-        chosen = usable[first : first + AT_ONCE]
+    at_once = max(AT_ONCE, MOST_VALUES // max(int(calm.is_quiet.sum()), 1))
+    for first in range(0, len(usable), at_once):
+        chosen = usable[first : first + at_once]
         known = [each for i in chosen if (each := evidence[i]) is not None]
         traces = calm.increments([each.ratio for each in known])
-        for i, each, trace in zip(chosen, known, traces, strict=True):
-            oracle = Oracle.of(trace, calm.breaks, calm.step_s, budget)
-            found[i] = _sighting(calm, segments[i], each, oracle)
+        calls = [
+            partial(_sighting, calm, segments[i], each, trace, budget)
+            for i, each, trace in zip(chosen, known, traces, strict=True)
+        ]
+        for i, seen in zip(chosen, side_by_side(calls), strict=True):
+            found[i] = seen
     return found
 
 
 def _sighting(
-    calm: _CalmRows, segment: Segment, known: _Evidence, oracle: Oracle
+    calm: _CalmRows, segment: Segment, known: _Evidence, trace: Floats, budget: Budget
 ) -> _Sighting:
-    """Return what the oracle sees of one segment."""
+    """Return what the oracle sees of one segment; `trace` is that of calm rows."""
+    oracle = Oracle.of(trace, calm.breaks, calm.step_s, budget)
     places = np.arange(segment.start, segment.stop)
     rows = calm.whitened(gather_rows(calm.stream.test, places))
     own = known.ratio.increments(rows) - known.gain_by_fit / len(rows)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -14,12 +15,14 @@ from sightline.errors import StreamError
 from sightline.facts.attack_facts import AttackFacts
 from sightline.facts.calm_rows import quiet_rows, quiet_rows_before
 from sightline.metrics.alarm_load import Delays, episodes_of
+from sightline.parallel import together
 from sightline.rules.advice import advice
 from sightline.rules.budget import Budget
 from sightline.rules.commission import (
     Commissioning,
     CommissionSettings,
     commission_scored,
+    split_row,
 )
 from sightline.rules.judging import JudgedRows, RuleOutcome
 from sightline.rules.masking import mask_after_changes
@@ -61,16 +64,23 @@ def replacements(
     """
     joined = () if stream.one_sided else ("memory",)
     settings = CommissionSettings(budget=budget, rules=joined)
-    family = commission_scored(stream, scored, test, facts, settings)
-    made = family.facts
-    noisy = noisy_channel(stream, test, made.split)
-    further: list[RuleOutcome] = []
-    for name, settings in _further(stream, budget, noisy):
+    split = split_row(stream, settings.first, settings.until)
+    noisy = noisy_channel(stream, test, split)
+
+    def table(name: str, settings: CommissionSettings) -> list[RuleOutcome]:
         try:
             other = commission_scored(stream, scored, test, facts, settings).facts
         except StreamError:  # fewer rows than the family has, as without calibration
-            continue
-        further += [replace(row, name=name.format(row.name)) for row in other.table]
+            return []
+        return [replace(row, name=name.format(row.name)) for row in other.table]
+
+    family, further = together(
+        partial(commission_scored, stream, scored, test, facts, settings),
+        lambda: [
+            row for given in _further(stream, budget, noisy) for row in table(*given)
+        ],
+    )
+    made = family.facts
     judged = JudgedRows.of(
         quiet_rows(test, facts),
         test.attacks,
