@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ceiling import Kind, cusum, delays_of, limit_for_run_length
+from ceiling import Kind, cusum, delays_of, limit_for_run_length, stream_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
@@ -18,13 +18,9 @@ from sightline.rules.against_ceiling import (
     RuleAtCeiling,
     with_sentences,
 )
-from sightline.rules.ceiling import (
-    Claims,
-    LikelihoodRatio,
-    ceilings,
-    oracle_limit,
-)
+from sightline.rules.ceiling import ceilings
 from sightline.rules.commission import commission, scored_test
+from sightline.rules.oracle import Claims, LikelihoodRatio, oracle_limit
 from tests import strategies
 
 SIZES = (1.0, 0.0, 4.0, 2.0, 0.0, 1.5)
@@ -200,6 +196,26 @@ def test_no_row_before_the_attack_counts():
     rows[first - 4 : first, 0] += 1.0
     raised = ceilings_of(stream.replace(test=rows))[0]
     assert 0 <= raised.delay_s <= calm.delay_s
+
+
+def test_an_attack_that_begins_small_is_seen_by_the_law_of_its_beginning():
+    """By the law of all its rows, the first two hundred are nearer to calm rows."""
+    rng = np.random.default_rng(7)
+    test, labels = rng.normal(size=(40_000, 4)), np.zeros(40_000, int)
+    labels[30_000:30_800] = 1
+    test[30_000:30_200, 0] += 0.8
+    test[30_200:30_800, 0] += 100
+    stream = ResidualStream(rng.normal(size=(10_000, 4)), test, labels, step_s=10.0)
+    (found,) = ceilings_of(stream)
+    assert found.delay_s < 600
+
+
+def test_a_covariance_that_did_not_change_is_not_part_of_the_law():
+    """Six rows a channel: a covariance fits them, and would be seen too early."""
+    kind = Kind("shift", 51, 300, (1.0,))
+    found = ceilings_of(stream_of(kind, 60_000, seed=5), "40/day,50%")
+    assert len(found) > 10
+    assert AttackLaw.FULL not in {each.law for each in found}
 
 
 def test_an_attack_of_one_row_has_no_ceiling():

@@ -14,7 +14,12 @@ Law of an attack
     ``N(m, K)`` with the mean of its rows and K one of: I; c I with its mean variance c;
     ``(W C + p I) / (W + p)``, its covariance shrunk as in D_FULL. It is the one
     whose divergence is furthest above that of 95% of the calm windows of its length,
-    each treated as if it were the attack: a covariance from few rows is mostly noise.
+    each treated as if it were the attack, and above twice that of the median window: a
+    covariance from few rows is mostly noise, which fits these rows and no others.
+First part
+    Where the first quarter of an attack is nearer to calm rows than to its law, as in a
+    ramp, the law of this quarter is known as well, if it is evident, and so on. The
+    first alarm counts.
 Increments
     ``l_t = (z'z - (z - m)' K^-1 (z - m) - log det K) / 2``. On the attack's own rows,
     which gave the law, a law fits better than it should: what it gains on the median
@@ -39,27 +44,19 @@ Evidence
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
 
-from sightline.data.arrays import (
-    ATTACK,
-    IGNORED,
-    NORMAL,
-    Bools,
-    Floats,
-    Ints,
-    Residuals,
-)
+from sightline.data.arrays import IGNORED, NORMAL, Bools, Floats, Ints, Residuals
 from sightline.data.row_tables import Part, gather_rows, kept_rows, map_parts
 from sightline.data.segments import Segment, run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredTest, score_rows
 from sightline.energy.reference import Reference, fit_reference
-from sightline.metrics.alarm_load import DAY_S, AlarmLoad, Delays, episodes_of
+from sightline.metrics.alarm_load import AlarmLoad, Delays, episodes_of
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, plan_windows
 from sightline.parallel import side_by_side
@@ -74,116 +71,18 @@ from sightline.rules.against_ceiling import (
 )
 from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning
-from sightline.rules.limits import SMALLEST_LIMIT, Trace, clusters_of, set_limit
+from sightline.rules.oracle import LikelihoodRatio, Oracle, restarting
 
 # Calm windows that are treated as if they were the attack.
 MOST_WINDOWS: Final = 100
 # Spread of evidence among calm windows counts as at least this much, in nats.
 LEAST_SPREAD: Final = 1.0
-# Ratios of neighbouring candidate limits: each tried within the last step before.
-RATIOS: Final = (1.3, 1.06, 1.01)
-# Share of the budget that goes to single rows: a lone spike does not add up.
-ROW_SHARE: Final = 0.05
+# A law must hold from the beginning: over the first 1 / FIRST_PART of its rows.
+FIRST_PART: Final = 4
 # Attacks whose increments over calm rows are in memory at the same time: this many, or
 # more where they are no more values than these.
 AT_ONCE: Final = 8
 MOST_VALUES: Final = 16_000_000
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LikelihoodRatio:
-    """Log likelihood ratio of an attack's law to the normal law, for whitened rows.
-
-    ``l(z) = isotropic z'z / 2 + weights' (directions' z)^2 / 2 + linear' z + constant``
-
-    Parameters
-    ----------
-    linear : array of shape (p,)
-        For a mean that is shifted.
-    constant : float
-        So that it is the logarithm of a ratio of densities.
-    isotropic : float
-        For a variance that is the same in all directions.
-    directions, weights : array of shape (p, k) and (k,), optional
-        Orthonormal directions, and what the variance along each weighs.
-    """
-
-    linear: Floats
-    constant: float
-    isotropic: float = 0.0
-    directions: Floats | None = None
-    weights: Floats | None = None
-
-    @classmethod
-    def of_law(cls, mean: Floats, covariance: Floats) -> "LikelihoodRatio":
-        """Return the ratio of ``N(mean, covariance)`` to ``N(0, I)``."""
-        variance, directions = np.linalg.eigh(covariance)
-        along = mean @ directions
-        constant = -0.5 * float(np.sum(along**2 / variance + np.log(variance)))
-        return cls(
-            linear=directions @ (along / variance),
-            constant=constant,
-            directions=directions,
-            weights=1 - 1 / variance,
-        )
-
-    @classmethod
-    def of_moments(cls, mean: Floats, second: Floats, n_rows: int) -> "LikelihoodRatio":
-        """Return the ratio of ``N(m, (W C + p I) / (W + p))`` to ``N(0, I)``.
-
-        Parameters
-        ----------
-        mean : array of shape (p,)
-            Mean of the attack's whitened rows.
-        second : array of shape (p, p)
-            Their centred second-moment sum.
-        n_rows : int
-            Their number, W.
-        """
-        p = len(mean)
-        return cls.of_law(mean, (second + p * np.eye(p)) / (n_rows + p))
-
-    @classmethod
-    def of_spread(cls, mean: Floats, variance: float) -> "LikelihoodRatio":
-        """Return the ratio of ``N(m, c I)`` to ``N(0, I)``."""
-        log_det = len(mean) * float(np.log(variance))
-        return cls(
-            linear=mean / variance,
-            constant=-0.5 * (float(mean @ mean) / variance + log_det),
-            isotropic=1 - 1 / variance,
-        )
-
-    @classmethod
-    def of_mean(cls, mean: Floats) -> "LikelihoodRatio":
-        """Return the ratio of ``N(m, I)`` to ``N(0, I)``."""
-        return cls(linear=mean, constant=-0.5 * float(mean @ mean))
-
-    def increments(self, rows: Floats, energy: Floats | None = None) -> Floats:
-        """Return the log likelihood ratio of each whitened row.
-
-        Parameters
-        ----------
-        rows : array of shape (n_rows, p)
-            The rows.
-        energy : array of shape (n_rows,), optional
-            Half the sum of squares of each, if it is known.
-
-        Examples
-        --------
-        >>> ratio = LikelihoodRatio.of_mean(np.array([2.0, 0.0]))
-        >>> ratio.increments(np.array([[0.0, 5.0], [2.0, -1.0]])).tolist()
-        [-2.0, 2.0]
-        """
-        found = rows @ self.linear + self.constant
-        if self.isotropic:
-            if energy is None:
-                energy = 0.5 * np.einsum("tj,tj->t", rows, rows)
-            found += self.isotropic * energy
-        if self.directions is not None and self.weights is not None:
-            along = rows @ self.directions
-            np.square(along, out=along)
-            found += 0.5 * (along @ self.weights)
-        return np.asarray(found)
 
 
 def ceilings(
@@ -215,23 +114,14 @@ def ceilings(
     if not test.attacks:
         return []
     calm = _CalmRows.of(stream, test, is_quiet)
-    evidence = _evidence(calm, test, shown or [False] * len(test.attacks))
-    budget = Budget.parse(made.facts.budget)
-    rules = _rules(test, made)
-    found: list[Ceiling | None] = [None] * len(test.attacks)
-    usable = [i for i, each in enumerate(evidence) if each is not None]
-    at_once = max(AT_ONCE, MOST_VALUES // max(int(is_quiet.sum()), 1))
-    for first in range(0, len(usable), at_once):
-        chosen = usable[first : first + at_once]
-        known = [each for i in chosen if (each := evidence[i]) is not None]
-        traces = calm.increments([each.ratio for each in known])
-        calls = [
-            partial(_ceiling, calm, test.segments[i], each, trace, budget, rules)
-            for i, each, trace in zip(chosen, known, traces, strict=True)
-        ]
-        for i, ceiling in zip(chosen, side_by_side(calls), strict=True):
-            found[i] = ceiling
-    return found
+    budget, rules = Budget.parse(made.facts.budget), _rules(test, made)
+    shown = shown or [False] * len(test.attacks)
+    sightings = _sightings(calm, test.segments, shown, budget)
+    rows = _first_rows(calm, test.segments, sightings, budget)
+    return [
+        None if seen is None else _ceiling(segment, seen, row, calm, budget, rules)
+        for segment, seen, row in zip(test.segments, sightings, rows, strict=True)
+    ]
 
 
 # --- Calm rows and evidence -----------------------------------------------------------
@@ -244,6 +134,7 @@ class _CalmRows:
     stream: ResidualStream
     reference: Reference
     is_quiet: Bools
+    test_breaks: Ints
     starts: Ints
     stops: Ints
     step_s: float
@@ -259,6 +150,7 @@ class _CalmRows:
                 kept_rows(stream.test, is_quiet), estimator="ledoit-wolf-standardised"
             ),
             is_quiet=is_quiet,
+            test_breaks=test.breaks,
             starts=starts,
             stops=stops,
             step_s=test.step_s or 1.0,
@@ -269,11 +161,6 @@ class _CalmRows:
         """Where stretches begin, among calm rows alone."""
         place = np.concatenate([[0], np.cumsum(self.is_quiet)])
         return np.asarray(place[self.starts], np.int64)
-
-    @property
-    def days(self) -> float:
-        """Days of calm rows."""
-        return float(self.is_quiet.sum()) * self.step_s / DAY_S
 
     def whitened(self, rows: Residuals) -> Floats:
         """Return rows in coordinates in which the normal law is N(0, I)."""
@@ -305,7 +192,8 @@ class _CalmRows:
             return 0.0
         first = self.breaks[stretch[0]]
         length = int(self.stops[stretch[0]] - self.starts[stretch[0]])
-        return _run(trace[first : first + length], np.zeros(1, np.int64), limit)[1]
+        led_up = trace[first : first + length]
+        return restarting(led_up, np.zeros(1, np.int64), limit)[1]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -321,13 +209,12 @@ class _Evidence:
 
 
 def _evidence(
-    calm: _CalmRows, test: ScoredTest, shown: Sequence[bool]
+    calm: _CalmRows, segments: Sequence[Segment], shown: Sequence[bool]
 ) -> list[_Evidence | None]:
     """Return the law of each attack, with how far calm windows get in the same way."""
-    rows, segments = calm.stream.test, test.segments
-    labels = np.where(calm.is_quiet, NORMAL, IGNORED).astype(test.labels.dtype)
-    labels[test.labels == ATTACK] = ATTACK
-    plan = plan_windows(segments, labels, test.breaks, most=MOST_WINDOWS)
+    rows = calm.stream.test
+    labels = np.where(calm.is_quiet, NORMAL, IGNORED).astype(np.int8)
+    plan = plan_windows(segments, labels, calm.test_breaks, most=MOST_WINDOWS)
     watch = WindowWatch(plan, rows.n_channels, rows.n_rows)
     scored = score_rows(rows, calm.reference, name="test", watch=watch)
     windows = windows_of_parts(plan, rows.n_channels, scored.collected)
@@ -385,8 +272,13 @@ def _evidence_of(
 
 
 def _above_calm(values: Floats) -> float:
-    """Return how far the attack's evidence lies above that of most calm windows."""
-    return float(values[0] - np.quantile(values[1:], 1 - CHANCE))
+    """Return the evidence of an attack above what its law may owe to the fit.
+
+    That of most calm windows, and at least twice that of the median one: a law gains
+    by the fit on its own rows, and loses as much on others.
+    """
+    median, high = np.quantile(values[1:], [0.5, 1 - CHANCE])
+    return float(values[0] - max(high, 2 * median))
 
 
 def _apart(values: Floats) -> Floats:
@@ -395,166 +287,125 @@ def _apart(values: Floats) -> Floats:
     return np.asarray((values - median) / max(float(high - median), LEAST_SPREAD))
 
 
-# --- The oracle -----------------------------------------------------------------------
-
-
-def _run(
-    increments: Floats, breaks: Ints, limit: float, start: float = 0.0
-) -> tuple[Ints, float, float]:
-    """Return the rows at which the sum exceeds, its last value, and its largest."""
-    from sightline._kernels.alarms import restarting_sum
-
-    begins, out = np.zeros((2, len(increments)), np.bool_)
-    begins[breaks] = True
-    last, largest = restarting_sum(increments, begins, limit, start, out)
-    return np.flatnonzero(out), last, largest
-
-
-def oracle_limit(
-    increments: Floats, breaks: Ints, days: float, delays: Delays, budget: Budget
-) -> float:
-    """Return the limit of the restarting sum that keeps a budget over calm rows.
-
-    Candidates run from the highest down; it is the last before the first that makes
-    more alarms, or a larger share of time, than the budget allows.
-
-    Parameters
-    ----------
-    increments : array of shape (n_rows,)
-        Log likelihood ratio of calm rows.
-    breaks : array of int
-        First row of each stretch.
-    days : float
-        Days of all rows.
-    delays, budget : Delays, Budget
-        How alarms are joined and counted, and how many are accepted.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> rows = rng.normal(size=40_000) - 0.5  # a shift of one standard deviation
-    >>> budget = Budget(per_day=24, share=0.5)
-    >>> round(oracle_limit(rows, np.array([0]), 1.0, Delays(), budget), 1)
-    5.4
-    """
-
-    def is_kept(limit: float) -> bool:
-        places = _run(increments, breaks, limit)[0]
-        starts, lasts = clusters_of(places, breaks, delays.off)
-        rows = lasts - starts + 1
-        n_alarms = len(starts) + int(np.sum(rows // delays.unit))
-        within = float(rows.sum()) <= budget.share * len(increments)
-        return n_alarms <= budget.per_day * days and within
-
-    top = _run(increments, breaks, np.inf)[2]
-    limit = max(top * (1 + 1e-9), SMALLEST_LIMIT)
-    for ratio in RATIOS:
-        while limit > 1e-3 and is_kept(limit / ratio):
-            limit /= ratio
-    return limit
+# --- What the oracle sees -------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Claims:
-    """How much evidence a row may claim, by the calm rows of the record.
-
-    A likelihood ratio exceeds x in no more than 1 / x of normal rows. Where more calm
-    rows do, because their tails are heavier than a Gaussian's, the evidence of a row is
-    minus the logarithm of the share of calm rows with at least as much.
+class _Sighting:
+    """What the oracle sees of one attack, or of its first part, with one law.
 
     Parameters
     ----------
-    above : array of float
-        Increments of calm rows above 0, rising.
-    n_rows : int
-        Number of all calm rows.
-
-    Examples
-    --------
-    >>> claims = Claims.of(np.array([0.0] * 98 + [50.0, 60.0]))
-    >>> claims.of_rows(np.array([-3.0, 1.0, 55.0, 80.0])).round(1).tolist()
-    [-3.0, 1.0, 3.9, 4.6]
+    known : _Evidence
+        The law.
+    limit : float
+        Limit of the sum.
+    claimed : array of shape (n_rows,)
+        Evidence of each row.
+    row : int, optional
+        Row of the first alarm; None if there is none, or nothing is evident.
     """
 
-    above: Floats
-    n_rows: int
-
-    @classmethod
-    def of(cls, calm: Floats) -> "Claims":
-        """Return what the increments of calm rows allow."""
-        return cls(above=np.sort(calm[calm > 0]), n_rows=len(calm))
-
-    def of_rows(self, increments: Floats) -> Floats:
-        """Return increments of any rows, none above what a row may claim."""
-        claimed = increments.copy()
-        is_above = increments > 0
-        values = increments[is_above]
-        n_as_large = len(self.above) - np.searchsorted(self.above, values)
-        most = np.log((1 + self.n_rows) / (1 + n_as_large))
-        claimed[is_above] = np.minimum(values, most)
-        return claimed
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Oracle:
-    """The test that knows an attack's law, with limits for a budget."""
-
-    trace: Floats
-    claims: Claims
-    row_limit: float
+    known: _Evidence
     limit: float
+    claimed: Floats
+    row: int | None
 
-    @classmethod
-    def of(cls, calm: _CalmRows, raw: Floats, budget: Budget) -> "_Oracle":
-        """Return the oracle by the increments of calm rows."""
-        delays, claims = Delays.of_step(calm.step_s), Claims.of(raw)
-        rows = replace(budget, per_day=ROW_SHARE * budget.per_day)
-        summed = replace(budget, per_day=(1 - ROW_SHARE) * budget.per_day)
-        every = Trace(values=raw, breaks=calm.breaks, days=calm.days, delays=delays)
-        trace = claims.of_rows(raw)
-        return cls(
-            trace=trace,
-            claims=claims,
-            row_limit=set_limit(every, rows, tail=False).value,
-            limit=oracle_limit(trace, calm.breaks, calm.days, delays, summed),
-        )
-
-    def first_alarm(self, increments: Floats, start: float) -> int | None:
-        """Return the row of the first alarm in an attack."""
-        claimed = self.claims.of_rows(increments)
-        summed = _run(claimed, np.empty(0, np.int64), self.limit, start)[0]
-        single = np.flatnonzero(increments > self.row_limit)
-        first = [int(rows[0]) for rows in (summed, single) if len(rows)]
-        return min(first) if first else None
+    @property
+    def begins_otherwise(self) -> bool:
+        """Whether the first part is nearer to calm rows than to the law."""
+        return float(self.claimed[: len(self.claimed) // FIRST_PART].sum()) < 0
 
 
-def _ceiling(
-    calm: _CalmRows,
-    segment: Segment,
-    known: _Evidence,
-    raw: Floats,
-    budget: Budget,
-    rules: Sequence["_RuleAlarms"],
-) -> Ceiling:
-    """Return the ceiling of one attack, and how rules stand to it."""
-    oracle = _Oracle.of(calm, raw, budget)
+def _sightings(
+    calm: _CalmRows, segments: Sequence[Segment], shown: Sequence[bool], budget: Budget
+) -> list[_Sighting | None]:
+    """Return what the oracle sees of each segment, with the law of its rows."""
+    evidence = _evidence(calm, segments, shown)
+    found: list[_Sighting | None] = [None] * len(segments)
+    usable = [i for i, each in enumerate(evidence) if each is not None]
+    at_once = max(AT_ONCE, MOST_VALUES // max(int(calm.is_quiet.sum()), 1))
+    for first in range(0, len(usable), at_once):
+        chosen = usable[first : first + at_once]
+        known = [each for i in chosen if (each := evidence[i]) is not None]
+        traces = calm.increments([each.ratio for each in known])
+        calls = [
+            partial(_sighting, calm, segments[i], each, trace, budget)
+            for i, each, trace in zip(chosen, known, traces, strict=True)
+        ]
+        for i, seen in zip(chosen, side_by_side(calls), strict=True):
+            found[i] = seen
+    return found
+
+
+def _sighting(
+    calm: _CalmRows, segment: Segment, known: _Evidence, trace: Floats, budget: Budget
+) -> _Sighting:
+    """Return what the oracle sees of one segment; `trace` is that of calm rows."""
+    oracle = Oracle.of(trace, calm.breaks, calm.step_s, budget)
     places = np.arange(segment.start, segment.stop)
     rows = calm.whitened(gather_rows(calm.stream.test, places))
     own = known.ratio.increments(rows) - known.gain_by_fit / len(rows)
     row = oracle.first_alarm(own, calm.before(segment, oracle.trace, oracle.limit))
-    if not known.is_evident:
-        row = None
+    return _Sighting(
+        known=known,
+        limit=oracle.limit,
+        claimed=oracle.claims.of_rows(own),
+        row=row if known.is_evident else None,
+    )
+
+
+def _first_rows(
+    calm: _CalmRows,
+    segments: Sequence[Segment],
+    sightings: Sequence[_Sighting | None],
+    budget: Budget,
+) -> list[int | None]:
+    """Return the row of the oracle's first alarm in each attack.
+
+    Where the first part of an attack is nearer to calm rows than to its law (a ramp),
+    and is itself evident, the oracle knows the law of this part as well; and so on.
+    """
+    rows = [None if each is None else each.row for each in sightings]
+    current = dict(enumerate(sightings))
+    parts = dict(enumerate(segments))
+    while parts:
+        parts = {
+            i: Segment(part.start, part.start + part.length // FIRST_PART)
+            for i, part in parts.items()
+            if (seen := current[i]) is not None
+            and seen.row is not None
+            and seen.begins_otherwise
+        }
+        shown = [False] * len(parts)
+        found = _sightings(calm, list(parts.values()), shown, budget) if parts else []
+        current = dict(zip(parts, found, strict=True))
+        for i, seen in current.items():
+            both = (rows[i], None if seen is None else seen.row)
+            rows[i] = min(row for row in both if row is not None)
+    return rows
+
+
+def _ceiling(
+    segment: Segment,
+    seen: _Sighting,
+    row: int | None,
+    calm: _CalmRows,
+    budget: Budget,
+    rules: Sequence["_RuleAlarms"],
+) -> Ceiling:
+    """Return the ceiling of one attack, and how rules stand to it."""
+    known = seen.known
     ceiling = Ceiling(
         delay_s=None if row is None else row * calm.step_s,
         is_evident=known.is_evident,
         p_value=known.p_value,
         n_windows=known.n_windows,
         law=known.law,
-        limit=oracle.limit,
+        limit=seen.limit,
         budget=str(budget),
         rules=tuple(
-            rule.against(segment, row, oracle.claims.of_rows(own), calm.step_s)
-            for rule in rules
+            rule.against(segment, row, seen.claimed, calm.step_s) for rule in rules
         ),
     )
     return with_sentences(ceiling)
