@@ -16,7 +16,7 @@ import numpy as np
 from sightline.blindspots.result import KnowingAttacker
 from sightline.blindspots.rule_view import MemberView, RuleView
 from sightline.blindspots.shapes import TagFacts
-from sightline.data.arrays import Floats
+from sightline.data.arrays import Bools, Floats, Ints
 from sightline.rules.rule import Memory
 
 # Rows may exceed their limit by this share when the search ends.
@@ -36,12 +36,15 @@ class _Constraint:
         Without deviation.
     response : array of shape (n_rows, q)
         G: what a deviation of 1 in one row does now, a row later, ...
+    is_blocked : array of bool, shape (n_rows,)
+        Where the member is shelved.
     view : MemberView
         The member, with its limits.
     """
 
     base: Floats
     response: Floats
+    is_blocked: Bools
     view: MemberView
 
     def seen(self, deviation: Floats) -> Floats:
@@ -52,60 +55,74 @@ class _Constraint:
             out[lag:] += deviation[: n - lag, None] * self.response[lag]
         return out
 
-    def cuts(self, deviation: Floats) -> tuple[list[Floats], list[float], float]:
-        """Return linear constraints that the deviation violates, and by how much.
+    def ratio(self, seen: Floats) -> Floats:
+        """Return each unit over its limit, shape (n_rows, n_units).
 
-        Each is ``row @ d <= bound``; the last value is the largest ratio of what the
-        member looks at to its limit.
+        Of an energy the root; 0 where the member is shelved, so that it cannot ring.
         """
-        seen, n = self.seen(deviation), len(self.base)
-        view, rows, bounds = self.view, [], []
+        view = self.view
         if view.bounds is None:
             ratio = np.abs(seen) / view.limits
-            worst = ratio.argmax(axis=1)
-            peak = ratio.max(axis=1)
-            for t in np.flatnonzero(peak > 1 + SLACK / 2).tolist():
-                j = worst[t]
-                sign = np.sign(seen[t, j])
-                rows.append(sign * self._row(t, self.response[:, j], n))
-                bounds.append(float(view.limits[j] - sign * self.base[t, j]))
-            return rows, bounds, float(peak.max(initial=0.0))
-        largest = 0.0
-        for g, limit in enumerate(view.limits):
-            part = slice(view.bounds[g], view.bounds[g + 1])
-            energy = 0.5 * np.square(seen[:, part]).sum(axis=1)
-            largest = max(largest, float(np.sqrt((energy / limit).max(initial=0.0))))
-            for t in np.flatnonzero(energy > limit * (1 + SLACK / 2)).tolist():
-                # The tangent of the energy at the point where the ray from the twin's
-                # row meets the limit: it cuts deeper than one at the point itself.
-                at = _on_limit(self.base[t, part], seen[t, part], float(limit))
-                slope = sum(
-                    (
-                        self._row(t, self.response[:, j], n) * at[k]
-                        for k, j in enumerate(range(part.start, part.stop))
-                    ),
-                    start=np.zeros(n),
-                )
-                rows.append(slope)
-                bounds.append(float(at @ (at - self.base[t, part])))
-        return rows, bounds, largest
+        else:
+            squares = np.add.reduceat(np.square(seen), view.bounds[:-1], axis=1)
+            ratio = np.sqrt(0.5 * squares / view.limits)
+        ratio[self.is_blocked] = 0.0
+        return np.asarray(ratio)
 
-    @staticmethod
-    def _row(t: int, response: Floats, n: int) -> Floats:
-        """Return how row t depends on the deviation of each row."""
-        row = np.zeros(n)
-        reach = min(t + 1, len(response))
-        row[t - reach + 1 : t + 1] = response[:reach][::-1]
-        return row
+    def worst(self, deviation: Floats) -> float:
+        """Return the largest ratio under a deviation."""
+        return float(self.ratio(self.seen(deviation)).max(initial=0.0))
+
+    def cuts(self, deviation: Floats) -> tuple[Floats, Floats, float]:
+        """Return linear constraints that the deviation violates, and by how much.
+
+        Each is ``row @ d <= bound``; the last value is the largest ratio. The twin
+        itself must be below its limits.
+        """
+        seen = self.seen(deviation)
+        ratio, view = self.ratio(seen), self.view
+        rows, bounds = [], []
+        if view.bounds is None:
+            times = np.flatnonzero(ratio.max(axis=1) > 1 + SLACK / 2)
+            units = ratio[times].argmax(axis=1)
+            sign = np.sign(seen[times, units])
+            lagged = self._lagged(times, slice(None))
+            rows.append(sign[:, None] * lagged[np.arange(len(times)), :, units])
+            bounds.append(view.limits[units] - sign * self.base[times, units])
+        for g in range(0 if view.bounds is None else len(view.limits)):
+            assert view.bounds is not None  # noqa: S101
+            part = slice(view.bounds[g], view.bounds[g + 1])
+            times = np.flatnonzero(ratio[:, g] > 1 + SLACK / 2)
+            # The tangent of the energy at the point where the ray from the twin's row
+            # meets the limit: it cuts deeper than one at the point itself.
+            base = self.base[times, part]
+            at = _on_limit(base, seen[times, part], float(view.limits[g]))
+            lagged = self._lagged(times, part)
+            rows.append((lagged @ at[:, :, None])[..., 0])
+            bounds.append((at * (at - base)).sum(axis=1))
+        return np.concatenate(rows), np.concatenate(bounds), float(ratio.max(initial=0))
+
+    def _lagged(self, times: Ints, columns: slice) -> Floats:
+        """Return how some rows depend on the deviation of each row.
+
+        Shape (n_times, n_rows, n_columns).
+        """
+        lags = times[:, None] - np.arange(len(self.base))
+        found = self.response[np.maximum(lags, 0), columns]
+        found[lags < 0] = 0.0
+        return np.asarray(found)
 
 
 def _on_limit(inside: Floats, outside: Floats, limit: float) -> Floats:
-    """Return the point between two at which half the squared length is the limit."""
+    """Return the points between two at which half the squared length is the limit.
+
+    All of shape (n_points, q).
+    """
     step = outside - inside
-    a, b = float(step @ step), float(inside @ step)
-    c = float(inside @ inside) - 2 * limit
-    root = np.sqrt(max(b * b - a * c, 0.0))
-    return np.asarray(inside + (root - b) / a * step)
+    a, b = np.square(step).sum(axis=1), (inside * step).sum(axis=1)
+    c = np.square(inside).sum(axis=1) - 2 * limit
+    root = np.sqrt(np.maximum(b * b - a * c, 0.0))
+    return np.asarray(inside + ((root - b) / a)[:, None] * step)
 
 
 def _constraints(view: RuleView, taps: Floats, place: int) -> list[_Constraint]:
@@ -121,7 +138,8 @@ def _constraints(view: RuleView, taps: Floats, place: int) -> list[_Constraint]:
 
             weight = one.member.weight
             response = lfilter([weight], [1.0, weight - 1.0], response, axis=0)
-        found.append(_Constraint(one.base[place, :n], response, one))
+        base, is_blocked = one.base[place, :n], one.is_blocked[place, :n]
+        found.append(_Constraint(base, response, is_blocked, one))
     return found
 
 
@@ -150,26 +168,22 @@ def largest_deviation(
 
     members = _constraints(view, taps, place)
     n = view.grid.rows
-    if any(one.cuts(np.zeros(n))[2] >= 1 for one in members):
+    if any(one.worst(np.zeros(n)) >= 1 for one in members):
         return None
-    rows: list[Floats] = []
-    bounds: list[float] = []
+    rows, bounds = np.empty((0, n)), np.empty(0)
     deviation = np.full(n, most)
     for _ in range(_MOST_ROUNDS):
-        worst = 0.0
-        for one in members:
-            new_rows, new_bounds, ratio = one.cuts(deviation)
-            rows += new_rows
-            bounds += new_bounds
-            worst = max(worst, ratio)
-        if worst <= 1 + SLACK:
+        cuts = [one.cuts(deviation) for one in members]
+        if max(ratio for _, _, ratio in cuts) <= 1 + SLACK:
             break
+        rows = np.concatenate([rows, *(new for new, _, _ in cuts)])
+        bounds = np.concatenate([bounds, *(new for _, new, _ in cuts)])
         # In units of `most`, so that the solver sees numbers near 1.
         scale = np.maximum(np.abs(rows).max(axis=1), 1e-300)
         solved = linprog(
             -np.ones(n) / n,
-            A_ub=np.asarray(rows) / scale[:, None],
-            b_ub=np.asarray(bounds) / scale / most,
+            A_ub=rows / scale[:, None],
+            b_ub=bounds / scale / most,
             bounds=(-1.0, 1.0),
             method="highs",
         )
@@ -182,11 +196,11 @@ def largest_deviation(
 def _pulled_in(members: Sequence[_Constraint], deviation: Floats) -> Floats:
     """Return the deviation scaled so that no row is over its limit."""
     low, high = 0.0, 1.0
-    if all(one.cuts(deviation)[2] <= 1 for one in members):
+    if all(one.worst(deviation) <= 1 for one in members):
         return deviation
     for _ in range(40):
         middle = 0.5 * (low + high)
-        if all(one.cuts(middle * deviation)[2] <= 1 for one in members):
+        if all(one.worst(middle * deviation) <= 1 for one in members):
             low = middle
         else:
             high = middle
@@ -208,18 +222,18 @@ def held_for_good(view: RuleView, taps: Floats) -> float | None:
             continue
         base = one.base.reshape(-1, one.base.shape[2])
         if one.bounds is None:
-            typical = np.median(np.abs(base), axis=0)
-            with np.errstate(divide="ignore"):
-                sizes = np.maximum(one.limits - typical, 0.0) / np.abs(moved)
-            least = min(least, float(sizes.min()))
+            room = np.maximum(one.limits - np.median(np.abs(base), axis=0), 0.0)
+            answers = moved != 0
+            sizes = room[answers] / np.abs(moved[answers])
+            least = min(least, float(sizes.min(initial=np.inf)))
             continue
         for g, limit in enumerate(one.limits):
             part = slice(one.bounds[g], one.bounds[g + 1])
             squares = float(np.square(moved[part]).sum())
             energy = float(np.median(0.5 * np.square(base[:, part]).sum(axis=1)))
             if squares > 0:
-                room = max(float(limit) - energy, 0.0)
-                least = min(least, float(np.sqrt(2 * room / squares)))
+                left = max(float(limit) - energy, 0.0)
+                least = min(least, float(np.sqrt(2 * left / squares)))
     return least if np.isfinite(least) else None
 
 

@@ -209,7 +209,7 @@ class WhatIf:
     share_seen : float
         Share of places at which it is seen.
     n_places : int
-        Places.
+        Places that could be judged: not those whose twin is in alarm throughout.
     delay_s : float, optional
         Median time to the alarm where it is seen.
     leaves_range : float
