@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from blind_records import ar1, fitted
+from blind_spots import coverage
 
 from sightline import ResidualStream
 from sightline.blindspots.knowing import held_for_good, largest_deviation
@@ -91,38 +92,9 @@ def test_half_sizes_are_those_of_a_long_stream_and_intervals_cover():
 @pytest.mark.slow
 @pytest.mark.parametrize("coefficient", [0.0, 0.9])
 def test_intervals_of_forty_places_cover_the_size_of_a_long_stream(coefficient):
-    long = residual_arena(
-        coefficient, rules=("x",), shapes=("step",), durations_s=(60.0,), places=1000
-    )
-    truth = {s.tag: s.half.size for s in long.search() if s.sign == 1}
-    inside = n = 0
-    for seed in range(75):
-        arena = residual_arena(
-            coefficient, rules=("x",), shapes=("step",), durations_s=(60.0,), seed=0
-        )
-        arena = residual_arena_with_places(arena, seed)
-        for spot in arena.search():
-            if spot.sign == 1:
-                inside += spot.half.low <= truth[spot.tag] <= spot.half.high
-                n += 1
-    assert 0.85 <= inside / n <= 0.99
-
-
-def residual_arena_with_places(arena, seed):
-    settings = SpotSettings(
-        rules=("x",), shapes=("step",), durations_s=(60.0,), seed=seed + 1
-    )
-    return type(arena)(
-        record=arena.record,
-        is_calm=np.ones(len(arena.record.rows), bool),
-        telemetry=arena.telemetry,
-        rows=arena.rows,
-        stage=lambda places: arena.arena.stage,
-        memory=0,
-        rules=arena.rules,
-        budget=BUDGET,
-        settings=settings,
-    )
+    for held in coverage(coefficient, seed=7).values():
+        assert len(held) == 300
+        assert 0.85 <= np.mean(held) <= 0.98
 
 
 @pytest.mark.parametrize("name", ["var", "pca", "mean", "last-value"])

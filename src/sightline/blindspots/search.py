@@ -343,9 +343,7 @@ class Case:
         self, view: PlaceRule, sign: int, found: "Found", duration_s: float
     ) -> BlindSpot | None:
         """Return the sizes of one rule as a record; None for too few places."""
-        judgeable = self._judgeable(view)
-        for site in self.sites if self.shape.unit is SizeUnit.TAG else ():
-            judgeable &= has_room(site, sign or 1)
+        judgeable = self.judgeable(view, sign)
         sizes = found.sizes[judgeable]
         if len(sizes) < LEAST_PLACES:
             return None
@@ -377,10 +375,16 @@ class Case:
             is_uneven=found.is_uneven,
         )
 
-    def _judgeable(self, view: PlaceRule) -> Bools:
-        """Return the places of which at least one row can be judged."""
-        has_rows = (view.is_usable & view.grid.is_judged).any(axis=1)
-        return np.asarray(self.is_valid & has_rows)
+    def judgeable(self, view: PlaceRule, sign: int = 0) -> Bools:
+        """Return the places that count.
+
+        Those with something to write, at least one row that can be judged, and room
+        for a deviation of this sign.
+        """
+        counts = self.is_valid & (view.is_usable & view.grid.is_judged).any(axis=1)
+        for site in self.sites if self.shape.unit is SizeUnit.TAG else ():
+            counts &= has_room(site, sign or 1)
+        return np.asarray(counts)
 
     def _when(
         self, view: PlaceRule, found: "Found", size: float, judgeable: Bools
@@ -406,7 +410,7 @@ class Case:
     ) -> BlindSpot:
         """Return how often a shape without a size is seen."""
         raised = view.raises(change)
-        judgeable = self._judgeable(view)
+        judgeable = self.judgeable(view)
         found = Found(sizes=np.ones(len(judgeable)), rows=np.where(raised, 0.0, np.inf))
         seen = _is_seen(view, raised)[judgeable]
         delay_s, on_release = self._when(view, found, 1.0, judgeable)
