@@ -478,7 +478,9 @@ def actually_seen(
     states = states_before(rule, twin.values, list(starts.values()))
     for attack in wanted:
         one, start = rows[attack.id], starts[attack.id]
-        inside = (one.index >= attack.start_s) & (one.index < attack.stop_s)
+        # An alarm rings at the end of its row; the attack must be under way then.
+        ends = one.index + int(np.diff(one.index[:2])[0])
+        inside = (ends > attack.start_s) & (ends <= attack.stop_s)
         usable = inside & ~near[start : start + len(inside)]
         if usable.any():
             rings = rings_after(rule, states[start], one.values)

@@ -9,6 +9,7 @@ them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,9 @@ from sightline.rules.rule import Memory
 # Rows may exceed their limit by this share when the search ends.
 SLACK: Final = 1e-4
 _MOST_ROUNDS: Final = 200
+# The deviation takes at most this many values, each for equally many rows: with 900 of
+# them (15 minutes of seconds) a solution takes some 20 times as long, for 1% more.
+MOST_VALUES: Final = 90
 # A tag whose lasting response is below this share of its first one reads anything.
 _NO_RESPONSE: Final = 1e-6
 
@@ -47,13 +51,12 @@ class _Constraint:
     is_blocked: Bools
     view: MemberView
 
-    def seen(self, deviation: Floats) -> Floats:
-        """Return what the member looks at, shape (n_rows, q)."""
-        n = len(self.base)
-        out = self.base.copy()
-        for lag in range(min(n, len(self.response))):
-            out[lag:] += deviation[: n - lag, None] * self.response[lag]
-        return out
+    def change(self, deviation: Floats) -> Floats:
+        """Return how a deviation changes what the member looks at, (n_rows, q)."""
+        from scipy.signal import fftconvolve
+
+        whole = fftconvolve(deviation[:, None], self.response, axes=0)
+        return np.asarray(whole[: len(self.base)])
 
     def ratio(self, seen: Floats) -> Floats:
         """Return each unit over its limit, shape (n_rows, n_units).
@@ -69,25 +72,24 @@ class _Constraint:
         ratio[self.is_blocked] = 0.0
         return np.asarray(ratio)
 
-    def worst(self, deviation: Floats) -> float:
-        """Return the largest ratio under a deviation."""
-        return float(self.ratio(self.seen(deviation)).max(initial=0.0))
+    def worst(self, change: Floats) -> float:
+        """Return the largest ratio under a change."""
+        return float(self.ratio(self.base + change).max(initial=0.0))
 
-    def cuts(self, deviation: Floats) -> tuple[Floats, Floats, float]:
-        """Return linear constraints that the deviation violates, and by how much.
+    def cuts(self, change: Floats, starts: Ints) -> tuple[Floats, Floats]:
+        """Return linear constraints that a change violates.
 
-        Each is ``row @ d <= bound``; the last value is the largest ratio. The twin
-        itself must be below its limits.
+        Each is ``row @ d <= bound``, `d` the deviation in the blocks of rows that begin
+        at `starts`. The twin itself must be below its limits.
         """
-        seen = self.seen(deviation)
+        seen = self.base + change
         ratio, view = self.ratio(seen), self.view
         rows, bounds = [], []
         if view.bounds is None:
             times = np.flatnonzero(ratio.max(axis=1) > 1 + SLACK / 2)
             units = ratio[times].argmax(axis=1)
             sign = np.sign(seen[times, units])
-            lagged = self._lagged(times, slice(None))
-            rows.append(sign[:, None] * lagged[np.arange(len(times)), :, units])
+            rows.append(sign[:, None] * self._lagged(times, starts, units[:, None]))
             bounds.append(view.limits[units] - sign * self.base[times, units])
         for g in range(0 if view.bounds is None else len(view.limits)):
             assert view.bounds is not None  # noqa: S101
@@ -97,20 +99,29 @@ class _Constraint:
             # meets the limit: it cuts deeper than one at the point itself.
             base = self.base[times, part]
             at = _on_limit(base, seen[times, part], float(view.limits[g]))
-            lagged = self._lagged(times, part)
+            lagged = self._lagged(times, starts, part)
             rows.append((lagged @ at[:, :, None])[..., 0])
             bounds.append((at * (at - base)).sum(axis=1))
-        return np.concatenate(rows), np.concatenate(bounds), float(ratio.max(initial=0))
+        return np.concatenate(rows), np.concatenate(bounds)
 
-    def _lagged(self, times: Ints, columns: slice) -> Floats:
-        """Return how some rows depend on the deviation of each row.
+    def _lagged(self, times: Ints, starts: Ints, columns: slice | Ints) -> Floats:
+        """Return how some rows depend on the deviation of each block.
 
-        Shape (n_times, n_rows, n_columns).
+        Shape (n_times, n_blocks), of one column for each time; or with another axis, of
+        a slice of columns.
         """
-        lags = times[:, None] - np.arange(len(self.base))
-        found = self.response[np.maximum(lags, 0), columns]
-        found[lags < 0] = 0.0
-        return np.asarray(found)
+        # What a deviation from a row on has done by now, less that from the next block.
+        ends = np.append(starts[1:], len(self.base))
+        since = times[:, None] - np.stack([starts, ends])[:, None]
+        found = self._lasting[np.maximum(since, -1) + 1, columns]
+        return np.asarray(found[0] - found[1])
+
+    @cached_property
+    def _lasting(self) -> Floats:
+        """The response to a deviation that lasts; its first row is before it."""
+        return np.concatenate(
+            [np.zeros((1, self.response.shape[1])), self.response.cumsum(axis=0)]
+        )
 
 
 def _on_limit(inside: Floats, outside: Floats, limit: float) -> Floats:
@@ -157,7 +168,8 @@ def largest_deviation(
     place : int
         Which place.
     most : float
-        The deviation is kept within plus and minus this.
+        The deviation is kept within plus and minus this. It takes at most
+        `MOST_VALUES` values in turn.
 
     Returns
     -------
@@ -168,20 +180,24 @@ def largest_deviation(
 
     members = _constraints(view, taps, place)
     n = view.grid.rows
-    if any(one.worst(np.zeros(n)) >= 1 for one in members):
+    starts = np.arange(0, n, int(np.ceil(n / MOST_VALUES)))
+    lengths = np.diff(np.append(starts, n))
+    if any(one.worst(np.zeros_like(one.base)) >= 1 for one in members):
         return None
-    rows, bounds = np.empty((0, n)), np.empty(0)
-    deviation = np.full(n, most)
+    rows, bounds = np.empty((0, len(starts))), np.empty(0)
+    values = np.full(len(starts), most)
     for _ in range(_MOST_ROUNDS):
-        cuts = [one.cuts(deviation) for one in members]
-        if max(ratio for _, _, ratio in cuts) <= 1 + SLACK:
+        changes = [one.change(np.repeat(values, lengths)) for one in members]
+        parts = list(zip(members, changes, strict=True))
+        if max(one.worst(change) for one, change in parts) <= 1 + SLACK:
             break
-        rows = np.concatenate([rows, *(new for new, _, _ in cuts)])
-        bounds = np.concatenate([bounds, *(new for _, new, _ in cuts)])
+        cuts = [one.cuts(change, starts) for one, change in parts]
+        rows = np.concatenate([rows, *(new for new, _ in cuts)])
+        bounds = np.concatenate([bounds, *(new for _, new in cuts)])
         # In units of `most`, so that the solver sees numbers near 1.
         scale = np.maximum(np.abs(rows).max(axis=1), 1e-300)
         solved = linprog(
-            -np.ones(n) / n,
+            -lengths / n,
             A_ub=rows / scale[:, None],
             b_ub=bounds / scale / most,
             bounds=(-1.0, 1.0),
@@ -189,22 +205,24 @@ def largest_deviation(
         )
         if solved.x is None:
             return None
-        deviation = solved.x * most
-    return _pulled_in(members, deviation)
+        values = solved.x * most
+    deviation = np.repeat(values, lengths)
+    return deviation * _pulled_in(members, deviation)
 
 
-def _pulled_in(members: Sequence[_Constraint], deviation: Floats) -> Floats:
-    """Return the deviation scaled so that no row is over its limit."""
+def _pulled_in(members: Sequence[_Constraint], deviation: Floats) -> float:
+    """Return the share of a deviation at which no row is over its limit."""
+    parts = [(one, one.change(deviation)) for one in members]
     low, high = 0.0, 1.0
-    if all(one.worst(deviation) <= 1 for one in members):
-        return deviation
+    if all(one.worst(change) <= 1 for one, change in parts):
+        return 1.0
     for _ in range(40):
         middle = 0.5 * (low + high)
-        if all(one.worst(middle * deviation) <= 1 for one in members):
+        if all(one.worst(middle * change) <= 1 for one, change in parts):
             low = middle
         else:
             high = middle
-    return low * deviation
+    return low
 
 
 def held_for_good(view: RuleView, taps: Floats) -> float | None:
