@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from sightline.blindspots.arena import Arena
 from sightline.blindspots.places import LEAST_PLACES, Grid
 from sightline.blindspots.result import WhatIf
 from sightline.blindspots.rule_view import Change
-from sightline.blindspots.search import Arena
 from sightline.blindspots.shapes import OwnShape, Shape, Site, TagFacts
 from sightline.blindspots.telemetry import Falsifier, PlaceRows
 from sightline.data.arrays import Bools, Floats

@@ -8,6 +8,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from sightline.blindspots.arena import Arena
 from sightline.blindspots.knowing import knowing_attacker
 from sightline.blindspots.places import (
     LEAST_PLACES,
@@ -33,11 +34,11 @@ from sightline.blindspots.rule_view import (
     TwinRecord,
     memory_rows,
 )
-from sightline.blindspots.search import Arena, Target, targets_of
 from sightline.blindspots.shapes import (
     RESIDUAL_SHAPES,
     SHAPES,
 )
+from sightline.blindspots.targets import Target, targets_of
 from sightline.blindspots.telemetry import LinearStage1, Stage1, Telemetry
 from sightline.blindspots.what_if import PlannedAttack, what_if
 from sightline.blindspots.words import sentences_of, weight
