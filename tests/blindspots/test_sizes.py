@@ -1,5 +1,7 @@
 """Sizes against bisection, long streams, laws of shapes, and the attacker who knows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from blind_records import ar1, fitted
@@ -10,6 +12,7 @@ from sightline.blindspots.knowing import held_for_good, largest_deviation
 from sightline.blindspots.rule_view import RowChange
 from sightline.blindspots.search import Case, searched
 from sightline.blindspots.shapes import SHAPES, OwnShape
+from sightline.export import NO_RULE, export_rows, export_stream
 from sightline.operation.blind_spots import maker
 from sightline.operation.falsified import AnyStage1, detector_rows
 from sightline.operation.spot_search import SpotArena
@@ -103,8 +106,6 @@ def test_linear_detectors_are_recognised_and_agree_with_calls(name):
     settings = SpotSettings(
         shapes=("step", "ramp", "scale"), durations_s=(900.0,), rules=("energy", "z")
     )
-    from sightline.export import NO_RULE, export_stream
-
     stream = export_stream(detector, train, test, rule=NO_RULE)
     arena = SpotArena.of_detector(
         detector, test, train, maker(stream, settings)(BUDGET), BUDGET, settings
@@ -174,8 +175,6 @@ def test_the_attacker_who_knows_rides_the_limit_and_never_crosses_it(name):
     settings = SpotSettings(
         shapes=("step",), durations_s=(900.0,), rules=("energy", "z", "group~")
     )
-    from sightline.export import NO_RULE, export_stream
-
     stream = export_stream(detector, train, test, rule=NO_RULE)
     arena = SpotArena.of_detector(
         detector, test, train, maker(stream, settings)(BUDGET), BUDGET, settings
@@ -204,8 +203,6 @@ def test_the_attacker_who_knows_rides_the_limit_and_never_crosses_it(name):
 
 def test_what_can_be_held_for_good_is_held():
     detector, train, test = fitted("pca")
-    from sightline.export import NO_RULE, export_stream
-
     settings = SpotSettings(shapes=("step",), durations_s=(900.0,), rules=("energy",))
     stream = export_stream(detector, train, test, rule=NO_RULE)
     arena = SpotArena.of_detector(
@@ -217,6 +214,37 @@ def test_what_can_be_held_for_good_is_held():
     spots = [s for s in arena.search() if s.tag == tag.name]
     # PCA keeps no memory: a deviation that lasts is seen a little earlier.
     assert max(s.half.size for s in spots) <= 1.05 * held
+
+
+@pytest.mark.parametrize("name", ["var", "pca"])
+@pytest.mark.parametrize("rule", ["energy", "group~"])
+def test_who_does_not_know_the_readings_is_seen_at_half_of_the_places(name, rule):
+    detector, train, test = fitted(name)
+    settings = SpotSettings(
+        shapes=("step",), durations_s=(900.0, 3600.0), rules=(rule,)
+    )
+    stream = export_stream(detector, train, test, rule=NO_RULE)
+    arena = SpotArena.of_detector(
+        detector, test, train, maker(stream, settings)(BUDGET), BUDGET, settings
+    )
+    view, one = arena.arena.views[0][1], next(arena.attackers(arena.search()))
+    assert one.unread_s == 3600.0
+    assert 0 < one.held_unread < one.held
+    column = test.channels.index(one.tag)
+    rows = arena.row_places[:, None] + view.grid.offsets
+    counts = (view.is_usable & view.grid.is_judged).any(axis=1)
+    for factor, is_half in ((0.999, False), (1.001, True)):
+        shares = []
+        for sign in (1, -1):
+            # The deviation is there from the first row of the record on.
+            values = test.values.copy()
+            values[:, column] += sign * factor * one.held_unread
+            made = export_rows(detector, replace(test, values=values))
+            run = view.rule.run(made.values, breaks=made.breaks)
+            rings = run.exceeds[rows] & view.is_usable & view.grid.is_judged
+            shares.append(rings.any(axis=1)[counts].mean())
+        # The attacker takes the sign that is seen later.
+        assert (min(shares) >= 0.5) == is_half
 
 
 def test_steps_of_both_signs_and_own_shapes_are_found():
@@ -248,8 +276,6 @@ def test_the_table_depends_on_neither_jobs_nor_order():
 @pytest.mark.parametrize("name", ["var", "pca"])
 def test_the_formula_is_near_what_injections_say(name):
     detector, train, test = fitted(name)
-    from sightline.export import NO_RULE, export_stream
-
     settings = SpotSettings(shapes=("step",), durations_s=(900.0,), rules=("energy",))
     stream = export_stream(detector, train, test, rule=NO_RULE)
     arena = SpotArena.of_detector(

@@ -8,14 +8,15 @@ them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
+from sightline.blindspots.places import quantile_sizes
 from sightline.blindspots.result import KnowingAttacker
-from sightline.blindspots.rule_view import MemberView, RuleView
+from sightline.blindspots.rule_view import MemberView, RowChange, RuleView
 from sightline.blindspots.shapes import TagFacts
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.rules.rule import Memory
@@ -255,6 +256,31 @@ def held_for_good(view: RuleView, taps: Floats) -> float | None:
     return least if np.isfinite(least) else None
 
 
+def held_unread(view: RuleView, taps: Floats) -> float:
+    """Return the deviation, approached slowly, that half of the places keep unseen.
+
+    Of an attacker who does not know the readings: for as long as the view lasts the
+    noise may lift a row over its limit. The better of both signs.
+
+    Parameters
+    ----------
+    view : RuleView
+        A rule with linear memory, for a duration that is judged whole.
+    taps : array of shape (memory + 1, n_channels)
+        Response of the detector to the tag.
+    """
+    # What lasts has filled the averages: they add it whole.
+    filled = tuple(
+        replace(one, member=replace(one.member, memory=Memory.NONE))
+        for one in view.members
+    )
+    total, judged = taps.sum(axis=0), view.grid.is_judged
+    change = RowChange(np.broadcast_to(total, (*view.is_usable.shape, len(total))))
+    sizes = replace(view, members=filled).crossings(change)[..., judged].min(axis=2)
+    counts = (view.is_usable & judged).any(axis=1)
+    return max(quantile_sizes(one[counts], 0.5)[0] for one in sizes)
+
+
 def knowing_attacker(
     view: RuleView,
     taps: Floats,
@@ -264,6 +290,7 @@ def knowing_attacker(
     step_s: float,
     most: float,
     injected: float | None = None,
+    longest: RuleView | None = None,
 ) -> KnowingAttacker | None:
     """Return how far an attacker who knows everything can push one tag, unseen.
 
@@ -283,6 +310,8 @@ def knowing_attacker(
         Largest deviation.
     injected : float, optional
         50% size of a plain step.
+    longest : RuleView, optional
+        The rule for the longest duration that is judged whole; by default `view`.
     """
     means = []
     for place in places:
@@ -294,14 +323,17 @@ def knowing_attacker(
             means.append(max(known))
     if not means:
         return None
-    mean = float(np.median(means))
+    mean, held = float(np.median(means)), held_for_good(view, taps)
+    longest = longest or view
     return KnowingAttacker(
         tag=tag.name,
         rule=view.rule.name,
         unit=tag.unit or "",
         duration_s=view.grid.rows * step_s,
-        held=held_for_good(view, taps),
+        held=held,
         mean=mean,
         of_range=mean / tag.range,
         injected=injected,
+        held_unread=None if held is None else held_unread(longest, taps),
+        unread_s=longest.grid.rows * step_s,
     )

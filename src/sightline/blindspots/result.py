@@ -180,6 +180,11 @@ class KnowingAttacker:
         `mean` as a share of the tag's range in train.
     injected : float, optional
         50% size of a plain step, for comparison.
+    held_unread : float, optional
+        Deviation that half of the places keep unseen for `unread_s`, approached slowly,
+        by someone who does not know the readings; None: any.
+    unread_s : float, optional
+        For how long.
     """
 
     tag: str
@@ -190,6 +195,8 @@ class KnowingAttacker:
     mean: float
     of_range: float
     injected: float | None = None
+    held_unread: float | None = None
+    unread_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

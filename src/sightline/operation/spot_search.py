@@ -448,8 +448,12 @@ class SpotArena:
             return
         by_name = {tag.name: tag for tag in self.tags}
         steps = [s for s in spots if (s.shape, s.duration_s) == ("step", usual)]
+        # Durations ascend, so that the last of these is the longest.
+        longest = [
+            g for g, one in enumerate(arena.timing.grids) if one.rows <= one.judged
+        ]
         for views in arena.views:
-            view = views[k]
+            view, long = views[k], views[longest[-1]]
             if not isinstance(view, RuleView) or not view.is_linear:
                 continue
             if view.rule is not self.rules[-1] or view.rule.delays.on > 1:
@@ -467,6 +471,7 @@ class SpotArena:
                     step_s=arena.timing.step_s,
                     most=SHAPES["step"].largest(tag),
                     injected=None if half is None else half.size,
+                    longest=long if isinstance(long, RuleView) else None,
                 )
                 if found is not None:
                     yield found
