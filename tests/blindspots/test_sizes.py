@@ -1,13 +1,14 @@
 """Sizes against bisection, long streams, laws of shapes, and the attacker who knows."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from blind_records import ar1, fitted
 from blind_spots import coverage
 
-from sightline import ResidualStream
+from sightline import Residuals, ResidualStream, find_blind_spots
 from sightline.blindspots.knowing import held_for_good, largest_deviation
 from sightline.blindspots.rule_view import RowChange
 from sightline.blindspots.search import Case, searched
@@ -167,6 +168,45 @@ def test_larger_budgets_see_smaller_deviations():
         line = [p.deviation for p in curve if p.rule == rule]
         assert len(line) >= 3
         assert line == sorted(line, reverse=True)
+
+
+class _Bent:
+    """Residuals grow faster than the deviation: a detector that is not linear."""
+
+    def fit(self, recording, /):
+        self.mean = recording.values.mean(axis=0)
+        return self
+
+    def residuals(self, recording, /):
+        away = recording.values - self.mean
+        values = away + 0.05 * away**3
+        return Residuals(
+            values=values, index=np.arange(len(values)), channels=recording.channels
+        )
+
+
+def test_the_trade_off_of_a_detector_that_is_not_linear():
+    _, train, test = fitted("mean")
+    detector = _Bent().fit(train)
+    spots = find_blind_spots(
+        detector,
+        test,
+        train=train,
+        shapes=["step"],
+        durations_s=[900.0],
+        tags=["LIT101", "AIT201"],
+    )
+    assert not spots.is_linear
+    line = [p for p in spots.trade_off if p.rule == spots.chosen]
+    assert len(line) >= 3
+    sizes = [p.deviation for p in line]
+    # A searched size is known to 5% on either side.
+    assert sizes[-1] < sizes[0]
+    assert all(b <= 1.1 * a for a, b in pairwise(sizes))
+    # At the budget of the search the curve goes through the table, to its tolerance.
+    (same,) = (p.deviation for p in line if p.budget_per_day == 6)
+    table = [s.half.of_range for s in spots.of_rule(spots.chosen)]
+    assert same == pytest.approx(np.exp(np.log(table).mean()), rel=0.1)
 
 
 @pytest.mark.parametrize("name", ["var", "pca"])

@@ -330,23 +330,25 @@ class SpotArena:
         progress : callable, optional
             Called with a `Step`.
         """
-        from threadpoolctl import threadpool_limits
-
         known = dict(done or {})
         left = [target for target in self.targets if target.name not in known]
-        jobs = self.settings.jobs or os.cpu_count() or 1
-
-        def spots(target: Target) -> list[BlindSpot]:
-            return list(self.arena.spots(target))
-
-        with threadpool_limits(limits=1), ThreadPoolExecutor(jobs) as pool:
-            for k, (target, part) in enumerate(
-                zip(left, pool.map(spots, left), strict=True)
-            ):
-                known[target.name] = part
-                found(target.name, part)
-                progress(Step(StepKind.FALSIFYING, k + 1, len(left), f"{target.name}"))
+        for k, (target, part) in enumerate(
+            zip(left, self._spots_of(self.arena, left), strict=True)
+        ):
+            known[target.name] = part
+            found(target.name, part)
+            progress(Step(StepKind.FALSIFYING, k + 1, len(left), f"{target.name}"))
         return [spot for target in self.targets for spot in known[target.name]]
+
+    def _spots_of(
+        self, arena: Arena, targets: Sequence[Target]
+    ) -> Iterator[list[BlindSpot]]:
+        """Yield the table of each target, in their order, by as many threads as set."""
+        from threadpoolctl import threadpool_limits
+
+        jobs = self.settings.jobs or os.cpu_count() or 1
+        with threadpool_limits(limits=1), ThreadPoolExecutor(jobs) as pool:
+            yield from pool.map(lambda target: list(arena.spots(target)), targets)
 
     def sights(self, spots: Iterable[BlindSpot]) -> tuple[RuleSight, ...]:
         """Return cost and blindness of each rule."""
@@ -388,8 +390,8 @@ class SpotArena:
             for target in self.targets
             if target.tags[0].role is not Role.ACTUATOR and len(target.tags) == 1
         ]
+        n_steps = len(TRADE_OFF) * len(sensors)
         for k, per_day in enumerate(TRADE_OFF):
-            progress(Step(StepKind.FALSIFYING, k, len(TRADE_OFF), "the trade-off"))
             budget = replace(self.budget, per_day=per_day)
             try:
                 made = make(budget)
@@ -398,15 +400,14 @@ class SpotArena:
                 continue
             rules = [made.rules[rule.name].rule for rule in self.rules]
             other = self._with_rules(rules, usual)
+            spots: list[BlindSpot] = []
+            for j, part in enumerate(self._spots_of(other, sensors)):
+                spots += part
+                done = k * len(sensors) + j + 1
+                progress(Step(StepKind.FALSIFYING, done, n_steps, "the trade-off"))
             for rule, views in zip(rules, other.rules, strict=True):
                 assert isinstance(views, RuleViews)  # noqa: S101
-                spots = [
-                    spot
-                    for target in sensors
-                    for spot in other.spots(target)
-                    if spot.rule == rule.name
-                ]
-                deviation = mean_share(spots)
+                deviation = mean_share([s for s in spots if s.rule == rule.name])
                 if deviation is not None:
                     found.append(
                         TradeOff(
@@ -512,7 +513,7 @@ class SpotArena:
         spots = tuple(self.search(done=done, found=found, progress=progress))
         is_linear = self.arena.stage.is_linear
         with threadpool_limits(limits=1):
-            curve = self.trade_off(make, progress) if make and is_linear else []
+            curve = self.trade_off(make, progress) if make else []
             knowing = tuple(self.attackers(spots))
             tried = list(what_if(self.arena, attacks))
         self.notes += [one for one in tried if isinstance(one, str)]
