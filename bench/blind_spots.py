@@ -3,6 +3,7 @@
     python bench/blind_spots.py speed                    closed form, 51 tags
     python bench/blind_spots.py gdn                      searched through a network
     python bench/blind_spots.py agree                    closed form against bisection
+    python bench/blind_spots.py intervals                how often they hold the truth
     python bench/blind_spots.py attacks --seeds 301 302 303
     python bench/blind_spots.py loop --seeds 301
     python bench/blind_spots.py unsized --seeds 301      frozen, replay, actuators
@@ -25,9 +26,10 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.signal import lfilter
 from scipy.stats import spearmanr
 
-from sightline import Recording, make_detector
+from sightline import Recording, ResidualStream, make_detector
 from sightline.blindspots.places import quantile_sizes
 from sightline.blindspots.result import BlindSpot, Outcome, WhatIf
 from sightline.blindspots.search import Case, _is_seen
@@ -58,8 +60,8 @@ BUDGET = Budget(per_day=6, share=0.01)
 RULES = ("energy", "z", "all")
 DETECTORS = ("var", "pca")
 SIZED = ("step", "ramp", "scale", "noise")
-# Rows before an attack that detector and rules are given.
-MEMORY = 400
+# Rows before an attack that detectors are given; rules go on from the twin's state.
+MEMORY = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +217,56 @@ def _compare(closed, called, view, tolerance, wrong) -> None:  # type: ignore[no
         count[1] += int(known.sum())
 
 
+# --- Intervals ------------------------------------------------------------------------
+
+
+def intervals(seeds: list[int]) -> None:
+    """Print how often intervals of 40 places hold the size of a long stream."""
+    for coefficient in (0.0, 0.9):
+        for share, held in coverage(coefficient, seeds[0]).items():
+            print(
+                f"AR(1) {coefficient:g}, {share}: {np.mean(held):.3f} of {len(held)} "
+                "draws"
+            )
+
+
+def coverage(
+    coefficient: float, seed: int, n_draws: int = 300
+) -> dict[str, list[bool]]:
+    """Return which intervals of 40 places hold the size of a long stream.
+
+    A step of a minute in a channel of autoregressive residuals, seen by the largest
+    deviation. Every draw is a record of its own; the channels take turns.
+    """
+
+    def arena(n_rows: int, draw: int, places: int) -> SpotArena:
+        stream = ResidualStream(train, noise(n_rows, draw), step_s=10.0)
+        settings = SpotSettings(
+            shapes=("step",), durations_s=(60.0,), places=places, seed=draw
+        )
+        return SpotArena.of_stream(stream, [rule], BUDGET, settings)
+
+    def noise(n_rows: int, draw: int) -> np.ndarray:
+        normal = np.random.default_rng([seed, draw]).normal(size=(n_rows + 500, 4))
+        normal *= np.sqrt(1 - coefficient**2)
+        return np.asarray(lfilter([1.0], [1.0, -coefficient], normal, axis=0)[500:])
+
+    train = noise(20_000, 0)
+    made = commission(
+        ResidualStream(train, noise(50_000, 1), step_s=10.0), budget=BUDGET
+    )
+    rule = made.rules["x"].rule
+    truth = [s for s in arena(400_000, 2, 4000).search() if s.sign == 1]
+    held: dict[str, list[bool]] = {"half": [], "most": []}
+    for draw in range(n_draws):
+        spots = [s for s in arena(20_000, 3 + draw, 40).search() if s.sign == 1]
+        k = draw % len(spots)
+        for name, inside in held.items():
+            one, size = getattr(spots[k], name), getattr(truth[k], name).size
+            inside.append(one.low <= size <= (one.high or np.inf))
+    return held
+
+
 # --- Attacks predicted ----------------------------------------------------------------
 
 
@@ -239,49 +291,106 @@ def as_what_if(attack: Attack) -> PlannedAttack:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What was said of one attack before it was run, and what came.
+
+    Parameters
+    ----------
+    share : float
+        Share of places that see it: what if.
+    table : bool, optional
+        Whether the table says that it is seen; None where it cannot say.
+    is_seen : bool
+        Whether it is seen, run alone in the simulator from its twin's state.
+    is_seen_here : bool
+        The same if it is written into the record at that very place, where the control
+        does not read it.
+    """
+
+    name: str
+    share: float
+    table: bool | None
+    is_seen: bool
+    is_seen_here: bool
+
+    @property
+    def is_right(self) -> bool:
+        return (self.share >= 0.5) == self.is_seen
+
+    @property
+    def cause(self) -> str:
+        """Why it is wrong: this moment is another than most, or the control answers."""
+        return "control" if self.is_seen != self.is_seen_here else "moment"
+
+
 def attacks(seeds: list[int]) -> None:
-    """Predict single-sensor attacks on the clean record, then look at the attacked."""
-    right: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    brier: dict[tuple[str, str], list[float]] = defaultdict(list)
-    common: dict[tuple[str, str], list[bool]] = defaultdict(list)
-    for seed in seeds:
-        for detector in DETECTORS:
-            plant = plant_of(seed, detector)
-            wanted = single_sensor(plant.simulation.scenario.attacks)
-            arena = arena_of(plant, shapes=("step", "ramp", "frozen", "replay"))
-            spots = arena.search()
-            tried = list(what_if(arena.arena, [as_what_if(a) for a in wanted]))
-            alone = attacked_alone(plant, wanted)
-            for rule in RULES:
-                made = plant.made.rules[rule].rule
-                truth = actually_seen(plant, made, wanted, alone)
-                for attack in wanted:
-                    said = [
-                        w
-                        for w in tried
-                        if isinstance(w, WhatIf) and (w.id, w.rule) == (attack.id, rule)
-                    ]
-                    if not said:
-                        continue
-                    is_seen = truth[attack.id]
-                    key = (detector, rule)
-                    predicted = said[0].share_seen
-                    right[*key, "what if"].append((predicted >= 0.5) == is_seen)
-                    by_table = from_table(spots, rule, attack, plant)
-                    if by_table is not None:
-                        right[*key, "table"].append(by_table == is_seen)
-                    brier[key].append((predicted - is_seen) ** 2)
-                    common[key].append(is_seen)
-    for key, values in sorted(right.items()):
-        print(
-            f"{key[0]} {key[1]} {key[2]}: {np.mean(values):.2f} right of {len(values)}"
+    """Predict single-sensor attacks on the clean record, then run them."""
+    for detector in DETECTORS:
+        made: dict[str, list[Prediction]] = defaultdict(list)
+        for seed in seeds:
+            for rule, predictions in predicted(seed, detector).items():
+                made[rule] += predictions
+        for rule, predictions in made.items():
+            report_attacks(f"{detector} {rule}", predictions)
+
+
+def predicted(seed: int, detector: str) -> dict[str, list[Prediction]]:
+    """Return the predictions of each rule."""
+    plant = plant_of(seed, detector)
+    wanted = single_sensor(plant.simulation.scenario.attacks)
+    arena = arena_of(plant, shapes=("step", "ramp", "frozen", "replay"))
+    spots = arena.search()
+    tried = what_if(arena.arena, [as_what_if(a) for a in wanted])
+    shares = {(w.id, w.rule): w.share_seen for w in tried if isinstance(w, WhatIf)}
+    alone, here = attacked_alone(plant, wanted), written_here(plant, wanted)
+    made: dict[str, list[Prediction]] = {}
+    for rule in RULES:
+        is_seen, is_seen_here = (
+            actually_seen(plant, plant.made.rules[rule].rule, wanted, rows)
+            for rows in (alone, here)
         )
-    for key, values in sorted(brier.items()):
-        share = np.mean(common[key])
-        print(
-            f"{key[0]} {key[1]}: Brier {np.mean(values):.3f}; always the commoner "
-            f"{max(share, 1 - share):.2f}"
-        )
+        made[rule] = [
+            Prediction(
+                name=f"{seed} attack {attack.id} ({attack.actions[0].tag} "
+                f"{attack.actions[0].kind})",
+                share=shares[attack.id, rule],
+                table=from_table(spots, rule, attack, plant),
+                is_seen=is_seen[attack.id],
+                is_seen_here=is_seen_here[attack.id],
+            )
+            for attack in wanted
+            if (attack.id, rule) in shares and attack.id in is_seen
+        ]
+        left_out = [a.id for a in wanted if a.id not in is_seen]
+        if left_out:
+            print(
+                f"{detector} {rule} {seed}: the twin is in alarm throughout, left out: "
+                f"{', '.join(left_out)}"
+            )
+    return made
+
+
+def report_attacks(name: str, predictions: list[Prediction]) -> None:
+    share = np.array([one.share for one in predictions])
+    is_seen = np.array([one.is_seen for one in predictions])
+    is_right = [one.is_right for one in predictions]
+    by_table = [
+        one.table == one.is_seen for one in predictions if one.table is not None
+    ]
+    print(
+        f"{name}: what if {np.mean(is_right):.3f} right of {len(share)}, by its own "
+        "shares to be expected "
+        f"{np.maximum(share, 1 - share).mean():.3f}; table {np.mean(by_table):.3f} of "
+        f"{len(by_table)}; Brier {np.square(share - is_seen).mean():.3f}; always the "
+        f"commoner {max(is_seen.mean(), 1 - is_seen.mean()):.2f}"
+    )
+    for one in predictions:
+        if not one.is_right:
+            print(
+                f"    {one.name}: seen in {one.share:.2f} of places, "
+                f"{'seen' if one.is_seen else 'not seen'} when run: {one.cause}"
+            )
 
 
 def attacked_alone(plant: Plant, wanted: list[Attack]) -> dict[str, ExportedRows]:
@@ -292,44 +401,110 @@ def attacked_alone(plant: Plant, wanted: list[Attack]) -> dict[str, ExportedRows
     """
     runner = plant.simulation._before_test.copy()
     scratch, row, found = p.empty_rows(plant.clean.n_steps), 0, {}
-    every = plant.detector.row_settings().every  # type: ignore[attr-defined]
     for attack in sorted(wanted, key=lambda one: one.start_s):
         runner.run(scratch, start=row, stop=attack.start_s)
         row = attack.start_s
         runner.copy().run(scratch, start=row, stop=attack.stop_s, attack=attack)
-        first = max(row // every - MEMORY, 0) * every
-        values = np.concatenate(
-            [plant.clean.values[first:row], scratch[row : attack.stop_s]]
-        )
-        # Whole blocks only: rows after the attack are those of the clean record.
-        rest = -len(values) % every
-        after = plant.clean.values[attack.stop_s : attack.stop_s + rest]
-        piece = Recording(
-            values=np.concatenate([values, after]), tags=plant.clean.tags, step_s=1.0
-        )
-        exported = export_rows(plant.detector, piece)
-        found[attack.id] = replace(exported, index=exported.index + first)
+        found[attack.id] = _residuals_of(plant, attack, scratch[row : attack.stop_s])
     return found
 
 
+def written_here(plant: Plant, wanted: list[Attack]) -> dict[str, ExportedRows]:
+    """Return residuals of each attack written into the clean record at its own time."""
+    found = {}
+    for attack in wanted:
+        inside = slice(attack.start_s, attack.stop_s)
+        values = plant.clean.values[inside].astype(np.float64)
+        action = attack.actions[0]
+        column = plant.clean.channels.index(action.tag)
+        whole = plant.clean.values[:, column]
+        last, value, rate = whole[attack.start_s - 1], action.value, action.rate or 0.0
+        moved = rate * np.arange(1, len(values) + 1)
+        if action.kind == "constant":
+            values[:, column] = value
+        elif action.kind == "bias":
+            values[:, column] += (value or 0.0) + moved
+        elif action.kind == "replay":
+            back = int(value or 0)
+            values[:, column] = whole[inside.start - back : inside.stop - back]
+        else:
+            values[:, column] = last + moved
+            if value is not None:
+                stop = np.minimum if rate > 0 else np.maximum
+                values[:, column] = stop(values[:, column], value)
+        found[attack.id] = _residuals_of(plant, attack, values)
+    return found
+
+
+def _residuals_of(plant: Plant, attack: Attack, values: np.ndarray) -> ExportedRows:
+    """Return residuals of an attack's readings, with clean rows about them."""
+    clean = plant.clean.values
+    every = plant.detector.row_settings().every  # type: ignore[attr-defined]
+    first = max(attack.start_s // every - MEMORY, 0) * every
+    before = clean[first : attack.start_s]
+    # Whole blocks only: rows after the attack are those of the clean record.
+    rest = -(len(before) + len(values)) % every
+    after = clean[attack.stop_s : attack.stop_s + rest]
+    piece = Recording(
+        values=np.concatenate([before, values, after]),
+        tags=plant.clean.tags,
+        step_s=1.0,
+    )
+    exported = export_rows(plant.detector, piece)
+    # From the block on in which the attack begins.
+    kept = exported.index + first > attack.start_s - every
+    return replace(
+        exported, values=exported.values[kept], index=exported.index[kept] + first
+    )
+
+
 def actually_seen(
-    plant: Plant, rule: Rule, wanted: list[Attack], alone: dict[str, ExportedRows]
+    plant: Plant, rule: Rule, wanted: list[Attack], rows: dict[str, ExportedRows]
 ) -> dict[str, bool]:
-    """Return which attacks raise an alarm that their twin has not."""
+    """Return which attacks raise an alarm that their twin has not.
+
+    An attack of which every row is nearer than the off-delay to an alarm of the twin
+    can neither be seen nor missed: it is left out.
+    """
     twin = export_rows(plant.detector, plant.clean)
     calm = rule.run(twin.values, breaks=twin.breaks)
     off, seen = rule.delays.off, {}
     near = np.zeros(len(twin.index), bool)
     for row in np.flatnonzero(calm.exceeds & calm.in_alarm):
         near[max(row - off, 0) : row + off + 1] = True
+    starts = {
+        a.id: int(np.searchsorted(twin.index, rows[a.id].index[0])) for a in wanted
+    }
+    states = states_before(rule, twin.values, list(starts.values()))
     for attack in wanted:
-        rows = alone[attack.id]
-        run = rule.run(rows.values, breaks=rows.breaks)
-        inside = (rows.index >= attack.start_s) & (rows.index < attack.stop_s)
-        at = np.searchsorted(twin.index, rows.index)
-        usable = ~near[np.minimum(at, len(near) - 1)]
-        seen[attack.id] = bool((run.exceeds & run.in_alarm & inside & usable).any())
+        one, start = rows[attack.id], starts[attack.id]
+        # An alarm rings at the end of its row; the attack must be under way then.
+        ends = one.index + int(np.diff(one.index[:2])[0])
+        inside = (ends > attack.start_s) & (ends <= attack.stop_s)
+        usable = inside & ~near[start : start + len(inside)]
+        if usable.any():
+            rings = rings_after(rule, states[start], one.values)
+            seen[attack.id] = bool((rings & usable).any())
     return seen
+
+
+# What a rule remembers, by the names of `RuleState.arrays`.
+State = dict[str, np.ndarray]
+
+
+def states_before(rule: Rule, rows: np.ndarray, starts: list[int]) -> dict[int, State]:
+    """Return what a rule remembers of the twin before some of its rows."""
+    state, row, found = rule.start(), 0, {}
+    for start in sorted(set(starts)):
+        state.advance(np.asarray(rows[row:start], np.float64))
+        row, found[start] = start, state.arrays()
+    return found
+
+
+def rings_after(rule: Rule, before: State, rows: np.ndarray) -> np.ndarray:
+    """Return which rows raise an alarm if the rule goes on from the twin's state."""
+    piece = rule.start(before).advance(np.asarray(rows, np.float64))
+    return piece.exceeds & piece.in_alarm
 
 
 def from_table(
@@ -399,27 +574,20 @@ def loop(seeds: list[int]) -> None:
                 tags=tuple(p.SENSORS),
                 places=LOOP_PLACES,
             )
-            spots = arena.search()
+            spots = {(s.tag, s.shape, s.sign, s.rule): s for s in arena.search()}
             closed = ClosedLoop(plant, arena)
             for target in arena.targets:
-                for shape in ("step", "ramp"):
+                for shape in target.shapes:
                     for sign in (1, -1):
-                        sizes = closed.sizes(target.tags[0], shape, sign)
+                        sizes = closed.sizes(target.tags[0], shape.name, sign)
                         for rule in RULES:
-                            spot = next(
-                                (
-                                    s
-                                    for s in spots
-                                    if (s.tag, s.shape, s.sign, s.rule)
-                                    == (target.name, shape, sign, rule)
-                                ),
-                                None,
-                            )
-                            name = f"{target.name} {shape} {sign:+d}"
+                            spot = spots.get((target.name, shape.name, sign, rule))
+                            name = f"{target.name} {shape.name} {sign:+d}"
                             if spot is None or spot.outcome is IMPOSSIBLE:
                                 left_out[rule].append(name)
                                 continue
-                            half = quantile_sizes(sizes[rule], 0.5)[0]
+                            counts = closed.judgeable(target, shape, rule, sign)
+                            half = quantile_sizes(sizes[rule][counts], 0.5)[0]
                             size = spot.half.size if spot.half else None
                             scale = target.tags[0].range
                             ratios[rule].append(
@@ -466,7 +634,20 @@ class ClosedLoop:
             runner.run(recorded, start=row, stop=int(start))
             self.before.append(runner.copy())
             row = int(start)
-        self.memory = MEMORY
+        self.states = {
+            view.rule.name: states_before(
+                view.rule, arena.record.rows, arena.row_places.tolist()
+            )
+            for view in arena.views
+        }
+
+    def judgeable(self, target, shape, rule: str, sign: int = 0) -> np.ndarray:  # type: ignore[no-untyped-def]
+        """Return the places that count in the record, so that both count the same."""
+        arena = self.arena.arena
+        views = [by_duration[0] for by_duration in arena.views]
+        case = Case(target, shape, arena.falsifiers[0], arena.stage, views)
+        (view,) = (view for view in views if view.rule.name == rule)
+        return case.judgeable(view, sign)
 
     def sizes(self, tag, shape: str, sign: int) -> dict[str, np.ndarray]:  # type: ignore[no-untyped-def]
         """Return the size at which each place is seen, by rule, on a grid of 26%."""
@@ -498,8 +679,8 @@ class ClosedLoop:
             out[rule] = sizes / np.sqrt(GRID)
         return out
 
-    def shares(self, tag, shape: str) -> dict[str, float]:  # type: ignore[no-untyped-def]
-        """Return the share of places that see a shape without a size, by rule."""
+    def seen(self, tag, shape: str) -> dict[str, np.ndarray]:  # type: ignore[no-untyped-def]
+        """Return which places see a shape without a size, by rule."""
         seen = []
         column = self.plant.clean.channels.index(tag.name)
         for k, start in enumerate(self.starts):
@@ -510,7 +691,7 @@ class ClosedLoop:
                 "actuator": {"kind": "set", "value": 1.0 if last == 2 else 2.0},
             }[shape]
             seen.append(self._under(k, Action(tag=tag.name, **action)))
-        return {rule: float(np.mean([one[rule] for one in seen])) for rule in RULES}
+        return {rule: np.array([one[rule] for one in seen]) for rule in RULES}
 
     def _seen(self, k: int, tag, shape: str, size: float) -> dict[str, bool]:  # type: ignore[no-untyped-def]
         how = {"value": size} if shape == "step" else {"rate": size / LOOP_S}
@@ -522,7 +703,7 @@ class ClosedLoop:
             id="x", start_s=max(start, 1), duration_s=LOOP_S, actions=(action,)
         )
         every = self.arena.telemetry.every
-        first = start - self.memory * every
+        memory = self.arena.arena.stage.memory
         values = p.empty_rows(start + LOOP_S)
         # What a frozen or replayed tag repeats.
         earlier = slice(max(start - LOOP_S - 1, 0), start)
@@ -531,25 +712,26 @@ class ClosedLoop:
             values, start=start, stop=start + LOOP_S, attack=attack
         )
         clean = self.plant.clean
-        rows = np.concatenate([clean.values[first:start], values[start:]])
+        before = clean.values[start - memory * every : start]
+        rows = np.concatenate([before, values[start:]])
         piece = Recording(values=rows, tags=clean.tags, step_s=1.0)
         exported = export_rows(self.plant.detector, piece)
-        inside = exported.index >= self.memory * every
-        place = self.arena.row_places[k]
+        falsified = exported.values[exported.index >= memory * every]
+        place = int(self.arena.row_places[k])
         answer = {}
         for view in self.arena.views:
-            rule = view.rule
-            run = rule.run(exported.values, breaks=exported.breaks)
-            raised = (run.exceeds & run.in_alarm)[inside]
-            usable = view.is_usable[place : place + len(raised)]
-            answer[rule.name] = bool((raised[: len(usable)] & usable).any())
+            state = self.states[view.rule.name][place]
+            rings = rings_after(view.rule, state, falsified)
+            usable = view.is_usable[place : place + len(rings)]
+            answer[view.rule.name] = bool((rings & usable).any())
         return answer
 
 
 def unsized(seeds: list[int]) -> None:
     """Compare shapes without a size in the record and inside the simulator."""
     for detector in DETECTORS:
-        agrees: dict[tuple[str, str], list[bool]] = defaultdict(list)
+        pairs: dict[tuple[str, str], list[tuple[str, float, float]]]
+        pairs = defaultdict(list)
         for seed in seeds:
             plant = plant_of(seed, detector, Scenario())
             arena = arena_of(
@@ -562,16 +744,26 @@ def unsized(seeds: list[int]) -> None:
             table = {(s.tag, s.shape, s.rule): s for s in arena.search()}
             for target in arena.targets:
                 for shape in target.shapes:
-                    shares = closed.shares(target.tags[0], shape.name)
+                    seen = closed.seen(target.tags[0], shape.name)
                     for rule in RULES:
                         spot = table.get((target.name, shape.name, rule))
                         if spot is None or spot.share_seen is None:
                             continue
-                        agrees[shape.name, rule].append(
-                            (spot.share_seen >= 0.5) == (shares[rule] >= 0.5)
+                        counts = closed.judgeable(target, shape, rule)
+                        share = float(seen[rule][counts].mean())
+                        pairs[shape.name, rule].append(
+                            (target.name, spot.share_seen, share)
                         )
-        for (shape, rule), same in sorted(agrees.items()):
-            print(f"{detector} {shape} {rule}: {sum(same)} of {len(same)} tags agree")
+        for (shape, rule), found in sorted(pairs.items()):
+            differ = [one for one in found if (one[1] >= 0.5) != (one[2] >= 0.5)]
+            print(
+                f"{detector} {shape} {rule}: {len(found) - len(differ)} of {len(found)}"
+                " tags agree"
+            )
+            for name, opened, looped in differ:
+                print(
+                    f"    {name}: {opened:.2f} in the record, {looped:.2f} in the loop"
+                )
 
 
 def other_seeds(seeds: list[int]) -> None:
@@ -600,6 +792,7 @@ RUNS = {
     "speed": speed,
     "gdn": gdn,
     "agree": agree,
+    "intervals": intervals,
     "attacks": attacks,
     "loop": loop,
     "unsized": unsized,

@@ -114,6 +114,29 @@ def test_attacks_of_a_table_are_seen_as_often_as_they_should(tmp_path):
         assert seen["still", rule].text == "AIT201 stays at its last reading"
 
 
+def test_places_whose_twin_is_in_alarm_throughout_do_not_count(tmp_path):
+    detector, train, test = fitted("mean")
+    values = test.values.copy()
+    values[24_000:28_000, 1] += 50
+    later = replace(test, values=values)
+    path = tmp_path / "attacks.csv"
+    path.write_text("id,duration_s,tag,kind,value\nfar,900,LIT101,constant,200\n")
+    attacks = read_attacks(path)
+    how = {"train": train, "shapes": ["step"], "durations_s": [60.0]}
+    spots = find_blind_spots(detector, later, attacks=attacks, **how)
+    (energy,) = (one for one in spots.what_if if one.rule == "energy")
+    assert energy.share_seen == 1
+    assert 28 <= energy.n_places < 40
+    # Too few are left: a sentence, never a share.
+    values[13_000:] = test.values[13_000:]
+    values[13_000:, 1] += 50
+    spots = find_blind_spots(detector, later, attacks=attacks, **how)
+    assert "energy" not in {one.rule for one in spots.what_if}
+    assert any(
+        "'far' is left out for the rule 'energy'" in note for note in spots.notes
+    )
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [

@@ -98,7 +98,10 @@ def test_a_wide_export_becomes_train_and_test(home):
     assert "plant's own clock" in text
     assert "10 s; 0 gaps" in text
     assert "train is the first 60% of time" in text
-    assert text.endswith("Next: sightline inspect boiler Then: sightline run boiler")
+    assert text.endswith(
+        "Next: sightline inspect boiler Then: sightline run boiler Without incidents: "
+        "sightline blindspots boiler --out boiler-blind"
+    )
     testbed = open_testbed(home / "boiler")
     assert (testbed.train.n_steps, testbed.test.n_steps) == (1800, 1200)
     read = np.concatenate([testbed.train.values, testbed.test.values])

@@ -8,20 +8,25 @@ them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
+from sightline.blindspots.places import quantile_sizes
 from sightline.blindspots.result import KnowingAttacker
-from sightline.blindspots.rule_view import MemberView, RuleView
+from sightline.blindspots.rule_view import MemberView, RowChange, RuleView
 from sightline.blindspots.shapes import TagFacts
-from sightline.data.arrays import Floats
+from sightline.data.arrays import Bools, Floats, Ints
 from sightline.rules.rule import Memory
 
 # Rows may exceed their limit by this share when the search ends.
 SLACK: Final = 1e-4
 _MOST_ROUNDS: Final = 200
+# The deviation takes at most this many values, each for equally many rows: with 900 of
+# them (15 minutes of seconds) a solution takes some 20 times as long, for 1% more.
+MOST_VALUES: Final = 90
 # A tag whose lasting response is below this share of its first one reads anything.
 _NO_RESPONSE: Final = 1e-6
 
@@ -36,76 +41,100 @@ class _Constraint:
         Without deviation.
     response : array of shape (n_rows, q)
         G: what a deviation of 1 in one row does now, a row later, ...
+    is_blocked : array of bool, shape (n_rows,)
+        Where the member is shelved.
     view : MemberView
         The member, with its limits.
     """
 
     base: Floats
     response: Floats
+    is_blocked: Bools
     view: MemberView
 
-    def seen(self, deviation: Floats) -> Floats:
-        """Return what the member looks at, shape (n_rows, q)."""
-        n = len(self.base)
-        out = self.base.copy()
-        for lag in range(min(n, len(self.response))):
-            out[lag:] += deviation[: n - lag, None] * self.response[lag]
-        return out
+    def change(self, deviation: Floats) -> Floats:
+        """Return how a deviation changes what the member looks at, (n_rows, q)."""
+        from scipy.signal import fftconvolve
 
-    def cuts(self, deviation: Floats) -> tuple[list[Floats], list[float], float]:
-        """Return linear constraints that the deviation violates, and by how much.
+        whole = fftconvolve(deviation[:, None], self.response, axes=0)
+        return np.asarray(whole[: len(self.base)])
 
-        Each is ``row @ d <= bound``; the last value is the largest ratio of what the
-        member looks at to its limit.
+    def ratio(self, seen: Floats) -> Floats:
+        """Return each unit over its limit, shape (n_rows, n_units).
+
+        Of an energy the root; 0 where the member is shelved, so that it cannot ring.
         """
-        seen, n = self.seen(deviation), len(self.base)
-        view, rows, bounds = self.view, [], []
+        view = self.view
         if view.bounds is None:
             ratio = np.abs(seen) / view.limits
-            worst = ratio.argmax(axis=1)
-            peak = ratio.max(axis=1)
-            for t in np.flatnonzero(peak > 1 + SLACK / 2).tolist():
-                j = worst[t]
-                sign = np.sign(seen[t, j])
-                rows.append(sign * self._row(t, self.response[:, j], n))
-                bounds.append(float(view.limits[j] - sign * self.base[t, j]))
-            return rows, bounds, float(peak.max(initial=0.0))
-        largest = 0.0
-        for g, limit in enumerate(view.limits):
-            part = slice(view.bounds[g], view.bounds[g + 1])
-            energy = 0.5 * np.square(seen[:, part]).sum(axis=1)
-            largest = max(largest, float(np.sqrt((energy / limit).max(initial=0.0))))
-            for t in np.flatnonzero(energy > limit * (1 + SLACK / 2)).tolist():
-                # The tangent of the energy at the point where the ray from the twin's
-                # row meets the limit: it cuts deeper than one at the point itself.
-                at = _on_limit(self.base[t, part], seen[t, part], float(limit))
-                slope = sum(
-                    (
-                        self._row(t, self.response[:, j], n) * at[k]
-                        for k, j in enumerate(range(part.start, part.stop))
-                    ),
-                    start=np.zeros(n),
-                )
-                rows.append(slope)
-                bounds.append(float(at @ (at - self.base[t, part])))
-        return rows, bounds, largest
+        else:
+            squares = np.add.reduceat(np.square(seen), view.bounds[:-1], axis=1)
+            ratio = np.sqrt(0.5 * squares / view.limits)
+        ratio[self.is_blocked] = 0.0
+        return np.asarray(ratio)
 
-    @staticmethod
-    def _row(t: int, response: Floats, n: int) -> Floats:
-        """Return how row t depends on the deviation of each row."""
-        row = np.zeros(n)
-        reach = min(t + 1, len(response))
-        row[t - reach + 1 : t + 1] = response[:reach][::-1]
-        return row
+    def worst(self, change: Floats) -> float:
+        """Return the largest ratio under a change."""
+        return float(self.ratio(self.base + change).max(initial=0.0))
+
+    def cuts(self, change: Floats, starts: Ints) -> tuple[Floats, Floats]:
+        """Return linear constraints that a change violates.
+
+        Each is ``row @ d <= bound``, `d` the deviation in the blocks of rows that begin
+        at `starts`. The twin itself must be below its limits.
+        """
+        seen = self.base + change
+        ratio, view = self.ratio(seen), self.view
+        rows, bounds = [], []
+        if view.bounds is None:
+            times = np.flatnonzero(ratio.max(axis=1) > 1 + SLACK / 2)
+            units = ratio[times].argmax(axis=1)
+            sign = np.sign(seen[times, units])
+            rows.append(sign[:, None] * self._lagged(times, starts, units[:, None]))
+            bounds.append(view.limits[units] - sign * self.base[times, units])
+        for g in range(0 if view.bounds is None else len(view.limits)):
+            assert view.bounds is not None  # noqa: S101
+            part = slice(view.bounds[g], view.bounds[g + 1])
+            times = np.flatnonzero(ratio[:, g] > 1 + SLACK / 2)
+            # The tangent of the energy at the point where the ray from the twin's row
+            # meets the limit: it cuts deeper than one at the point itself.
+            base = self.base[times, part]
+            at = _on_limit(base, seen[times, part], float(view.limits[g]))
+            lagged = self._lagged(times, starts, part)
+            rows.append((lagged @ at[:, :, None])[..., 0])
+            bounds.append((at * (at - base)).sum(axis=1))
+        return np.concatenate(rows), np.concatenate(bounds)
+
+    def _lagged(self, times: Ints, starts: Ints, columns: slice | Ints) -> Floats:
+        """Return how some rows depend on the deviation of each block.
+
+        Shape (n_times, n_blocks), of one column for each time; or with another axis, of
+        a slice of columns.
+        """
+        # What a deviation from a row on has done by now, less that from the next block.
+        ends = np.append(starts[1:], len(self.base))
+        since = times[:, None] - np.stack([starts, ends])[:, None]
+        found = self._lasting[np.maximum(since, -1) + 1, columns]
+        return np.asarray(found[0] - found[1])
+
+    @cached_property
+    def _lasting(self) -> Floats:
+        """The response to a deviation that lasts; its first row is before it."""
+        return np.concatenate(
+            [np.zeros((1, self.response.shape[1])), self.response.cumsum(axis=0)]
+        )
 
 
 def _on_limit(inside: Floats, outside: Floats, limit: float) -> Floats:
-    """Return the point between two at which half the squared length is the limit."""
+    """Return the points between two at which half the squared length is the limit.
+
+    All of shape (n_points, q).
+    """
     step = outside - inside
-    a, b = float(step @ step), float(inside @ step)
-    c = float(inside @ inside) - 2 * limit
-    root = np.sqrt(max(b * b - a * c, 0.0))
-    return np.asarray(inside + (root - b) / a * step)
+    a, b = np.square(step).sum(axis=1), (inside * step).sum(axis=1)
+    c = np.square(inside).sum(axis=1) - 2 * limit
+    root = np.sqrt(np.maximum(b * b - a * c, 0.0))
+    return np.asarray(inside + ((root - b) / a)[:, None] * step)
 
 
 def _constraints(view: RuleView, taps: Floats, place: int) -> list[_Constraint]:
@@ -121,7 +150,8 @@ def _constraints(view: RuleView, taps: Floats, place: int) -> list[_Constraint]:
 
             weight = one.member.weight
             response = lfilter([weight], [1.0, weight - 1.0], response, axis=0)
-        found.append(_Constraint(one.base[place, :n], response, one))
+        base, is_blocked = one.base[place, :n], one.is_blocked[place, :n]
+        found.append(_Constraint(base, response, is_blocked, one))
     return found
 
 
@@ -139,7 +169,8 @@ def largest_deviation(
     place : int
         Which place.
     most : float
-        The deviation is kept within plus and minus this.
+        The deviation is kept within plus and minus this. It takes at most
+        `MOST_VALUES` values in turn.
 
     Returns
     -------
@@ -150,47 +181,49 @@ def largest_deviation(
 
     members = _constraints(view, taps, place)
     n = view.grid.rows
-    if any(one.cuts(np.zeros(n))[2] >= 1 for one in members):
+    starts = np.arange(0, n, int(np.ceil(n / MOST_VALUES)))
+    lengths = np.diff(np.append(starts, n))
+    if any(one.worst(np.zeros_like(one.base)) >= 1 for one in members):
         return None
-    rows: list[Floats] = []
-    bounds: list[float] = []
-    deviation = np.full(n, most)
+    rows, bounds = np.empty((0, len(starts))), np.empty(0)
+    values = np.full(len(starts), most)
     for _ in range(_MOST_ROUNDS):
-        worst = 0.0
-        for one in members:
-            new_rows, new_bounds, ratio = one.cuts(deviation)
-            rows += new_rows
-            bounds += new_bounds
-            worst = max(worst, ratio)
-        if worst <= 1 + SLACK:
+        changes = [one.change(np.repeat(values, lengths)) for one in members]
+        parts = list(zip(members, changes, strict=True))
+        if max(one.worst(change) for one, change in parts) <= 1 + SLACK:
             break
+        cuts = [one.cuts(change, starts) for one, change in parts]
+        rows = np.concatenate([rows, *(new for new, _ in cuts)])
+        bounds = np.concatenate([bounds, *(new for _, new in cuts)])
         # In units of `most`, so that the solver sees numbers near 1.
         scale = np.maximum(np.abs(rows).max(axis=1), 1e-300)
         solved = linprog(
-            -np.ones(n) / n,
-            A_ub=np.asarray(rows) / scale[:, None],
-            b_ub=np.asarray(bounds) / scale / most,
+            -lengths / n,
+            A_ub=rows / scale[:, None],
+            b_ub=bounds / scale / most,
             bounds=(-1.0, 1.0),
             method="highs",
         )
         if solved.x is None:
             return None
-        deviation = solved.x * most
-    return _pulled_in(members, deviation)
+        values = solved.x * most
+    deviation = np.repeat(values, lengths)
+    return deviation * _pulled_in(members, deviation)
 
 
-def _pulled_in(members: Sequence[_Constraint], deviation: Floats) -> Floats:
-    """Return the deviation scaled so that no row is over its limit."""
+def _pulled_in(members: Sequence[_Constraint], deviation: Floats) -> float:
+    """Return the share of a deviation at which no row is over its limit."""
+    parts = [(one, one.change(deviation)) for one in members]
     low, high = 0.0, 1.0
-    if all(one.cuts(deviation)[2] <= 1 for one in members):
-        return deviation
+    if all(one.worst(change) <= 1 for one, change in parts):
+        return 1.0
     for _ in range(40):
         middle = 0.5 * (low + high)
-        if all(one.cuts(middle * deviation)[2] <= 1 for one in members):
+        if all(one.worst(middle * change) <= 1 for one, change in parts):
             low = middle
         else:
             high = middle
-    return low * deviation
+    return low
 
 
 def held_for_good(view: RuleView, taps: Floats) -> float | None:
@@ -208,19 +241,44 @@ def held_for_good(view: RuleView, taps: Floats) -> float | None:
             continue
         base = one.base.reshape(-1, one.base.shape[2])
         if one.bounds is None:
-            typical = np.median(np.abs(base), axis=0)
-            with np.errstate(divide="ignore"):
-                sizes = np.maximum(one.limits - typical, 0.0) / np.abs(moved)
-            least = min(least, float(sizes.min()))
+            room = np.maximum(one.limits - np.median(np.abs(base), axis=0), 0.0)
+            answers = moved != 0
+            sizes = room[answers] / np.abs(moved[answers])
+            least = min(least, float(sizes.min(initial=np.inf)))
             continue
         for g, limit in enumerate(one.limits):
             part = slice(one.bounds[g], one.bounds[g + 1])
             squares = float(np.square(moved[part]).sum())
             energy = float(np.median(0.5 * np.square(base[:, part]).sum(axis=1)))
             if squares > 0:
-                room = max(float(limit) - energy, 0.0)
-                least = min(least, float(np.sqrt(2 * room / squares)))
+                left = max(float(limit) - energy, 0.0)
+                least = min(least, float(np.sqrt(2 * left / squares)))
     return least if np.isfinite(least) else None
+
+
+def held_unread(view: RuleView, taps: Floats) -> float:
+    """Return the deviation, approached slowly, that half of the places keep unseen.
+
+    Of an attacker who does not know the readings: for as long as the view lasts the
+    noise may lift a row over its limit. The better of both signs.
+
+    Parameters
+    ----------
+    view : RuleView
+        A rule with linear memory, for a duration that is judged whole.
+    taps : array of shape (memory + 1, n_channels)
+        Response of the detector to the tag.
+    """
+    # What lasts has filled the averages: they add it whole.
+    filled = tuple(
+        replace(one, member=replace(one.member, memory=Memory.NONE))
+        for one in view.members
+    )
+    total, judged = taps.sum(axis=0), view.grid.is_judged
+    change = RowChange(np.broadcast_to(total, (*view.is_usable.shape, len(total))))
+    sizes = replace(view, members=filled).crossings(change)[..., judged].min(axis=2)
+    counts = (view.is_usable & judged).any(axis=1)
+    return max(quantile_sizes(one[counts], 0.5)[0] for one in sizes)
 
 
 def knowing_attacker(
@@ -232,6 +290,7 @@ def knowing_attacker(
     step_s: float,
     most: float,
     injected: float | None = None,
+    longest: RuleView | None = None,
 ) -> KnowingAttacker | None:
     """Return how far an attacker who knows everything can push one tag, unseen.
 
@@ -251,6 +310,8 @@ def knowing_attacker(
         Largest deviation.
     injected : float, optional
         50% size of a plain step.
+    longest : RuleView, optional
+        The rule for the longest duration that is judged whole; by default `view`.
     """
     means = []
     for place in places:
@@ -262,14 +323,17 @@ def knowing_attacker(
             means.append(max(known))
     if not means:
         return None
-    mean = float(np.median(means))
+    mean, held = float(np.median(means)), held_for_good(view, taps)
+    longest = longest or view
     return KnowingAttacker(
         tag=tag.name,
         rule=view.rule.name,
         unit=tag.unit or "",
         duration_s=view.grid.rows * step_s,
-        held=held_for_good(view, taps),
+        held=held,
         mean=mean,
         of_range=mean / tag.range,
         injected=injected,
+        held_unread=None if held is None else held_unread(longest, taps),
+        unread_s=longest.grid.rows * step_s,
     )

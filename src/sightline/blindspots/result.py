@@ -182,6 +182,11 @@ class KnowingAttacker:
         `mean` as a share of the tag's range in train.
     injected : float, optional
         50% size of a plain step, for comparison.
+    held_unread : float, optional
+        Deviation that half of the places keep unseen for `unread_s`, approached slowly,
+        by someone who does not know the readings; None: any.
+    unread_s : float, optional
+        For how long.
     """
 
     tag: str
@@ -192,6 +197,8 @@ class KnowingAttacker:
     mean: float
     of_range: float
     injected: float | None = None
+    held_unread: float | None = None
+    unread_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +218,7 @@ class WhatIf:
     share_seen : float
         Share of places at which it is seen.
     n_places : int
-        Places.
+        Places that could be judged: not those whose twin is in alarm throughout.
     delay_s : float, optional
         Median time to the alarm where it is seen.
     leaves_range : float

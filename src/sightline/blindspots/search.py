@@ -7,26 +7,26 @@ search, all places of a case in one call.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from sightline.blindspots.places import LEAST_PLACES, Timing, quantile_sizes
+from sightline.blindspots.places import LEAST_PLACES, quantile_sizes
 from sightline.blindspots.result import BlindSpot, Outcome, SizeAt
-from sightline.blindspots.rule_view import Change, PlaceRule, RecordRule, RuleView
-from sightline.blindspots.shapes import Shape, SizeUnit, TagFacts
+from sightline.blindspots.rule_view import Change, PlaceRule, RuleView
+from sightline.blindspots.shapes import Shape, SizeUnit
+from sightline.blindspots.targets import Target
 from sightline.blindspots.telemetry import (
     Deltas,
     Falsifier,
     PlaceRows,
     Stage1,
-    Telemetry,
     has_room,
     room_before_clipping,
 )
-from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.arrays import Bools, Floats
 from sightline.rules.rule import Memory
 
 # A searched size lies within this ratio: 5% on either side.
@@ -41,97 +41,6 @@ _CONVERGED: Final = 1e-4
 _MOST_RESPONSES: Final = 5
 # Larger sizes that must be seen too.
 _MULTIPLES: Final = (2.0, 4.0, 8.0)
-# Seed of the noise, beside the seed of the places.
-_NOISE: Final = 77
-
-
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """What is falsified together: a tag, or all sensors of a stage.
-
-    Parameters
-    ----------
-    name : str
-        Name of the tag or the stage.
-    tags : tuple of TagFacts
-        The tags.
-    shapes : tuple of Shape
-        What is written into them.
-    """
-
-    name: str
-    tags: tuple[TagFacts, ...]
-    shapes: tuple[Shape, ...]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Arena:
-    """All that a search needs: telemetry, detector, rules and places.
-
-    Parameters
-    ----------
-    telemetry : Telemetry
-        The record.
-    stage : Stage1
-        What makes residuals of it.
-    timing : Timing
-        The durations.
-    places : array of int
-        First row of each falsification.
-    fits : array of bool, shape (n_places, n_durations)
-        Which durations fit.
-    reach, room : array of int, shape (n_places,)
-        Attack-free rows before each place, and from it on.
-    rules : tuple of RecordRule
-        The rules at the places.
-    seed : int
-        Of the noise.
-    """
-
-    telemetry: Telemetry
-    stage: Stage1
-    timing: Timing
-    places: Ints
-    fits: Bools
-    reach: Ints
-    room: Ints
-    rules: tuple[RecordRule, ...]
-    seed: int = 0
-    views: list[list[PlaceRule]] = field(init=False)
-    falsifiers: list[Falsifier] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Read the rules' views and the normal numbers of the places."""
-        longest = max(grid.rows for grid in self.timing.grids) * self.telemetry.every
-        draws = np.stack(
-            [
-                np.random.default_rng([self.seed, _NOISE, k]).standard_normal(longest)
-                for k in range(len(self.places))
-            ]
-        )
-        self.__dict__["views"] = [list(one.views()) for one in self.rules]
-        self.__dict__["falsifiers"] = [
-            Falsifier(
-                self.telemetry,
-                PlaceRows(
-                    grid=grid,
-                    places=self.places[self.fits[:, k]],
-                    memory=self.stage.memory,
-                ),
-                draws[self.fits[:, k]],
-                self.reach[self.fits[:, k]],
-            )
-            for k, grid in enumerate(self.timing.grids)
-        ]
-
-    def spots(self, target: Target) -> Iterator[BlindSpot]:
-        """Yield what every rule sees of every shape and duration."""
-        for shape in target.shapes:
-            for k, falsifier in enumerate(self.falsifiers):
-                views = [by_duration[k] for by_duration in self.views]
-                case = Case(target, shape, falsifier, self.stage, views)
-                if case.is_valid.sum() >= 1:
-                    yield from case.spots(self.timing.seconds(falsifier.rows.grid))
 
 
 class Case:
@@ -364,9 +273,7 @@ class Case:
         self, view: PlaceRule, sign: int, found: "Found", duration_s: float
     ) -> BlindSpot | None:
         """Return the sizes of one rule as a record; None for too few places."""
-        judgeable = self._judgeable(view)
-        for site in self.sites if self.shape.unit is SizeUnit.TAG else ():
-            judgeable &= has_room(site, sign or 1)
+        judgeable = self.judgeable(view, sign)
         sizes = found.sizes[judgeable]
         if len(sizes) < LEAST_PLACES:
             return None
@@ -398,10 +305,16 @@ class Case:
             is_uneven=found.is_uneven,
         )
 
-    def _judgeable(self, view: PlaceRule) -> Bools:
-        """Return the places of which at least one row can be judged."""
-        has_rows = (view.is_usable & view.grid.is_judged).any(axis=1)
-        return np.asarray(self.is_valid & has_rows)
+    def judgeable(self, view: PlaceRule, sign: int = 0) -> Bools:
+        """Return the places that count.
+
+        Those with something to write, at least one row that can be judged, and room
+        for a deviation of this sign.
+        """
+        counts = self.is_valid & (view.is_usable & view.grid.is_judged).any(axis=1)
+        for site in self.sites if self.shape.unit is SizeUnit.TAG else ():
+            counts &= has_room(site, sign or 1)
+        return np.asarray(counts)
 
     def _when(
         self, view: PlaceRule, found: "Found", size: float, judgeable: Bools
@@ -427,7 +340,7 @@ class Case:
     ) -> BlindSpot:
         """Return how often a shape without a size is seen."""
         raised = view.raises(change)
-        judgeable = self._judgeable(view)
+        judgeable = self.judgeable(view)
         found = Found(sizes=np.ones(len(judgeable)), rows=np.where(raised, 0.0, np.inf))
         seen = _is_seen(view, raised)[judgeable]
         delay_s, on_release = self._when(view, found, 1.0, judgeable)
@@ -616,44 +529,3 @@ def evened(
         enough = np.flatnonzero(from_here >= k + 1)
         out[place] = grid[enough[0]] if len(enough) else np.inf
     return out
-
-
-def targets_of(
-    tags: Sequence[TagFacts], shapes: Sequence[Shape]
-) -> tuple[list[Target], list[str]]:
-    """Return what is falsified, and sentences about tags that are left out.
-
-    Parameters
-    ----------
-    tags : sequence of TagFacts
-        The tags that may be falsified.
-    shapes : sequence of Shape
-        The shapes.
-    """
-    single = [shape for shape in shapes if shape.name != "stage"]
-    still = [tag.name for tag in tags if not tag.range > 0]
-    targets = []
-    for tag in tags:
-        fitting = tuple(shape for shape in single if shape.applies_to(tag))
-        if tag.range > 0 and fitting:
-            targets.append(Target(name=tag.name, tags=(tag,), shapes=fitting))
-    stage = [shape for shape in shapes if shape.name == "stage"]
-    by_stage: dict[str, list[TagFacts]] = {}
-    for tag in tags:
-        if tag.stage and tag.range > 0 and stage and stage[0].applies_to(tag):
-            by_stage.setdefault(tag.stage, []).append(tag)
-    targets += [
-        Target(name=f"stage {name}", tags=tuple(members), shapes=tuple(stage))
-        for name, members in by_stage.items()
-        if len(members) > 1
-    ]
-    notes = []
-    if still:
-        from sightline.text import names
-
-        verb = "never moves" if len(still) == 1 else "never move"
-        notes.append(
-            f"{names(still, 6)} {verb} in train, so a size has no share of its range: "
-            "left out."
-        )
-    return targets, notes

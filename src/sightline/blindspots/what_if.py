@@ -18,9 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+from sightline.blindspots.arena import Arena
 from sightline.blindspots.places import LEAST_PLACES, Grid
 from sightline.blindspots.result import WhatIf
-from sightline.blindspots.search import Arena
+from sightline.blindspots.rule_view import Change
 from sightline.blindspots.shapes import OwnShape, Shape, Site, TagFacts
 from sightline.blindspots.telemetry import Falsifier, PlaceRows
 from sightline.data.arrays import Bools, Floats
@@ -290,25 +291,21 @@ def _of_attack(
             f"{plural(int(fits.sum()), 'place')}, and {LEAST_PLACES} are needed."
         )
         return
-    rows = PlaceRows(grid=grid, places=arena.places[fits], memory=arena.stage.memory)
-    falsifier = Falsifier(
-        arena.telemetry,
-        rows,
-        np.zeros((int(fits.sum()), grid.rows * arena.telemetry.every)),
-        arena.reach[fits],
-    )
-    deltas, is_known, leaves = {}, np.ones(len(rows.places), np.bool_), None
-    for action in attack.actions:
-        site = falsifier.site(tags[action.tag])
-        added, known, outside = _added(action, site)
-        is_known &= known
-        leaves = outside if leaves is None else leaves | outside
-        deltas[site.tag.column] = falsifier.delta(site, added, falsifier.sampled(site))
-    change = arena.stage.change(deltas, rows)
+    change, is_known, leaves = _written(arena, attack, tags, grid, fits)
     words = "; ".join(a.words(tags[a.tag].unit) for a in attack.actions)
     for one in arena.rules:
         view = one.at(grid, fits)
-        raised = view.raises(change)[is_known][:, grid.is_judged]
+        # A place whose twin is in alarm throughout can neither see nor miss it.
+        judgeable = is_known & (view.is_usable & grid.is_judged).any(axis=1)
+        n_places = int(judgeable.sum())
+        if n_places < LEAST_PLACES:
+            yield (
+                f"Attack {attack.id!r} is left out for the rule {view.rule.name!r}: it "
+                f"can be judged at {plural(n_places, 'place')}, and {LEAST_PLACES} are "
+                "needed."
+            )
+            continue
+        raised = view.raises(change)[judgeable][:, grid.is_judged]
         seen = np.asarray(raised.any(axis=1))
         first = grid.offsets[grid.is_judged][np.argmax(raised, axis=1)] + 1
         yield WhatIf(
@@ -316,11 +313,41 @@ def _of_attack(
             text=words,
             rule=view.rule.name,
             duration_s=grid.rows * step_s,
-            share_seen=float(seen.mean()) if len(seen) else 0.0,
-            n_places=len(seen),
+            share_seen=float(seen.mean()),
+            n_places=n_places,
             delay_s=float(np.median(first[seen]) * step_s) if seen.any() else None,
-            leaves_range=float(np.mean(leaves)) if leaves is not None else 0.0,
+            leaves_range=float(leaves.mean()),
         )
+
+
+def _written(
+    arena: Arena,
+    attack: PlannedAttack,
+    tags: Mapping[str, TagFacts],
+    grid: Grid,
+    fits: Bools,
+) -> tuple[Change, Bools, Bools]:
+    """Return the change of the residuals, where it is known, and what left its range.
+
+    Both of the latter have one value for each place at which the attack fits.
+    """
+    rows = PlaceRows(grid=grid, places=arena.places[fits], memory=arena.stage.memory)
+    n_places = len(rows.places)
+    falsifier = Falsifier(
+        arena.telemetry,
+        rows,
+        np.zeros((n_places, grid.rows * arena.telemetry.every)),
+        arena.reach[fits],
+    )
+    is_known, leaves = np.ones(n_places, np.bool_), np.zeros(n_places, np.bool_)
+    deltas = {}
+    for action in attack.actions:
+        site = falsifier.site(tags[action.tag])
+        added, known, outside = _added(action, site)
+        is_known &= known
+        leaves |= outside
+        deltas[site.tag.column] = falsifier.delta(site, added, falsifier.sampled(site))
+    return arena.stage.change(deltas, rows), is_known, leaves
 
 
 def _added(action: Falsification, site: Site) -> tuple[Floats, Bools, Bools]:

@@ -191,7 +191,9 @@ def _result(proposal: "Proposal", audit: "Audit", folder: Path) -> RenderableTyp
         Text(
             f"\nWritten to {folder}/: {', '.join(files)}.\n"
             f"Next: sightline inspect {folder}\n"
-            f"Then: sightline run {folder}"
+            f"Then: sightline run {folder}\n"
+            "Without incidents: "
+            f"sightline blindspots {folder} --out {folder.name}-blind"
         )
     )
     return Group(*parts)

@@ -8,6 +8,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from sightline.blindspots.arena import Arena
 from sightline.blindspots.knowing import knowing_attacker
 from sightline.blindspots.places import (
     LEAST_PLACES,
@@ -33,11 +34,11 @@ from sightline.blindspots.rule_view import (
     TwinRecord,
     memory_rows,
 )
-from sightline.blindspots.search import Arena, Target, targets_of
 from sightline.blindspots.shapes import (
     RESIDUAL_SHAPES,
     SHAPES,
 )
+from sightline.blindspots.targets import Target, targets_of
 from sightline.blindspots.telemetry import LinearStage1, Stage1, Telemetry
 from sightline.blindspots.what_if import PlannedAttack, what_if
 from sightline.blindspots.words import sentences_of, weight
@@ -330,25 +331,30 @@ class SpotArena:
         progress : callable, optional
             Called with a `Step`.
         """
-        from threadpoolctl import threadpool_limits
-
         known = dict(done or {})
         left = [target for target in self.targets if target.name not in known]
-        jobs = self.settings.jobs or os.cpu_count() or 1
+        for k, (target, part) in enumerate(
+            zip(left, self._spots_of(self.arena, left), strict=True)
+        ):
+            known[target.name] = part
+            found(target.name, part)
+            progress(Step(StepKind.FALSIFYING, k + 1, len(left), f"{target.name}"))
+        return [spot for target in self.targets for spot in known[target.name]]
+
+    def _spots_of(
+        self, arena: Arena, targets: Sequence[Target]
+    ) -> Iterator[list[BlindSpot]]:
+        """Yield the table of each target, in their order, by as many threads as set."""
+        from threadpoolctl import threadpool_limits
 
         def spots(target: Target) -> list[BlindSpot]:
             # The cores are busy with other targets.
             with threads(1):
-                return list(self.arena.spots(target))
+                return list(arena.spots(target))
 
+        jobs = self.settings.jobs or os.cpu_count() or 1
         with threadpool_limits(limits=1), ThreadPoolExecutor(jobs) as pool:
-            for k, (target, part) in enumerate(
-                zip(left, pool.map(spots, left), strict=True)
-            ):
-                known[target.name] = part
-                found(target.name, part)
-                progress(Step(StepKind.FALSIFYING, k + 1, len(left), f"{target.name}"))
-        return [spot for target in self.targets for spot in known[target.name]]
+            yield from pool.map(spots, targets)
 
     def sights(self, spots: Iterable[BlindSpot]) -> tuple[RuleSight, ...]:
         """Return cost and blindness of each rule."""
@@ -390,8 +396,8 @@ class SpotArena:
             for target in self.targets
             if target.tags[0].role is not Role.ACTUATOR and len(target.tags) == 1
         ]
+        n_steps = len(TRADE_OFF) * len(sensors)
         for k, per_day in enumerate(TRADE_OFF):
-            progress(Step(StepKind.FALSIFYING, k, len(TRADE_OFF), "the trade-off"))
             budget = replace(self.budget, per_day=per_day)
             try:
                 made = make(budget)
@@ -400,15 +406,14 @@ class SpotArena:
                 continue
             rules = [made.rules[rule.name].rule for rule in self.rules]
             other = self._with_rules(rules, usual)
+            spots: list[BlindSpot] = []
+            for j, part in enumerate(self._spots_of(other, sensors)):
+                spots += part
+                done = k * len(sensors) + j + 1
+                progress(Step(StepKind.FALSIFYING, done, n_steps, "the trade-off"))
             for rule, views in zip(rules, other.rules, strict=True):
                 assert isinstance(views, RuleViews)  # noqa: S101
-                spots = [
-                    spot
-                    for target in sensors
-                    for spot in other.spots(target)
-                    if spot.rule == rule.name
-                ]
-                deviation = mean_share(spots)
+                deviation = mean_share([s for s in spots if s.rule == rule.name])
                 if deviation is not None:
                     found.append(
                         TradeOff(
@@ -450,8 +455,12 @@ class SpotArena:
             return
         by_name = {tag.name: tag for tag in self.tags}
         steps = [s for s in spots if (s.shape, s.duration_s) == ("step", usual)]
+        # Durations ascend, so that the last of these is the longest.
+        longest = [
+            g for g, one in enumerate(arena.timing.grids) if one.rows <= one.judged
+        ]
         for views in arena.views:
-            view = views[k]
+            view, long = views[k], views[longest[-1]]
             if not isinstance(view, RuleView) or not view.is_linear:
                 continue
             if view.rule is not self.rules[-1] or view.rule.delays.on > 1:
@@ -469,6 +478,7 @@ class SpotArena:
                     step_s=arena.timing.step_s,
                     most=SHAPES["step"].largest(tag),
                     injected=None if half is None else half.size,
+                    longest=long if isinstance(long, RuleView) else None,
                 )
                 if found is not None:
                     yield found
@@ -509,7 +519,7 @@ class SpotArena:
         spots = tuple(self.search(done=done, found=found, progress=progress))
         is_linear = self.arena.stage.is_linear
         with threadpool_limits(limits=1):
-            curve = self.trade_off(make, progress) if make and is_linear else []
+            curve = self.trade_off(make, progress) if make else []
             knowing = tuple(self.attackers(spots))
             tried = list(what_if(self.arena, attacks))
         self.notes += [one for one in tried if isinstance(one, str)]
