@@ -52,8 +52,14 @@ def grouped() -> dict[str, list[str]]:
 def reference_page(name: str) -> str:
     """Return the page of a public name: its docstring, by where it is defined."""
     value = getattr(sightline, name)
-    place = f"{inspect.unwrap(value).__module__}.{value.__qualname__}"
-    return f"::: {place}\n    options:\n      heading: sightline.{name}\n"
+    page = f"::: {value.__module__}.{value.__qualname__}\n"
+    page += f"    options:\n      heading: sightline.{name}\n"
+    # A record that extends others has their fields too.
+    for base in value.__mro__[1:] if inspect.isclass(value) else ():
+        if "Parameters" in (base.__doc__ or "") and "sightline" in base.__module__:
+            page += f"\n::: {base.__module__}.{base.__qualname__}\n"
+            page += "    options:\n      members: false\n      heading_level: 2\n"
+    return page
 
 
 def overview() -> str:
