@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import nbformat
-import pytest
 from executed_notebook import executed
 
 PLACE = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
