@@ -24,7 +24,8 @@ GROUPS = {
     "Streams": "ResidualStream Attack Segment read_stream write_stream read_tables",
     "Evaluating": "evaluate Evaluation Reference fit_reference energy_trace "
     "contributions on_cluster compare Comparison",
-    "Results": "write_results read_evaluation read_results write_report write_up",
+    "Results": "write_results read_evaluation read_results write_report write_up "
+    "write_tables log_to_mlflow",
     "Testbeds and detectors": "open_testbed list_testbeds inspect_testbed Testbed "
     "Recording Tag make_detector list_detectors load_detector check_detector Detector "
     "Residuals export_stream",

@@ -18,6 +18,8 @@ from sightline.text import names
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Inches of the picture of a whole test.
+HEIGHT = 2.6
 # Signals drawn below one another.
 MOST_SIGNALS = 2
 # Contributions smaller than the largest by this factor get no colour.
@@ -29,6 +31,7 @@ def plot_evaluation(evaluation: Evaluation) -> "Figure":
     with style.styled():
         figure = energy_through_time([_entry(evaluation)])
     assert figure is not None  # noqa: S101
+    figure.set_size_inches(style.TWO_COLUMNS, HEIGHT)
     return figure
 
 
@@ -158,7 +161,13 @@ def _draw_energy(
     levels = [entry.train_mean, *([] if tau is None else [tau])]
     style.log_scale(axis.yaxis, np.append(10**logs, levels), most=3)
     axis.set_ylabel("energy")
-    axis.legend(handles=style.level_handles()[:2], loc="upper right", ncols=2)
+    axis.legend(
+        handles=style.level_handles()[:2],
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=2,
+        borderpad=0,
+    )
 
 
 def _draw_contributions(

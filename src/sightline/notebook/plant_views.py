@@ -21,6 +21,7 @@ from sightline.notebook.view import (
     Table,
     View,
     named,
+    rows_of,
     shown,
     table_of,
 )
@@ -60,7 +61,7 @@ def _attack_rows(attacks: Sequence[Attack]) -> tuple[tuple[str, ...], ...]:
     return tuple(
         (
             attack.id,
-            f"{attack.start:,} to {attack.stop - 1:,}",
+            rows_of(attack.start, attack.stop),
             names(attack.targets, MOST_NAMES),
             attack.note or attack.name or "",
         )

@@ -5,13 +5,14 @@ from sightline.comparison.runs import Figure
 from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.judgement.confidence import confidence_word
 from sightline.judgement.ladder import LADDER
-from sightline.judgement.verdicts import Count, RungName, info_of
+from sightline.judgement.verdicts import Count, RungName, RungOutcome, info_of
 from sightline.notebook.view import (
     MOST_NAMES,
     Cell,
     Mark,
     View,
     named,
+    rows_of,
     shown,
     table_of,
 )
@@ -67,7 +68,7 @@ def evaluation_view(value: Evaluation) -> View:
 def _attack_row(evaluation: Evaluation, segment: SegmentResult) -> tuple[Cell, ...]:
     return (
         segment.id,
-        f"{segment.start:,} to {segment.stop - 1:,}",
+        rows_of(segment.start, segment.stop),
         _verdict(segment),
         share(segment.coverage),
         row_span(segment.first_alarm, evaluation.stream.step_s),
@@ -119,17 +120,7 @@ def _drift(e: Evaluation) -> str:
 def segment_view(value: SegmentResult) -> View:
     """Show its verdict, and what would show it."""
     ladder = value.ladder or {}
-    rows = tuple(
-        (
-            LADDER[RungName(name)].label if name in LADDER else str(name),
-            "yes" if outcome.visible else "no",
-            share(outcome.coverage),
-            share(outcome.calm),
-            probability(outcome.p_value),
-            names(outcome.by, MOST_NAMES),
-        )
-        for name, outcome in ladder.items()
-    )
+    rows = tuple(_rung_row(name, outcome) for name, outcome in ladder.items())
     headers = ("looked at", "shows it", "of the attack", "of calm time", "p", "by")
     return shown(
         value,
@@ -144,6 +135,37 @@ def segment_view(value: SegmentResult) -> View:
         [table_of("What would show it: share of rows beyond the limit", headers, rows)],
         [text for text in (value.sentence, value.note) if text],
     )
+
+
+def _rung_row(name: str, outcome: RungOutcome) -> tuple[str, ...]:
+    """Return what one way to look at an attack shows of it."""
+    rung = LADDER[RungName(name)] if name in LADDER else None
+    written = share if rung is None or rung.is_coverage else _times
+    return (
+        str(name) if rung is None else rung.label,
+        "yes" if outcome.visible else "no",
+        written(outcome.coverage),
+        written(outcome.calm),
+        probability(outcome.p_value),
+        _used(outcome.by),
+    )
+
+
+def _used(by: tuple[str, ...]) -> str:
+    """Return what a rung used: channels, or what is accumulated over how many rows.
+
+    Examples
+    --------
+    >>> _used(("LIT101", "P101")), _used(("the energy", "30"))
+    ('LIT101 and P101', 'the energy over 30 rows')
+    """
+    if len(by) == 2 and by[1].isdigit():
+        return f"{by[0]} over {by[1]} rows"
+    return names(by, MOST_NAMES)
+
+
+def _times(value: float) -> str:
+    return f"{number(value)} x usual"
 
 
 def result_view(value: Result) -> View:

@@ -3,7 +3,6 @@
 from sightline.cli.tables import as_text, summary
 from sightline.evaluation.result import Evaluation
 
-
 # Wide enough for the legends, which are broken by hand.
 WIDTH = 88
 

@@ -148,3 +148,14 @@ def table_of(
 def named(name: str | None) -> str | None:
     """Return a name; None if it is empty, so that the fact is left out."""
     return name or None
+
+
+def rows_of(start: int, stop: int) -> str:
+    """Return the first and the last of some rows, which stay on one line.
+
+    Examples
+    --------
+    >>> rows_of(1000, 1090)
+    '1,000\u20131,089'
+    """
+    return f"{start:,}\N{EN DASH}{stop - 1:,}"

@@ -1,0 +1,279 @@
+"""Forecasting libraries as detectors: Darts and StatsForecast.
+
+Each expects of a row what the library forecasts one step ahead, from earlier rows of
+the same run, by a model that is fitted once on train. The residual is the library's own
+forecast error on the scaled rows. None of the libraries is imported before it is used.
+"""
+
+import copy
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sightline.data.arrays import Floats, Ints, require
+from sightline.detectors.adapters.adapter import (
+    Adapter,
+    adapter_settings,
+    check_expected,
+    observation,
+    runs_of,
+)
+from sightline.detectors.base import Residuals
+from sightline.detectors.preprocessing import Scaled, Scaling
+from sightline.errors import StreamError
+
+# Fitted values within this of a forecast from the rows before count as forecasts.
+_SAME = 1e-10
+
+
+class FromDarts(Adapter):
+    """A detector that expects what a model of Darts forecasts one step ahead.
+
+    For every model that Darts applies to new series without fitting it again: its
+    regression models, its networks, `KalmanForecaster`, `VARIMA`. The residual equals
+    ``model.residuals(series, forecast_horizon=1, retrain=False)`` on the scaled rows.
+
+    Parameters
+    ----------
+    model : object
+        A forecasting model of Darts; it is copied and not changed. It learns from all
+        runs of train, or from the longest if it can learn from one only.
+    every : int
+        Make one row (the median) of `every` steps.
+    trim_s : float
+        Seconds left out at the beginning of train, while the plant settles.
+    validation_share : float
+        Share of train that is held out and not learned from: one block, its place
+        drawn at random.
+    seed : int
+        Seed of that draw, and of a model without a seed of its own.
+    name : str, optional
+        Name of the detector; else the model's class.
+
+    Raises
+    ------
+    StreamError
+        If the model must be fitted again for each forecast.
+    MissingExtraError
+        If Darts is not installed.
+
+    Examples
+    --------
+    >>> from darts.models import LinearRegressionModel  # doctest: +SKIP
+    >>> FromDarts(LinearRegressionModel(lags=5)).card.name  # doctest: +SKIP
+    'LinearRegressionModel'
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        every: int = 1,
+        trim_s: float = 0.0,
+        validation_share: float = 0.2,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> None:
+        require("darts", extra="darts", caller="FromDarts")
+        _check_forecaster(model, "historical_forecasts", "FromDarts")
+        if not getattr(model, "_supports_non_retrainable_historical_forecasts", True):
+            raise StreamError(
+                f"{type(model).__name__} must be fitted again for each forecast, so "
+                "that it would learn from the test: use a model that Darts applies to "
+                "new series, such as LinearRegressionModel."
+            )
+        settings = adapter_settings(every, trim_s, validation_share, seed)
+        super().__init__(name or type(model).__name__, "forecast", settings)
+        self.model = model
+        # The first entry is the oldest row of the target that a forecast looks at. It
+        # is no lag of ours: the model learns from whole runs, first rows included.
+        self._past = int(-(model.extreme_lags[0] or 0))
+
+    def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> Any:
+        values = np.asarray(train.values, np.float64)
+        runs = [r for r in runs_of(trained, train.breaks) if len(r) > self._past + 1]
+        if not runs:
+            raise StreamError(
+                f"No run of train has the {self._past + 2} rows in a row that "
+                f"{self.card.title} needs: give a longer recording."
+            )
+        model = copy.deepcopy(self.model)
+        if _learns_from_many(model):
+            model.fit([_series(values[run]) for run in runs])
+        else:
+            model.fit(_series(values[max(runs, key=len)]))
+        return model
+
+    def _row_residuals(
+        self, learned: Any, scaled: Scaled, scaling: Scaling
+    ) -> Residuals:
+        values = np.asarray(scaled.values, np.float64)
+        rows, residuals = [np.empty(0, np.int64)], [np.empty((0, values.shape[1]))]
+        for run in runs_of(np.arange(len(values)), scaled.breaks):
+            if len(run) <= self._past:
+                continue
+            forecast = learned.historical_forecasts(
+                _series(values[run]),
+                forecast_horizon=1,
+                retrain=False,
+                last_points_only=True,
+                verbose=False,
+                show_warnings=False,
+            )
+            at = run[np.asarray(forecast.time_index)]
+            expected = check_expected(forecast.values(), values[at], self.card.title)
+            rows.append(at)
+            residuals.append(values[at] - expected)
+        return observation(np.concatenate(residuals), np.concatenate(rows))
+
+    def _about(self) -> dict[str, object]:
+        return {"model": repr(self.model)}
+
+
+def _series(values: Floats) -> Any:
+    """Return rows as a series of Darts, numbered from 0."""
+    return require("darts", extra="darts", caller="FromDarts").TimeSeries.from_values(
+        np.ascontiguousarray(values)
+    )
+
+
+def _learns_from_many(model: Any) -> bool:
+    """Return whether a model of Darts learns from several series."""
+    module = require(
+        "darts.models.forecasting.forecasting_model", extra="darts", caller="FromDarts"
+    )
+    return isinstance(model, module.GlobalForecastingModel)
+
+
+class _FittedChannels(NamedTuple):
+    # By channel; None where it does not move, and then its value.
+    models: list[Any]
+    resting: Floats
+
+
+class FromStatsForecast(Adapter):
+    """A detector that expects what a model of StatsForecast forecasts one step ahead.
+
+    Each channel has its own copy of the model, fitted once, on the longest run of
+    train, and carried on by the library's ``forward``; channels that are constant there
+    are expected to stay so. The residual equals the row minus
+    ``model.forward(y=earlier_rows, h=1)["mean"]`` on the scaled rows. Where the fitted
+    values of ``forward`` are these forecasts, one call gives those of a whole run;
+    else the model is called for each row, which takes long.
+
+    Parameters
+    ----------
+    model : object
+        With ``fit`` and ``forward``, such as ``AutoARIMA()``, ``AutoETS()`` or
+        ``AutoRegressive(lags=5)``; it is copied and not changed.
+    warm_up : int
+        Rows at the beginning of each run without a residual: the model has too few rows
+        before them.
+    every : int
+        Make one row (the median) of `every` steps.
+    trim_s : float
+        Seconds left out at the beginning of train, while the plant settles.
+    validation_share : float
+        Share of train that is held out and not learned from: one block, its place
+        drawn at random.
+    seed : int
+        Seed of that draw.
+    name : str, optional
+        Name of the detector; else the model's class.
+
+    Raises
+    ------
+    StreamError
+        If the model has no ``forward``.
+    MissingExtraError
+        If StatsForecast is not installed.
+
+    Examples
+    --------
+    >>> from statsforecast.models import AutoARIMA  # doctest: +SKIP
+    >>> FromStatsForecast(AutoARIMA()).card.name  # doctest: +SKIP
+    'AutoARIMA'
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        warm_up: int = 10,
+        every: int = 1,
+        trim_s: float = 0.0,
+        validation_share: float = 0.2,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> None:
+        require("statsforecast", extra="statsforecast", caller="FromStatsForecast")
+        _check_forecaster(model, "forward", "FromStatsForecast")
+        settings = adapter_settings(every, trim_s, validation_share, seed)
+        super().__init__(name or type(model).__name__, "forecast", settings)
+        self.model = model
+        self.warm_up = row_count(warm_up, "warm_up")
+
+    def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> _FittedChannels:
+        run = max(runs_of(trained, train.breaks), key=len)
+        rows = np.asarray(train.values, np.float64)[run]
+        models = []
+        for column in rows.T:
+            model = None
+            if column.min() < column.max():
+                model = copy.deepcopy(self.model)
+                model.fit(np.ascontiguousarray(column))
+            models.append(model)
+        return _FittedChannels(models, rows[0])
+
+    def _row_residuals(
+        self, learned: _FittedChannels, scaled: Scaled, scaling: Scaling
+    ) -> Residuals:
+        values = np.asarray(scaled.values, np.float64)
+        expected = np.broadcast_to(learned.resting, values.shape).copy()
+        rows = [np.empty(0, np.int64)]
+        for run in runs_of(np.arange(len(values)), scaled.breaks):
+            if len(run) <= self.warm_up:
+                continue
+            rows.append(run[self.warm_up :])
+            for k, model in enumerate(learned.models):
+                if model is not None:
+                    column = np.ascontiguousarray(values[run, k])
+                    expected[rows[-1], k] = _forecasts(model, column, self.warm_up)
+        judged = np.concatenate(rows)
+        return observation(values[judged] - expected[judged], judged)
+
+    def _about(self) -> dict[str, object]:
+        return {"model": repr(self.model), "warm_up": self.warm_up}
+
+
+def _forecasts(model: Any, column: Floats, first: int) -> Floats:
+    """Return the forecast of each row from `first` on, from the rows before it."""
+
+    def ahead(row: int) -> float:
+        return float(model.forward(y=column[:row], h=1)["mean"][0])
+
+    fitted = np.asarray(model.forward(y=column, h=1, fitted=True)["fitted"])
+    # Of some models they rest on later rows, or on other first values, which wear off.
+    probes = {first, (first + len(column)) // 2, len(column) - 1}
+    if all(abs(ahead(row) - fitted[row]) <= _SAME for row in probes):
+        return fitted[first:]
+    return np.array([ahead(row) for row in range(first, len(column))])
+
+
+def row_count(value: object, name: str) -> int:
+    """Return a number of rows; raise if it is none, or less than 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise StreamError(f"`{name}` must be 1 or more rows; got {value!r}.")
+    return int(value)
+
+
+def _check_forecaster(model: Any, method: str, caller: str) -> None:
+    """Raise unless a model is an object that can be fitted and carried on."""
+    for wanted in ("fit", method):
+        if isinstance(model, type) or not callable(getattr(model, wanted, None)):
+            what = model.__name__ if isinstance(model, type) else type(model).__name__
+            raise StreamError(
+                f"{caller} takes a model object with `{wanted}`; got {what}, which has "
+                "none or is a class."
+            )
