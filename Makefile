@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two test processes on two cores; more threads would only be in each other's way.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test test-all test-browser check check-versions docs fuzz bench clean
+.PHONY: demo test test-all test-browser check check-versions docs fuzz bench notebook clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -51,6 +51,9 @@ check: .venv/ready  ## lint, format, types, import direction
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+notebook: .venv/ready  ## run the example again and keep its outputs
+	$(BIN)/python tests/executed_notebook.py examples/notebook.ipynb
 
 CASES ?= 10000
 fuzz: .venv/ready  ## damaged files of every kind: each works, or is refused in one sentence

@@ -24,7 +24,8 @@ GROUPS = {
     "Streams": "ResidualStream Attack Segment read_stream write_stream read_tables",
     "Evaluating": "evaluate Evaluation Reference fit_reference energy_trace "
     "contributions on_cluster compare Comparison",
-    "Results": "write_results read_evaluation read_results write_report write_up",
+    "Results": "write_results read_evaluation read_results write_report write_up "
+    "write_tables log_to_mlflow",
     "Testbeds and detectors": "open_testbed list_testbeds inspect_testbed Testbed "
     "Recording Tag make_detector list_detectors load_detector check_detector Detector "
     "Residuals export_stream",
@@ -52,8 +53,14 @@ def grouped() -> dict[str, list[str]]:
 def reference_page(name: str) -> str:
     """Return the page of a public name: its docstring, by where it is defined."""
     value = getattr(sightline, name)
-    place = f"{inspect.unwrap(value).__module__}.{value.__qualname__}"
-    return f"::: {place}\n    options:\n      heading: sightline.{name}\n"
+    page = f"::: {value.__module__}.{value.__qualname__}\n"
+    page += f"    options:\n      heading: sightline.{name}\n"
+    # A record that extends others has their fields too.
+    for base in value.__mro__[1:] if inspect.isclass(value) else ():
+        if "Parameters" in (base.__doc__ or "") and "sightline" in base.__module__:
+            page += f"\n::: {base.__module__}.{base.__qualname__}\n"
+            page += "    options:\n      members: false\n      heading_level: 2\n"
+    return page
 
 
 def overview() -> str:

@@ -24,7 +24,9 @@ TEST_TOOLS = (
     "fastexcel",
     "hypothesis",
     "pandas",
+    "pyarrow",
     "pytest",
+    "scikit-learn",
     "tqdm",
     "xlsxwriter",
 )

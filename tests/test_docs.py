@@ -194,7 +194,7 @@ def test_every_page_is_in_the_navigation() -> None:
     docs = ROOT / "docs"
     pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
     listed = re.findall(r"[\w/-]+\.md$", settings, flags=re.M)
-    assert sorted(listed) == sorted(pages)
+    assert sorted(listed) == sorted(pages), "Correct `nav` in mkdocs.yml."
 
 
 @pytest.mark.slow

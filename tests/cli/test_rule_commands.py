@@ -62,6 +62,7 @@ def rows_of(path):
 def test_commission_writes_the_rule_in_all_forms(made):
     written = {path.name for path in (made / "rule").iterdir()}
     assert written == {
+        "curve.pdf",
         "curve.png",
         "curve.svg",
         "detector.npz",

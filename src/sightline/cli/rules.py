@@ -139,8 +139,8 @@ def commission_command(
     """Make alarm rules for a budget, and judge them on later rows.
 
     Limits are set on attack-free rows before the split alone. OUT gets rules.csv (all
-    rules), the picture curve.svg and .png, and the chosen rule as rule.json, rule.py
-    (needs numpy alone) and, for at most 16 tags, rule.st (IEC 61131-3).
+    rules), the picture curve.pdf, .svg and .png, and the chosen rule as rule.json,
+    rule.py (needs numpy alone) and, for at most 16 tags, rule.st (IEC 61131-3).
 
     \b
     Examples:

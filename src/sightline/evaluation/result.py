@@ -738,7 +738,7 @@ class SegmentView(SegmentResult):
         >>> labels = np.repeat([0, 1, 0], [50, 10, 140])
         >>> attack = evaluate(train=rows, test=rows, labels=labels).segment(1)
         >>> len(attack.plot().axes)
-        4
+        5
         """
         figure: Figure = in_notebook("plot_segment", self)
         return figure

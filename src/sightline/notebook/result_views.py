@@ -147,8 +147,21 @@ def _rung_row(name: str, outcome: RungOutcome) -> tuple[str, ...]:
         written(outcome.coverage),
         written(outcome.calm),
         probability(outcome.p_value),
-        names(outcome.by, MOST_NAMES),
+        _used(outcome.by),
     )
+
+
+def _used(by: tuple[str, ...]) -> str:
+    """Return what a rung used: channels, or what is accumulated over how many rows.
+
+    Examples
+    --------
+    >>> _used(("LIT101", "P101")), _used(("the energy", "30"))
+    ('LIT101 and P101', 'the energy over 30 rows')
+    """
+    if len(by) == 2 and by[1].isdigit():
+        return f"{by[0]} over {by[1]} rows"
+    return names(by, MOST_NAMES)
 
 
 def _times(value: float) -> str:

@@ -80,6 +80,8 @@ def log_to_mlflow(
     >>> rows = np.random.default_rng(0).normal(size=(200, 2))
     >>> evaluation = evaluate(train=rows, test=rows, detector="pca")
     >>> run_id = log_to_mlflow(evaluation)  # doctest: +SKIP
+    >>> [name for name in metrics_of(evaluation) if name.startswith("drift.")][:2]
+    ['drift.d_drift', 'drift.d_drift_robust']
     """
     if not isinstance(evaluation, Evaluation):
         raise SightlineError(

@@ -15,14 +15,14 @@ _LEAST_PER_DAY = 0.1
 
 
 def write_rule_figure(facts: CommissioningFacts, folder: Path) -> list[Path]:
-    """Write the curves of all rules as SVG and PNG, and return the paths.
+    """Write the curves of all rules as PDF, SVG and PNG, and return the paths.
 
     Parameters
     ----------
     facts : CommissioningFacts
         The table and the curves; without attacks nothing is written.
     folder : Path
-        Gets ``curve.svg`` and ``curve.png``.
+        Gets ``curve.pdf``, ``curve.svg`` and ``curve.png``.
     """
     if not facts.n_attacks or not facts.judged_days:
         return []

@@ -133,7 +133,7 @@ def _is_label(word: str | None) -> bool:
     import polars as pl
 
     codes, _ = label_codes(pl.Series([word], dtype=pl.String))
-    return codes.dtype.kind == "f"
+    return bool(codes.dtype.kind == "f")
 
 
 class _Alarms(NamedTuple):

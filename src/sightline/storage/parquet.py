@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Ints, Residuals
+from sightline.data.arrays import Ints, Residuals, require
 from sightline.data.row_tables import AsArray, Rows
 from sightline.data.stream import ResidualStream
 from sightline.data.stream_input import check_same_channels, without_ignored
@@ -293,6 +293,7 @@ def _write_files(
     folder: Path, rows: Rows, channels: Sequence[str], series: _Series, part_rows: int
 ) -> None:
     """Write rows, and series with one value for each, as files of a new folder."""
+    _check_arrow(folder)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -389,13 +390,14 @@ def open_rows(files: Sequence[Path], columns: Sequence[str]) -> ParquetRows:
     StreamError
         If there is no column.
     """
-    import pyarrow as pa
-
     if not columns:
         raise StreamError(
             f"{files[0].parent.name}/{files[0].name}: must have at least one channel; "
             "it has none."
         )
+    _check_arrow(files[0])
+    import pyarrow as pa
+
     types, group_rows = set(), []
     for path in files:
         opened = _opened(path)
@@ -457,8 +459,14 @@ def _decoded(batch: Any, name: str) -> npt.NDArray[Any]:
         ) from error
 
 
+def _check_arrow(path: Path) -> None:
+    """Raise `MissingExtraError` if Parquet cannot be read or written."""
+    require("pyarrow", extra="parquet", caller=f"{path}: Parquet")
+
+
 def _opened(path: Path) -> Any:
     """Return an open Parquet file; raise `FileError` if it is none."""
+    _check_arrow(path)
     import pyarrow.parquet as pq
 
     with _damaged(path, "is not a readable Parquet file"):

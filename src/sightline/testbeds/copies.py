@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -66,12 +67,14 @@ class Copies:
     root : Path
         The folder with the files.
     use_cache : bool
-        If False, files are parsed, and copies are neither read nor written.
+        If False, files are parsed, and copies are neither read nor written. So it is
+        without pyarrow, too (the extra ``parquet``).
     """
 
     def __init__(self, root: Path, *, use_cache: bool) -> None:
         self._root = root
-        self._folder = copies_folder(root) if use_cache else None
+        can_copy = use_cache and find_spec("pyarrow") is not None
+        self._folder = copies_folder(root) if can_copy else None
         self._sizes: list[int] = []
         self._is_used = False
         self._problem = ""
