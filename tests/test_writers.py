@@ -65,7 +65,6 @@ WRITERS = {
     ),
     "start": Writer("start a.csv --out out", again="", told="exists already"),
     "run": Writer("run plant --detectors mean,pca --out out --workers 2", again=""),
-    "study": Writer("study small.toml --out out --workers 1", again=""),
     "blindspots": Writer(
         f"blindspots pca_stream.npz {' '.join(SEARCH)} --out out", again=""
     ),
@@ -88,9 +87,6 @@ def corpus(tmp_path_factory):
     build(folder)
     # What a killed search left; nothing hidden must be there before a case.
     shutil.rmtree(folder / "killed")
-    (folder / "small.toml").write_text(
-        '[testbeds.plant]\ntestbed = "plant"\n[detectors.mean]\n'
-    )
     return folder
 
 
@@ -188,7 +184,7 @@ def test_of_two_writers_one_wins_and_the_other_is_told(
     codes = [zygote.wait(pid) for pid in pids]
     texts = [log.read_text() for log in logs]
     losers = [text for code, text in zip(codes, texts, strict=True) if code == 1]
-    if name in ("watch", "run", "study", "blindspots", "episodes"):
+    if name in ("watch", "run", "blindspots", "episodes"):
         # They go on where another has stopped, so a later second one finds all done.
         assert len(losers) <= 1, texts
         told = (TOLD,)

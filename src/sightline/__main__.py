@@ -7,6 +7,10 @@ from contextlib import suppress
 
 # A disk or a quota is full.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_MEMORY_WORDS = (
+    *("cannot allocate memory", "failed to map segment", "out of memory"),
+    "can't start new thread",
+)
 _MEMORY = (
     "error: Memory ran out: close other programs, or use a machine with more memory."
 )
@@ -28,9 +32,7 @@ def main() -> None:
         code = end.code
     except KeyboardInterrupt:  # while the command line is imported
         code = 130
-    except MemoryError:
-        _say(_MEMORY)
-    except (ImportError, OSError) as error:
+    except Exception as error:
         if _is_memory(error):
             _say(_MEMORY)
         elif isinstance(error, OSError) and error.errno in _FULL:
@@ -53,12 +55,19 @@ def _flushed(code: str | int | None) -> str | int | None:
     return code
 
 
-def _is_memory(error: BaseException) -> bool:
-    """Return whether an import failed for lack of memory, in the words of Linux."""
-    texts = ("cannot allocate memory", "failed to map segment", "out of memory")
-    return getattr(error, "errno", None) == errno.ENOMEM or any(
-        text in str(error).lower() for text in texts
-    )
+def _is_memory(error: BaseException | None) -> bool:
+    """Return whether an error, or one that led to it, is a lack of memory.
+
+    Libraries that cannot be loaded, or start no thread, say so in the words of Linux.
+    """
+    while error is not None:
+        is_import = isinstance(error, ImportError | OSError | RuntimeError)
+        if isinstance(error, MemoryError) or getattr(error, "errno", 0) == errno.ENOMEM:
+            return True
+        if is_import and any(text in str(error).lower() for text in _MEMORY_WORDS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _say(sentence: str) -> None:

@@ -10,7 +10,13 @@ from blind_records import fitted, telemetry
 from typer.testing import CliRunner
 
 from sightline import Residuals, ResidualStream, find_blind_spots
-from sightline.blindspots.result import Outcome
+from sightline.blindspots.result import (
+    BlindSpot,
+    BlindSpots,
+    Outcome,
+    TradeOff,
+    WhatIf,
+)
 from sightline.blindspots.shapes import tag_facts
 from sightline.blindspots.what_if import read_attacks, read_shapes
 from sightline.cli.app import app
@@ -318,6 +324,75 @@ def test_a_stream_is_searched_in_residual_space_and_says_so(tmp_path):
     spots = read_blind_spots(spots_folder(out, "mine"))
     assert spots.is_residual
     assert {s.shape for s in spots.spots} == {"step"}
+
+
+def test_a_search_that_fails_leaves_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    stream = ResidualStream(
+        rng.normal(size=(300, 3)), rng.normal(size=(300, 3)), step_s=10.0
+    )
+    write_stream(stream, tmp_path / "short.npz")
+    result = run(tmp_path / "short.npz", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "too few" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["short.npz"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spots": [{"sign": 7}]},
+        {"spots": [{"duration_s": 0.0}]},
+        {"spots": [{"duration_s": -60.0}]},
+        {"trade_off": [{"budget_per_day": 0.0}]},
+        {"what_if": [{"duration_s": "long"}]},
+        {"rules": 3},
+    ],
+)
+def test_blind_spots_with_impossible_numbers_are_refused(tmp_path, change):
+    spot = BlindSpot(
+        tag="LIT101",
+        shape="step",
+        sign=1,
+        duration_s=60.0,
+        rule="z",
+        outcome=Outcome.SEEN,
+        unit="m",
+        n_places=40,
+    )
+    curve = TradeOff(
+        rule="z", budget_per_day=6.0, alarms_per_day=6.0, duration_s=60.0, deviation=0.1
+    )
+    what = WhatIf(
+        id="A", text="x", rule="z", duration_s=60.0, share_seen=1.0, n_places=40
+    )
+    made = BlindSpots(
+        name="a",
+        detector=None,
+        testbed=None,
+        budget="6/day",
+        is_residual=False,
+        is_linear=True,
+        chosen="z",
+        n_places=40,
+        seed=0,
+        days=1.0,
+        rules=(),
+        spots=(spot,),
+        trade_off=(curve,),
+        what_if=(what,),
+    )
+    path = write_blind_spots(made, tmp_path / "spots")
+    assert read_blind_spots(path) == made
+    values = json.loads(path.read_text())
+    for key, other in change.items():
+        if isinstance(other, list):
+            values[key] = [values[key][0] | other[0]]
+        else:
+            values[key] = other
+    path.write_text(json.dumps(values))
+    with pytest.raises(FileError, match="holds no blind spots"):
+        read_blind_spots(path)
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,7 @@ KINDS = (
         "whole evaluation",
         ("stream.npz",),
         (("evaluate", "stream.npz", *OUT), ("commission", "stream.npz", *OUT)),
+        weight=0.4,
     ),
     Kind(
         "Parquet stream",
@@ -418,7 +419,7 @@ KINDS = (
             )
             for name in ("scenario.csv", "scenario.toml")
         ),
-        weight=0.3,
+        weight=0.2,
     ),
     Kind(
         "testbed files",
@@ -531,7 +532,7 @@ KINDS = (
         "a search that was killed",
         ("killed/blindspots/.pca_stream-found-so-far.jsonl",),
         (("blindspots", "pca_stream.npz", *SEARCH, "--out", "killed"),),
-        weight=0.2,
+        weight=0.1,
     ),
     Kind(
         "tables of falsifications",

@@ -212,3 +212,22 @@ def test_a_folder_of_a_plant_takes_a_reviewed_list_as_its_incidents(tmp_path):
     ]
     assert int((plant.test.labels == 1).sum()) == 31
     assert any("1 of 2 reviewed episodes" in text for text in plant.notices)
+
+
+def test_no_tag_and_no_note_becomes_a_formula(tmp_path):
+    path, stream = tmp_path / "review.csv", plain_stream()
+    hostile = Episode(start=10, stop=15, peak=2.0, tags=("=1+1|cmd",))
+    write_review_list([hostile], stream, path)
+    assert cells_of(path)[0]["tags"] == "'=1+1|cmd"
+    rewrite(path, decide("normal", _0="@SUM(A1)"))
+    for _ in range(2):  # each time it is read and written again
+        rows = write_review_list([hostile], stream, path)
+        assert rows[0].cells["note"] == "@SUM(A1)"
+        assert cells_of(path)[0]["note"] == "'@SUM(A1)"
+
+
+def test_a_name_that_has_no_utf_8_is_escaped(tmp_path):
+    path = tmp_path / "review.csv"
+    lone = Episode(start=10, stop=15, peak=2.0, tags=("\ud800",))
+    write_review_list([lone], plain_stream(), path)
+    assert cells_of(path)[0]["tags"] == "\\ud800"
