@@ -90,7 +90,7 @@ function readingOfBars() {
 function attackTexts(row, detail) {
   const left = element("div");
   if (detail.ladder.length) {
-    left.append(element("h4", "", "The rules, and the effect of each repair"), ladder(detail.ladder, row.dataset.verdict), readingOfBars());
+    left.append(element("h3", "", "The rules, and the effect of each repair"), ladder(detail.ladder, row.dataset.verdict), readingOfBars());
   }
   if (detail.judged.length) {
     const list = element("dl", "judged");
@@ -99,10 +99,10 @@ function attackTexts(row, detail) {
       what.append(termLink(key, name));
       list.append(what, element("dd", "", text));
     }
-    left.append(element("h4", "", "How it was judged"), list);
+    left.append(element("h3", "", "How it was judged"), list);
   }
   if (detail.ceiling.length) {
-    const title = element("h4");
+    const title = element("h3");
     title.append(termLink("ceiling", "How early any rule could have been"));
     left.append(title);
     for (const text of detail.ceiling) left.append(element("p", "facts-line", text));
