@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from report.plant import evaluations, write_crowded_plant
+from blind_records import fitted
+from report.plant import PLAIN, evaluations, stream, write_crowded_plant
 from report.recordings import findings, recording_facts
 
-from sightline import write_report, write_results
+from sightline import evaluate, find_blind_spots, write_report, write_results
+from sightline.storage import Result
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
 ARGUMENTS = [
@@ -61,6 +63,24 @@ def autumn(tmp_path_factory):
 def crowded(tmp_path_factory):
     folder = write_crowded_plant(tmp_path_factory.mktemp("crowded") / "results")
     return write_report(folder, folder / "report.html")
+
+
+@pytest.fixture(scope="session")
+def calm(tmp_path_factory):
+    """Return a page of a plant without incidents, whose blind spots were searched."""
+    given = stream(PLAIN, testbed="riverside")
+    quiet = given.replace(labels=np.zeros(given.test.n_rows), segments=())
+    made = replace(
+        evaluate(quiet, intervals=False, budget="96/day,5%"),
+        recording=recording_facts(),
+        findings=findings(),
+    )
+    detector, train, test = fitted()
+    spots = find_blind_spots(
+        detector, test, train=train, shapes=["step", "frozen"], durations_s=[300.0]
+    )
+    result = replace(Result.of(made), blind_spots=spots)
+    return write_report([result], tmp_path_factory.mktemp("calm") / "report.html")
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from sightline.comparison.runs import group_runs
 from sightline.text import mean_count
 
 SECTIONS = {
-    "glance": "table",
+    "glance": "table.choice",
     "your-data": "table.tags svg.outline",
     "energy": "#chart-energy svg",
     "visibility": "#chart-roc svg",
@@ -23,7 +23,9 @@ SECTIONS = {
     "false-alarms": "#chart-channels svg",
     "attacks": "#attack-table tr.attack",
     "comparison": "table.matrix",
-    "provenance": "dl.definitions",
+    "provenance": "dl.facts",
+    "glossary": "dl.definitions",
+    "detectors": "table.glance",
 }
 CHARTS = (
     "energy",
@@ -424,24 +426,215 @@ def test_the_keyboard_reaches_every_control(open_page):
     page.wait_for_selector("tr.detail svg.main-svg")
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_no_serious_fault(open_page, dark):
+SIZES = [{"width": 1400, "height": 900}, PHONE]
+
+
+def serious_faults(page):
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright",
         reason="needs axe-playwright-python: make test-browser installs it",
     )
-    page = open_page(dark=dark)
-    works(page)
-    page.locator(f"{SHOWN} .open").first.click()
-    page.wait_for_selector("tr.detail svg.main-svg")
-    page.locator("summary", has_text="The paper's figures").click()
     found = axe.Axe().run(page).response["violations"]
-    serious = [
+    return [
         (fault["id"], [node["html"][:200] for node in fault["nodes"][:4]])
         for fault in found
         if fault["impact"] in ("serious", "critical")
     ]
-    assert serious == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_axe_finds_no_serious_fault(open_page, size, dark):
+    page = open_page(**size, dark=dark)
+    works(page)
+    page.locator(f"{SHOWN} .open").first.click()
+    page.wait_for_selector("tr.detail svg.main-svg")
+    for fold in page.locator("summary:visible").all():
+        fold.click()
+    assert serious_faults(page) == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_axe_finds_no_serious_fault_without_incidents(open_page, calm, size, dark):
+    page = open_page(**size, dark=dark, path=calm)
+    for fold in page.locator("summary:visible").all():
+        fold.click()
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert serious_faults(page) == []
+
+
+# The first screen
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_first_screen_answers_five_questions(open_page, calm, size):
+    for path, title in ((None, "second and works"), (calm, "riverside")):
+        page = open_page(**size, **({} if path is None else {"path": path}))
+        assert page.locator("h1").inner_text() == title
+        assert page.title() == title
+        cards = page.locator(".card:visible")
+        heads = cards.locator("h2").all_inner_texts()
+        assert heads[0] == "What to change"
+        assert heads[2:] == ["What could not be seen", "What can be believed"]
+        assert "rows" in page.locator(".lede:visible").inner_text()
+        bottoms = cards.evaluate_all(
+            "cards => cards.map(card => card.getBoundingClientRect().bottom)"
+        )
+        # On a phone what to change and what was found need no scrolling.
+        seen = 4 if size["width"] == 1400 else 2
+        assert bottoms[seen - 1] <= size["height"]
+
+
+def test_the_first_screen_says_what_the_results_say(open_page, report, calm):
+    page = open_page()
+    works(page)
+    first = page.locator(".first-screen:visible").inner_text()
+    rules = on_disk(report, QUOTED)["rules"]
+    assert rules["chosen"] in first
+    assert "sightline blindspots STUDY --detector" in first
+    chosen = next(row for row in rules["table"] if row["name"] == rules["chosen"])
+    raised = chosen["attacks"]["raised"]
+    assert f"{raised} of {chosen['attacks']['n_attacks']}" in first
+    page = open_page(path=calm)
+    first = page.locator(".first-screen").inner_text()
+    assert "No incident is listed" in first
+    assert "Largest blind spot:" in first
+    assert "Attacks found" not in first
+
+
+# Tooltips
+
+
+def tip_of(page):
+    return page.locator("#tip:visible")
+
+
+def test_a_term_shows_its_entry_to_pointer_keyboard_and_touch(open_page):
+    page = open_page()
+    works(page)
+    wanted = page.locator("#term-skill").text_content()
+    term = page.locator("table.rules:visible [data-term=skill]").first
+    term.scroll_into_view_if_needed()
+    term.hover()
+    assert tip_of(page).inner_text() == wanted
+    page.mouse.move(5, 400)
+    assert tip_of(page).count() == 0
+    page.locator("table.rules:visible [data-term=any-alarm]").first.focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.dataset.term") == "skill"
+    assert tip_of(page).inner_text() == wanted
+    page.keyboard.press("Escape")
+    assert tip_of(page).count() == 0
+    page.keyboard.press("Enter")
+    # The glossary is folded: the link unfolds it.
+    page.wait_for_selector("#term-skill:visible")
+    phone = open_page(**PHONE, touch=True)
+    works(phone)
+    term = phone.locator(".first-screen:visible [data-term=raised]").first
+    term.tap()
+    assert tip_of(phone).inner_text() == phone.locator("#term-raised").text_content()
+    box = tip_of(phone).bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= PHONE["width"]
+    assert not phone.url.endswith("#term-raised")
+    phone.locator(".first-screen:visible [data-term=raised]").first.tap()
+    phone.wait_for_selector("#term-raised:visible")
+    assert phone.url.endswith("#term-raised")
+
+
+def test_a_verdict_in_a_row_explains_itself_and_the_row_opens(open_page):
+    page = open_page()
+    works(page)
+    row = page.locator(SHOWN).first
+    verdict = row.locator(".verdict")
+    verdict.scroll_into_view_if_needed()
+    verdict.hover()
+    key = verdict.get_attribute("data-term")
+    assert tip_of(page).inner_text() == page.locator(f"#term-{key}").text_content()
+    verdict.click()
+    assert row.locator(".open").get_attribute("aria-expanded") == "true"
+
+
+# Opening an attack
+
+
+def test_a_click_anywhere_in_a_row_opens_the_attack(open_page):
+    page = open_page()
+    works(page)
+    row = page.locator(SHOWN).nth(1)
+    row.locator("td").nth(3).click()
+    assert row.locator(".open").get_attribute("aria-expanded") == "true"
+    page.wait_for_selector("tr.detail svg.main-svg")
+    row.locator("td").nth(3).click()
+    assert page.locator("tr.detail").count() == 0
+    # A click into the details closes nothing; one on the attack opens its first row.
+    page.locator("tr.facts-of-attack:visible td").nth(2).click()
+    first = page.locator(SHOWN).first
+    assert first.locator(".open").get_attribute("aria-expanded") == "true"
+    page.locator("tr.detail .sentence").click()
+    assert first.locator(".open").get_attribute("aria-expanded") == "true"
+    first.locator(".open").focus()
+    page.keyboard.press("Space")
+    assert page.locator("tr.detail").count() == 0
+
+
+def test_an_attack_has_a_link_of_its_own_and_its_note(open_page):
+    page = open_page()
+    works(page)
+    attack = page.locator("#attack-table tbody:not([hidden])").nth(3)
+    name = attack.get_attribute("id")
+    attack.locator(".facts-of-attack .copy").click()
+    assert page.url.endswith(f"#{name}")
+    other = open_page(link=f"#{name}")
+    place = other.locator(f'[id="{name}"]')
+    assert 0 <= place.evaluate("e => e.getBoundingClientRect().top") < 200
+    rows = place.locator("tr.attack .open")
+    expanded = rows.evaluate_all("all => all.map(one => one.ariaExpanded)")
+    assert expanded == ["true", "false", "false"]
+    noted = page.locator("#attack-table tbody:not([hidden]) .listed")
+    assert noted.all_inner_texts() == [NOTE]
+
+
+# On paper
+
+
+def test_a_printed_page_holds_everything_unfolded(open_page):
+    page = open_page(width=700)
+    works(page)
+    folded = "document.querySelectorAll('details:not([open])').length"
+    before = page.evaluate(folded)
+    assert before > 5
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(folded) == 0
+    rows, details = page.locator(SHOWN), page.locator("tr.detail")
+    assert details.count() == rows.count() == 3 * len(SPANS)
+    assert page.locator("tr.detail .printed-score svg").count() == rows.count()
+    assert page.locator("#term-skill").is_visible()
+    wider = page.evaluate(
+        """() => [...document.querySelectorAll('.detail .inner, .card, .chart')]
+          .filter(e => e.getBoundingClientRect().right > 701).length"""
+    )
+    assert wider == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(folded) == before
+    assert page.locator("tr.detail").count() == 0
+
+
+def test_the_page_works_where_storage_is_refused(browser, report):
+    page = browser.new_page()
+    faults = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', {get() { throw Error('no'); }})"
+    )
+    page.goto(report.as_uri())
+    page.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+    page.locator("#theme").click()
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    assert faults == []
+    page.close()
 
 
 TAGS = "table.tags tbody tr:not([hidden]) > :first-child"

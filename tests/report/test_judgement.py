@@ -100,6 +100,10 @@ def test_of_another_rule_than_the_present_one_chance_is_bounded(entries):
     assert not own.chance.startswith("at most")
 
 
+def judged_texts(entry):
+    return {name: text for name, text, _ in attack_details(entry)[0]["judged"]}
+
+
 def test_a_headline_names_chance_and_cost_and_does_not_boast_without_reason(entries):
     entry = entry_of(entries, PLAIN)
     facts = entry.evaluation.diagnosis
@@ -175,7 +179,7 @@ def test_confidence_is_a_word_and_a_number(entries, confidence, text):
     )
     entry = changed(entry, segments=segments)
     assert attack_groups([entry])[0].rows[0].confidence == text
-    judged = dict(attack_details(entry)[0]["judged"])
+    judged = judged_texts(entry)
     assert judged["Confidence"].startswith(text.partition(",")[0])
     assert judged["Confidence"].endswith("else threshold 25%")
 
@@ -185,13 +189,13 @@ def test_details_say_what_an_attack_was_compared_with(entries):
     first = entry.evaluation.segments[0]
     flags = tuple(Flag)
     few = changed(entry, segments=(replace(first, flags=flags, aftermath_s=900.0),))
-    judged = dict(attack_details(few)[0]["judged"])
+    judged = judged_texts(few)
     windows = first.windows
     assert judged["Compared with"] == (
         f"{windows.count} attack-free stretches of 10 min, out of {windows.matched} in "
         f"a similar state, {windows.disjoint} of which do not overlap"
     )
-    assert judged["Aftermath"] == "15 min after it are not used as attack-free time"
+    assert judged["Recovery"] == "15 min after it are not used as attack-free time"
     assert len(judged["Limits"].split("; ")) == len(flags)
     # With few windows no p-value is printed, anywhere.
     bars = attack_details(few)[0]["ladder"]

@@ -335,7 +335,7 @@ def test_thresholds_on_the_page_are_those_of_the_method(results, tmp_path, monke
     ):
         assert f"at least {points} percentage points more" in page.text
         assert f"at most {level} of attack-free stretches" in page.text
-        assert f"sure from {sure}, likely from 70%" in page.text
+        assert f"Sure from {sure}, likely from 70%" in page.text
 
 
 def test_scripts_and_template_hold_no_number_or_word_of_the_method():
@@ -345,7 +345,7 @@ def test_scripts_and_template_hold_no_number_or_word_of_the_method():
         for path in assets.iterdir()
         if path.name.endswith((".js", ".html"))
     }
-    assert len(texts) == 17
+    assert len(texts) == 19
     words = [info.word for info in all_infos()]
     labels = [rung.label for rung in LADDER.values()]
     colours = [colour for info in all_infos() for colour in (info.light, info.dark)]
@@ -402,7 +402,7 @@ def test_results_in_memory_give_the_page_of_results_on_disk(folder, tmp_path):
 
 def test_the_page_says_by_which_rule(parsed):
     assert "the detector's own if it has one, else the p99 rule." in parsed.text
-    assert re.search(r"With their present rules, \d of 6 attacks are", parsed.text)
+    assert re.search(r"With their rules in use, \d of 6 attacks are", parsed.text)
     assert "so there is nothing to compare" in parsed.text
 
 

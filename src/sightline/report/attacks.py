@@ -17,8 +17,9 @@ from sightline.evaluation.result import SegmentResult
 from sightline.facts.attack_facts import AttackFacts, Movement
 from sightline.judgement.calm import Flag
 from sightline.judgement.confidence import N_DRAWS, confidence_word
-from sightline.judgement.event_test import RARE, Way
+from sightline.judgement.event_test import LEVEL, RARE, Way
 from sightline.judgement.ladder import LADDER, Kind
+from sightline.judgement.ladder import LADDER_LEVEL as PAID
 from sightline.judgement.sentences import FLAG_TEXTS
 from sightline.judgement.verdicts import (
     Found,
@@ -53,10 +54,14 @@ HEAT_RANGE = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The answer to a question about one attack: a word, and what it rests on."""
+    """The answer to a question about one attack: a word, and what it rests on.
+
+    `key` is the entry of the word in the glossary; empty where it needs none.
+    """
 
     word: str
     reason: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,6 +245,11 @@ def _reason(segment: SegmentResult, found: Found) -> str:
     if Flag.FEW_WINDOWS in (segment.flags or ()):
         return "few stretches to compare with"
     by = f", {found.statistic}" if found.is_found else ""
+    if not found.is_found and found.p_value <= LEVEL:
+        whole = segment.ladder_p_value
+        by = ", but too small an effect"
+        if found.rule == RungName.EVIDENCE and whole is not None and whole > PAID:
+            by = f", but all repairs together {p_value(whole)}"
     return f"{p_value(found.p_value)}{by}"
 
 
@@ -327,12 +337,14 @@ def _telemetry_answer(facts: AttackFacts | None) -> Answer:
     if facts is None or facts.movement is None:
         return Answer(word="not judged", reason="no usable telemetry was given")
     word = f"{facts.movement}, {p_value(facts.p_value)}"
+    key = f"movement-{facts.movement}"
     if facts.movement is not Movement.MOVES:
         not_told = f"not told from {facts.n_windows} attack-free stretches"
         is_still = facts.movement is Movement.STILL
-        return Answer(word=word, reason=not_told if is_still else "")
+        return Answer(word=word, reason=not_told if is_still else "", key=key)
     after = "" if not facts.onset_s else f", {duration(facts.onset_s)} after its start"
-    return Answer(word=word, reason=f"most in {name_list(facts.channels)}{after}")
+    most = f"most in {name_list(facts.channels)}{after}"
+    return Answer(word=word, reason=most, key=key)
 
 
 def _telemetry_note(own: AttackFacts | None, facts: AttackFacts | None) -> str:

@@ -70,6 +70,12 @@ class FigureRow:
     cells: tuple[FigureCell, ...]
 
     @property
+    def is_other(self) -> bool:
+        """Whether results follow another definition than the glossary states."""
+        spec = FIGURES.get(self.key)
+        return spec is not None and spec.definition != self.definition
+
+    @property
     def is_below(self) -> bool:
         """Whether no detector is better than chance, though it was measured."""
         measured = [cell.is_above for cell in self.cells if cell.is_above is not None]

@@ -52,7 +52,7 @@ function localisation(found) {
     part.append(element("p", "facts-line", `Strongest ${label} (◎ target)`), list);
     moments.append(part);
   }
-  block.append(element("h4", "", "Which tags carry the evidence"), moments);
+  block.append(element("h3", "", "Which tags carry the evidence"), moments);
   if (found.sentence) block.append(element("p", "facts-line", found.sentence));
   return block;
 }

@@ -80,11 +80,17 @@ function sortAttacks(button) {
   showAttacks();
 }
 
+function readingOfBars() {
+  const text = element("p", "facts-line");
+  text.append("Bar: ", termLink("coverage", "coverage"), ", the share of the attack beyond the limit. Marks: the same in the usual attack-free stretch, and in a rare one. It may also stand out by its ", termLink("peak", "peak"), " or its ", termLink("onset", "onset"), ".");
+  return text;
+}
+
 /* The texts of an attack: what the repairs show, how it was judged, the paper's figures. */
 function attackTexts(row, detail) {
   const left = element("div");
   if (detail.ladder.length) {
-    left.append(element("h4", "", "The rules, and the effect of each repair"), ladder(detail.ladder, row.dataset.verdict), element("p", "facts-line", "Bar: share of the attack beyond the limit. Marks: the same in the usual attack-free stretch, and in a rare one."));
+    left.append(element("h3", "", "The rules, and the effect of each repair"), ladder(detail.ladder, row.dataset.verdict), readingOfBars());
   }
   if (detail.judged.length) {
     const list = element("dl", "judged");
@@ -93,10 +99,10 @@ function attackTexts(row, detail) {
       what.append(termLink(key, name));
       list.append(what, element("dd", "", text));
     }
-    left.append(element("h4", "", "How it was judged"), list);
+    left.append(element("h3", "", "How it was judged"), list);
   }
   if (detail.ceiling.length) {
-    const title = element("h4");
+    const title = element("h3");
     title.append(termLink("ceiling", "How early any rule could have been"));
     left.append(title);
     for (const text of detail.ceiling) left.append(element("p", "facts-line", text));

@@ -43,7 +43,15 @@ byId("theme").addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 byId("testbed").addEventListener("change", (event) => chooseTestbed(Number(event.target.value)));
-window.addEventListener("hashchange", () => followLink());
+window.addEventListener("hashchange", () => { unfoldTarget(); followLink(); });
+
+/* A link may lead into a part that is folded. */
+function unfoldTarget() {
+  const target = byId(location.hash.slice(1)), fold = target?.closest("details");
+  if (!fold || fold.open) return;
+  fold.open = true;
+  target.scrollIntoView({ block: "start" });
+}
 
 /* For printing, unfold everything, draw all charts in light colours and show all rows. */
 const unfolded = [];
@@ -101,6 +109,7 @@ async function start() {
   const drawn = drawWhenSeen();
   showStates();
   const stays = readerStays();
+  unfoldTarget();
   await followLink("instant");
   document.documentElement.dataset.ready = "yes";
   performance.mark("ready");
