@@ -558,6 +558,11 @@ IMPOSSIBLE = Outcome.NO_POSSIBLE_VALUE
 LOOP_PLACES = 12
 LOOP_S = 900
 GRID = 1.26
+# Sensors that the controller of the waterworks reads.
+READ_BY_CONTROL = (
+    *("AIT201", "AIT202", "AIT203", "AIT402", "AIT502", "AIT504"),
+    *("DPIT301", "FIT201", "FIT401", "LIT101", "LIT301", "LIT401"),
+)
 
 
 def loop(seeds: list[int]) -> None:
@@ -608,6 +613,12 @@ def report_loop(detector: str, rule: str, rows: list[tuple[str, float, float]]) 
         f"{detector} {rule}: rank correlation {spearmanr(opened, closed)[0]:.3f}, "
         f"within 2 times {within.sum()} of {len(rows)} ({both_unseen.sum()} unseen "
         "both ways)"
+    )
+    is_read = np.array([row[0].split()[0] in READ_BY_CONTROL for row in rows])
+    is_near = both_unseen | ((ratio > 1 / GRID) & (ratio < GRID))
+    print(
+        f"    of sensors that no control reads within a step of the grid: "
+        f"{(is_near & ~is_read).sum()} of {(~is_read).sum()}"
     )
     for row, one, is_within in zip(rows, ratio, within, strict=True):
         if not is_within:
