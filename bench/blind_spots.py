@@ -10,9 +10,9 @@
     python bench/blind_spots.py seeds --seeds 301 302    other seeds, the same tags
 
 `attacks`: single-sensor attacks of the waterworks scenario, predicted on a record
-without them, then looked up in the record with them. `loop`: falsifications inside the
-simulator, where the controller reads them, against those written into the record. Seeds
-used while this was built: 5 and 11.
+without them, then each run alone from the state of its twin. `loop` and `unsized`:
+falsifications inside the simulator, where the controller reads them, against those
+written into the record. Seeds used while this was built: 5, 11 and 301 to 303.
 """
 
 import os
