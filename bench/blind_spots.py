@@ -10,9 +10,9 @@
     python bench/blind_spots.py seeds --seeds 301 302    other seeds, the same tags
 
 `attacks`: single-sensor attacks of the waterworks scenario, predicted on a record
-without them, then looked up in the record with them. `loop`: falsifications inside the
-simulator, where the controller reads them, against those written into the record. Seeds
-used while this was built: 5 and 11.
+without them, then each run alone from the state of its twin. `loop` and `unsized`:
+falsifications inside the simulator, where the controller reads them, against those
+written into the record. Seeds used while this was built: 5, 11 and 301 to 303.
 """
 
 import os
@@ -558,6 +558,11 @@ IMPOSSIBLE = Outcome.NO_POSSIBLE_VALUE
 LOOP_PLACES = 12
 LOOP_S = 900
 GRID = 1.26
+# Sensors that the controller of the waterworks reads.
+READ_BY_CONTROL = (
+    *("AIT201", "AIT202", "AIT203", "AIT402", "AIT502", "AIT504"),
+    *("DPIT301", "FIT201", "FIT401", "LIT101", "LIT301", "LIT401"),
+)
 
 
 def loop(seeds: list[int]) -> None:
@@ -608,6 +613,12 @@ def report_loop(detector: str, rule: str, rows: list[tuple[str, float, float]]) 
         f"{detector} {rule}: rank correlation {spearmanr(opened, closed)[0]:.3f}, "
         f"within 2 times {within.sum()} of {len(rows)} ({both_unseen.sum()} unseen "
         "both ways)"
+    )
+    is_read = np.array([row[0].split()[0] in READ_BY_CONTROL for row in rows])
+    is_near = both_unseen | ((ratio > 1 / GRID) & (ratio < GRID))
+    print(
+        f"    of sensors that no control reads within a step of the grid: "
+        f"{(is_near & ~is_read).sum()} of {(~is_read).sum()}"
     )
     for row, one, is_within in zip(rows, ratio, within, strict=True):
         if not is_within:

@@ -19,6 +19,7 @@ from sightline.blindspots.result import (
 )
 from sightline.blindspots.shapes import tag_facts
 from sightline.blindspots.what_if import read_attacks, read_shapes
+from sightline.blindspots.words import sentence
 from sightline.cli.app import app
 from sightline.errors import FileError, StreamError
 from sightline.storage import read_results, write_stream
@@ -201,6 +202,8 @@ def test_a_reading_that_leaves_its_range_before_it_is_seen():
     )
     slow = [s for s in spots.spots if s.rule == "energy" and s.tag == "LIT101"]
     assert {s.outcome for s in slow} == {Outcome.NO_POSSIBLE_VALUE}
+    for spot in slow:
+        assert "to any possible value within 60 min: rule 'energy'" in sentence(spot)
 
 
 def test_limits_that_are_not_given_are_taken_from_train():
@@ -222,6 +225,10 @@ def test_a_tag_that_never_moves_is_left_out_by_name():
     )
     assert "P101" not in spots.tags
     assert any("P101 never moves" in note for note in spots.notes)
+    with pytest.raises(StreamError, match="No tag is left to falsify: P101 never"):
+        find_blind_spots(
+            detector, still[1], train=still[0], shapes=["step"], tags=["P101"]
+        )
 
 
 # --- Detectors that cannot be used ----------------------------------------------------
