@@ -184,7 +184,7 @@ class WindowCollector:
         work = windows.work_for(n_rows, p)
         n = windows.take_block(start, whitened, self._jobs, self._state, work, ended)
         if n:
-            self._end(*(each[:n] for each in ended))
+            self._end(ended.numbers[:n], ended.means[:n], ended.seconds[:n])
 
     def _end(self, numbers: Ints, means: Floats, seconds: Floats) -> None:
         """Take in the moments of windows that have ended."""
@@ -194,8 +194,8 @@ class WindowCollector:
         self._kept_means[kept[kept >= 0]] = means[kept >= 0]
         self._kept_seconds[kept[kept >= 0]] = seconds[kept >= 0]
         if not self._is_plain:
-            found = windows.energies_of_windows(self._length[numbers], means, seconds)
-            self._d_full[numbers], self._d_ms[numbers] = found
+            each = windows.energies_of_windows(self._length[numbers], means, seconds)
+            self._d_full[numbers], self._d_ms[numbers] = each
             return
         work = np.empty(seconds.shape[1:])
         for k, mean, second in zip(numbers.tolist(), means, seconds, strict=True):
