@@ -32,7 +32,7 @@ SETTINGS = {
     "all cores": ("1", None),
     "all cores, BLAS threads not set": (None, None),
 }
-ROUNDS = 2
+ROUNDS = int(os.environ.get("ROUNDS", "2"))
 
 
 def child(case: str, jobs: int | None) -> None:

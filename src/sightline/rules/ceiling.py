@@ -86,7 +86,7 @@ RATIOS: Final = (1.3, 1.06, 1.01)
 ROW_SHARE: Final = 0.05
 # Attacks whose increments over calm rows are in memory at the same time: this many, or
 # more where they are no more values than these.
-AT_ONCE: Final = 8
+AT_ONCE: Final = 4
 MOST_VALUES: Final = 16_000_000
 
 
