@@ -288,40 +288,34 @@ def _add_rows(
 
 @kernel
 def take_block(
-    start: int,
     rows: Floats,
     jobs: WindowJobs,
     state: WindowState,
     work: Work,
+    reached: Ints,
+    stop: int,
     ended: EndedWindows,
 ) -> int:
     """Add one block of whitened rows to every window that it touches.
 
-    The rows are those from row `start` of the test on; blocks come in order. Writes the
-    moments of the windows that end, and returns their number.
+    The rows end before row `stop` of the test; blocks come in order. Writes the moments
+    of the windows that end, and returns their number. Where there is no room for more
+    of them it returns early, and is to be called again with the same arguments:
+    ``reached[job]`` is the row up to which a job is done, the first row of the block
+    before the first call, and ``reached[-1]`` is 0 before it.
     """
-    stop = start + len(rows)
-    prepared = False
+    start = stop - len(rows)
     n_ended = 0
     for job in range(len(jobs.lengths)):
-        t = start
-        while t < stop:
-            following = state.next_open[job]
-            if state.first_open[job] == following:
-                # No window is open: go to the next one that begins in this block.
-                if following == jobs.bounds[job + 1] or jobs.starts[following] >= stop:
-                    break
-                t = max(t, jobs.starts[following])
-            end = _open_windows(job, t, stop, jobs, state)
-            if not prepared:
-                prepared = True
-                _prepare(rows, work)
-            _moments_of_rows(rows, t - start, end - start, work)
-            _add_rows(job, end - t, jobs, state, work)
+        t = reached[job]
+        while True:
             while (
                 state.first_open[job] < state.next_open[job]
-                and jobs.starts[state.first_open[job]] + jobs.lengths[job] == end
+                and jobs.starts[state.first_open[job]] + jobs.lengths[job] == t
             ):
+                if n_ended == len(ended.numbers):
+                    reached[job] = t
+                    return n_ended
                 k = state.first_open[job]
                 slot = jobs.slots[job] + k % jobs.n_slots[job]
                 ended.numbers[n_ended] = k
@@ -331,7 +325,23 @@ def take_block(
                 )  # fmt: skip
                 state.first_open[job] += 1
                 n_ended += 1
+            if t >= stop:
+                break
+            following = state.next_open[job]
+            if state.first_open[job] == following:
+                # No window is open: go to the next one that begins in this block.
+                if following == jobs.bounds[job + 1] or jobs.starts[following] >= stop:
+                    t = stop
+                    break
+                t = max(t, jobs.starts[following])
+            end = _open_windows(job, t, stop, jobs, state)
+            if not reached[-1]:
+                reached[-1] = 1
+                _prepare(rows, work)
+            _moments_of_rows(rows, t - start, end - start, work)
+            _add_rows(job, end - t, jobs, state, work)
             t = end
+        reached[job] = t
     return n_ended
 
 

@@ -13,6 +13,9 @@ import numpy as np
 from sightline.data.arrays import Floats, Ints
 from sightline.metrics.window_kl import WindowEnergies, WindowPlan, plain_kl
 
+# Values of second moments of windows that are judged together.
+MOST_VALUES = 4_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class WindowMoments:
@@ -176,15 +179,21 @@ class WindowCollector:
         from sightline._kernels import windows
 
         n_rows, p = whitened.shape
-        first, last = np.searchsorted(self._ends, [start, start + n_rows], "right")
-        n = int(last - first)
+        stop = start + n_rows
+        first, last = np.searchsorted(self._ends, [start, stop], "right")
+        room = max(1, min(int(last - first), MOST_VALUES // p**2))
         ended = windows.EndedWindows(
-            np.empty(n, np.int64), np.empty((n, p)), np.empty((n, p, p))
+            np.empty(room, np.int64), np.empty((room, p)), np.empty((room, p, p))
         )
         work = windows.work_for(n_rows, p)
-        n = windows.take_block(start, whitened, self._jobs, self._state, work, ended)
-        if n:
-            self._end(*(each[:n] for each in ended))
+        reached = np.append(np.full(len(self.plan.lengths), start), 0)
+        n = room
+        while n == room:
+            n = windows.take_block(
+                whitened, self._jobs, self._state, work, reached, stop, ended
+            )
+            if n:
+                self._end(ended.numbers[:n], ended.means[:n], ended.seconds[:n])
 
     def _end(self, numbers: Ints, means: Floats, seconds: Floats) -> None:
         """Take in the moments of windows that have ended."""
@@ -194,8 +203,8 @@ class WindowCollector:
         self._kept_means[kept[kept >= 0]] = means[kept >= 0]
         self._kept_seconds[kept[kept >= 0]] = seconds[kept >= 0]
         if not self._is_plain:
-            found = windows.energies_of_windows(self._length[numbers], means, seconds)
-            self._d_full[numbers], self._d_ms[numbers] = found
+            each = windows.energies_of_windows(self._length[numbers], means, seconds)
+            self._d_full[numbers], self._d_ms[numbers] = each
             return
         work = np.empty(seconds.shape[1:])
         for k, mean, second in zip(numbers.tolist(), means, seconds, strict=True):

@@ -1,6 +1,5 @@
 """The search for blind spots: record, rules and places, ready to be falsified."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -60,7 +59,7 @@ from sightline.operation.spot_record import (
     twin_record,
 )
 from sightline.operation.spot_settings import SpotSettings
-from sightline.parallel import threads
+from sightline.parallel import threads, usual_jobs
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning
@@ -352,7 +351,7 @@ class SpotArena:
             with threads(1):
                 return list(arena.spots(target))
 
-        jobs = self.settings.jobs or os.cpu_count() or 1
+        jobs = self.settings.jobs or usual_jobs()
         with threadpool_limits(limits=1), ThreadPoolExecutor(jobs) as pool:
             yield from pool.map(spots, targets)
 
