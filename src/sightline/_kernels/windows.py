@@ -313,7 +313,7 @@ def take_block(start: int, rows: Floats, jobs: WindowJobs, state: WindowState) -
             t = end
 
 
-@njit()
+@njit(cache=True, nogil=True)
 def energies_of_window(
     length: int, mean: Floats, second: Floats, work: Floats
 ) -> tuple[float, float]:
@@ -346,7 +346,7 @@ def energies_of_window(
     return length * kl, length * 0.5 * shift
 
 
-@njit()
+@njit(cache=True, nogil=True)
 def plain_energies_of_window(
     length: int, mean: Floats, second: Floats, work: Floats
 ) -> tuple[float, float]:

@@ -350,18 +350,18 @@ class _Growing:
         self.mean, self.second = np.zeros(self.p), np.zeros((self.p, self.p))
 
     def add(self, pieces: WindowMoments, k: int) -> None:
-        """Merge piece number k into the window."""
-        from sightline._kernels.windows import merge_moments
-
-        self.count = merge_moments(
-            self.count,
-            self.mean,
-            self.second,
-            pieces.counts[k],
-            pieces.means[k],
-            pieces.seconds[k],
-            np.empty(self.p),
-        )
+        """Merge piece number k into the window, by Chan's formula."""
+        n_before, n_more = self.count, float(pieces.counts[k])
+        self.count = n_before + n_more
+        if not n_before:
+            self.mean, self.second = pieces.means[k].copy(), pieces.seconds[k].copy()
+            return
+        # What overflows has an infinite energy.
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = pieces.means[k] - self.mean
+            self.mean += n_more / self.count * shift
+            between = n_before * n_more / self.count * np.outer(shift, shift)
+            self.second += pieces.seconds[k] + between
 
     def energies(self, is_plain: bool) -> tuple[float, float]:
         """Return D_FULL and D_MS of the whole window."""
