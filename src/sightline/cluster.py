@@ -86,7 +86,10 @@ def on_cluster(stream: ResidualStream, address: str) -> Iterator[ResidualStream]
         for name, rows in tables.items()
         if rows is not None
     }
-    with connected(address) as client:
+    dask = require("dask", extra="cluster", caller="A cluster")
+    # A call takes along what it needs: energies and labels of the whole test, at most.
+    large = dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
+    with connected(address) as client, large:
         check_workers(client, address, [_files(rows) for rows in parquet.values()])
         runner = ClusterRunner(client, address)
         parted = {name: _parted(rows, runner) for name, rows in parquet.items()}
@@ -346,6 +349,10 @@ class ClusterRunner:
                 # A scheduler that is gone needs no farewell.
                 with suppress(Exception):
                     future.cancel()
+
+    def n_threads(self) -> int:
+        """Return the number of threads of all workers, at least 1."""
+        return max(Patience(self._client, self._address).check(), 1)
 
     def _in_order(
         self,

@@ -141,6 +141,9 @@ class Runner(Protocol):
         Calls are drawn a few at a time, as earlier ones finish.
         """
 
+    def n_threads(self) -> int:
+        """Return how many calls are made at the same time, at least 1."""
+
 
 @dataclass(frozen=True, eq=False)
 class Parts:
@@ -220,6 +223,14 @@ class PartedRows(OverRows):
         """Return the rows [first, stop), to be read by a worker."""
         return self.rows.between(first, stop)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Arrive at a worker as the table itself: a worker reads all that it needs."""
+        return _as_is, (self.rows,)
+
+
+def _as_is(rows: Rows) -> Rows:
+    return rows
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KeptRows(OverRows):
@@ -298,7 +309,8 @@ class JoinedRows(AsArray):
 def kept_rows(rows: Rows, keep: Bools) -> KeptRows:
     """Return the rows where `keep` is true.
 
-    Only the range that holds them is read, where a table can be cut.
+    Only the range that holds them is read, where a table can be cut. One that is
+    divided among workers stays divided.
 
     Examples
     --------
@@ -306,7 +318,7 @@ def kept_rows(rows: Rows, keep: Bools) -> KeptRows:
     2
     """
     used = np.flatnonzero(keep)
-    if not len(used) or not hasattr(rows, "between"):
+    if not len(used) or not can_be_cut(rows) or parts_of(rows) is not None:
         return KeptRows(rows, keep)
     first, stop = int(used[0]), int(used[-1]) + 1
     return KeptRows(cast(CutRows, rows).between(first, stop), keep[first:stop])
@@ -380,6 +392,27 @@ def map_parts(
         yield from side_by_side(list(calls), done)
     else:
         yield from parts.runner.run(calls, done)
+
+
+def make_calls(
+    rows: Rows, calls: Sequence[Callable[[], T]], done: Tick = no_tick
+) -> list[T]:
+    """Return what independent calls return, in order; the workers of a table make them.
+
+    Parameters
+    ----------
+    rows : Rows
+        A table. If it is not divided among workers, the calls are made side by side in
+        this process.
+    calls : sequence of callable
+        Functions without arguments; they may be made in another process.
+    done : callable
+        Called with the number of each call that has ended.
+    """
+    parts = parts_of(rows)
+    if parts is None:
+        return side_by_side(calls, done)
+    return list(parts.runner.run(iter(calls), done))
 
 
 def _places(rows: Rows, *, in_order: bool) -> Ints:

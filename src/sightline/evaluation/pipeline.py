@@ -28,7 +28,7 @@ import platform
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,14 @@ from sightline.data.arrays import (
     check_residuals,
     finite,
 )
-from sightline.data.row_tables import KeptRows, Rows, finite_rows, gather_rows
+from sightline.data.row_tables import (
+    KeptRows,
+    Rows,
+    finite_rows,
+    gather_rows,
+    make_calls,
+    parts_of,
+)
 from sightline.data.segments import Attack, breaks_kept, with_guard
 from sightline.data.stream import ResidualStream, stream_given
 from sightline.energy.energy import ScoredStream, ScoredTest, Track, score_stream
@@ -77,7 +84,7 @@ from sightline.metrics.score_metrics import ScoreRanks
 from sightline.metrics.segment import SegmentMeasures, measure_segments
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, measure_windows, plan_windows
-from sightline.parallel import side_by_side, threads, together
+from sightline.parallel import threads, together
 from sightline.progress import Progress, Step, StepKind, one_at_a_time, silent
 from sightline.rules import Budget, QuantileRule
 from sightline.rules.against_ceiling import Ceiling
@@ -85,6 +92,9 @@ from sightline.rules.ceiling import ceilings
 from sightline.rules.commission import Commissioning
 from sightline.rules.episodes import unexplained_episodes
 from sightline.rules.replacements import replacements
+
+# Threads of a client, while workers compute what is independent.
+WAITING: Final = 4
 
 
 def evaluate(
@@ -202,6 +212,9 @@ def evaluate(
     named = {"detector": detector, "testbed": testbed, "channels": channels}
     options = tuple(inspect.signature(evaluate).parameters)
     given = stream_given(stream, train, test, labels, named | known, options)
+    if parts_of(given.test) is not None:
+        # Threads that wait for workers.
+        jobs = jobs or WAITING
     with threads(jobs):
         given, dropped = _settle_nonfinite(given, nonfinite)
         blamed = _attribution(given, attribution, dropped["test"])
@@ -243,11 +256,13 @@ def _evaluated(
             stream, scored, test, ranks, windows, is_quiet, asked.protocol
         )
         measures = replace(measures, guard=asked.guard, dropped_rows=dropped)
-        return measures, _uncertainty(scored, test, measures, windows, asked)
+        return measures, _uncertainty(stream, scored, test, measures, windows, asked)
 
-    (made, refused), (measures, uncertainty) = together(
-        partial(_rules, stream, scored, test, facts, asked.budget), measured
-    )
+    def ruled() -> tuple[Commissioning | None, str | None]:
+        call = partial(_rules, stream, scored, test, facts, asked.budget)
+        return make_calls(stream.test, [call])[0]
+
+    (made, refused), (measures, uncertainty) = together(ruled, measured)
     rows = measure_segments(
         attacks,
         test.energy,
@@ -259,9 +274,11 @@ def _evaluated(
         train_mean=scored.train_mean,
         step_s=stream.step_s,
     )
-    verdicts = None
-    if asked.diagnosis and attacks:
-        verdicts = diagnose(
+
+    def diagnosed() -> Diagnosis | None:
+        if not (asked.diagnosis and attacks):
+            return None
+        return diagnose(
             stream,
             scored,
             test,
@@ -271,6 +288,10 @@ def _evaluated(
             seed=asked.seed,
             progress=asked.progress,
         )
+
+    verdicts, alarm_metrics = together(
+        diagnosed, partial(_alarm_metrics, stream, test, made, uncertainty, asked)
+    )
     segments = _segments(rows, verdicts)
     record = _assembled(stream, measures, uncertainty, verdicts, segments)
 
@@ -293,10 +314,8 @@ def _evaluated(
         seed=asked.seed,
     )
     linted = Linted(stream, scored, test, windows, measures, facts)
-    found, alarm_metrics, (localisation, findings) = together(
-        limits,
-        partial(_alarm_metrics, test, stream.score, made, uncertainty, asked),
-        partial(together, localised, partial(lint_stream, linted)),
+    found, localisation, findings = together(
+        limits, localised, partial(lint_stream, linted)
     )
     segments = tuple(map(_with_ceiling, segments, found))
     return replace(
@@ -500,7 +519,9 @@ def _score(
         step_s=stream.step_s,
     )
     parts = scored.test.collected if attacks else ()
-    return scored, test, windows_of_parts(plan, stream.p, parts, is_plain=plain)
+    windows = windows_of_parts(plan, stream.p, parts, is_plain=plain)
+    scored = replace(scored, test=replace(scored.test, collected=()))
+    return scored, test, windows
 
 
 # Measure
@@ -732,8 +753,8 @@ def _stream_facts(
 
 
 def _alarm_metrics(
+    stream: ResidualStream,
     test: ScoredTest,
-    score: Floats | None,
     made: Commissioning | None,
     uncertainty: result.Uncertainty,
     asked: _Asked,
@@ -748,7 +769,7 @@ def _alarm_metrics(
         return None
     rows = LabelledRows(test.labels, test.breaks)
     alarms = {"probe": test.alarms, "own_rule": test.own_alarms}
-    scores = {"energy": test.energy, "score": score}
+    scores = {"energy": test.energy, "score": stream.score}
     given = {
         name: AlarmRuns.of(rows, each)
         for name, each in alarms.items()
@@ -775,7 +796,7 @@ def _alarm_metrics(
     def done(k: int) -> None:
         asked.progress(Step(StepKind.MEASURING_ALARMS, k + 1, len(given)))
 
-    blocks = dict(zip(given, side_by_side(calls, done), strict=True))
+    blocks = dict(zip(given, make_calls(stream.test, calls, done), strict=True))
     hits = (uncertainty.floor or {}).get("hits")
     recall = blocks["probe"].get("event_recall")
     if hits and recall:
@@ -809,6 +830,7 @@ def _of_chosen_rule(
 
 
 def _uncertainty(
+    stream: ResidualStream,
     scored: ScoredStream,
     test: ScoredTest,
     measures: result.StreamMeasures,
@@ -825,6 +847,7 @@ def _uncertainty(
         train_mean=scored.train_mean,
         seed=asked.seed,
         progress=asked.progress,
+        rows=stream.test,
     )
 
 

@@ -1,12 +1,15 @@
 """Intervals and chance floors of an evaluation's figures."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints
+from sightline.data.row_tables import Rows, make_calls, parts_of
 from sightline.energy.energy import ScoredTest
 from sightline.evaluation.result import (
     BootstrapFacts,
@@ -42,6 +45,7 @@ def measure_uncertainty(
     n_replicates: int = drawing.N_REPLICATES,
     n_shifts: int = chance.N_SHIFTS,
     progress: Progress | None = None,
+    rows: Rows | None = None,
 ) -> Uncertainty:
     """Return a 95% interval and a chance floor for each figure.
 
@@ -61,6 +65,8 @@ def measure_uncertainty(
         How often to draw for intervals, and for floors.
     progress : callable, optional
         Called with a `Step` after some draws.
+    rows : Rows, optional
+        The test: if it is divided among workers, they draw.
 
     Returns
     -------
@@ -75,27 +81,50 @@ def measure_uncertainty(
     def tick(n_done: int) -> None:
         report(Step(StepKind.DRAWING_INTERVALS, min(n_done, total), total))
 
+    is_sent = rows is not None and parts_of(rows) is not None
     block = drawing.block_of_calm(drawing.log_of(test.energy[test.is_normal]))
     block_of = drawing.blocks_of_rows(test.labels, test.breaks, block)
-    stream = _drawable(test, windows, block, block_of)
-    draws = Draws.of(n_attacks, len(stream.block_rows), n=n_replicates, seed=seed)
     measured = figures(measures)
     floors: dict[str, chance.Floor | None] = {}
-    ranges = _intervals(stream, draws, measured, train_mean, tick)
+    calls: list[Callable[[], Any]] = [
+        partial(
+            _intervals,
+            test,
+            windows,
+            block,
+            block_of,
+            measured,
+            train_mean,
+            n_replicates=n_replicates,
+            seed=seed,
+            tick=drawing.no_tick if is_sent else tick,
+        )
+    ]
+    if n_attacks:
+        calls.append(
+            partial(
+                chance.chance,
+                test.energy,
+                test.labels,
+                test.alarms,
+                test.segments,
+                block_of,
+                windows=windows,
+                n_draws=n_shifts,
+                seed=seed,
+                tick=drawing.no_tick
+                if is_sent
+                else lambda n_done: tick(n_replicates + n_done),
+            )
+        )
+    if rows is not None and is_sent:
+        (ranges, attack_rows), *at_chance = make_calls(rows, calls)
+        tick(total)
+    else:
+        (ranges, attack_rows), *at_chance = [call() for call in calls]
     if n_attacks:
         ranges["hits"] = intervals.count_interval(measures.probe.hits or 0, n_attacks)
-        at_chance = chance.chance(
-            test.energy,
-            test.labels,
-            test.alarms,
-            test.segments,
-            block_of,
-            windows=windows,
-            n_draws=n_shifts,
-            seed=seed,
-            tick=lambda n_done: tick(n_replicates + n_done),
-        )
-        floors = _floors(measured, at_chance)
+        floors = _floors(measured, at_chance[0])
     return Uncertainty(
         intervals={name: ranges.get(name) for name in intervals.FIGURES},
         floor={
@@ -103,7 +132,7 @@ def measure_uncertainty(
             for name, figure in intervals.FIGURES.items()
             if figure.needs_attack
         },
-        bootstrap=_facts(stream, block, n_replicates, n_shifts, seed),
+        bootstrap=_facts(attack_rows, block, n_replicates, n_shifts, seed),
     )
 
 
@@ -170,17 +199,25 @@ def matched_windows(
 
 
 def _intervals(
-    stream: Drawable,
-    draws: Draws,
+    test: ScoredTest,
+    windows: WindowEnergies,
+    block: int,
+    block_of: npt.NDArray[np.int32],
     measured: Mapping[str, float | None],
     train_mean: float,
+    *,
+    n_replicates: int,
+    seed: int,
     tick: drawing.Tick,
-) -> dict[str, tuple[float, float | None] | None]:
-    """Return the 95% interval of each figure that is drawn."""
+) -> tuple[dict[str, tuple[float, float | None] | None], Floats]:
+    """Return the 95% interval of each figure that is drawn, and rows of each attack."""
+    stream = _drawable(test, windows, block, block_of)
+    n_attacks, n_blocks = stream.n_attacks, len(stream.block_rows)
+    draws = Draws.of(n_attacks, n_blocks, n=n_replicates, seed=seed)
     drawn = drawing.draw(stream, draws, tick=tick)
     ends = intervals.ends_of(drawn, draws, intervals.weights_of(drawn))
     ends |= intervals.drift_ends(drawn, train_mean)
-    return {
+    found = {
         name: intervals.interval_of(
             measured[name],
             one,
@@ -189,6 +226,7 @@ def _intervals(
         )
         for name, one in ends.items()
     }
+    return found, stream.attack_rows
 
 
 def _floors(
@@ -211,13 +249,13 @@ def _floors(
 
 
 def _facts(
-    stream: Drawable, block: int, n_replicates: int, n_shifts: int, seed: int
+    attack_rows: Floats, block: int, n_replicates: int, n_shifts: int, seed: int
 ) -> BootstrapFacts:
     """Return how intervals and floors were drawn."""
     effective = None
-    if stream.n_attacks:
-        rows = intervals.effective_attacks(stream.attack_rows)
-        effective = EffectiveAttacks(rows=rows, segments=float(stream.n_attacks))
+    if len(attack_rows):
+        rows = intervals.effective_attacks(attack_rows)
+        effective = EffectiveAttacks(rows=rows, segments=float(len(attack_rows)))
     return BootstrapFacts(
         method=METHOD,
         n=n_replicates,

@@ -11,13 +11,14 @@ surprise, the residual of a ridge regression on the row before.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.recording import Recording, forward_fill
-from sightline.data.row_tables import ArrayRows, Rows, read_on_grid
+from sightline.data.row_tables import ArrayRows, Rows, make_calls, read_on_grid
 from sightline.data.segments import (
     Attack,
     KnownEffect,
@@ -190,8 +191,13 @@ def prepare(
     """
     every = 1 if step_s is None else max(1, round(STEP_S / step_s))
     every = max(every, -(-test.n_rows // MOST_ROWS))
-    learned, learned_breaks = _averaged(train, train_breaks, every)
-    tested, breaks = _averaged(test, test_breaks, every)
+    (learned, learned_breaks), (tested, breaks) = make_calls(
+        test,
+        [
+            partial(_averaged, train, train_breaks, every),
+            partial(_averaged, test, test_breaks, every),
+        ],
+    )
     row_labels = _row_labels(labels, test_breaks, every)
     is_normal = row_labels == NORMAL
     if len(learned) < _LARGEST or not is_normal.any():

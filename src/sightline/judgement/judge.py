@@ -152,7 +152,7 @@ def _judge_all(
 
     found = judge_cases(record, pairs, partial(judge_case, seed=seed), ended)
     for k, judgement in zip(places, found, strict=True):
-        judged[k] = judgement
+        judged[k] = replace(judgement, case=replace(judgement.case, record=record))
     return judged
 
 

@@ -8,13 +8,19 @@ Whatever is estimated around an attack is estimated around each window in the sa
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints
-from sightline.data.row_tables import Rows, gather_rows
+from sightline.data.row_tables import (
+    Rows,
+    gather_rows,
+    make_calls,
+    no_tick,
+    parts_of,
+)
 from sightline.data.segments import Segment
 from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import Reference, fit_reference
@@ -280,6 +286,10 @@ class Case:
     has_moved: bool
     is_charitable: bool
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is sent from a worker: all but the record, which is large."""
+        return {name: value for name, value in vars(self).items() if name != "record"}
+
     @property
     def is_too_long(self) -> bool:
         """Whether no line of centres reaches across the attack."""
@@ -309,7 +319,8 @@ def judge_cases(
 ) -> list[T]:
     """Return the judgement of each attack, made side by side.
 
-    The test is read as few times as memory allows.
+    The test is read as few times as memory allows. If it is divided among workers, each
+    of their threads judges some attacks; cases then come back without their record.
 
     Parameters
     ----------
@@ -322,6 +333,32 @@ def judge_cases(
     done : callable
         Called with 0, 1, ... as attacks are done.
     """
+    parts = parts_of(record.test)
+    if parts is None:
+        return _judged_here(record, pairs, judge, done)
+    # What all attacks need is found once, and sent.
+    _ = record.local
+    order = sorted(range(len(pairs)), key=lambda k: -pairs[k][0].length)
+    n_lots = min(parts.runner.n_threads(), len(pairs))
+    lots = [order[k::n_lots] for k in range(n_lots)]
+    calls = [
+        partial(_judged_here, record, [pairs[k] for k in lot], judge, no_tick)
+        for lot in lots
+    ]
+    found: dict[int, T] = {}
+    for lot, judged in zip(lots, make_calls(record.test, calls), strict=True):
+        found |= zip(lot, judged, strict=True)
+        done(len(found) - 1)
+    return [found[k] for k in range(len(pairs))]
+
+
+def _judged_here(
+    record: Record,
+    pairs: Sequence[tuple[Segment, CalmWindows]],
+    judge: Callable[[Case], T],
+    done: Callable[[int], None],
+) -> list[T]:
+    """Return the judgement of each attack, from rows that are read in this process."""
     judged: list[T] = []
     for wanted, chosen in _groups(record, pairs):
         held = gather_rows(record.test, wanted)

@@ -1,16 +1,18 @@
 """Filling planned windows with whitened rows that arrive block by block, or in parts.
 
-The rows of a test need not be in memory, nor be read by one process: each part of them
-gives the windows that lie wholly in it, and the pieces of those that do not.
+The rows of a test need not be in memory, nor be read by one process: each run of blocks
+gives the windows that lie wholly in it, and the pieces of those that do not. Parts of
+the rows begin with a run, so pieces are the same, to the last bit, in any division.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
+from sightline.data.row_tables import GRID_ROWS
 from sightline.metrics.window_kl import WindowEnergies, WindowPlan, plain_kl
 
 # Values of second moments of windows that are judged together.
@@ -97,17 +99,54 @@ class WindowWatch:
     def between(self, first: int, stop: int) -> "WindowWatch":
         """Return what is to be filled from rows [first, stop)."""
         plan, numbers = self.plan.touching(first, stop)
+        if self.numbers is not None:
+            numbers = self.numbers[numbers]
         return WindowWatch(plan, self.p, stop - first, first, numbers, self.is_plain)
 
-    def begin(self) -> "WindowCollector":
+    def begin(self) -> "RunByRun":
         """Return a collector that fills them."""
-        return WindowCollector(
-            self.plan, self.p, first=self.first, is_plain=self.is_plain
-        )
+        return RunByRun(self)
 
-    def collected(self, collector: "WindowCollector") -> WindowsOfPart:
+    def collected(self, collector: "RunByRun") -> tuple[WindowsOfPart, ...]:
         """Return what a collector filled, after all rows were taken in."""
-        return collector.of_part(self.first + self.n_rows, self.numbers)
+        return collector.ended()
+
+
+class RunByRun:
+    """Fills windows from whitened rows that arrive in order, with pieces for each run.
+
+    Parameters
+    ----------
+    watch : WindowWatch
+        What is to be filled.
+    """
+
+    def __init__(self, watch: WindowWatch) -> None:
+        self._watch = watch
+        self._run: tuple[WindowWatch, WindowCollector] | None = None
+        self._stop = watch.first
+        self._ended: list[WindowsOfPart] = []
+
+    def take(self, start: int, whitened: Floats) -> None:
+        """Take in the rows from `start` on, a block on the grid."""
+        if self._run is None or start >= self._stop:
+            self.ended()
+            watch, last = self._watch, self._watch.first + self._watch.n_rows
+            self._stop = min((start // GRID_ROWS + 1) * GRID_ROWS, last)
+            run = watch.between(start, self._stop)
+            collector = WindowCollector(
+                run.plan, run.p, first=start, is_plain=run.is_plain
+            )
+            self._run = run, collector
+        self._run[1].take(start, whitened)
+
+    def ended(self) -> tuple[WindowsOfPart, ...]:
+        """Return what the rows show that were taken in so far, run by run."""
+        if self._run is not None:
+            run, collector = self._run
+            self._ended.append(collector.of_part(self._stop, run.numbers))
+            self._run = None
+        return tuple(self._ended)
 
 
 class WindowCollector:
@@ -281,7 +320,7 @@ def _most_at_once(starts: Ints, length: int) -> int:
 def windows_of_parts(
     plan: WindowPlan,
     p: int,
-    parts: Iterable[WindowsOfPart],
+    parts: Iterable[Sequence[WindowsOfPart]],
     *,
     is_plain: bool = False,
 ) -> WindowEnergies:
@@ -295,8 +334,8 @@ def windows_of_parts(
         All windows.
     p : int
         Number of channels.
-    parts : iterable of WindowsOfPart
-        What each part of the rows shows; they must cover all windows.
+    parts : iterable of sequence of WindowsOfPart
+        What each part of the rows shows, run by run; they must cover all windows.
     is_plain : bool
         Whether D_FULL is that of the plain covariance, or D_MS where it is singular.
     """
@@ -309,7 +348,7 @@ def windows_of_parts(
     )
     attack = {window: i for i, window in enumerate(plan.own.tolist())}
     growing: dict[int, _Growing] = {}
-    for part in parts:
+    for part in chain.from_iterable(parts):
         whole.d_full[part.numbers] = part.d_full
         whole.d_ms[part.numbers] = part.d_ms
         own = [attack[window] for window in part.attacks.numbers.tolist()]
@@ -346,17 +385,18 @@ class _Growing:
         self.mean, self.second = np.zeros(self.p), np.zeros((self.p, self.p))
 
     def add(self, pieces: WindowMoments, k: int) -> None:
-        """Merge piece number k into the window."""
-        more, mean = pieces.counts[k], pieces.means[k]
-        total = self.count + more
-        if self.count == 0:
-            self.mean[:], self.second[:] = mean, pieces.seconds[k]
-        else:
-            shift = mean - self.mean
-            self.mean += more / total * shift
-            weighted = self.count * more / total * shift
-            self.second += pieces.seconds[k] + weighted[:, None] * shift
-        self.count = total
+        """Merge piece number k into the window, by Chan's formula."""
+        n_before, n_more = self.count, float(pieces.counts[k])
+        self.count = n_before + n_more
+        if not n_before:
+            self.mean, self.second = pieces.means[k].copy(), pieces.seconds[k].copy()
+            return
+        # What overflows has an infinite energy.
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = pieces.means[k] - self.mean
+            self.mean += n_more / self.count * shift
+            between = n_before * n_more / self.count * np.outer(shift, shift)
+            self.second += pieces.seconds[k] + between
 
     def energies(self, is_plain: bool) -> tuple[float, float]:
         """Return D_FULL and D_MS of the whole window."""

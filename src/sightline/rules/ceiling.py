@@ -162,25 +162,18 @@ class _CalmRows:
         place = np.concatenate([[0], np.cumsum(self.is_quiet)])
         return np.asarray(place[self.starts], np.int64)
 
-    def whitened(self, rows: Residuals) -> Floats:
-        """Return rows in coordinates in which the normal law is N(0, I)."""
-        return np.asarray((rows - self.reference.mean) @ self.reference.whitening)
-
     def increments(self, ratios: Sequence[LikelihoodRatio]) -> list[Floats]:
         """Return the increments of each ratio over all calm rows, in one pass."""
         rows = kept_rows(self.stream.test, self.is_quiet)
-        parts = list(map_parts(rows, partial(self._increments, ratios=ratios)))
-        return list(np.concatenate(parts, axis=1))
+        task = partial(_increments, reference=self.reference, ratios=ratios)
+        return list(np.concatenate(list(map_parts(rows, task)), axis=1))
 
-    def _increments(self, part: Part, ratios: Sequence[LikelihoodRatio]) -> Floats:
-        """Return the increments of each ratio over a part of the calm rows."""
-        traces = np.empty((len(ratios), part.rows.n_rows))
-        for start, block in part.blocks():
-            rows = self.whitened(block)
-            energy = 0.5 * np.einsum("tj,tj->t", rows, rows)
-            for ratio, trace in zip(ratios, traces, strict=True):
-                trace[start : start + len(rows)] = ratio.increments(rows, energy)
-        return traces
+    def rows_of(self, segments: Sequence[Segment]) -> list[Floats]:
+        """Return the whitened rows of some segments, read in one pass."""
+        places = [np.arange(segment.start, segment.stop) for segment in segments]
+        wanted = np.unique(np.concatenate(places))
+        rows = _whitened(gather_rows(self.stream.test, wanted), self.reference)
+        return [rows[np.searchsorted(wanted, each)] for each in places]
 
     def before(self, segment: Segment, trace: Floats, limit: float) -> float:
         """Return the sum with which an attack begins.
@@ -194,6 +187,24 @@ class _CalmRows:
         length = int(self.stops[stretch[0]] - self.starts[stretch[0]])
         led_up = trace[first : first + length]
         return restarting(led_up, np.zeros(1, np.int64), limit)[1]
+
+
+def _whitened(rows: Residuals, reference: Reference) -> Floats:
+    """Return rows in coordinates in which the normal law is N(0, I)."""
+    return np.asarray((rows - reference.mean) @ reference.whitening)
+
+
+def _increments(
+    part: Part, *, reference: Reference, ratios: Sequence[LikelihoodRatio]
+) -> Floats:
+    """Return the increments of each ratio over a part of the calm rows."""
+    traces = np.empty((len(ratios), part.rows.n_rows))
+    for start, block in part.blocks():
+        rows = _whitened(block, reference)
+        energy = 0.5 * np.einsum("tj,tj->t", rows, rows)
+        for ratio, trace in zip(ratios, traces, strict=True):
+            trace[start : start + len(rows)] = ratio.increments(rows, energy)
+    return traces
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -329,9 +340,10 @@ def _sightings(
         chosen = usable[first : first + at_once]
         known = [each for i in chosen if (each := evidence[i]) is not None]
         traces = calm.increments([each.ratio for each in known])
+        rows = calm.rows_of([segments[i] for i in chosen])
         calls = [
-            partial(_sighting, calm, segments[i], each, trace, budget)
-            for i, each, trace in zip(chosen, known, traces, strict=True)
+            partial(_sighting, calm, segments[i], own, each, trace, budget)
+            for i, own, each, trace in zip(chosen, rows, known, traces, strict=True)
         ]
         for i, seen in zip(chosen, side_by_side(calls), strict=True):
             found[i] = seen
@@ -339,12 +351,15 @@ def _sightings(
 
 
 def _sighting(
-    calm: _CalmRows, segment: Segment, known: _Evidence, trace: Floats, budget: Budget
+    calm: _CalmRows,
+    segment: Segment,
+    rows: Floats,
+    known: _Evidence,
+    trace: Floats,
+    budget: Budget,
 ) -> _Sighting:
-    """Return what the oracle sees of one segment; `trace` is that of calm rows."""
+    """Return what the oracle sees of the rows of a segment; `trace` is of calm rows."""
     oracle = Oracle.of(trace, calm.breaks, calm.step_s, budget)
-    places = np.arange(segment.start, segment.stop)
-    rows = calm.whitened(gather_rows(calm.stream.test, places))
     own = known.ratio.increments(rows) - known.gain_by_fit / len(rows)
     row = oracle.first_alarm(own, calm.before(segment, oracle.trace, oracle.limit))
     return _Sighting(
