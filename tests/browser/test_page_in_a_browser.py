@@ -490,7 +490,7 @@ def test_the_first_screen_says_what_the_results_say(open_page, report, calm):
     page = open_page()
     works(page)
     first = page.locator(".first-screen:visible").inner_text()
-    rules = on_disk(report, QUOTED)["rules"]
+    rules = on_disk(report, PLAIN)["rules"]
     assert rules["chosen"] in first
     assert "sightline blindspots STUDY --detector" in first
     chosen = next(row for row in rules["table"] if row["name"] == rules["chosen"])

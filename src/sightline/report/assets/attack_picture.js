@@ -122,7 +122,7 @@ function pictureSpec(entry, attack, picture, heat, signals, from, to, width) {
   if (picture) {
     const columns = Array.from({ length: picture.columns }, (_, c) => x(from + ((c + 0.5) * (to - from)) / picture.columns));
     heatRow(data, chart, picture, heat, columns, domains[1]);
-    title(`share of each tag in it (log scale)${picture.targets.length ? "; ◎ target of the attack" : ""}`, 1);
+    title(`part of each tag (log scale)${picture.targets.length ? "; ◎ target of the attack" : ""}`, 1);
     picture.signals.forEach((signal, k) => signalRow(data, chart, signal, signals[k], columns, domains[2 + k], 3 + k, title, 2 + k));
   }
   return { data, layout: chart };
