@@ -12,6 +12,8 @@ from torch import Tensor, nn
 WEIGHTS = (0.45, 0.45, 0.10)
 # Parameters of one LSTM layer in Keras' order; torch has the gates in the same order.
 _LSTM_NAMES = ("weight_ih", "weight_hh", "bias_ih")
+# Windows that the LSTM reads together.
+_READ_AT_ONCE = 128
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class NSIBFNetwork(nn.Module):
         self.g = Dense(encoder)
         self.h = Dense(decoder)
         self.f = Dense(transition)
-        self.lstm = nn.LSTM(inputs, width, layers, batch_first=True)
+        self.lstm = nn.LSTM(inputs, width, layers)
         for name, parameter in self.lstm.named_parameters():
             if name.startswith("weight_ih"):
                 nn.init.xavier_uniform_(parameter)
@@ -203,9 +205,16 @@ class NSIBFNetwork(nn.Module):
         return torch.tanh(self.f(torch.cat([state, self.read(u)], -1)))
 
     def read(self, u: Tensor) -> Tensor:
-        """Return the LSTM's code of covariates (batch, rows, inputs)."""
-        _, (states, _) = self.lstm(u)
-        return states[-1]  # type: ignore[no-any-return]
+        """Return the LSTM's code of covariates (batch, rows, inputs).
+
+        A few windows at a time, row by row: their gates stay in the cache.
+        """
+        by_row = u.transpose(0, 1)
+        parts = [
+            self.lstm(part.contiguous())[1][0][-1]
+            for part in by_row.split(_READ_AT_ONCE, dim=1)
+        ]
+        return torch.cat(parts)
 
     def loss(self, x: Tensor, u: Tensor, y: Tensor, penalty: float) -> NSIBFLoss:
         """Return the published loss of a batch.
