@@ -339,7 +339,11 @@ def predicted(seed: int, detector: str) -> dict[str, list[Prediction]]:
     """Return the predictions of each rule."""
     plant = plant_of(seed, detector)
     wanted = single_sensor(plant.simulation.scenario.attacks)
-    arena = arena_of(plant, shapes=("step", "ramp", "frozen", "replay"))
+    arena = arena_of(
+        plant,
+        shapes=("step", "ramp", "frozen", "replay"),
+        tags=tuple({attack.actions[0].tag for attack in wanted}),
+    )
     spots = arena.search()
     tried = what_if(arena.arena, [as_what_if(a) for a in wanted])
     shares = {(w.id, w.rule): w.share_seen for w in tried if isinstance(w, WhatIf)}
