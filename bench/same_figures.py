@@ -32,7 +32,12 @@ def synthetic_streams() -> Iterator[tuple[sightline.ResidualStream, dict[str, An
 def odd_streams() -> Iterator[tuple[sightline.ResidualStream, dict[str, Any]]]:
     """Yield a frozen channel, many channels, many short attacks, float32 of a plant."""
     for k, (p, n, n_attacks, length) in enumerate(
-        [(1, 6000, 8, 60), (123, 9000, 9, 90), (6, 12_000, 120, 1), (26, 30_000, 9, 400)]
+        [
+            (1, 6000, 8, 60),
+            (123, 9000, 9, 90),
+            (6, 12_000, 120, 1),
+            (26, 30_000, 9, 400),
+        ]
     ):
         rng = np.random.default_rng([24, k])
         mixing = np.eye(p) + rng.normal(size=(p, p)) / p
@@ -178,8 +183,7 @@ def compare_all(old: Path, new: Path, close: float) -> int:
             found += [
                 f"traces.{key}"
                 for key in before.files
-                if key not in after.files
-                or not is_same(before[key], after[key], close)
+                if key not in after.files or not is_same(before[key], after[key], close)
             ]
         count += len(found)
         print(f"{name}: {len(found)} differences")

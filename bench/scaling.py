@@ -1,7 +1,8 @@
 """What rows, channels and attacks cost, and whether twice the rows cost twice the time.
 
 First the core evaluation of 250k to 2M rows, the median of five runs; then the whole
-(windows, intervals, diagnosis), once each, for more rows, channels and attacks.
+(windows, intervals, diagnosis, rules), once each, for more rows, channels and attacks,
+with the slope: by what power the time grows from one size to the next.
 Run: python bench/scaling.py [core] [whole]
 """
 
@@ -23,12 +24,14 @@ from sightline import ResidualStream, evaluate
 ROWS = (250_000, 500_000, 1_000_000, 2_000_000)
 CHANNELS, GOAL = 51, 2.2
 # What is left as it is while something else grows.
-USUAL = {"n_rows": 500_000, "p": CHANNELS, "n_attacks": 50}
+USUAL = {"n_rows": 250_000, "p": CHANNELS, "n_attacks": 50}
 GROWING = {
-    "n_rows": ROWS,
-    "p": (10, 51, 123),
-    "n_attacks": (10, 50, 200),
+    "n_rows": (125_000, 250_000, 500_000),
+    "p": (25, 51, 123),
+    "n_attacks": (50, 200, 1000),
 }
+# The most that a slope may be.
+MOST = {"n_rows": 1.0, "p": 2.0, "n_attacks": 1.0}
 
 
 def core() -> None:
@@ -49,12 +52,12 @@ def stream_of(n_rows: int, p: int, n_attacks: int) -> ResidualStream:
         start = (2 * k + 1) * len(labels) // (2 * n_attacks)
         labels[start : start + length] = 1
     data.test[labels == 1] += 0.2
-    return ResidualStream(data.train, data.test, labels)
+    return ResidualStream(data.train, data.test, labels, step_s=1.0)
 
 
 def cpu_seconds(stream: ResidualStream, **options: bool) -> float:
     start = time.process_time()
-    evaluate(stream, **options)
+    evaluate(stream, jobs=1, **options)
     return time.process_time() - start
 
 
@@ -62,13 +65,20 @@ def whole() -> None:
     evaluate(stream_of(20_000, 3, 5))  # compile what is compiled
     print("rows, channels, attacks: without intervals and diagnosis; whole (CPU s)")
     for what, sizes in GROWING.items():
+        before = None
         for size in sizes:
             case = USUAL | {what: size}
             stream = stream_of(**case)
             bare = cpu_seconds(stream, intervals=False, diagnosis=False)
+            seconds = cpu_seconds(stream)
+            slope = ""
+            if before is not None:
+                power = np.log(seconds / before[1]) / np.log(size / before[0])
+                slope = f", slope {power:.2f} (at most {MOST[what]:.0f})"
+            before = size, seconds
             print(
                 f"{case['n_rows']:>9,} {case['p']:>4} {case['n_attacks']:>4}: "
-                f"{bare:6.1f} {cpu_seconds(stream):6.1f}",
+                f"{bare:6.1f} {seconds:6.1f}{slope}",
                 flush=True,
             )
 

@@ -234,9 +234,7 @@ def side_by_side(
 
 
 @overload
-def together(
-    one: Callable[[], T], two: Callable[[], S], /
-) -> tuple[T, S]: ...
+def together(one: Callable[[], T], two: Callable[[], S], /) -> tuple[T, S]: ...
 
 
 @overload

@@ -6,15 +6,15 @@ rounded before it is added, so that plain numpy in the same order gives them too
 """
 
 import numpy as np
-from numba import njit
 
+from sightline._kernels.compiling import kernel, part
 from sightline.data.arrays import Bools, Floats, Ints, Residuals
 
 # Rows that are taken together, one after the other in a vector register.
 _ROWS = 64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def view_rows(
     rows: Residuals,
     mean: Floats,
@@ -32,7 +32,7 @@ def view_rows(
     """
     n_grouped = len(rows) - len(rows) % _ROWS
     if n_grouped:
-        _view_groups(rows[:n_grouped], mean, order, first, stop, weights, out)
+        _view_groups(rows, n_grouped, mean, order, first, stop, weights, out)
     for t in range(n_grouped, len(rows)):
         for k in range(len(order)):
             out[t, k] = 0.0
@@ -42,9 +42,10 @@ def view_rows(
                 out[t, k] += y * weights[j, k]
 
 
-@njit(cache=True, nogil=True)
+@part
 def _view_groups(
     rows: Residuals,
+    n_grouped: int,
     mean: Floats,
     order: Ints,
     first: Ints,
@@ -55,17 +56,18 @@ def _view_groups(
     """Write the same for whole groups of rows, four terms of the sum at a time."""
     n_columns = len(order)
     y, total = np.empty((n_columns, _ROWS)), np.empty(_ROWS)
-    begin, end = np.zeros((2, n_columns), np.int64)
+    begin, end = np.zeros(n_columns, np.int64), np.zeros(n_columns, np.int64)
     for j in range(n_columns - 1, -1, -1):
         for k in range(first[j], stop[j]):
             begin[k] = j
             end[k] = max(end[k], j + 1)
-    for t in range(0, len(rows), _ROWS):
+    for t in range(0, n_grouped, _ROWS):
         for j in range(n_columns):
             for r in range(_ROWS):
                 y[j, r] = np.float64(rows[t + r, order[j]]) - mean[order[j]]
         for k in range(n_columns):
-            total[:] = 0.0
+            for r in range(_ROWS):
+                total[r] = 0.0
             j = begin[k]
             while j + 4 <= end[k]:
                 a, b = weights[j, k], weights[j + 1, k]
@@ -83,7 +85,7 @@ def _view_groups(
                 out[t + r, k] = total[r]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def average_rows(values: Floats, centre: Floats, weight: float, state: Floats) -> None:
     """Replace rows by their exponentially weighted average about a centre."""
     n_rows, n_columns = values.shape
@@ -93,7 +95,7 @@ def average_rows(values: Floats, centre: Floats, weight: float, state: Floats) -
             values[t, j] = state[j]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def accumulate_rows(
     values: Floats, centre: Floats, allowance: Floats, state: Floats
 ) -> None:
@@ -112,7 +114,7 @@ def accumulate_rows(
             values[t, j] = max(up, down)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unit_energies(values: Floats, bounds: Ints, out: Floats) -> None:
     """Write half the sum of squares of columns [bounds[g], bounds[g + 1])."""
     for t in range(len(values)):
@@ -123,7 +125,7 @@ def unit_energies(values: Floats, bounds: Ints, out: Floats) -> None:
             out[t, g] = 0.5 * square
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def largest_unit(values: Floats, levels: Floats, out: Floats, which: Ints) -> None:
     """Write the largest ``abs(value) / level`` of each row, and its column."""
     n_rows, n_columns = values.shape
@@ -139,7 +141,7 @@ def largest_unit(values: Floats, levels: Floats, out: Floats, which: Ints) -> No
         which[t] = at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def largest_sum(
     values: Floats, levels: Floats, n_largest: int, out: Floats, which: Ints
 ) -> None:
@@ -155,7 +157,7 @@ def largest_sum(
         out[t] = 0.5 * total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take_tails(values: Floats, top: Floats) -> None:
     """Keep the largest absolute values of each column.
 
@@ -180,7 +182,7 @@ def take_tails(values: Floats, top: Floats) -> None:
             heap[place] = value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def join_members(
     exceeds: Bools, off: int, unit: int, state: Ints, out: Bools, shelved: Bools
 ) -> None:
@@ -214,7 +216,7 @@ def join_members(
             state[m, 0], state[m, 1], state[m, 2] = age, quiet, is_shelved
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def latch(
     exceeds: Bools, n_needed: int, within: int, off: int, state: Ints, out: Bools
 ) -> None:
@@ -239,7 +241,7 @@ def latch(
         out[t] = state[2] == 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def restarting_sum(
     increments: Floats, begins: Bools, limit: float, start: float, out: Bools
 ) -> tuple[float, float]:

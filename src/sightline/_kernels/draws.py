@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from sightline._kernels.compiling import inner, kernel, part
 from sightline.data.arrays import Bools, Floats, Ints
 
 Codes = npt.NDArray[np.int32]
@@ -46,7 +46,7 @@ class DrawnRanks(NamedTuple):
     median: Floats
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_ranks(
     rows: SortedRows,
     counts: Codes,
@@ -67,9 +67,10 @@ def draw_ranks(
     for r in range(len(counts)):
         total = totals[r]
         if total == 0:
-            drawn.areas[r] = np.nan
-            drawn.precision[r] = np.nan
-            drawn.median[r] = np.nan
+            for k in range(drawn.areas.shape[1]):
+                for a in range(drawn.areas.shape[2]):
+                    drawn.areas[r, k, a] = np.nan
+            drawn.precision[r, 0] = drawn.precision[r, 1] = drawn.median[r] = np.nan
             continue
         count = counts[r]
         _weigh(rows, count, above, up_to)
@@ -83,7 +84,7 @@ def draw_ranks(
             drawn.precision[r, 1] = (high + extra[r]) / n_attack
 
 
-@njit()
+@part
 def _weigh(rows: SortedRows, count: Codes, above: Floats, up_to: Floats) -> None:
     """Weigh the calm rows above, and at or above, each attack row."""
     # Whole numbers add up four times as fast as floats, one after another.
@@ -104,11 +105,17 @@ def _weigh(rows: SortedRows, count: Codes, above: Floats, up_to: Floats) -> None
         up_to[i] = tied
 
 
-@njit()
+@part
 def _median(rows: SortedRows, count: Codes, total: int, above: Floats) -> float:
     """Return the weighted median energy of calm rows."""
     # Attack rows mark how much weight lies above them: begin at the last in the half.
-    last = np.searchsorted(above, total / 2) - 1
+    last, end = -1, len(above)
+    while end - last > 1:
+        middle = (last + end) // 2
+        if above[middle] < total / 2:
+            last = middle
+        else:
+            end = middle
     start, seen = 0, 0
     if last >= 0:
         start, seen = rows.above[last], int(above[last])
@@ -122,7 +129,7 @@ def _median(rows: SortedRows, count: Codes, total: int, above: Floats) -> float:
     return float(rows.energy[upper])
 
 
-@njit()
+@part
 def _areas(
     rows: SortedRows,
     above: Floats,
@@ -132,9 +139,13 @@ def _areas(
     areas: Floats,
 ) -> None:
     """Write each attack's area under the ROC curve: whole, and up to each limit."""
-    areas[:] = 0.0
+    largest = 0.0
+    for a in range(len(limits)):
+        largest = max(largest, total * limits[a])
+    for k in range(areas.shape[0]):
+        for a in range(areas.shape[1]):
+            areas[k, a] = 0.0
     share = 1.0 / total
-    largest = total * limits.max()
     for i in range(len(above)):
         attack = rows.attack[i]
         areas[attack, 0] += 1.0 - 0.5 * share * (above[i] + up_to[i])
@@ -144,13 +155,14 @@ def _areas(
             for a in range(len(limits)):
                 areas[attack, 1 + a] += _ramp(first, last, limits[a])
     for k in range(len(rows.attack_rows)):
-        if rows.attack_rows[k] > 0:
-            areas[k] /= rows.attack_rows[k]
-        else:
-            areas[k] = np.nan
+        for a in range(areas.shape[1]):
+            if rows.attack_rows[k] > 0:
+                areas[k, a] /= rows.attack_rows[k]
+            else:
+                areas[k, a] = np.nan
 
 
-@njit()
+@inner
 def _ramp(first: float, last: float, limit: float) -> float:
     """Return the area up to `limit` of a step that rises from rate first to last."""
     if limit >= last:
@@ -160,7 +172,7 @@ def _ramp(first: float, last: float, limit: float) -> float:
     return 0.0
 
 
-@njit()
+@part
 def _precision(
     rows: SortedRows, weight: Floats, up_to: Floats, scale: float, extra: float
 ) -> tuple[float, float]:
@@ -197,7 +209,7 @@ class AllRows(NamedTuple):
     place: Ints
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chance_ranks(
     rows: AllRows,
     first: Ints,
@@ -220,7 +232,8 @@ def chance_ranks(
     times = np.zeros(n, np.int32)
     auc = np.empty(n)
     total = calm_total - _mark(rows, first, length, count, times)
-    areas[:] = 0.0
+    for a in range(len(limits)):
+        areas[a] = 0.0
     above = alarms = hits = precision = 0.0
     start = 0
     while start < n and total > 0.0:
@@ -242,23 +255,27 @@ def chance_ranks(
             low, high = above / total, (above + calm) / total
             for a in range(len(limits)):
                 areas[a] += group * _ramp(low, high, limits[a])
-            auc[start:stop] = 1.0 - 0.5 * (low + high)
+            for k in range(start, stop):
+                auc[k] = 1.0 - 0.5 * (low + high)
         above += calm
         start = stop
     if hits == 0.0:
-        areas[:] = np.nan
-        segment_auc[:] = np.nan
+        for a in range(len(limits)):
+            areas[a] = np.nan
+        for i in range(len(first)):
+            segment_auc[i] = np.nan
         return np.nan, np.nan
     for i in range(len(first)):
         summed = 0.0
         for k in range(first[i], first[i] + length[i]):
             summed += auc[rows.place[k]]
         segment_auc[i] = summed / length[i]
-    areas /= hits
+    for a in range(len(limits)):
+        areas[a] /= hits
     return precision / hits, alarms / total
 
 
-@njit()
+@part
 def _mark(
     rows: AllRows, first: Ints, length: Ints, count: Codes, times: Codes
 ) -> float:

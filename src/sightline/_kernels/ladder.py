@@ -6,12 +6,12 @@ lock, so that attacks are judged side by side.
 """
 
 import numpy as np
-from numba import njit
 
+from sightline._kernels.compiling import kernel
 from sightline.data.arrays import Bools, Floats, Ints
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def average_stretch(
     scaled: Floats,
     whitened: Floats,
@@ -24,9 +24,10 @@ def average_stretch(
 ) -> None:
     """Write what averages over time make of each row of a stretch.
 
-    Averages start at zero; row t is divided by ``grown[t]``. ``out`` gets, by row: the largest average of `scaled` over its deviation, the average of
-    `logs`, the sum of squares of the averages of `whitened`, and that of the three
-    largest over their deviation. Averages over their deviation are added to `total`.
+    Averages start at zero; row t is divided by ``grown[t]``. ``out`` gets, by row: the
+    largest average of `scaled` over its deviation, the average of `logs`, the sum of
+    squares of the averages of `whitened`, and that of the three largest over their
+    deviation. Averages over their deviation are added to `total`.
     """
     n_rows, p = scaled.shape
     first, second = np.zeros((2, p))
@@ -56,7 +57,7 @@ def average_stretch(
         out[t, 3] = three * three + two * two + one * one
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def half_strengths(rows: Floats, in_first: Bools, out: Floats) -> None:
     """Write |mean| and mean square of each column, over each half of the rows.
 
@@ -77,7 +78,7 @@ def half_strengths(rows: Floats, in_first: Bools, out: Floats) -> None:
             out[half, 1, j] = out[half, 1, j] / count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def group_energies(
     rows: Floats,
     in_first: Bools,
@@ -108,7 +109,7 @@ def group_energies(
                 k += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def describe_draws(u: Floats, rows: Ints, length: int, out: Floats) -> None:
     """Write coverage and mean of the three largest values of redrawn stretches.
 

@@ -9,8 +9,8 @@ window leaves the digits of all others alone. Only upper triangles are used.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from sightline._kernels.compiling import inner, kernel, part
 from sightline.data.arrays import Floats, Ints
 
 SUB_ROWS = 32
@@ -20,9 +20,10 @@ ABSORBED = 1e10
 SINGULAR_PIVOT = 1e-12
 SINGULAR_ROUNDINGS = 10
 EPS = 2.0**-52
-# Only what is called from outside is cached. No relaxed arithmetic here: the compiler
-# would then order sums in one way in a fresh process and in another when it loads the
-# kernel from its cache, and the last digits would differ between first and second run.
+# Loops are written out: an assignment of a whole array takes numba far longer to
+# compile. No relaxed arithmetic here: the compiler would then order sums in one way in
+# a fresh process and in another when it loads the kernel from its cache, and the last
+# digits would differ between first and second run.
 
 
 class WindowJobs(NamedTuple):
@@ -30,9 +31,7 @@ class WindowJobs(NamedTuple):
 
     Job i has the windows ``starts[bounds[i]:bounds[i + 1]]``, sorted, all of
     ``lengths[i]`` rows. The accumulators of those that are filled at the same time are
-    ``slots[i]`` to ``slots[i] + n_slots[i]``. The moments of window k are stored under
-    ``kept[k]``, unless that is negative. `is_plain` is 1 if covariances are to be used
-    as they are, 0 if pseudo-rows of the reference are to be added.
+    ``slots[i]`` to ``slots[i] + n_slots[i]``.
     """
 
     starts: Ints
@@ -40,17 +39,13 @@ class WindowJobs(NamedTuple):
     lengths: Ints
     slots: Ints
     n_slots: Ints
-    kept: Ints
-    is_plain: int
 
 
 class WindowState(NamedTuple):
     """How far the windows are filled. The kernel writes into these.
 
     Of job i the windows from ``first_open[i]`` up to ``next_open[i]`` are being filled.
-    `counts`, `means` and `seconds` are the accumulators; `kept_means` and
-    `kept_seconds` the stored moments; `d_full` and `d_ms` the integrated energies of
-    the windows that have ended.
+    `counts`, `means` and `seconds` are the accumulators.
     """
 
     first_open: Ints
@@ -58,13 +53,17 @@ class WindowState(NamedTuple):
     counts: Floats
     means: Floats
     seconds: Floats
-    kept_means: Floats
-    kept_seconds: Floats
-    d_full: Floats
-    d_ms: Floats
 
 
-class _Work(NamedTuple):
+class EndedWindows(NamedTuple):
+    """Numbers and moments of windows that end in a block. The kernel writes these."""
+
+    numbers: Ints
+    means: Floats
+    seconds: Floats
+
+
+class Work(NamedTuple):
     """Moments of the sub-blocks of a block, and arrays that are written over."""
 
     sub_mean: Floats
@@ -80,7 +79,7 @@ class _Work(NamedTuple):
     shift: Floats
 
 
-@njit()
+@inner
 def merge_moments(
     count: float,
     mean: Floats,
@@ -98,8 +97,7 @@ def merge_moments(
     p = len(mean)
     total = count + more
     if count == 0.0:
-        mean[:] = more_mean
-        second[:, :] = more_second
+        _copy(more_mean, more_second, mean, second)
         return total
     weight, step = count * more / total, more / total
     for j in range(p):
@@ -112,10 +110,19 @@ def merge_moments(
     return total
 
 
-@njit()
-def _work_for(n_subs: int, p: int) -> _Work:
-    """Return the arrays for a block of `n_subs` sub-blocks, not filled."""
-    return _Work(
+@inner
+def _copy(mean: Floats, second: Floats, to_mean: Floats, to_second: Floats) -> None:
+    """Copy the moments of some rows."""
+    for i in range(len(mean)):
+        to_mean[i] = mean[i]
+        for j in range(len(mean)):
+            to_second[i, j] = second[i, j]
+
+
+def work_for(n_rows: int, p: int) -> Work:
+    """Return the arrays for a block of rows, not filled."""
+    n_subs = n_rows // SUB_ROWS
+    return Work(
         np.empty((n_subs, p)),
         np.empty((n_subs, p, p)),
         np.empty((n_subs + 1, p)),
@@ -130,40 +137,54 @@ def _work_for(n_subs: int, p: int) -> _Work:
     )
 
 
-@njit()
-def _prepare(rows: Floats, work: _Work) -> None:
+@inner
+def _add_product(items: Floats, n_items: int, product: Floats, second: Floats) -> None:
+    """Add the second-moment sum of the first items."""
+    np.dot(items[:n_items].T, items[:n_items], product)
+    for i in range(len(second)):
+        for j in range(len(second)):
+            second[i, j] += product[i, j]
+
+
+@part
+def _prepare(rows: Floats, work: Work) -> None:
     """Write the moments of each sub-block, of all up to each, and of all from each."""
-    sub_mean, sub, items, product = work.sub_mean, work.sub, work.items, work.product
+    sub_mean, sub, items = work.sub_mean, work.sub, work.items
     up_to_mean, up_to = work.up_to_mean, work.up_to
     after_mean, after = work.after_mean, work.after
     n_subs, p = sub_mean.shape
     for k in range(n_subs):
-        block = rows[k * SUB_ROWS : (k + 1) * SUB_ROWS]
+        first = k * SUB_ROWS
         for j in range(p):
-            sub_mean[k, j] = block[:, j].mean()
+            total = 0.0
+            for t in range(SUB_ROWS):
+                total += rows[first + t, j]
+            sub_mean[k, j] = total / SUB_ROWS
+            for i in range(p):
+                sub[k, i, j] = 0.0
         for t in range(SUB_ROWS):
-            items[t] = block[t] - sub_mean[k]
-        np.dot(items[:SUB_ROWS].T, items[:SUB_ROWS], product)
-        sub[k] = product
+            for j in range(p):
+                items[t, j] = rows[first + t, j] - sub_mean[k, j]
+        _add_product(items, SUB_ROWS, work.product, sub[k])
     for k in range(n_subs):
         back = n_subs - 1 - k
         if k:
-            up_to_mean[k + 1], up_to[k + 1] = up_to_mean[k], up_to[k]
-            after_mean[back], after[back] = after_mean[back + 1], after[back + 1]
+            _copy(up_to_mean[k], up_to[k], up_to_mean[k + 1], up_to[k + 1])
+            _copy(after_mean[back + 1], after[back + 1], after_mean[back], after[back])
         count = float(k * SUB_ROWS)
         merge_moments(
             count, up_to_mean[k + 1], up_to[k + 1],
-            SUB_ROWS, sub_mean[k], sub[k], work.shift,
+            float(SUB_ROWS), sub_mean[k], sub[k], work.shift,
         )  # fmt: skip
         merge_moments(
             count, after_mean[back], after[back],
-            SUB_ROWS, sub_mean[back], sub[back], work.shift,
+            float(SUB_ROWS), sub_mean[back], sub[back], work.shift,
         )  # fmt: skip
 
 
-@njit()
+@part
 def _collect_items(
-    rows: Floats, first: int, last: int, work: _Work
+    rows: Floats, first: int, last: int, work: Work
 ) -> tuple[int, int, float]:
     """Write the means of the items that make up rows [first, last) into `items`.
 
@@ -174,7 +195,9 @@ def _collect_items(
     items, second = work.items, work.second
     p, n_subs = rows.shape[1], len(work.sub_mean)
     one, two = (first + SUB_ROWS - 1) // SUB_ROWS, min(last // SUB_ROWS, n_subs)
-    second[:, :] = 0.0
+    for i in range(p):
+        for j in range(p):
+            second[i, j] = 0.0
     n_items = 0
     head, tail = last, last
     inner, merged = 1.0, 0
@@ -182,40 +205,41 @@ def _collect_items(
         head, tail = one * SUB_ROWS, two * SUB_ROWS
         if one == 0:
             inner, merged = float(two * SUB_ROWS), 1
-            items[0], second[:, :] = work.up_to_mean[two], work.up_to[two]
+            _copy(work.up_to_mean[two], work.up_to[two], items[0], second)
         elif two == n_subs:
             inner, merged = float((two - one) * SUB_ROWS), 1
-            items[0], second[:, :] = work.after_mean[one], work.after[one]
+            _copy(work.after_mean[one], work.after[one], items[0], second)
         else:
             inner, merged = float(SUB_ROWS), two - one
             for k in range(one, two):
-                items[k - one] = work.sub_mean[k]
                 for i in range(p):
+                    items[k - one, i] = work.sub_mean[k, i]
                     for j in range(p):
                         second[i, j] += work.sub[k, i, j]
         n_items = merged
-    for t in range(first, head):
-        items[n_items] = rows[t]
-        n_items += 1
-    for t in range(tail, last):
-        items[n_items] = rows[t]
-        n_items += 1
+    for t in range(first, last):
+        if t < head or t >= tail:
+            for j in range(p):
+                items[n_items, j] = rows[t, j]
+            n_items += 1
     return n_items, merged, inner
 
 
-@njit()
-def _moments_of_rows(rows: Floats, first: int, last: int, work: _Work) -> None:
+@part
+def _moments_of_rows(rows: Floats, first: int, last: int, work: Work) -> None:
     """Write mean and second moment of rows [first, last) of the block.
 
     All items merge at once: with m the mean of all, the second moment is the sum over
     items (single rows too) of their own plus count * (mean - m)(mean - m)'.
     """
-    items, mean, second, product = work.items, work.mean, work.second, work.product
-    if last - first == 1:
-        mean[:] = rows[first]
-        second[:, :] = 0.0
-        return
+    items, mean, second = work.items, work.mean, work.second
     p = rows.shape[1]
+    if last - first == 1:
+        for i in range(p):
+            mean[i] = rows[first, i]
+            for j in range(p):
+                second[i, j] = 0.0
+        return
     n_items, merged, inner = _collect_items(rows, first, last, work)
     for j in range(p):
         total = 0.0
@@ -230,13 +254,10 @@ def _moments_of_rows(rows: Floats, first: int, last: int, work: _Work) -> None:
         for j in range(p):
             items[k, j] = weight * (items[k, j] - mean[j])
     if n_items > 1:
-        np.dot(items[:n_items].T, items[:n_items], product)
-        for i in range(p):
-            for j in range(p):
-                second[i, j] += product[i, j]
+        _add_product(items, n_items, work.product, second)
 
 
-@njit()
+@part
 def _open_windows(
     job: int, t: int, stop: int, jobs: WindowJobs, state: WindowState
 ) -> int:
@@ -252,101 +273,79 @@ def _open_windows(
     return end
 
 
-@njit()
+@part
 def _add_rows(
-    job: int, n_rows: int, end: int, jobs: WindowJobs, state: WindowState, work: _Work
+    job: int, n_rows: int, jobs: WindowJobs, state: WindowState, work: Work
 ) -> None:
-    """Merge rows up to `end` into all open windows; close those that end there."""
+    """Merge rows into all open windows of a job."""
     for k in range(state.first_open[job], state.next_open[job]):
         slot = jobs.slots[job] + k % jobs.n_slots[job]
         state.counts[slot] = merge_moments(
             state.counts[slot], state.means[slot], state.seconds[slot],
             float(n_rows), work.mean, work.second, work.shift,
         )  # fmt: skip
-    length = jobs.lengths[job]
-    while (
-        state.first_open[job] < state.next_open[job]
-        and jobs.starts[state.first_open[job]] + length == end
-    ):
-        k = state.first_open[job]
-        slot = jobs.slots[job] + k % jobs.n_slots[job]
-        if jobs.kept[k] >= 0:
-            state.kept_means[jobs.kept[k]] = state.means[slot]
-            state.kept_seconds[jobs.kept[k]] = state.seconds[slot]
-        if jobs.is_plain:
-            state.d_full[k], state.d_ms[k] = plain_energies_of_window(
-                length, state.means[slot], state.seconds[slot], work.product
-            )
-        else:
-            state.d_full[k], state.d_ms[k] = energies_of_window(
-                length, state.means[slot], state.seconds[slot], work.product
-            )
-        state.first_open[job] += 1
 
 
-@njit(cache=True, nogil=True)
-def take_block(start: int, rows: Floats, jobs: WindowJobs, state: WindowState) -> None:
+@kernel
+def take_block(
+    rows: Floats,
+    jobs: WindowJobs,
+    state: WindowState,
+    work: Work,
+    reached: Ints,
+    stop: int,
+    ended: EndedWindows,
+) -> int:
     """Add one block of whitened rows to every window that it touches.
 
-    The rows are those from row `start` of the test on; blocks come in order. A window
-    that ends gets its integrated energies.
+    The rows end before row `stop` of the test; blocks come in order. Writes the moments
+    of the windows that end, and returns their number. Where there is no room for more
+    of them it returns early, and is to be called again with the same arguments:
+    ``reached[job]`` is the row up to which a job is done, the first row of the block
+    before the first call, and ``reached[-1]`` is 0 before it.
     """
-    n_rows, p = rows.shape
-    stop = start + n_rows
-    work = _work_for(n_rows // SUB_ROWS, p)
-    prepared = False
+    start = stop - len(rows)
+    n_ended = 0
     for job in range(len(jobs.lengths)):
-        t = start
-        while t < stop:
+        t = reached[job]
+        while True:
+            while (
+                state.first_open[job] < state.next_open[job]
+                and jobs.starts[state.first_open[job]] + jobs.lengths[job] == t
+            ):
+                if n_ended == len(ended.numbers):
+                    reached[job] = t
+                    return n_ended
+                k = state.first_open[job]
+                slot = jobs.slots[job] + k % jobs.n_slots[job]
+                ended.numbers[n_ended] = k
+                _copy(
+                    state.means[slot], state.seconds[slot],
+                    ended.means[n_ended], ended.seconds[n_ended],
+                )  # fmt: skip
+                state.first_open[job] += 1
+                n_ended += 1
+            if t >= stop:
+                break
             following = state.next_open[job]
             if state.first_open[job] == following:
                 # No window is open: go to the next one that begins in this block.
                 if following == jobs.bounds[job + 1] or jobs.starts[following] >= stop:
+                    t = stop
                     break
                 t = max(t, jobs.starts[following])
             end = _open_windows(job, t, stop, jobs, state)
-            if not prepared:
-                prepared = True
+            if not reached[-1]:
+                reached[-1] = 1
                 _prepare(rows, work)
             _moments_of_rows(rows, t - start, end - start, work)
-            _add_rows(job, end - t, end, jobs, state, work)
+            _add_rows(job, end - t, jobs, state, work)
             t = end
+        reached[job] = t
+    return n_ended
 
 
-@njit(cache=True, nogil=True)
-def energies_of_window(
-    length: int, mean: Floats, second: Floats, work: Floats
-) -> tuple[float, float]:
-    """Return D_FULL and D_MS of a window; infinite if its rows lie beyond 1e150.
-
-    The formulas are in `sightline.metrics.window_kl`. `second` is the centred
-    second-moment sum of the window's rows, `work` an array of its shape.
-    """
-    p = len(mean)
-    shift = trace = 0.0
-    for i in range(p):
-        shift += mean[i] * mean[i]
-        for j in range(p):
-            work[i, j] = second[i, j] / (length + p)
-        work[i, i] += p / (length + p)
-        trace += work[i, i]
-    if not np.isfinite(trace + shift):  # whitened values beyond 1e150
-        return np.inf, np.inf
-    least = p / (length + p)
-    if trace > ABSORBED * least:
-        # In floating point a burst absorbs the added pseudo-rows; even so no eigenvalue
-        # can be smaller than they make it.
-        log_det = np.log(np.maximum(np.linalg.eigvalsh(work), least)).sum()
-    else:
-        log_det = 0.0
-        lower = np.linalg.cholesky(work)
-        for i in range(p):
-            log_det += 2.0 * np.log(lower[i, i])
-    kl = 0.5 * (trace + shift - p - log_det)
-    return length * kl, length * 0.5 * shift
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def plain_energies_of_window(
     length: int, mean: Floats, second: Floats, work: Floats
 ) -> tuple[float, float]:
@@ -385,3 +384,35 @@ def plain_energies_of_window(
         work[i, i] = np.sqrt(total)
         log_det += np.log(total)
     return length * 0.5 * (trace + shift - p - log_det), d_ms
+
+
+def energies_of_windows(
+    lengths: Ints, means: Floats, seconds: Floats
+) -> tuple[Floats, Floats]:
+    """Return D_FULL and D_MS of windows; infinite if rows lie beyond 1e150.
+
+    The formulas are in `sightline.metrics.window_kl`. `seconds` are the centred
+    second-moment sums of the windows' rows, shape (n_windows, p, p).
+    """
+    p = means.shape[1]
+    n_rows = (lengths + p).astype(np.float64)
+    least = p / n_rows
+    shift = np.einsum("kj,kj->k", means, means)
+    covariance = seconds / n_rows[:, None, None]
+    covariance.reshape(len(means), -1)[:, :: p + 1] += least[:, None]
+    trace = np.einsum("kjj->k", covariance)
+    log_det = np.full(len(means), -np.inf)
+    is_finite = np.isfinite(trace + shift)  # else whitened values are beyond 1e150
+    # In floating point a burst absorbs the added pseudo-rows; even so no eigenvalue can
+    # be smaller than they make it.
+    absorbs = is_finite & (trace > ABSORBED * least)
+    spectrum = np.linalg.eigvalsh(covariance[absorbs])
+    log_det[absorbs] = np.log(np.maximum(spectrum, least[absorbs, None])).sum(axis=1)
+    plain = is_finite & ~absorbs
+    pivots = np.einsum("kjj->kj", np.linalg.cholesky(covariance[plain]))
+    log_det[plain] = (2.0 * np.log(pivots)).sum(axis=1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        d_full = lengths * 0.5 * (trace + shift - p - log_det)
+        d_ms = lengths * 0.5 * shift
+    d_full[~is_finite] = d_ms[~is_finite] = np.inf
+    return d_full, d_ms

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.console import Group, RenderableType
 from typer import Argument, BadParameter, Option
 
-from sightline.cli.console import DebugOption, console, door, titled_table
+from sightline.cli.console import (
+    DebugOption,
+    JobsOption,
+    console,
+    door,
+    titled_table,
+)
 from sightline.cli.study import plan_for, run_plan
 from sightline.errors import StreamError, naming
 from sightline.progress import Progress, Step, StepKind, progress_bar
@@ -83,7 +89,6 @@ _Places = Annotated[int, Option(min=10, help="Places of the record that are trie
 _Cache = Annotated[
     Path | None, Option(help="Folder of the study's finished cells; else OUT/cache.")
 ]
-_Jobs = Annotated[int | None, Option(min=1, help="Threads; by default all cores.")]
 
 
 def blindspots_command(
@@ -100,7 +105,7 @@ def blindspots_command(
     places: _Places = 40,
     seed: Annotated[int, Option(min=0, help="Seed of places and noise.")] = 0,
     cache: _Cache = None,
-    jobs: _Jobs = None,
+    jobs: JobsOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Find what a detector with its alarm rule could not see.

@@ -26,6 +26,10 @@ BudgetOption = Annotated[
         "and share of attack-free time in alarm.",
     ),
 ]
+JobsOption = Annotated[
+    int | None,
+    Option(min=1, help="Threads that work at a time; by default one for each core."),
+]
 NoCacheOption = Annotated[
     bool,
     Option("--no-cache", help="Neither read nor write Parquet copies of the files."),

@@ -11,6 +11,7 @@ from typer import Argument, BadParameter, Option
 from sightline.cli.console import (
     BudgetOption,
     DebugOption,
+    JobsOption,
     ProtocolOption,
     console,
     door,
@@ -163,6 +164,7 @@ def evaluate_command(
     no_diagnosis: _NoDiagnosis = False,
     metrics: _Metrics = "all",
     no_report: _NoReport = False,
+    jobs: JobsOption = None,
     drop_nonfinite: _DropNonfinite = False,
     overwrite: _Overwrite = False,
     debug: DebugOption = False,
@@ -211,6 +213,7 @@ def evaluate_command(
             metrics=chosen_figures(metrics),
             attribution=None if attribution is None else _array_in(attribution),
             budget=budget or str(Budget()),
+            jobs=jobs,
         )
         with_step = {} if step is None else {"step_s": step}
         _evaluate_all(

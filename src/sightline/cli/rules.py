@@ -17,7 +17,13 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument, BadParameter, Exit, Option
 
-from sightline.cli.console import DebugOption, console, door, titled_table
+from sightline.cli.console import (
+    DebugOption,
+    JobsOption,
+    console,
+    door,
+    titled_table,
+)
 from sightline.errors import FileError, StreamError, naming
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.text import (
@@ -126,6 +132,7 @@ def commission_command(
     train: _TrainToo = False,
     detector: _Detector = None,
     step: _StepOption = None,
+    jobs: JobsOption = None,
     overwrite: _Overwrite = False,
     debug: DebugOption = False,
 ) -> None:
@@ -164,6 +171,7 @@ def commission_command(
                 on=needed,
                 within=within,
                 train=train,
+                jobs=jobs,
             )
             advance(Step(StepKind.WRITING, detail=str(out)))
             saved = _detector_of(stream, detector)

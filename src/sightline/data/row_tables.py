@@ -149,8 +149,9 @@ def bounds_on_grid(places: Ints, grid: int) -> Ints:
 
 def can_be_cut(rows: Rows) -> bool:
     """Return whether a range of rows can be read alone."""
-    is_over = isinstance(rows, OverRows)
-    return hasattr(rows, "between") and (not is_over or can_be_cut(rows.rows))
+    if isinstance(rows, OverRows) and not can_be_cut(rows.rows):
+        return False
+    return hasattr(rows, "between")
 
 
 class OverRows:

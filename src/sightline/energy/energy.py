@@ -28,7 +28,7 @@ from sightline.energy.reference import (
     standardised_reference,
 )
 from sightline.errors import StreamError
-from sightline.parallel import together
+from sightline.parallel import one_thread_each, together
 from sightline.progress import Progress, Step, StepKind, silent
 
 
@@ -85,6 +85,7 @@ def energy_of_block(centered: Floats, whitening: Floats) -> Floats:
     return np.asarray(0.5 * np.einsum("tj,tj->t", whitened, whitened))
 
 
+@one_thread_each()
 def energy_trace(residuals: object, reference: Reference) -> Floats:
     """Return the energy of every row.
 
@@ -116,6 +117,7 @@ def energy_trace(residuals: object, reference: Reference) -> Floats:
     return score_rows(rows, reference, name="residuals").energy
 
 
+@one_thread_each()
 def contributions(residuals: object, reference: Reference) -> Floats:
     """Return the part of the energy that each channel carries.
 

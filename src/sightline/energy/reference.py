@@ -10,6 +10,7 @@ from sightline.data import row_tables
 from sightline.data.arrays import Floats
 from sightline.energy.moments import N_FOLDS, Moments, fold_moments, merged
 from sightline.errors import StreamError
+from sightline.parallel import one_thread_each
 
 ESTIMATORS = (
     "ledoit-wolf",
@@ -116,6 +117,7 @@ class Reference:
         return 0.5 * float(np.sum(self.precision * spread))
 
 
+@one_thread_each()
 def fit_reference(
     residuals: object,
     *,

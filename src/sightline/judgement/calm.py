@@ -4,6 +4,7 @@
 compared with calm windows of its length whose surroundings are in a similar state.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -123,10 +124,9 @@ class CalmWindows:
 
 def _disjoint(starts: Ints, length: int) -> int:
     """Return how many windows can be chosen, one after the other, without overlap."""
-    count, free = 0, -1
-    for start in starts.tolist():
-        if start >= free:
-            count, free = count + 1, start + length
+    count, k, rising = 0, 0, starts.tolist()
+    while k < len(rising):
+        count, k = count + 1, bisect_left(rising, rising[k] + length, k + 1)
     return count
 
 

@@ -6,6 +6,7 @@ windows, or putting a calm window in the place of the attack, only repeats the t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -75,11 +76,15 @@ class QuietTest:
     own: list[Floats]
     calm: list[Floats]
 
+    @cached_property
+    def usual(self) -> list[float]:
+        """Median of the calm windows, for each trace."""
+        return [float(np.median(calm)) for calm in self.calm]
+
     def share(self) -> tuple[float, float]:
         """Return mean energy as a share of the usual, and that of the lowest window."""
         shares = []
-        for own, calm in zip(self.own, self.calm, strict=True):
-            usual = float(np.median(calm))
+        for own, calm, usual in zip(self.own, self.calm, self.usual, strict=True):
             if usual > 0:
                 shares.append((float(own.mean()) / usual, float(calm.min()) / usual))
         return min(shares, default=(1.0, 1.0))
@@ -90,9 +95,9 @@ class QuietTest:
         Less energy than `QUIET_SHARE` of the usual, and than every calm window.
         """
         found = np.zeros(1 if rows is None else len(rows), np.bool_)
-        for own, calm in zip(self.own, self.calm, strict=True):
+        for own, calm, usual in zip(self.own, self.calm, self.usual, strict=True):
             mean = np.array([own.mean()]) if rows is None else own[rows].mean(axis=1)
-            found |= (mean < calm.min()) & (mean < QUIET_SHARE * np.median(calm))
+            found |= (mean < calm.min()) & (mean < QUIET_SHARE * usual)
         return found
 
 
@@ -264,7 +269,7 @@ def _drawn_rows(rng: np.random.Generator, n_rows: int, n_draws: int) -> Ints:
     n_blocks = -(-n_rows // block)
     starts = rng.integers(0, n_rows, size=(n_draws, n_blocks, 1))
     rows = (starts + np.arange(block)) % n_rows
-    return np.asarray(rows.reshape(n_draws, -1)[:, :n_rows])
+    return np.ascontiguousarray(rows.reshape(n_draws, -1)[:, :n_rows])
 
 
 def _statistics(

@@ -107,7 +107,6 @@ class Scores:
         unit = limit - median
         return (self.own - median) / unit, (self.calm - median) / unit
 
-
     def without_calm(self) -> "Scores":
         """Return the same without the calm rows, which need much memory."""
         own, calm = self.in_units

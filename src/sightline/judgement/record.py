@@ -44,7 +44,7 @@ STRETCH_ROWS: Final = 4096
 # this many of them.
 N_STRETCHES: Final = 20
 # Values of test rows that are held in memory at a time.
-MOST_VALUES: Final = 64_000_000
+MOST_VALUES: Final = 32_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

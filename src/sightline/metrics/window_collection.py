@@ -5,15 +5,18 @@ gives the windows that lie wholly in it, and the pieces of those that do not. Pa
 the rows begin with a run, so pieces are the same, to the last bit, in any division.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import GRID_ROWS
 from sightline.metrics.window_kl import WindowEnergies, WindowPlan, plain_kl
+
+# Values of second moments of windows that are judged together.
+MOST_VALUES = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,26 @@ class WindowMoments:
     counts: Floats
     means: Floats
     seconds: Floats
+
+    @classmethod
+    def of(
+        cls, found: Sequence[tuple[int, "_Growing"]], numbers: Ints, p: int
+    ) -> "WindowMoments":
+        """Return the moments of windows, by their place in `numbers`."""
+        places = np.array([window for window, _ in found], np.int64)
+        return cls(
+            numbers[places],
+            np.array([each.count for _, each in found]),
+            np.array([each.mean for _, each in found]).reshape(-1, p),
+            np.array([each.second for _, each in found]).reshape(-1, p, p),
+        )
+
+    def each(self) -> Iterator[tuple[int, "_Growing"]]:
+        """Yield the number of each window, and its moments."""
+        for k, window in enumerate(self.numbers.tolist()):
+            one = _Growing(self.means.shape[1], float(self.counts[k]))
+            one.mean, one.second = self.means[k].copy(), self.seconds[k].copy()
+            yield window, one
 
     def __add__(self, other: "WindowMoments") -> "WindowMoments":
         """Return the windows of both, one after the other."""
@@ -96,21 +119,22 @@ class WindowWatch:
     def between(self, first: int, stop: int) -> "WindowWatch":
         """Return what is to be filled from rows [first, stop)."""
         plan, numbers = self.plan.touching(first, stop)
-        if self.numbers is not None:
-            numbers = self.numbers[numbers]
         return WindowWatch(plan, self.p, stop - first, first, numbers, self.is_plain)
 
     def begin(self) -> "RunByRun":
         """Return a collector that fills them."""
         return RunByRun(self)
 
-    def collected(self, collector: "RunByRun") -> tuple[WindowsOfPart, ...]:
+    def collected(self, collector: "RunByRun") -> WindowsOfPart:
         """Return what a collector filled, after all rows were taken in."""
         return collector.ended()
 
 
 class RunByRun:
-    """Fills windows from whitened rows that arrive in order, with pieces for each run.
+    """Fills windows from whitened rows that arrive in order, one run after the other.
+
+    Pieces of a window are merged from its first row on. Those of a window that began
+    before these rows are therefore given away as they are.
 
     Parameters
     ----------
@@ -119,31 +143,65 @@ class RunByRun:
     """
 
     def __init__(self, watch: WindowWatch) -> None:
-        self._watch = watch
-        self._run: tuple[WindowWatch, WindowCollector] | None = None
+        plan = watch.plan
+        self._watch, self._own = watch, frozenset(plan.own.tolist())
+        self._length = np.repeat(plan.lengths, np.diff(plan.bounds))
+        self._energies = np.full((2, len(plan.starts)), np.nan)
+        self._run: tuple[Ints, WindowCollector] | None = None
         self._stop = watch.first
-        self._ended: list[WindowsOfPart] = []
+        self._growing: dict[int, _Growing] = {}
+        self._attacks: list[tuple[int, _Growing]] = []
+        self._pieces: list[tuple[int, _Growing]] = []
 
     def take(self, start: int, whitened: Floats) -> None:
         """Take in the rows from `start` on, a block on the grid."""
         if self._run is None or start >= self._stop:
-            self.ended()
-            watch, last = self._watch, self._watch.first + self._watch.n_rows
+            self._end_run()
+            watch = self._watch
+            last = watch.first + watch.n_rows
             self._stop = min((start // GRID_ROWS + 1) * GRID_ROWS, last)
-            run = watch.between(start, self._stop)
+            plan, numbers = watch.plan.touching(start, self._stop)
             collector = WindowCollector(
-                run.plan, run.p, first=start, is_plain=run.is_plain
+                plan, watch.p, first=start, is_plain=watch.is_plain
             )
-            self._run = run, collector
+            self._run = numbers, collector
         self._run[1].take(start, whitened)
 
-    def ended(self) -> tuple[WindowsOfPart, ...]:
-        """Return what the rows show that were taken in so far, run by run."""
-        if self._run is not None:
-            run, collector = self._run
-            self._ended.append(collector.of_part(self._stop, run.numbers))
-            self._run = None
-        return tuple(self._ended)
+    def _end_run(self) -> None:
+        """Merge what the rows of a run show."""
+        if self._run is None:
+            return
+        part = self._run[1].of_part(self._stop, self._run[0])
+        self._run = None
+        self._energies[:, part.numbers] = part.d_full, part.d_ms
+        self._attacks += part.attacks.each()
+        for window, piece in part.pieces.each():
+            if self._watch.plan.starts[window] < self._watch.first:
+                self._pieces.append((window, piece))
+                continue
+            grown = self._growing.setdefault(window, _Growing(self._watch.p))
+            grown.add(piece)
+            if grown.count == self._length[window]:
+                del self._growing[window]
+                self._energies[:, window] = grown.energies(self._watch.is_plain)
+                if window in self._own:
+                    self._attacks.append((window, grown))
+
+    def ended(self) -> WindowsOfPart:
+        """Return what the rows show, after all were taken in."""
+        self._end_run()
+        watch, whole = self._watch, np.flatnonzero(~np.isnan(self._energies[0]))
+        numbers = watch.numbers
+        if numbers is None:
+            numbers = np.arange(len(watch.plan.starts))
+        pieces = [*self._pieces, *self._growing.items()]
+        return WindowsOfPart(
+            numbers=numbers[whole],
+            d_full=self._energies[0, whole],
+            d_ms=self._energies[1, whole],
+            attacks=WindowMoments.of(self._attacks, numbers, watch.p),
+            pieces=WindowMoments.of(pieces, numbers, watch.p),
+        )
 
 
 class WindowCollector:
@@ -193,32 +251,65 @@ class WindowCollector:
             plan.lengths,
             np.cumsum(n_slots) - n_slots,
             n_slots,
-            kept,
-            int(is_plain),
         )
+        self._is_plain = is_plain
+        self._length = np.repeat(plan.lengths, np.diff(plan.bounds))
+        self._ends = np.sort(plan.starts + self._length)
+        # Where the moments of a window are stored; negative if they are not.
+        self._kept = kept
+        self._kept_means = np.zeros((len(stored), p))
+        self._kept_seconds = np.zeros((len(stored), p, p))
+        self._d_full, self._d_ms = np.full((2, n_windows), np.nan)
         self._state = WindowState(
             first_open=plan.bounds[:-1].copy(),
             next_open=plan.bounds[:-1] + np.array(n_begun, dtype=np.int64),
             counts=np.zeros(n_all),
             means=np.zeros((n_all, p)),
             seconds=np.zeros((n_all, p, p)),
-            kept_means=np.zeros((len(stored), p)),
-            kept_seconds=np.zeros((len(stored), p, p)),
-            d_full=np.full(n_windows, np.nan),
-            d_ms=np.full(n_windows, np.nan),
         )
 
     def take(self, start: int, whitened: Floats) -> None:
         """Take in the rows from `start` on."""
-        from sightline._kernels.windows import take_block
+        from sightline._kernels import windows
 
-        take_block(start, whitened, self._jobs, self._state)
+        n_rows, p = whitened.shape
+        stop = start + n_rows
+        first, last = np.searchsorted(self._ends, [start, stop], "right")
+        room = max(1, min(int(last - first), MOST_VALUES // p**2))
+        ended = windows.EndedWindows(
+            np.empty(room, np.int64), np.empty((room, p)), np.empty((room, p, p))
+        )
+        work = windows.work_for(n_rows, p)
+        reached = np.append(np.full(len(self.plan.lengths), start), 0)
+        n = room
+        while n == room:
+            n = windows.take_block(
+                whitened, self._jobs, self._state, work, reached, stop, ended
+            )
+            if n:
+                self._end(ended.numbers[:n], ended.means[:n], ended.seconds[:n])
+
+    def _end(self, numbers: Ints, means: Floats, seconds: Floats) -> None:
+        """Take in the moments of windows that have ended."""
+        from sightline._kernels import windows
+
+        kept = self._kept[numbers]
+        self._kept_means[kept[kept >= 0]] = means[kept >= 0]
+        self._kept_seconds[kept[kept >= 0]] = seconds[kept >= 0]
+        if not self._is_plain:
+            each = windows.energies_of_windows(self._length[numbers], means, seconds)
+            self._d_full[numbers], self._d_ms[numbers] = each
+            return
+        work = np.empty(seconds.shape[1:])
+        for k, mean, second in zip(numbers.tolist(), means, seconds, strict=True):
+            length = int(self._length[k])
+            found = windows.plain_energies_of_window(length, mean, second, work)
+            self._d_full[k], self._d_ms[k] = found
 
     def energies(self) -> WindowEnergies:
         """Return the energies of all windows, after all rows were taken in."""
-        done = self._state
         return WindowEnergies(
-            self.plan, done.d_full, done.d_ms, done.kept_means, done.kept_seconds
+            self.plan, self._d_full, self._d_ms, self._kept_means, self._kept_seconds
         )
 
     def of_part(self, stop: int, numbers: Ints | None = None) -> WindowsOfPart:
@@ -231,26 +322,25 @@ class WindowCollector:
         numbers : array of int, optional
             Numbers of the windows in the whole plan, if this plan is a part of it.
         """
-        plan, state = self.plan, self._state
+        plan, length = self.plan, self._length
         numbers = np.arange(len(plan.starts)) if numbers is None else numbers
-        length = np.repeat(plan.lengths, np.diff(plan.bounds))
         begins, ends = plan.starts >= self._first, plan.starts + length <= stop
         inside = begins & ends
 
         def stored(windows: Ints) -> WindowMoments:
-            starts, kept = plan.starts[windows], self._jobs.kept[windows]
+            starts, kept = plan.starts[windows], self._kept[windows]
             n_rows = starts + length[windows] - np.maximum(starts, self._first)
             return WindowMoments(
                 numbers[windows],
                 n_rows.astype(np.float64),
-                state.kept_means[kept],
-                state.kept_seconds[kept],
+                self._kept_means[kept],
+                self._kept_seconds[kept],
             )
 
         return WindowsOfPart(
             numbers=numbers[inside],
-            d_full=state.d_full[inside],
-            d_ms=state.d_ms[inside],
+            d_full=self._d_full[inside],
+            d_ms=self._d_ms[inside],
             attacks=stored(plan.own[inside[plan.own]]),
             pieces=stored(np.flatnonzero(~begins & ends)) + self._still_open(numbers),
         )
@@ -285,7 +375,7 @@ def _most_at_once(starts: Ints, length: int) -> int:
 def windows_of_parts(
     plan: WindowPlan,
     p: int,
-    parts: Iterable[Sequence[WindowsOfPart]],
+    parts: Iterable[WindowsOfPart],
     *,
     is_plain: bool = False,
 ) -> WindowEnergies:
@@ -299,8 +389,8 @@ def windows_of_parts(
         All windows.
     p : int
         Number of channels.
-    parts : iterable of sequence of WindowsOfPart
-        What each part of the rows shows, run by run; they must cover all windows.
+    parts : iterable of WindowsOfPart
+        What each part of the rows shows; they must cover all windows.
     is_plain : bool
         Whether D_FULL is that of the plain covariance, or D_MS where it is singular.
     """
@@ -313,14 +403,14 @@ def windows_of_parts(
     )
     attack = {window: i for i, window in enumerate(plan.own.tolist())}
     growing: dict[int, _Growing] = {}
-    for part in chain.from_iterable(parts):
+    for part in parts:
         whole.d_full[part.numbers] = part.d_full
         whole.d_ms[part.numbers] = part.d_ms
         own = [attack[window] for window in part.attacks.numbers.tolist()]
         whole.means[own], whole.seconds[own] = part.attacks.means, part.attacks.seconds
-        for k, window in enumerate(part.pieces.numbers.tolist()):
+        for window, more in part.pieces.each():
             piece = growing.setdefault(window, _Growing(p))
-            piece.add(part.pieces, k)
+            piece.add(more)
             length = plan.lengths[np.searchsorted(plan.bounds, window, "right") - 1]
             if piece.count < length:
                 continue
@@ -349,27 +439,29 @@ class _Growing:
     def __post_init__(self) -> None:
         self.mean, self.second = np.zeros(self.p), np.zeros((self.p, self.p))
 
-    def add(self, pieces: WindowMoments, k: int) -> None:
-        """Merge piece number k into the window, by Chan's formula."""
-        n_before, n_more = self.count, float(pieces.counts[k])
-        self.count = n_before + n_more
+    def add(self, more: "_Growing") -> None:
+        """Merge the next rows into the window, by Chan's formula."""
+        n_before, self.count = self.count, self.count + more.count
         if not n_before:
-            self.mean, self.second = pieces.means[k].copy(), pieces.seconds[k].copy()
+            self.mean, self.second = more.mean, more.second
             return
         # What overflows has an infinite energy.
         with np.errstate(over="ignore", invalid="ignore"):
-            shift = pieces.means[k] - self.mean
-            self.mean += n_more / self.count * shift
-            between = n_before * n_more / self.count * np.outer(shift, shift)
-            self.second += pieces.seconds[k] + between
+            shift = more.mean - self.mean
+            self.mean = self.mean + more.count / self.count * shift
+            between = n_before * more.count / self.count * np.outer(shift, shift)
+            self.second = self.second + (more.second + between)
 
     def energies(self, is_plain: bool) -> tuple[float, float]:
         """Return D_FULL and D_MS of the whole window."""
         from sightline._kernels import windows
 
-        energies = (
-            windows.plain_energies_of_window if is_plain else windows.energies_of_window
-        )
+        length, mean, second = int(self.count), self.mean, self.second
+        if not is_plain:
+            found = windows.energies_of_windows(
+                np.array([length]), mean[None], second[None]
+            )
+            return float(found[0][0]), float(found[1][0])
         work = np.empty((self.p, self.p))
-        d_full, d_ms = energies(int(self.count), self.mean, self.second, work)
+        d_full, d_ms = windows.plain_energies_of_window(length, mean, second, work)
         return float(d_full), float(d_ms)

@@ -1,6 +1,5 @@
 """The search for blind spots: record, rules and places, ready to be falsified."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -59,6 +58,7 @@ from sightline.operation.spot_record import (
     twin_record,
 )
 from sightline.operation.spot_settings import SpotSettings
+from sightline.parallel import usual_jobs
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning
@@ -333,7 +333,7 @@ class SpotArena:
 
         known = dict(done or {})
         left = [target for target in self.targets if target.name not in known]
-        jobs = self.settings.jobs or os.cpu_count() or 1
+        jobs = self.settings.jobs or usual_jobs()
 
         def spots(target: Target) -> list[BlindSpot]:
             return list(self.arena.spots(target))

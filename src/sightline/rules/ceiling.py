@@ -81,7 +81,7 @@ LEAST_SPREAD: Final = 1.0
 FIRST_PART: Final = 4
 # Attacks whose increments over calm rows are in memory at the same time: this many, or
 # more where they are no more values than these.
-AT_ONCE: Final = 8
+AT_ONCE: Final = 4
 MOST_VALUES: Final = 16_000_000
 
 

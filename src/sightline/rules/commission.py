@@ -25,6 +25,7 @@ from sightline.facts.calm_rows import (
     quiet_rows_before,
 )
 from sightline.metrics.alarm_load import MOST_PER_DAY, Delays
+from sightline.parallel import threads
 from sightline.rules.advice import advice, load_words
 from sightline.rules.budget import Budget
 from sightline.rules.family import (
@@ -317,6 +318,7 @@ def commission(
     on: int = 1,
     within: int = 1,
     train: bool = False,
+    jobs: int | None = None,
 ) -> Commissioning:
     """Make alarm rules for a budget on calm rows, and judge them on later rows.
 
@@ -349,6 +351,9 @@ def commission(
     train : bool
         Whether the rows that the detector was fitted on commission too. They are
         quieter than later rows, so limits become lower.
+    jobs : int, optional
+        Threads that work at a time; by default one for each core. Results are the same
+        to the last bit for any number.
 
     Returns
     -------
@@ -385,16 +390,17 @@ def commission(
         within=within,
         train=train,
     )
-    stream = as_judged(stream)
-    scored, test = scored_test(stream)
-    elsewhere = None
-    if calm is not None:
-        _check_alike(stream, calm)
-        _, other = scored_test(calm := as_judged(calm))
-        quiet = quiet_rows(other, facts_of_stream(calm, other))
-        elsewhere = part_of_test(calm, quiet, len(other.attacks))
-    facts = facts_of_stream(stream, test)
-    return commission_scored(stream, scored, test, facts, settings, calm=elsewhere)
+    with threads(jobs):
+        stream = as_judged(stream)
+        scored, test = scored_test(stream)
+        elsewhere = None
+        if calm is not None:
+            _check_alike(stream, calm)
+            _, other = scored_test(calm := as_judged(calm))
+            quiet = quiet_rows(other, facts_of_stream(calm, other))
+            elsewhere = part_of_test(calm, quiet, len(other.attacks))
+        facts = facts_of_stream(stream, test)
+        return commission_scored(stream, scored, test, facts, settings, calm=elsewhere)
 
 
 def scored_test(stream: ResidualStream) -> tuple[ScoredStream, ScoredTest]:

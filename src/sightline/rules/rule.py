@@ -686,7 +686,8 @@ class RuleState:
     def _flags(self, trace: Floats) -> tuple[Bools, Bools, Bools, Bools]:
         """Return which members exceed and are shelved, any of them, and the alarm."""
         kernels, delays = _kernels(), self.rule.delays
-        exceeds = np.asarray(trace > self.rule.limit)
+        # In one memory order, so that the loop is compiled once.
+        exceeds = np.ascontiguousarray(trace > self.rule.limit)
         shelved = np.empty_like(exceeds)
         joint, in_alarm = np.empty((2, len(trace)), np.bool_)
         unit = delays.unit if self.rule.shelves else 0

@@ -84,6 +84,8 @@ def run_cell(cell: Cell, cache: Cache, progress: Progress) -> None:
                 budget=cell.evaluation.budget,
                 seed=cell.evaluation.seed,
                 protocol=cell.evaluation.protocol,
+                # Cells run side by side already.
+                jobs=1,
                 progress=progress,
             )
             with cache.new_result(cell) as folder:

@@ -1,0 +1,152 @@
+"""What a user waits for: a whole `evaluate`, the first one, `--help`, a page.
+
+    python bench/speed.py [whole] [first] [help] [page RESULTS]
+
+whole
+    475,200 + 449,919 rows x 51 with telemetry, 34 attacks, 500 replicates and traces,
+    in fresh processes that take turns: one job, all cores, and all cores with the BLAS
+    library's own number of threads. CPU and wall seconds, and peak memory.
+first
+    `evaluate` of a small stream with an empty cache of compiled loops, and again.
+help
+    CPU seconds of ``sightline --help``, the least of five.
+page
+    CPU seconds and size of the page of the results in a folder.
+"""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+# By setting: threads of the BLAS library (None: its own choice), and our own jobs.
+SETTINGS = {
+    "one job": ("1", 1),
+    "all cores": ("1", None),
+    "all cores, BLAS threads not set": (None, None),
+}
+ROUNDS = int(os.environ.get("ROUNDS", "2"))
+
+
+def child(case: str, jobs: int | None) -> None:
+    """Evaluate once to warm up, then measure; print one line of JSON."""
+    from bench_tools import made_up
+    from core import SIZES
+
+    from sightline import ResidualStream, evaluate
+
+    def stream(n_train: int, n_test: int, p: int) -> ResidualStream:
+        data = made_up(n_train, n_test, p)
+        telemetry = {"telemetry_train": data.train, "telemetry_test": data.test}
+        return ResidualStream(
+            data.train, data.test, data.labels, step_s=1.0, **telemetry
+        )
+
+    measured = stream(20_000, 20_000, 5)
+    if case == "whole":
+        evaluate(measured, jobs=jobs)
+        measured = stream(*SIZES["swat"][:3])
+    cpu, wall = time.process_time(), time.perf_counter()
+    evaluate(measured, jobs=jobs)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps({"cpu": cpu, "wall": wall, "peak": peak}))
+
+
+def measured(case: str, blas: str | None, jobs: int | None, **more: str) -> dict:
+    """Return what a fresh process measures."""
+    bare = {k: v for k, v in os.environ.items() if k not in THREADS}
+    given = {} if blas is None else {"OPENBLAS_NUM_THREADS": blas}
+    run = subprocess.run(
+        [sys.executable, __file__, "child", case, str(jobs or 0)],
+        env=bare | given | more,
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    return json.loads(run.stdout)
+
+
+def whole() -> None:
+    runs: dict[str, list[dict]] = {name: [] for name in SETTINGS}
+    for _ in range(ROUNDS):
+        for name, setting in SETTINGS.items():
+            runs[name].append(measured("whole", *setting))
+    least = {
+        name: {key: min(run[key] for run in each) for key in each[0]}
+        for name, each in runs.items()
+    }
+    for name, best in least.items():
+        print(
+            f"whole, {name}: {best['cpu']:.1f} CPU s (goal 35), {best['wall']:.1f} s "
+            f"wall (goal 20), {best['peak']:.2f} GiB"
+        )
+    one, other = least["all cores"], least["all cores, BLAS threads not set"]
+    print(
+        f"BLAS threads not set against 1: {other['cpu'] / one['cpu']:.2f} times the "
+        f"CPU, {other['wall'] / one['wall']:.2f} times the wall time (goal 1.1)"
+    )
+
+
+def first() -> None:
+    folder = tempfile.mkdtemp()
+    try:
+        runs = [measured("small", "1", 1, NUMBA_CACHE_DIR=folder) for _ in range(3)]
+    finally:
+        shutil.rmtree(folder)
+    once, again = runs[0], {k: min(run[k] for run in runs[1:]) for k in runs[0]}
+    print(
+        f"first evaluate: {once['cpu']:.1f} CPU s, again {again['cpu']:.1f}: "
+        f"{once['cpu'] - again['cpu']:.1f} CPU s and {once['wall'] - again['wall']:.1f}"
+        " s wall more (goal 5)"
+    )
+
+
+def cpu_of(command: list[str]) -> float:
+    """Return the CPU seconds of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def help_() -> None:
+    seconds = [cpu_of([sys.executable, "-m", "sightline", "--help"]) for _ in range(5)]
+    print(f"sightline --help: {min(seconds):.2f} CPU s (goal 0.5)")
+
+
+def page(results: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(results, f"{folder}/results")
+        command = [sys.executable, "-m", "sightline", "report", f"{folder}/results"]
+        seconds = min(cpu_of(command) for _ in range(2))
+        size = Path(folder, "results", "report.html").stat().st_size / 1e6
+    print(f"report of {results}: {seconds:.1f} CPU s (goal 3), {size:.1f} MB (goal 8)")
+
+
+COMMANDS: dict[str, Callable[[], None]] = {
+    "whole": whole,
+    "first": first,
+    "help": help_,
+}
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["child", name, jobs]:
+            child(name, int(jobs) or None)
+        case ["page", results]:
+            page(results)
+        case names:
+            for name in names or COMMANDS:
+                COMMANDS[name]()
+
+
+if __name__ == "__main__":
+    main()
