@@ -5,9 +5,9 @@ gives the windows that lie wholly in it, and the pieces of those that do not. Pa
 the rows begin with a run, so pieces are the same, to the last bit, in any division.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -39,6 +39,26 @@ class WindowMoments:
     counts: Floats
     means: Floats
     seconds: Floats
+
+    @classmethod
+    def of(
+        cls, found: Sequence[tuple[int, "_Growing"]], numbers: Ints, p: int
+    ) -> "WindowMoments":
+        """Return the moments of windows, by their place in `numbers`."""
+        places = np.array([window for window, _ in found], np.int64)
+        return cls(
+            numbers[places],
+            np.array([each.count for _, each in found]),
+            np.array([each.mean for _, each in found]).reshape(-1, p),
+            np.array([each.second for _, each in found]).reshape(-1, p, p),
+        )
+
+    def each(self) -> Iterator[tuple[int, "_Growing"]]:
+        """Yield the number of each window, and its moments."""
+        for k, window in enumerate(self.numbers.tolist()):
+            one = _Growing(self.means.shape[1], float(self.counts[k]))
+            one.mean, one.second = self.means[k].copy(), self.seconds[k].copy()
+            yield window, one
 
     def __add__(self, other: "WindowMoments") -> "WindowMoments":
         """Return the windows of both, one after the other."""
@@ -99,21 +119,22 @@ class WindowWatch:
     def between(self, first: int, stop: int) -> "WindowWatch":
         """Return what is to be filled from rows [first, stop)."""
         plan, numbers = self.plan.touching(first, stop)
-        if self.numbers is not None:
-            numbers = self.numbers[numbers]
         return WindowWatch(plan, self.p, stop - first, first, numbers, self.is_plain)
 
     def begin(self) -> "RunByRun":
         """Return a collector that fills them."""
         return RunByRun(self)
 
-    def collected(self, collector: "RunByRun") -> tuple[WindowsOfPart, ...]:
+    def collected(self, collector: "RunByRun") -> WindowsOfPart:
         """Return what a collector filled, after all rows were taken in."""
         return collector.ended()
 
 
 class RunByRun:
-    """Fills windows from whitened rows that arrive in order, with pieces for each run.
+    """Fills windows from whitened rows that arrive in order, one run after the other.
+
+    Pieces of a window are merged from its first row on. Those of a window that began
+    before these rows are therefore given away as they are.
 
     Parameters
     ----------
@@ -122,31 +143,65 @@ class RunByRun:
     """
 
     def __init__(self, watch: WindowWatch) -> None:
-        self._watch = watch
-        self._run: tuple[WindowWatch, WindowCollector] | None = None
+        plan = watch.plan
+        self._watch, self._own = watch, frozenset(plan.own.tolist())
+        self._length = np.repeat(plan.lengths, np.diff(plan.bounds))
+        self._energies = np.full((2, len(plan.starts)), np.nan)
+        self._run: tuple[Ints, WindowCollector] | None = None
         self._stop = watch.first
-        self._ended: list[WindowsOfPart] = []
+        self._growing: dict[int, _Growing] = {}
+        self._attacks: list[tuple[int, _Growing]] = []
+        self._pieces: list[tuple[int, _Growing]] = []
 
     def take(self, start: int, whitened: Floats) -> None:
         """Take in the rows from `start` on, a block on the grid."""
         if self._run is None or start >= self._stop:
-            self.ended()
-            watch, last = self._watch, self._watch.first + self._watch.n_rows
+            self._end_run()
+            watch = self._watch
+            last = watch.first + watch.n_rows
             self._stop = min((start // GRID_ROWS + 1) * GRID_ROWS, last)
-            run = watch.between(start, self._stop)
+            plan, numbers = watch.plan.touching(start, self._stop)
             collector = WindowCollector(
-                run.plan, run.p, first=start, is_plain=run.is_plain
+                plan, watch.p, first=start, is_plain=watch.is_plain
             )
-            self._run = run, collector
+            self._run = numbers, collector
         self._run[1].take(start, whitened)
 
-    def ended(self) -> tuple[WindowsOfPart, ...]:
-        """Return what the rows show that were taken in so far, run by run."""
-        if self._run is not None:
-            run, collector = self._run
-            self._ended.append(collector.of_part(self._stop, run.numbers))
-            self._run = None
-        return tuple(self._ended)
+    def _end_run(self) -> None:
+        """Merge what the rows of a run show."""
+        if self._run is None:
+            return
+        part = self._run[1].of_part(self._stop, self._run[0])
+        self._run = None
+        self._energies[:, part.numbers] = part.d_full, part.d_ms
+        self._attacks += part.attacks.each()
+        for window, piece in part.pieces.each():
+            if self._watch.plan.starts[window] < self._watch.first:
+                self._pieces.append((window, piece))
+                continue
+            grown = self._growing.setdefault(window, _Growing(self._watch.p))
+            grown.add(piece)
+            if grown.count == self._length[window]:
+                del self._growing[window]
+                self._energies[:, window] = grown.energies(self._watch.is_plain)
+                if window in self._own:
+                    self._attacks.append((window, grown))
+
+    def ended(self) -> WindowsOfPart:
+        """Return what the rows show, after all were taken in."""
+        self._end_run()
+        watch, whole = self._watch, np.flatnonzero(~np.isnan(self._energies[0]))
+        numbers = watch.numbers
+        if numbers is None:
+            numbers = np.arange(len(watch.plan.starts))
+        pieces = [*self._pieces, *self._growing.items()]
+        return WindowsOfPart(
+            numbers=numbers[whole],
+            d_full=self._energies[0, whole],
+            d_ms=self._energies[1, whole],
+            attacks=WindowMoments.of(self._attacks, numbers, watch.p),
+            pieces=WindowMoments.of(pieces, numbers, watch.p),
+        )
 
 
 class WindowCollector:
@@ -320,7 +375,7 @@ def _most_at_once(starts: Ints, length: int) -> int:
 def windows_of_parts(
     plan: WindowPlan,
     p: int,
-    parts: Iterable[Sequence[WindowsOfPart]],
+    parts: Iterable[WindowsOfPart],
     *,
     is_plain: bool = False,
 ) -> WindowEnergies:
@@ -334,8 +389,8 @@ def windows_of_parts(
         All windows.
     p : int
         Number of channels.
-    parts : iterable of sequence of WindowsOfPart
-        What each part of the rows shows, run by run; they must cover all windows.
+    parts : iterable of WindowsOfPart
+        What each part of the rows shows; they must cover all windows.
     is_plain : bool
         Whether D_FULL is that of the plain covariance, or D_MS where it is singular.
     """
@@ -348,14 +403,14 @@ def windows_of_parts(
     )
     attack = {window: i for i, window in enumerate(plan.own.tolist())}
     growing: dict[int, _Growing] = {}
-    for part in chain.from_iterable(parts):
+    for part in parts:
         whole.d_full[part.numbers] = part.d_full
         whole.d_ms[part.numbers] = part.d_ms
         own = [attack[window] for window in part.attacks.numbers.tolist()]
         whole.means[own], whole.seconds[own] = part.attacks.means, part.attacks.seconds
-        for k, window in enumerate(part.pieces.numbers.tolist()):
+        for window, more in part.pieces.each():
             piece = growing.setdefault(window, _Growing(p))
-            piece.add(part.pieces, k)
+            piece.add(more)
             length = plan.lengths[np.searchsorted(plan.bounds, window, "right") - 1]
             if piece.count < length:
                 continue
@@ -384,19 +439,18 @@ class _Growing:
     def __post_init__(self) -> None:
         self.mean, self.second = np.zeros(self.p), np.zeros((self.p, self.p))
 
-    def add(self, pieces: WindowMoments, k: int) -> None:
-        """Merge piece number k into the window, by Chan's formula."""
-        n_before, n_more = self.count, float(pieces.counts[k])
-        self.count = n_before + n_more
+    def add(self, more: "_Growing") -> None:
+        """Merge the next rows into the window, by Chan's formula."""
+        n_before, self.count = self.count, self.count + more.count
         if not n_before:
-            self.mean, self.second = pieces.means[k].copy(), pieces.seconds[k].copy()
+            self.mean, self.second = more.mean, more.second
             return
         # What overflows has an infinite energy.
         with np.errstate(over="ignore", invalid="ignore"):
-            shift = pieces.means[k] - self.mean
-            self.mean += n_more / self.count * shift
-            between = n_before * n_more / self.count * np.outer(shift, shift)
-            self.second += pieces.seconds[k] + between
+            shift = more.mean - self.mean
+            self.mean = self.mean + more.count / self.count * shift
+            between = n_before * more.count / self.count * np.outer(shift, shift)
+            self.second = self.second + (more.second + between)
 
     def energies(self, is_plain: bool) -> tuple[float, float]:
         """Return D_FULL and D_MS of the whole window."""
