@@ -11,8 +11,9 @@ from hypothesis import settings
 
 from sightline.testbeds import copies
 
-settings.register_profile("steady", derandomize=True)
-settings.register_profile("roaming", derandomize=False)
+# No deadline: a test must not depend on what else the machine does.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("roaming", derandomize=False, deadline=None)
 settings.load_profile("roaming" if "SIGHTLINE_FUZZ" in os.environ else "steady")
 
 
