@@ -44,7 +44,7 @@ test-browser: .venv/browser  ## the report in a real browser
 	touch $@
 
 docs: .venv/docs  ## the documentation as a site, in build/site; needs no network
-	$(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python -m mkdocs build --strict
 
 check: .venv/ready  ## lint, format, types, import direction
 	$(BIN)/ruff check

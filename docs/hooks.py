@@ -1,7 +1,8 @@
 """Pages of the site that are made when it is built: the reference, and root files.
 
 The reference has one page for each public name, from its docstring. Files at the root
-of the repository, such as SECURITY.md, become pages too, so that links to them work.
+of the repository, such as SECURITY.md, become pages too, and examples are copied, so
+that links to them work.
 """
 
 import inspect
@@ -19,6 +20,8 @@ ROOT_PAGES = {
     "SECURITY.md": "Security",
     "CHANGELOG.md": "Changelog",
 }
+# Examples that pages link to.
+EXAMPLES = ("notebook.ipynb",)
 # Groups of the reference, in the order of a walk; other names come under "More".
 GROUPS = {
     "Streams": "ResidualStream Attack Segment read_stream write_stream read_tables",
@@ -103,6 +106,8 @@ def on_files(files: Any, config: Any) -> Any:
     for name in ROOT_PAGES:
         text = (ROOT / name).read_text(encoding="utf-8")
         pages[f"project/{name}"] = re.sub(r"\]\(docs/", "](../", text)
+    for name in EXAMPLES:
+        pages[f"examples/{name}"] = (ROOT / "examples" / name).read_text("utf-8")
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
@@ -118,4 +123,4 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return markdown
     for name in ROOT_PAGES:
         markdown = markdown.replace(f"](../{name}", f"](project/{name}")
-    return markdown
+    return markdown.replace("](../examples/", "](examples/")
