@@ -124,8 +124,8 @@ def help_() -> None:
 def page(results: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(results, f"{folder}/results")
-        command = [sys.executable, "-m", "sightline", "report", f"{folder}/results"]
-        seconds = min(cpu_of(command) for _ in range(2))
+        command = [sys.executable, "-m", "sightline", "report", "--overwrite"]
+        seconds = min(cpu_of([*command, f"{folder}/results"]) for _ in range(2))
         size = Path(folder, "results", "report.html").stat().st_size / 1e6
     print(f"report of {results}: {seconds:.1f} CPU s (goal 3), {size:.1f} MB (goal 8)")
 
