@@ -32,6 +32,7 @@ from sightline import cluster as cluster_module
 from sightline.cli.app import app
 from sightline.data.row_tables import (
     BLOCK_ROWS,
+    GRID_ROWS,
     ArrayRows,
     KeptRows,
     PartedRows,
@@ -40,6 +41,7 @@ from sightline.data.row_tables import (
     gather_rows,
     map_parts,
 )
+from sightline.metrics import window_collection
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.progress import StepKind
 
@@ -431,6 +433,10 @@ def test_it_does_not_matter_where_parts_begin(in_train, in_test, seed):
     options = {"intervals": False, "diagnosis": True}
     found = evaluate(stream.replace(**cut), **options)
     assert_equal_figures(found, evaluate(stream, **options))
+
+
+def test_windows_are_cut_where_tables_are_divided():
+    assert window_collection.RUN_ROWS == GRID_ROWS
 
 
 @settings(deadline=None, max_examples=30)

@@ -86,37 +86,17 @@ def measure_uncertainty(
     block_of = drawing.blocks_of_rows(test.labels, test.breaks, block)
     measured = figures(measures)
     floors: dict[str, chance.Floor | None] = {}
+    ticks = (tick, lambda n_done: tick(n_replicates + n_done))
+    if is_sent:
+        ticks = (drawing.no_tick, drawing.no_tick)
+    drawn = partial(_intervals, test, windows, block, block_of, measured, train_mean)
     calls: list[Callable[[], Any]] = [
-        partial(
-            _intervals,
-            test,
-            windows,
-            block,
-            block_of,
-            measured,
-            train_mean,
-            n_replicates=n_replicates,
-            seed=seed,
-            tick=drawing.no_tick if is_sent else tick,
-        )
+        partial(drawn, n_replicates=n_replicates, seed=seed, tick=ticks[0])
     ]
     if n_attacks:
-        calls.append(
-            partial(
-                chance.chance,
-                test.energy,
-                test.labels,
-                test.alarms,
-                test.segments,
-                block_of,
-                windows=windows,
-                n_draws=n_shifts,
-                seed=seed,
-                tick=drawing.no_tick
-                if is_sent
-                else lambda n_done: tick(n_replicates + n_done),
-            )
-        )
+        rolled = partial(chance.chance, test.energy, test.labels, test.alarms)
+        rolled = partial(rolled, test.segments, block_of, windows=windows)
+        calls.append(partial(rolled, n_draws=n_shifts, seed=seed, tick=ticks[1]))
     if rows is not None and is_sent:
         (ranges, attack_rows), *at_chance = make_calls(rows, calls)
         tick(total)

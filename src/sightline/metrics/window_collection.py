@@ -12,9 +12,10 @@ from itertools import pairwise
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
-from sightline.data.row_tables import GRID_ROWS
 from sightline.metrics.window_kl import WindowEnergies, WindowPlan, plain_kl
 
+# Rows of a run: tables are divided at multiples of it (`row_tables.GRID_ROWS`).
+RUN_ROWS = 32_768
 # Values of second moments of windows that are judged together.
 MOST_VALUES = 4_000_000
 
@@ -159,7 +160,7 @@ class RunByRun:
             self._end_run()
             watch = self._watch
             last = watch.first + watch.n_rows
-            self._stop = min((start // GRID_ROWS + 1) * GRID_ROWS, last)
+            self._stop = min((start // RUN_ROWS + 1) * RUN_ROWS, last)
             plan, numbers = watch.plan.touching(start, self._stop)
             collector = WindowCollector(
                 plan, watch.p, first=start, is_plain=watch.is_plain
