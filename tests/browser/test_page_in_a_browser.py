@@ -83,7 +83,8 @@ def test_names_are_shown_and_not_run(open_page):
     attack = page.locator("#attack-table tbody:not([hidden])", has_text="A<1>")
     attack.locator(".open").first.click()
     page.wait_for_selector(".detail .js-plotly-plot")
-    assert page.locator(".detail", has_text=NOTE).count() == 1
+    shown = page.locator("tbody:not([hidden]) .listed", has_text=NOTE)
+    assert shown.count() == 1
     assert page.locator("#attack-table td.targets", has_text=SCRIPT).count() > 0
     assert page.get_by_role("rowheader", name=QUOTED).count() > 0
     assert page.locator("#chart-energy", has_text=QUOTED).count() == 1
@@ -94,7 +95,7 @@ def test_names_are_shown_and_not_run(open_page):
 def test_numbers_in_the_page_are_those_on_disk(open_page, report):
     page = open_page()
     works(page)
-    page.locator("summary", has_text="The paper's figures").click()
+    page.locator("summary", has_text="The paper's figures, with").click()
     for detector in (QUOTED, PLAIN, "mean"):
         known = on_disk(report, detector)
         row = page.locator("#paper tbody tr").filter(
@@ -371,7 +372,7 @@ def test_long_names_overflow_nothing(open_page, crowded, width):
           - e.getBoundingClientRect().right"""
     )
     assert room >= 0
-    glance = page.locator("#glance .scroll:visible").first
+    glance = page.locator("#detectors .scroll:visible").first
     assert glance.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
     chart = page.locator("#chart-energy").inner_text()
     assert "…" in chart
@@ -383,7 +384,7 @@ def test_long_names_overflow_nothing(open_page, crowded, width):
 def test_the_table_at_a_glance_fits_a_tablet(open_page):
     page = open_page(width=768)
     works(page)
-    glance = page.locator("#glance .scroll:visible").first
+    glance = page.locator("#detectors .scroll:visible").first
     assert glance.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
 
 

@@ -4,13 +4,14 @@ import json
 from dataclasses import replace
 
 import pytest
+from blind_records import fitted
 from report.plant import CHANNELS, evaluations
 from report.recordings import findings, recording_facts
 from report.test_data import unpacked
 from report.test_page import Parsed, without_plotly
 from typer.testing import CliRunner
 
-from sightline import read_results, write_report, write_results
+from sightline import find_blind_spots, read_results, write_report, write_results
 from sightline.cli.app import app
 from sightline.report.redaction import Pseudonyms, what_remains
 from sightline.storage import Result
@@ -143,6 +144,34 @@ def test_what_is_asked_for_stays_and_nothing_else(results, tmp_path):
     assert not [name for name in ("2023-11-14", "Berlin", "LIT101") if name in plant]
     for text in (times, plant):
         assert FOREIGN not in text
+
+
+def test_the_first_screen_notes_links_and_tips_tell_no_name(results, tmp_path):
+    detector, train, test = fitted()
+    spots = find_blind_spots(
+        detector, test, train=train, shapes=["step"], durations_s=[300.0]
+    )
+    loaded = [replace(Result.of(one), blind_spots=spots) for one in results]
+    whole = write_report(loaded, tmp_path / "whole.html")
+    shown = Parsed(without_plotly(whole.read_text(encoding="utf-8")))
+    assert f"{FOREIGN}: {TEXTS[0]}" in shown.text
+    assert "PIT201" in shown.text
+    assert "secret-works-b" in " ".join(shown.ids)
+    for keep in ({}, {"keep_times": True}, {"keep_plant": True}):
+        path = write_report(loaded, tmp_path / "page.html", redact=True, **keep)
+        page = without_plotly(path.read_text(encoding="utf-8"))
+        parsed = Parsed(page)
+        # Every attribute too: links, labels and tips.
+        markup = page.partition('<script type="application/json" id="data">')[0]
+        for name in (FOREIGN, "Ms Example", "5551234", "PIT201"):
+            assert name not in markup, name
+            assert name not in parsed.text, name
+        assert "no blind spots" in " ".join(parsed.text.split())
+        keys = [name for name in parsed.ids if name.startswith("attack-")]
+        assert len(keys) > 6
+        if "keep_plant" not in keep:
+            assert not [name for name in keys if "secret" in name or "2023" in name]
+            assert "plant-01_a-01" in " ".join(keys)
 
 
 @pytest.mark.parametrize(

@@ -107,16 +107,7 @@ class VerdictInfo:
 
     def page_fields(self) -> dict[str, str]:
         """Return what the scripts of the page need: all texts but the sentence."""
-        names = (
-            "word",
-            "plain",
-            "symbol",
-            "marker",
-            "light",
-            "dark",
-            "meaning",
-            "repair",
-        )
+        names = ("word", "symbol", "marker", "light", "dark", "meaning", "repair")
         return {name: getattr(self, name) for name in names}
 
 
