@@ -67,6 +67,7 @@ bench: .venv/ready  ## speed and memory, against what one would otherwise run
 	$(BIN)/python bench/core.py
 	$(BIN)/python bench/full.py
 	$(BIN)/python bench/scaling.py
+	$(BIN)/python bench/growth.py
 	$(BIN)/python bench/cluster.py
 	$(BIN)/python bench/study.py
 	$(BIN)/python bench/memory.py
