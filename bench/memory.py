@@ -2,6 +2,7 @@
 
 Writes a folder of float32 parts (2 GB, half train, half test) to a temporary place,
 then evaluates it with the command line and reports the largest resident size.
+Run: python bench/memory.py [ROWS]
 """
 
 import json
@@ -17,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROWS, CHANNELS, PART_ROWS, GOAL_GIB = 10_000_000, 51, 500_000, 1.5
+ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
+CHANNELS, PART_ROWS, GOAL_GIB = 51, 500_000, 1.5
 
 
 def write_folder(folder: Path) -> None:
