@@ -25,7 +25,7 @@ STAGES = (5, 11, 9, 9, 13, 4)
 SENSORS = 25
 EPOCHS = 2
 NETWORKS = ("gdn", "fusagnet", "tranad", "nsibf")
-WHOLE = ("var", "pca", "last-value")
+WHOLE = ("geco", "var", "pca", "last-value")
 
 
 def made_up(rows: int) -> Recording:
@@ -71,7 +71,7 @@ def network(name: str, share: float) -> None:
     print(
         f"{name}: {epoch:.1f} CPU s an epoch of {rows - trimmed:,} rows (measured); "
         f"{whole_epoch:.0f} s an epoch of {ROWS - trimmed:,} rows, "
-        f"{whole_epoch * usual.epochs / 60:.0f} minutes for {usual.epochs} epochs "
+        f"{whole_epoch * usual.epochs / 60:.1f} minutes for {usual.epochs} epochs "
         "(scaled)",
         flush=True,
     )
