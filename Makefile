@@ -55,6 +55,7 @@ check-versions: .venv/ready  ## the lowest and the newest versions, on each Pyth
 bench: .venv/ready  ## speed and memory, against what one would otherwise run
 	$(BIN)/python bench/core.py
 	$(BIN)/python bench/full.py
+	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/scaling.py
 	$(BIN)/python bench/cluster.py
 	$(BIN)/python bench/study.py

@@ -24,7 +24,7 @@ quality and false alarms are measured.
 """
 
 import platform
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -61,7 +61,7 @@ from sightline.evaluation import result
 from sightline.evaluation.caveats import remarks
 from sightline.evaluation.chart_data import chart_data
 from sightline.evaluation.lint import Linted, lint_stream
-from sightline.evaluation.localisation import localise
+from sightline.evaluation.localisation import Localisation, localise
 from sightline.evaluation.protocol import Protocol, protocol_named
 from sightline.evaluation.uncertainty import measure_uncertainty
 from sightline.facts.attack_facts import AttackFacts
@@ -208,6 +208,19 @@ class _Asked:
     progress: Progress
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Known:
+    """A scored stream, as all later stages read it."""
+
+    stream: ResidualStream
+    scored: ScoredStream
+    test: ScoredTest
+    windows: WindowEnergies
+    facts: Sequence[AttackFacts]
+    ranks: ranking.AttackRanks
+    is_quiet: Bools
+
+
 def _evaluated(
     stream: ResidualStream,
     asked: _Asked,
@@ -215,81 +228,28 @@ def _evaluated(
     blamed: Floats | None,
 ) -> result.Evaluation:
     """Return the evaluation of a stream; what is independent is done side by side."""
-    if asked.protocol is Protocol.PAPER:
-        stream = stream.replace(one_sided=False)
-    stream = as_judged(stream)
-    attacks, labels = _attacks_and_labels(stream, asked.guard)
-    scored, test, windows = _score(stream, labels, attacks, asked)
-    facts = facts_of_stream(stream, test)
-    ranks, is_quiet = _ranks_of(test.energy, labels), quiet_rows(test, facts)
-
-    def measured() -> tuple[result.StreamMeasures, result.Uncertainty]:
-        measures = _measure(
-            stream, scored, test, ranks, windows, is_quiet, asked.protocol
-        )
-        measures = replace(measures, guard=asked.guard, dropped_rows=dropped)
-        return measures, _uncertainty(stream, scored, test, measures, windows, asked)
-
-    def ruled() -> tuple[Commissioning | None, str | None]:
-        call = partial(_rules, stream, scored, test, facts, asked.budget)
-        return make_calls(stream.test, [call])[0]
-
-    (made, refused), (measures, uncertainty) = together(ruled, measured)
-    rows = measure_segments(
-        attacks,
-        test.energy,
-        labels,
-        test.alarms,
-        ranks,
-        measures.drift,
-        windows=windows,
-        train_mean=scored.train_mean,
-        step_s=stream.step_s,
+    known = _known(stream, asked)
+    stream, scored, test = known.stream, known.scored, known.test
+    (made, refused), (measures, uncertainty) = together(
+        partial(_ruled, known, asked),
+        partial(_measured, known, asked, dropped),
     )
-
-    def diagnosed() -> Diagnosis | None:
-        if not (asked.diagnosis and attacks):
-            return None
-        return diagnose(
-            stream,
-            scored,
-            test,
-            rows,
-            facts,
-            rules=made.facts if made else None,
-            seed=asked.seed,
-            progress=asked.progress,
-        )
-
-    verdicts, alarm_metrics = together(
-        diagnosed, partial(_alarm_metrics, stream, test, made, uncertainty, asked)
+    (rows, verdicts), alarm_metrics = together(
+        partial(_diagnosed, known, asked, measures, made),
+        partial(_alarm_metrics, stream, test, made, uncertainty, asked),
     )
     segments = _segments(rows, verdicts)
     record = _assembled(stream, measures, uncertainty, verdicts, segments)
-
-    def limits() -> list[Ceiling | None]:
-        if made is None or verdicts is None:
-            return [None] * len(segments)
-        shown = [_is_shown(segment) for segment in segments]
-        return ceilings(stream, test, is_quiet, made, shown)
-
-    localised = partial(
-        localise,
-        stream.test,
-        stream.channels,
-        test.reference,
-        attacks,
-        test.alarms,
-        stages=record.provenance.stages,
-        attribution=blamed,
-        uncertainty=asked.intervals,
-        seed=asked.seed,
+    linted = Linted(stream, scored, test, known.windows, measures, known.facts)
+    limits, localisation, findings = together(
+        partial(_ceilings, known, segments, made if verdicts else None),
+        partial(_localised, known, asked, record.provenance.stages, blamed),
+        partial(lint_stream, linted),
     )
-    linted = Linted(stream, scored, test, windows, measures, facts)
-    found, localisation, findings = together(
-        limits, localised, partial(lint_stream, linted)
-    )
-    segments = tuple(map(_with_ceiling, segments, found))
+    segments = tuple(map(_with_ceiling, segments, limits))
+    episodes = None
+    if made and not test.attacks:
+        episodes = unexplained_episodes(stream, scored, test, known.facts, made)
     return replace(
         record,
         segments=segments,
@@ -298,10 +258,27 @@ def _evaluated(
         localisation=localisation,
         rules=made.facts if made else None,
         rules_refused=refused,
-        episodes=unexplained_episodes(stream, scored, test, facts, made)
-        if made and not attacks
-        else None,
-        traces=chart_data(stream, scored, test, ranks, windows, segments),
+        episodes=episodes,
+        traces=chart_data(stream, scored, test, known.ranks, known.windows, segments),
+    )
+
+
+def _known(stream: ResidualStream, asked: _Asked) -> _Known:
+    """Score a stream, and find what the telemetry says of its attacks."""
+    if asked.protocol is Protocol.PAPER:
+        stream = stream.replace(one_sided=False)
+    stream = as_judged(stream)
+    attacks, labels = _attacks_and_labels(stream, asked.guard)
+    scored, test, windows = _score(stream, labels, attacks, asked)
+    facts = facts_of_stream(stream, test)
+    return _Known(
+        stream=stream,
+        scored=scored,
+        test=test,
+        windows=windows,
+        facts=facts,
+        ranks=_ranks_of(test.energy, labels),
+        is_quiet=quiet_rows(test, facts),
     )
 
 
@@ -801,29 +778,113 @@ def _of_chosen_rule(
     return {f"rule:{name}": AlarmRuns.of(LabelledRows(labels, test.breaks), alarms)}
 
 
-def _uncertainty(
-    stream: ResidualStream,
-    scored: ScoredStream,
-    test: ScoredTest,
-    measures: result.StreamMeasures,
-    windows: WindowEnergies,
-    asked: _Asked,
-) -> result.Uncertainty:
-    """Return intervals and chance floors, if they were asked for."""
+def _measured(
+    known: _Known, asked: _Asked, dropped: dict[str, int]
+) -> tuple[result.StreamMeasures, result.Uncertainty]:
+    """Return the figures of the stream, and their uncertainty if it was asked for."""
+    measures = replace(
+        _measure(
+            known.stream,
+            known.scored,
+            known.test,
+            known.ranks,
+            known.windows,
+            known.is_quiet,
+            asked.protocol,
+        ),
+        guard=asked.guard,
+        dropped_rows=dropped,
+    )
     if not asked.intervals:
-        return result.Uncertainty()
-    return measure_uncertainty(
-        test,
+        return measures, result.Uncertainty()
+    return measures, measure_uncertainty(
+        known.test,
         measures,
-        windows,
-        train_mean=scored.train_mean,
+        known.windows,
+        train_mean=known.scored.train_mean,
         seed=asked.seed,
         progress=asked.progress,
-        rows=stream.test,
+        rows=known.stream.test,
     )
 
 
+def _localised(
+    known: _Known,
+    asked: _Asked,
+    stages: Mapping[str, str],
+    blamed: Floats | None,
+) -> Localisation | None:
+    """Return whether the evidence points at the attacked tags."""
+    return localise(
+        known.stream.test,
+        known.stream.channels,
+        known.test.reference,
+        known.test.attacks,
+        known.test.alarms,
+        stages=stages,
+        attribution=blamed,
+        uncertainty=asked.intervals,
+        seed=asked.seed,
+    )
+
+
+# Diagnose
+
+
+def _diagnosed(
+    known: _Known,
+    asked: _Asked,
+    measures: result.StreamMeasures,
+    made: Commissioning | None,
+) -> tuple[list[SegmentMeasures], Diagnosis | None]:
+    """Return what was measured of each attack, and why it was missed."""
+    test = known.test
+    rows = measure_segments(
+        test.attacks,
+        test.energy,
+        test.labels,
+        test.alarms,
+        known.ranks,
+        measures.drift,
+        windows=known.windows,
+        train_mean=known.scored.train_mean,
+        step_s=known.stream.step_s,
+    )
+    if not (asked.diagnosis and test.attacks):
+        return rows, None
+    return rows, diagnose(
+        known.stream,
+        known.scored,
+        test,
+        rows,
+        known.facts,
+        rules=made.facts if made else None,
+        seed=asked.seed,
+        progress=asked.progress,
+    )
+
+
+def _ceilings(
+    known: _Known,
+    segments: Sequence[result.SegmentResult],
+    made: Commissioning | None,
+) -> list[Ceiling | None]:
+    """Return how early any rule could have raised each attack; None without rules."""
+    if made is None:
+        return [None] * len(segments)
+    shown = [_is_shown(segment) for segment in segments]
+    return ceilings(known.stream, known.test, known.is_quiet, made, shown)
+
+
 # Rules
+
+
+def _ruled(known: _Known, asked: _Asked) -> tuple[Commissioning | None, str | None]:
+    """Return alarm rules as `_rules` does, made by a worker if there are any."""
+    call = partial(
+        _rules, known.stream, known.scored, known.test, known.facts, asked.budget
+    )
+    return make_calls(known.stream.test, [call])[0]
 
 
 def _rules(
