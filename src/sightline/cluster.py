@@ -3,9 +3,9 @@
 This is the only module of the evaluation that knows Dask. Each table is divided into
 parts that begin at a row group of its files, or soon after. A worker reads its part and
 sends back what one pass computes from it: energies and sums, but no residuals, except
-for the few rows around attacks on which a diagnosis fits its reference again. Parts
-begin on the same grid of rows as blocks do locally, so every figure is the same to the
-last bit.
+for the few rows that a chart or a repair needs. Other calls, such as the judgement of
+some attacks, are made by workers that read the rows they need. Parts begin on the same
+grid of rows as blocks do locally, so every figure is the same to the last bit.
 """
 
 import asyncio

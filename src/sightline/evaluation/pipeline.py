@@ -259,7 +259,7 @@ def _evaluated(
     known = _known(stream, asked)
     stream, scored, test = known.stream, known.scored, known.test
     (made, refused), (measures, uncertainty) = together(
-        partial(_rules, known, asked.budget), partial(_measured, known, asked, dropped)
+        partial(_ruled, known, asked), partial(_measured, known, asked, dropped)
     )
     (rows, verdicts), alarm_metrics = together(
         partial(_diagnosed, known, asked, measures, made),
@@ -906,22 +906,26 @@ def _ceilings(
 # Rules
 
 
-def _rules(
-    known: _Known, budget: Budget | None
-) -> tuple[Commissioning | None, str | None]:
-    """Return alarm rules made for a budget, or why none could be made."""
-    if budget is None:
-        return None, None
+def _ruled(known: _Known, asked: _Asked) -> tuple[Commissioning | None, str | None]:
+    """Return alarm rules as `_rules` does, made by a worker if there are any."""
     call = partial(
-        _replacements, known.stream, known.scored, known.test, known.facts, budget
+        _rules, known.stream, known.scored, known.test, known.facts, asked.budget
     )
     return make_calls(known.stream.test, [call])[0]
 
 
-def _replacements(*given: Any) -> tuple[Commissioning | None, str | None]:
-    """Return `replacements`, or the sentence with which it refuses."""
+def _rules(
+    stream: ResidualStream,
+    scored: ScoredStream,
+    test: ScoredTest,
+    facts: Sequence[AttackFacts],
+    budget: Budget | None,
+) -> tuple[Commissioning | None, str | None]:
+    """Return alarm rules made for a budget, or why none could be made."""
+    if budget is None:
+        return None, None
     try:
-        return replacements(*given), None
+        return replacements(stream, scored, test, facts, budget), None
     except StreamError as error:
         return None, str(error)
 
