@@ -42,7 +42,7 @@ BEGIN = """\
 What an anomaly detector can see, before any alarm rule is chosen.
 
 Where to begin:
-  sightline demo --quick              a simulated plant, in a minute: ends in a page
+  sightline demo --quick              a simulated plant, in a minute or two
   sightline evaluate mine.npz         residuals of your own detector
   sightline start export.csv          your own plant, from a historian's export
   sightline run plant                 train detectors on it, and write the report

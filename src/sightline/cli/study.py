@@ -327,7 +327,7 @@ def study_command(
 def demo_command(
     out: _Out = Path("demo"),
     quick: Annotated[
-        bool, Option("--quick", help="Within a minute, with less to see.")
+        bool, Option("--quick", help="In a minute or two, with less to see.")
     ] = False,
     workers: _Workers = None,
     overwrite: _Overwrite = False,
