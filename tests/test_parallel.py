@@ -25,7 +25,8 @@ from sightline.storage.results import write_results
 
 
 def blas_threads():
-    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+    libraries = [one for one in threadpool_info() if one["user_api"] == "blas"]
+    return {one["num_threads"] for one in libraries}
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
@@ -129,7 +130,8 @@ def test_a_part_begins_with_a_run_of_blocks():
     with threads(2):
         parts = list(map_parts(rows, lambda part: (part.first, part.rows.n_rows)))
         whole = list(map_parts(rows, lambda part: part.first, in_order=True))
-    assert len(parts) > 1 and whole == [0]
+    assert len(parts) > 1
+    assert whole == [0]
     assert sum(n for _, n in parts) == rows.n_rows
     assert all(first % GRID_ROWS == 0 for first, _ in parts)
 
