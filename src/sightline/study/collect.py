@@ -41,7 +41,7 @@ _CELL_FACTS = ("name", "testbed", "detector", "seed", "key")
 # What is written about all results together, besides tables/ and figures/.
 _OVER_ALL = (
     f"{REPORT} summary.csv comparison.json findings.json findings.md methods.md "
-    "references.bib"
+    "references.bib preview.tex"
 ).split()
 
 
