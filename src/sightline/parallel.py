@@ -152,7 +152,9 @@ class _Team:
                     if self._is_over:
                         return
                     self._changed.wait()
-            self._make(*found)
+            # The caller may be gone before its calls have ended.
+            with one_thread_each():
+                self._make(*found)
 
     def _next(self) -> tuple[_Batch, int] | None:
         for batch in reversed(self._open):

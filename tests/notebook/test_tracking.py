@@ -32,7 +32,15 @@ class StandIn(ModuleType):
         self.runs, self.active = [], None
 
     def active_run(self):
-        return self.active
+        """Return the active run as it began: MLflow shows nothing logged since."""
+        if self.active is None:
+            return None
+        return SimpleNamespace(
+            info=self.active.info, data=SimpleNamespace(tags={}, params={}, metrics={})
+        )
+
+    def MlflowClient(self):
+        return SimpleNamespace(get_run=lambda run_id: self.runs[int(run_id)])
 
     @contextmanager
     def start_run(self, run_name=None, nested=False):

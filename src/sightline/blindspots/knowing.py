@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from sightline.blindspots.places import quantile_sizes
+from sightline.blindspots.places import LEAST_PLACES, quantile_sizes
 from sightline.blindspots.result import KnowingAttacker
 from sightline.blindspots.rule_view import MemberView, RowChange, RuleView
 from sightline.blindspots.shapes import TagFacts
@@ -256,11 +256,12 @@ def held_for_good(view: RuleView, taps: Floats) -> float | None:
     return least if np.isfinite(least) else None
 
 
-def held_unread(view: RuleView, taps: Floats) -> float:
+def held_unread(view: RuleView, taps: Floats) -> float | None:
     """Return the deviation, approached slowly, that half of the places keep unseen.
 
     Of an attacker who does not know the readings: for as long as the view lasts the
-    noise may lift a row over its limit. The better of both signs.
+    noise may lift a row over its limit. The better of both signs. None where too few
+    places can be judged.
 
     Parameters
     ----------
@@ -278,6 +279,8 @@ def held_unread(view: RuleView, taps: Floats) -> float:
     change = RowChange(np.broadcast_to(total, (*view.is_usable.shape, len(total))))
     sizes = replace(view, members=filled).crossings(change)[..., judged].min(axis=2)
     counts = (view.is_usable & judged).any(axis=1)
+    if counts.sum() < LEAST_PLACES:
+        return None
     return max(quantile_sizes(one[counts], 0.5)[0] for one in sizes)
 
 
@@ -325,6 +328,7 @@ def knowing_attacker(
         return None
     mean, held = float(np.median(means)), held_for_good(view, taps)
     longest = longest or view
+    unread = None if held is None else held_unread(longest, taps)
     return KnowingAttacker(
         tag=tag.name,
         rule=view.rule.name,
@@ -334,6 +338,6 @@ def knowing_attacker(
         mean=mean,
         of_range=mean / tag.range,
         injected=injected,
-        held_unread=None if held is None else held_unread(longest, taps),
-        unread_s=longest.grid.rows * step_s,
+        held_unread=unread,
+        unread_s=None if held and unread is None else longest.grid.rows * step_s,
     )

@@ -186,7 +186,7 @@ class KnowingAttacker:
         Deviation that half of the places keep unseen for `unread_s`, approached slowly,
         by someone who does not know the readings; None: any.
     unread_s : float, optional
-        For how long.
+        For how long; None where too few places can be judged.
     """
 
     tag: str

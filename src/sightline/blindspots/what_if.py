@@ -316,7 +316,7 @@ def _of_attack(
             share_seen=float(seen.mean()),
             n_places=n_places,
             delay_s=float(np.median(first[seen]) * step_s) if seen.any() else None,
-            leaves_range=float(leaves.mean()),
+            leaves_range=float(leaves[judgeable].mean()),
         )
 
 

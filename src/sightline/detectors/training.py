@@ -398,7 +398,7 @@ def in_chunks(
     ends = np.cumsum([len(span) for span in spans])
 
     def evaluate_span(span: Tensor) -> None:
-        with torch.inference_mode(), _one_thread():
+        with torch.inference_mode(), one_torch_thread():
             for part in span.split(chunk):
                 evaluate(part)
 
@@ -410,7 +410,7 @@ def in_chunks(
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_torch_thread() -> Iterator[None]:
     """Let torch use one thread in what this thread calls."""
     number = torch.get_num_threads()
     if number != 1:

@@ -118,7 +118,7 @@ def evaluate(
     protocol: str = Protocol.SIGHTLINE,
     jobs: int | None = None,
     progress: Progress | None = None,
-    **known: Any,
+    **stream_options: Any,
 ) -> result.Evaluation:
     """Measure what a detector's residuals show, before any alarm rule is chosen.
 
@@ -168,7 +168,7 @@ def evaluate(
     progress : callable, optional
         Called with a `Step`: what is being done, and how many of all rows are done.
         Perhaps from another thread, but never twice at a time.
-    **known
+    **stream_options
         Any further argument of `ResidualStream`, such as ``step_s`` or ``name``; of
         frames also ``time`` and ``ignore``, as in `ResidualStream.from_tables`.
 
@@ -210,8 +210,8 @@ def evaluate(
         progress=one_at_a_time(progress or silent),
     )
     named = {"detector": detector, "testbed": testbed, "channels": channels}
-    options = tuple(inspect.signature(evaluate).parameters)
-    given = stream_given(stream, train, test, labels, named | known, options)
+    options = tuple(inspect.signature(evaluate).parameters)[:-1]
+    given = stream_given(stream, train, test, labels, named | stream_options, options)
     if parts_of(given.test) is not None:
         # Threads that wait for workers.
         jobs = jobs or WAITING

@@ -57,7 +57,7 @@ def plot_segment(segment: SegmentView) -> "Figure":
     ------
     SightlineError
         If the evaluation holds no excerpt of this attack: it keeps those of the first
-        120 attacks.
+        `MOST_ATTACKS` (`sightline.evaluation.chart_data`).
     """
     entry = _entry(segment.evaluation)
     excerpt = _excerpt(entry.traces, segment)

@@ -25,7 +25,7 @@ from sightline.notebook.view import (
     shown,
     table_of,
 )
-from sightline.rules.advice import count_words
+from sightline.rules.advice import advice, count_words
 from sightline.rules.commission import Commissioning
 from sightline.rules.judging import CommissioningFacts, RuleOutcome
 from sightline.rules.making import MadeRule
@@ -192,7 +192,7 @@ def commissioning_view(value: Commissioning) -> View:
             ("judged on", f"{facts.judged_days:.2g} later days"),
         ],
         [_rules_table(facts)],
-        [facts.advice, *facts.notes],
+        [advice(facts), *facts.notes],
     )
 
 

@@ -16,7 +16,7 @@ from sightline.notebook.view import (
     shown,
     table_of,
 )
-from sightline.rules.advice import false_alarm_words, load_words
+from sightline.rules.advice import advice, false_alarm_words, load_words
 from sightline.storage import Result
 from sightline.text import (
     UNKNOWN,
@@ -40,7 +40,7 @@ def evaluation_view(value: Evaluation) -> View:
     using = _RULES.get(facts.rule) if facts is not None and facts.rule else None
     rows = tuple(_attack_row(value, segment) for segment in value.segments)
     serious = [finding.line for finding in value.findings if finding.is_serious]
-    advice = [] if value.rules is None else [value.rules.advice]
+    advised = [] if value.rules is None else [advice(value.rules)]
     withheld = [facts.advice_withheld] if facts and facts.advice_withheld else []
     return shown(
         value,
@@ -61,7 +61,7 @@ def evaluation_view(value: Evaluation) -> View:
                 rows,
             )
         ],
-        [*advice, *withheld, *serious, *value.notices],
+        [*advised, *withheld, *serious, *value.notices],
     )
 
 

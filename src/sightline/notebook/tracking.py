@@ -91,7 +91,9 @@ def log_to_mlflow(
     mlflow = require("mlflow", extra="mlflow", caller="log_to_mlflow")
     active = mlflow.active_run()
     if active is not None and run_name is None:
-        if "sightline" in active.data.tags:
+        # An active run does not show what was logged since it began.
+        logged = mlflow.MlflowClient().get_run(active.info.run_id).data.tags
+        if "sightline" in logged:
             raise SightlineError(
                 "The active run of MLflow holds an evaluation already: give `run_name`."
             )

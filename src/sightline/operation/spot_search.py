@@ -59,7 +59,7 @@ from sightline.operation.spot_record import (
     twin_record,
 )
 from sightline.operation.spot_settings import SpotSettings
-from sightline.parallel import threads, usual_jobs
+from sightline.parallel import one_thread_each, threads, usual_jobs
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning
@@ -344,7 +344,6 @@ class SpotArena:
         self, arena: Arena, targets: Sequence[Target]
     ) -> Iterator[list[BlindSpot]]:
         """Yield the table of each target, in their order, by as many threads as set."""
-        from threadpoolctl import threadpool_limits
 
         def spots(target: Target) -> list[BlindSpot]:
             # The cores are busy with other targets.
@@ -352,7 +351,7 @@ class SpotArena:
                 return list(arena.spots(target))
 
         jobs = self.settings.jobs or usual_jobs()
-        with threadpool_limits(limits=1), ThreadPoolExecutor(jobs) as pool:
+        with one_thread_each(), ThreadPoolExecutor(jobs) as pool:
             yield from pool.map(spots, targets)
 
     def sights(self, spots: Iterable[BlindSpot]) -> tuple[RuleSight, ...]:
@@ -513,11 +512,9 @@ class SpotArena:
         done, found, progress
             As of `search`.
         """
-        from threadpoolctl import threadpool_limits
-
         spots = tuple(self.search(done=done, found=found, progress=progress))
         is_linear = self.arena.stage.is_linear
-        with threadpool_limits(limits=1):
+        with one_thread_each():
             curve = self.trade_off(make, progress) if make else []
             knowing = tuple(self.attackers(spots))
             tried = list(what_if(self.arena, attacks))

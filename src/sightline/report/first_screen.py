@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sightline.facts.codes import Finding, Severity
 from sightline.judgement.verdicts import Verdict, VerdictInfo, all_infos
+from sightline.metrics.alarm_load import DAY_S
 from sightline.metrics.intervals import count_interval
 from sightline.report.blind_spots import first_sentence
 from sightline.report.entries import OWN, RULE_LABELS, Entry, cost_of, found, load_of
@@ -29,8 +30,6 @@ from sightline.text import (
     share,
 )
 
-DAY_S = 86_400.0
-
 
 @dataclass(frozen=True, kw_only=True)
 class RuleCost:
@@ -41,7 +40,7 @@ class RuleCost:
     name, key : str
         What it is called, and its entry in the glossary.
     role : str
-        "now" or "instead".
+        "now", "instead" or "compared".
     false_alarms, rate : str
         What it costs on later rows.
     raised, chance, delay : str
@@ -181,9 +180,17 @@ def first_screen(entries: Sequence[Entry]) -> FirstScreen:
         missed=missed,
         n_missed=sum(count for _, _, count in missed),
         blind="" if spots is None else first_sentence(spots),
-        blind_command=f"sightline blindspots STUDY --detector {best.detector}",
+        blind_command=_blind_command(best),
         n_episodes=None if evaluation.episodes is None else len(evaluation.episodes),
     )
+
+
+def _blind_command(best: Entry) -> str:
+    """Return the command that searches blind spots: of a study, or of residuals."""
+    folder = best.results[0].folder
+    if folder is not None and (folder.parent / "study.json").exists():
+        return f"sightline blindspots STUDY --detector {best.detector}"
+    return f"sightline blindspots {best.evaluation.stream.name}.npz --out blind"
 
 
 def later_rows(entries: Sequence[Entry]) -> str:

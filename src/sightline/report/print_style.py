@@ -166,8 +166,9 @@ def save(figure: "Figure", folder: Path, stem: str) -> list[Path]:
 
 def is_ours(path: Path) -> bool:
     """Return whether a file is a figure that `save` wrote: it names Sightline."""
-    # A PDF file does so at its end.
-    return CREATOR.encode() in path.read_bytes()
+    content = path.read_bytes()
+    # A PDF file does so at its end, others at their beginning.
+    return CREATOR.encode() in (content if path.suffix == ".pdf" else content[:4096])
 
 
 def drawable(text: str) -> str:

@@ -5,8 +5,6 @@ a model and the settings it was made from.
 """
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -106,6 +104,11 @@ class FromTimeSeriesLibrary(Adapter):
         if self.is_forecast:
             self.pred_len = row_count(getattr(configs, "pred_len", None), "pred_len")
             self.label_len = int(getattr(configs, "label_len", 0))
+            if not 0 <= self.label_len <= self.seq_len:
+                raise StreamError(
+                    f"`label_len` must be between 0 and `seq_len` ({self.seq_len}); "
+                    f"got {self.label_len}."
+                )
         self.lags = self.seq_len if self.is_forecast else self.seq_len - 1
 
     def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> Any:
@@ -142,10 +145,12 @@ class FromTimeSeriesLibrary(Adapter):
     ) -> Residuals:
         import torch
 
+        from sightline.detectors.training import one_torch_thread
+
         values = np.asarray(scaled.values, np.float64)
         rows, tensor = self._rows(scaled), self._tensor(learned, scaled.values)
         residuals = np.empty((len(rows), values.shape[1]))
-        with torch.no_grad(), _one_thread():
+        with torch.no_grad(), one_torch_thread():
             for start in range(0, len(rows), _WINDOWS_AT_ONCE):
                 part = rows[start : start + _WINDOWS_AT_ONCE]
                 output = self._output(learned, tensor, part)
@@ -193,16 +198,3 @@ class FromTimeSeriesLibrary(Adapter):
             "label_len": self.label_len,
             "pred_len": self.pred_len,
         }
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let torch compute on one thread, so that its sums have one order."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
