@@ -25,9 +25,8 @@ from sightline.storage.results import write_results
 
 
 def blas_threads():
-    return {
-        one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"
-    }
+    libraries = [one for one in threadpool_info() if one["user_api"] == "blas"]
+    return {one["num_threads"] for one in libraries}
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
