@@ -352,6 +352,14 @@ def test_a_packed_file_that_unpacks_to_too_much_is_refused(tmp_path):
         read_tables(path, path)
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="resolved without an error")
+def test_a_link_to_itself_is_no_target(tmp_path):
+    path = tmp_path / "loop.csv"
+    path.symlink_to(path)
+    with pytest.raises(FileError, match="cannot be written"), sole_writer(path):
+        pass
+
+
 # ---- workbooks -----------------------------------------------------------------------
 
 

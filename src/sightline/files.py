@@ -234,7 +234,7 @@ def staged_file(target: Path) -> Iterator[Path]:
     if not target.name or target.is_dir():
         raise FileError(f"{target}: is a folder: name a file in it to write to.")
     # The file is replaced, not a link to it.
-    target = target.resolve()
+    target = _resolved(target)
     if target.exists() and not target.is_file():
         raise FileError(f"{target}: is no ordinary file: name another to write to.")
     with writing(target), sole_writer(target):
@@ -324,7 +324,7 @@ def sole_writer(target: Path) -> Iterator[None]:
     out: another run is writing there: wait until it has ended, or name another place.
     (None, None)
     """
-    target = target.resolve()
+    target = _resolved(target)
     path = _lock_of(target)
     held: set[Path] = _HELD.__dict__.setdefault("paths", set())
     # What is not complete yet has one writer, which holds the lock of its target.
@@ -351,6 +351,16 @@ def sole_writer(target: Path) -> Iterator[None]:
         for folder in created:
             with suppress(OSError):
                 folder.rmdir()
+
+
+def _resolved(target: Path) -> Path:
+    """Return where a path leads; `FileError` if its links lead in a circle."""
+    try:
+        return target.resolve()
+    except (OSError, RuntimeError) as error:  # the latter before Python 3.13
+        raise FileError(
+            f"{target}: cannot be written ({brief(error)}): name another place."
+        ) from error
 
 
 def _lock_of(target: Path) -> Path:

@@ -294,8 +294,12 @@ def test_a_plant_without_incidents_in_one_command(plant, tmp_path):
     assert result.exit_code == 0, result.output
     assert "misses this in half of" in result.output
     page = (out / "report.html").read_text("utf-8")
-    first = page.index('id="blind-spots"')
-    assert first < page.index('id="glance"')
+    # The summary names the largest blind spot; then come all of them, before the rest.
+    summary, spots, rest = (
+        page.index(f'id="{name}"') for name in ("glance", "blind-spots", "detectors")
+    )
+    assert summary < spots < rest
+    assert "Largest blind spot" in page[summary:spots]
     assert "No incident is listed" in page
     results = read_results([out])
     assert results[0].blind_spots.tags[0] == "LIT101"

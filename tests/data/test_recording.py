@@ -47,6 +47,7 @@ def test_time_that_stands_still_has_no_step():
         ({"time": [0, 1]}, "`values` has 5, `time` has 2"),
         ({"time": [0, 1, np.nan, 3, 4]}, "`time` must be finite; row 2"),
         ({"step_s": 0}, "`step_s` must be positive seconds; got 0"),
+        ({"step_s": 1e-79}, "`step_s` must be at least 1e-09 seconds; got 1e-79"),
         ({"step_s": np.inf}, "`step_s` must be positive seconds; got inf"),
         ({"breaks": [5]}, "`breaks` must lie within the 5 rows"),
     ],

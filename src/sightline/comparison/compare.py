@@ -22,8 +22,7 @@ from sightline.comparison.runs import (
     group_runs,
 )
 from sightline.data.arrays import Ints
-from sightline.errors import SightlineError
-from sightline.evaluation.result import Evaluation, Interval, plain
+from sightline.evaluation.result import Interval, plain
 from sightline.evaluation.uncertainty import figures
 from sightline.facts.attack_facts import AttackFacts
 from sightline.judgement.judge import METHOD
@@ -320,8 +319,7 @@ def compare(
     Raises
     ------
     SightlineError
-        If there is one evaluation alone, if two cannot be told apart by their names, or
-        if one has no traces.
+        If two evaluations cannot be told apart by their names, or one has no traces.
 
     Examples
     --------
@@ -341,13 +339,6 @@ def compare(
     ('roc_auc', ('sharp', 'dull'), True)
     """
     given = results_of(results, "compare")
-    first = results if isinstance(results, Evaluation) else next(iter(results), None)
-    if len(given) == 1 and isinstance(first, Evaluation):
-        raise SightlineError(
-            "compare needs two or more evaluations; it got one, of "
-            f"{first.stream.name!r}: evaluate another detector on the same rows, or "
-            "read evaluation.summary()."
-        )
     done, progress = count(1), progress or silent
 
     def tick() -> None:

@@ -7,7 +7,7 @@ value, a gap of rows the last row.
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -221,15 +221,19 @@ class Recording(Shown):
         )
 
 
+# A shorter step is a mistake, and numbers of steps would not fit into 64 bits.
+LEAST_STEP_S: Final = 1e-9
+
+
 def step_from(step_s: float | None, time: Floats | None) -> float | None:
     """Return seconds per step: as given, else the median step of the time stamps.
 
     Parameters
     ----------
     step_s : float, optional
-        Positive seconds.
+        Seconds, at least `LEAST_STEP_S`.
     time : array of shape (n_steps,), optional
-        Time stamps in seconds. Steps back and repeated stamps do not count.
+        Time stamps in seconds. Steps back and shorter ones do not count.
 
     Returns
     -------
@@ -239,11 +243,15 @@ def step_from(step_s: float | None, time: Floats | None) -> float | None:
     if step_s is not None:
         if not (np.isfinite(step_s) and step_s > 0):
             raise StreamError(f"`step_s` must be positive seconds; got {step_s}.")
+        if step_s < LEAST_STEP_S:
+            raise StreamError(
+                f"`step_s` must be at least {LEAST_STEP_S:g} seconds; got {step_s:g}."
+            )
         return float(step_s)
     if time is None or len(time) < 2:
         return None
     steps = np.diff(time)
-    forward = steps[steps > 0]
+    forward = steps[steps >= LEAST_STEP_S]
     return float(np.median(forward)) if len(forward) else None
 
 

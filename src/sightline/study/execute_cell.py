@@ -32,6 +32,7 @@ from sightline.errors import SightlineError, StreamError
 from sightline.evaluation.pipeline import evaluate
 from sightline.export import export_stream
 from sightline.files import brief
+from sightline.parallel import threads
 from sightline.progress import Progress, Step, StepKind
 from sightline.storage import read_stream, write_results, write_stream
 from sightline.study.cache import Cache
@@ -67,7 +68,9 @@ def run_cell(cell: Cell, cache: Cache, progress: Progress) -> None:
     from threadpoolctl import threadpool_limits
 
     waiting = Step(StepKind.WAITING, detail="for another study that works on it")
-    with threadpool_limits(limits=1), cache.locked(cell.key, lambda: progress(waiting)):
+    lock = cache.locked(cell.key, lambda: progress(waiting))
+    # One thread of ours, too: cells run side by side already.
+    with threadpool_limits(limits=1), threads(1), lock:
         if not cache.stream(cell).exists():
             with cache.new_cell(cell) as folder:
                 stream = _train_and_export(cell, cache, folder, progress)
@@ -84,8 +87,6 @@ def run_cell(cell: Cell, cache: Cache, progress: Progress) -> None:
                 budget=cell.evaluation.budget,
                 seed=cell.evaluation.seed,
                 protocol=cell.evaluation.protocol,
-                # Cells run side by side already.
-                jobs=1,
                 progress=progress,
             )
             with cache.new_result(cell) as folder:
