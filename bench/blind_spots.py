@@ -404,12 +404,13 @@ def attacked_alone(plant: Plant, wanted: list[Attack]) -> dict[str, ExportedRows
     the same random numbers as its twin there.
     """
     runner = plant.simulation._before_test.copy()
-    scratch, row, found = p.empty_rows(plant.clean.n_steps), 0, {}
+    scratch, row, found = np.empty(plant.clean.values.shape, np.float32), 0, {}
     for attack in sorted(wanted, key=lambda one: one.start_s):
-        runner.run(scratch, start=row, stop=attack.start_s)
-        row = attack.start_s
-        runner.copy().run(scratch, start=row, stop=attack.stop_s, attack=attack)
-        found[attack.id] = _residuals_of(plant, attack, scratch[row : attack.stop_s])
+        its = attack.rows(int(plant.clean.step_s))
+        runner.run(scratch, start=row, stop=its.start)
+        row = its.start
+        runner.copy().run(scratch, start=row, stop=its.stop, attack=attack)
+        found[attack.id] = _residuals_of(plant, its, scratch[its])
     return found
 
 
@@ -436,27 +437,27 @@ def written_here(plant: Plant, wanted: list[Attack]) -> dict[str, ExportedRows]:
             if value is not None:
                 stop = np.minimum if rate > 0 else np.maximum
                 values[:, column] = stop(values[:, column], value)
-        found[attack.id] = _residuals_of(plant, attack, values)
+        found[attack.id] = _residuals_of(plant, inside, values)
     return found
 
 
-def _residuals_of(plant: Plant, attack: Attack, values: np.ndarray) -> ExportedRows:
-    """Return residuals of an attack's readings, with clean rows about them."""
+def _residuals_of(plant: Plant, its: slice, values: np.ndarray) -> ExportedRows:
+    """Return residuals of an attack's readings in its rows, with clean rows about."""
     clean = plant.clean.values
     every = plant.detector.row_settings().every  # type: ignore[attr-defined]
-    first = max(attack.start_s // every - MEMORY, 0) * every
-    before = clean[first : attack.start_s]
+    first = max(its.start // every - MEMORY, 0) * every
+    before = clean[first : its.start]
     # Whole blocks only: rows after the attack are those of the clean record.
     rest = -(len(before) + len(values)) % every
-    after = clean[attack.stop_s : attack.stop_s + rest]
+    after = clean[its.stop : its.stop + rest]
     piece = Recording(
         values=np.concatenate([before, values, after]),
         tags=plant.clean.tags,
-        step_s=1.0,
+        step_s=plant.clean.step_s,
     )
     exported = export_rows(plant.detector, piece)
     # From the block on in which the attack begins.
-    kept = exported.index + first > attack.start_s - every
+    kept = exported.index + first > its.start - every
     return replace(
         exported, values=exported.values[kept], index=exported.index[kept] + first
     )
@@ -484,7 +485,8 @@ def actually_seen(
         one, start = rows[attack.id], starts[attack.id]
         # An alarm rings at the end of its row; the attack must be under way then.
         ends = one.index + int(np.diff(one.index[:2])[0])
-        inside = (ends > attack.start_s) & (ends <= attack.stop_s)
+        its = attack.rows(int(plant.clean.step_s))
+        inside = (ends > its.start) & (ends <= its.stop)
         usable = inside & ~near[start : start + len(inside)]
         if usable.any():
             rings = rings_after(rule, states[start], one.values)
