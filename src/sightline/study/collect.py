@@ -148,11 +148,12 @@ def gather_study(
         progress(Step(StepKind.WRITING, k, len(done), "streams"))
         _place_stream(cell, cache, out / "streams" / f"{cell.name}.npz")
         _place_detector(cell, cache, out / "detectors" / f"{cell.name}.npz")
-    gather_results([cache.result(cell) for cell in done], out)
-    _remove_stale_spots(out, done)
+    # Before the results: a run that is killed between them goes on in its own folder.
     with staged_file(out / MANIFEST) as partial:
         manifest = plain(_manifest(plan, testbeds, cells, failed))
         partial.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    gather_results([cache.result(cell) for cell in done], out)
+    _remove_stale_spots(out, done)
     study = Study(
         folder=out,
         done=tuple(cell.result_name for cell in done),
