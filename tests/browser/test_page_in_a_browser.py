@@ -493,7 +493,7 @@ def test_the_first_screen_says_what_the_results_say(open_page, report, calm):
     first = page.locator(".first-screen:visible").inner_text()
     rules = on_disk(report, PLAIN)["rules"]
     assert rules["chosen"] in first
-    assert "sightline blindspots STUDY --detector" in first
+    assert ".npz --out blind" in first
     chosen = next(row for row in rules["table"] if row["name"] == rules["chosen"])
     raised = chosen["attacks"]["raised"]
     assert f"{raised} of {chosen['attacks']['n_attacks']}" in first
