@@ -567,6 +567,8 @@ def _write_applied(applied: "Applied", made: "MadeRule", out: Path) -> None:
     from sightline.files import staged_folder
 
     drift = applied.drift
+    from sightline.evaluation.result import plain
+
     alarms = [asdict(a) | {"tags": " ".join(a.tags)} for a in applied.alarms]
     with staged_folder(out) as folder:
         _write_csv(folder / "alarms.csv", alarms, ALARM_COLUMNS)
@@ -584,7 +586,8 @@ def _write_applied(applied: "Applied", made: "MadeRule", out: Path) -> None:
             "notices": list(applied.notices),
         }
         (folder / "applied.json").write_text(
-            json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8"
+            json.dumps(plain(values), indent=1, allow_nan=False) + "\n",
+            encoding="utf-8",
         )
 
 

@@ -209,6 +209,8 @@ def _values(path: Path) -> JsonObject:
             raise FileError(f"{path}: there is no such rule.")
     try:
         values = parse_json(read_document(path).decode("utf-8"))
+        # No rule holds a nan or an infinity, which Python reads as numbers.
+        json.dumps(values, allow_nan=False)
     except ValueError as error:
         raise FileError(
             f"{path}: is not a readable rule ({brief(error)}): {_AGAIN}."
