@@ -27,7 +27,7 @@ from sightline.data.arrays import Ints, require
 from sightline.data.stream import ResidualStream
 from sightline.errors import FileError, StreamError
 from sightline.files import brief, reading
-from sightline.parallel import one_thread_each
+from sightline.parallel import one_thread_each, return_freed_arrays
 from sightline.storage.parquet import ParquetRows
 
 # Parts begin with a run of blocks, so that sums are added in the same order as locally.
@@ -401,5 +401,6 @@ def _value(future: Any, patience: "Patience") -> Any:
 
 def _run_call(call: Callable[[], T]) -> T:
     """Run one call with one thread per library: a worker has its own threads."""
+    return_freed_arrays()
     with one_thread_each():
         return call()

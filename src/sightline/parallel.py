@@ -8,8 +8,9 @@ interpreter's lock. What is computed does not depend on the number of jobs.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from threading import Condition, Lock, Thread
 from typing import Any, Final, TypeVar, overload
@@ -19,6 +20,7 @@ from sightline.errors import StreamError
 T = TypeVar("T")
 S = TypeVar("S")
 R = TypeVar("R")
+Q = TypeVar("Q")
 
 
 # --- One thread for each library ------------------------------------------------------
@@ -48,6 +50,30 @@ def one_thread_each() -> Iterator[None]:
             limit = _inside.pop()
             if not _inside:
                 limit.restore_original_limits()
+
+
+# --- Memory ---------------------------------------------------------------------------
+
+# Number of the parameter in glibc's malloc.h, and its value here in bytes: chunks of a
+# file, of which the next one takes the place, are smaller, arrays of all rows larger.
+_MMAP_THRESHOLD: Final = -3
+_LEAST_RETURNED: Final = 8 << 20
+
+
+def return_freed_arrays() -> None:
+    """Have large arrays go back to the system when they are freed, in this process.
+
+    The C library of Linux else keeps a heap for each thread, in which freed arrays of
+    up to 32 MiB leave holes: half of the memory of a long evaluation. For commands and
+    workers, whose process is ours. Without effect elsewhere, or where the environment
+    sets ``MALLOC_MMAP_THRESHOLD_``.
+    """
+    if sys.platform != "linux" or "MALLOC_MMAP_THRESHOLD_" in os.environ:
+        return
+    import ctypes
+
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LEAST_RETURNED)
 
 
 # --- Our own --------------------------------------------------------------------------
@@ -245,8 +271,18 @@ def together(
 ) -> tuple[T, S, R]: ...
 
 
+@overload
+def together(
+    one: Callable[[], T],
+    two: Callable[[], S],
+    three: Callable[[], R],
+    four: Callable[[], Q],
+    /,
+) -> tuple[T, S, R, Q]: ...
+
+
 def together(*calls: Callable[[], Any]) -> tuple[Any, ...]:
-    """Return what two or three independent calls return."""
+    """Return what two to four independent calls return."""
     return tuple(side_by_side(calls))
 
 

@@ -505,9 +505,12 @@ def gather_rows(rows: Rows, wanted: Ints) -> Floats:
     if isinstance(rows, ArrayRows):
         return rows.values[wanted].astype(np.float64, copy=False)
     taken, filled = np.empty((len(wanted), rows.n_channels)), 0
+    if parts_of(rows) is None:
+        # Threads write where the rows belong, so that none is twice in memory.
+        for _ in map_parts(rows, _gather, RowNumbers(wanted, taken)):
+            pass
+        return taken
     for piece in map_parts(rows, _gather, RowNumbers(wanted)):
-        if len(piece) == len(wanted):
-            return piece
         taken[filled : filled + len(piece)] = piece
         filled += len(piece)
     return taken
@@ -515,19 +518,26 @@ def gather_rows(rows: Rows, wanted: Ints) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class RowNumbers:
-    """Sorted row numbers; those of a part count from the part's first row."""
+    """Sorted row numbers; those of a part count from the part's first row.
+
+    `taken` is where these rows are written, if the readers share the memory.
+    """
 
     rows: Ints
+    taken: Floats | None = None
 
     def between(self, first: int, stop: int) -> "RowNumbers":
         """Return the numbers in [first, stop), counted from `first`."""
         low, high = np.searchsorted(self.rows, [first, stop])
-        return RowNumbers(self.rows[low:high] - first)
+        taken = None if self.taken is None else self.taken[low:high]
+        return RowNumbers(self.rows[low:high] - first, taken)
 
 
 def _gather(part: Part, wanted: RowNumbers) -> Floats:
     """Return the wanted rows of a part; if none is wanted, nothing is read."""
-    taken = np.empty((len(wanted.rows), part.rows.n_channels))
+    taken = wanted.taken
+    if taken is None:
+        taken = np.empty((len(wanted.rows), part.rows.n_channels))
     if not len(wanted.rows):
         return taken
     for start, block in part.blocks():

@@ -174,6 +174,21 @@ def run_bounds(mask: Bools, breaks: Ints | None = None) -> tuple[Ints, Ints]:
     return starts[is_segment], stops[is_segment]
 
 
+def covered_rows(starts: Ints, stops: Ints, n_rows: int) -> Bools:
+    """Return which of `n_rows` rows lie in a run [start, stop); runs may overlap.
+
+    Examples
+    --------
+    >>> covered_rows(np.array([1, 2]), np.array([3, 4]), 5).astype(int)
+    array([0, 1, 1, 1, 0])
+    """
+    steps = np.zeros(n_rows + 1, np.int32)
+    np.add.at(steps, starts, 1)
+    np.add.at(steps, stops, -1)
+    np.cumsum(steps, out=steps)
+    return np.asarray(steps[:-1] > 0)
+
+
 def breaks_from_time(time: Floats, step_s: float | None = None) -> Ints:
     """Return the first row of each continuous run.
 

@@ -16,7 +16,7 @@ import numpy as np
 from sightline.data.arrays import ATTACK, Bools, Floats, Ints
 from sightline.data.downsampling import PRESETS
 from sightline.data.rounding import MOST_DECIMALS, decimals_of
-from sightline.data.row_tables import Rows, gather_rows, parts_of
+from sightline.data.row_tables import Part, Rows, gather_rows, map_parts, parts_of
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest
@@ -413,6 +413,8 @@ def check_attacks_in_train(linted: Linted) -> Iterator[Finding]:
 # cosine and as a share of the attack's size; and how large an attack must be, in units
 # of the usual block.
 _BLOCK, _ALIKE, _SIZE, _STRONG = 16, 0.9, 0.6, 3.5
+# Blocks that are whitened at a time.
+_AT_ONCE = 16_384
 
 
 def _signatures_in_train(linted: Linted) -> list[bool]:
@@ -426,22 +428,42 @@ def _signatures_in_train(linted: Linted) -> list[bool]:
     p, n_rows = linted.stream.p, linted.scored.rows.n_rows
     if p < 3 or n_rows * p > MOST_CELLS or n_rows < 20 * _BLOCK or not len(means):
         return [False] * len(means)
-    rows = gather_rows(linted.scored.rows, np.arange(linted.scored.rows.n_rows))
-    half = _BLOCK // 2
-    halves = rows[: len(rows) // half * half].reshape(-1, half, p).mean(axis=1)
-    blocks = (halves[1:] + halves[:-1]) / 2
-    blocks = (blocks - reference.mean) @ reference.whitening
-    norms = np.maximum(np.linalg.norm(blocks, axis=1), 1e-300)
+    halves = np.concatenate(list(map_parts(linted.scored.rows, _half_blocks)))
+
+    def blocks() -> Iterator[Floats]:
+        for start in range(0, len(halves) - 1, _AT_ONCE):
+            some = halves[start : start + _AT_ONCE + 1]
+            means = (some[1:] + some[:-1]) / 2
+            yield (means - reference.mean) @ reference.whitening
+
+    norms = np.concatenate([np.linalg.norm(some, axis=1) for some in blocks()])
+    norms = np.maximum(norms, 1e-300)
     size = np.linalg.norm(means, axis=1)
     lengths = np.array([s.length for s in linted.test.segments])
-    strong = (size > _STRONG * np.median(norms)) & (lengths >= _BLOCK)
+    strong = np.flatnonzero((size > _STRONG * np.median(norms)) & (lengths >= _BLOCK))
     like = [False] * len(means)
-    for k in np.flatnonzero(strong):
-        along = blocks @ means[k] / size[k]
+    if not len(strong):
+        return like
+    directions = (means[strong] / size[strong, None]).T
+    each = np.concatenate([some @ directions for some in blocks()])
+    for k, along in zip(strong.tolist(), each.T, strict=True):
         is_hit = (along >= _ALIKE * norms) & (along >= _SIZE * size[k])
         is_pair = is_hit[1:] & is_hit[:-1]
         like[k] = bool(is_pair.any()) and float(is_hit.mean()) <= 0.02
     return like
+
+
+def _half_blocks(part: Part) -> Floats:
+    """Return the means of half blocks of train; rows that fill none are left out."""
+    half, p = _BLOCK // 2, part.rows.n_channels
+    means = np.empty((part.rows.n_rows // half, p))
+    for start, block in part.blocks():
+        whole = np.asarray(block[: len(block) // half * half], np.float64)
+        first = start // half
+        means[first : first + len(whole) // half] = whole.reshape(-1, half, p).mean(
+            axis=1
+        )
+    return means
 
 
 def check_resolution(linted: Linted) -> Iterator[Finding]:

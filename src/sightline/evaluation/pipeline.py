@@ -259,7 +259,7 @@ def _evaluated(
     known = _known(stream, asked)
     stream, scored, test = known.stream, known.scored, known.test
     (made, refused), (measures, uncertainty) = together(
-        partial(_ruled, known, asked), partial(_measured, known, asked, dropped)
+        partial(_rules, known, asked), partial(_measured, known, asked, dropped)
     )
     (rows, verdicts), alarm_metrics = together(
         partial(_diagnosed, known, asked, measures, made),
@@ -268,10 +268,11 @@ def _evaluated(
     segments = _segments(rows, verdicts)
     record = _assembled(stream, measures, uncertainty, verdicts, segments)
     linted = Linted(stream, scored, test, known.windows, measures, known.facts)
-    limits, localisation, findings = together(
+    limits, localisation, findings, traces = together(
         partial(_ceilings, known, segments, made if verdicts else None),
         partial(_localised, known, asked, record.provenance.stages, blamed),
         partial(lint_stream, linted),
+        partial(chart_data, stream, scored, test, known.ranks, known.windows, segments),
     )
     segments = tuple(map(_with_ceiling, segments, limits))
     episodes = None
@@ -286,7 +287,7 @@ def _evaluated(
         rules=made.facts if made else None,
         rules_refused=refused,
         episodes=episodes,
-        traces=chart_data(stream, scored, test, known.ranks, known.windows, segments),
+        traces=traces,
     )
 
 
@@ -906,26 +907,15 @@ def _ceilings(
 # Rules
 
 
-def _ruled(known: _Known, asked: _Asked) -> tuple[Commissioning | None, str | None]:
-    """Return alarm rules as `_rules` does, made by a worker if there are any."""
-    call = partial(
-        _rules, known.stream, known.scored, known.test, known.facts, asked.budget
-    )
-    return make_calls(known.stream.test, [call])[0]
-
-
-def _rules(
-    stream: ResidualStream,
-    scored: ScoredStream,
-    test: ScoredTest,
-    facts: Sequence[AttackFacts],
-    budget: Budget | None,
-) -> tuple[Commissioning | None, str | None]:
+def _rules(known: _Known, asked: _Asked) -> tuple[Commissioning | None, str | None]:
     """Return alarm rules made for a budget, or why none could be made."""
-    if budget is None:
+    if asked.budget is None:
         return None, None
     try:
-        return replacements(stream, scored, test, facts, budget), None
+        made = replacements(
+            known.stream, known.scored, known.test, known.facts, asked.budget
+        )
+        return made, None
     except StreamError as error:
         return None, str(error)
 

@@ -15,6 +15,7 @@ import numpy as np
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.segments import (
     Segment,
+    covered_rows,
     evenly_chosen,
     segments_of,
     window_starts,
@@ -116,10 +117,7 @@ class CalmWindows:
 
     def rows(self, n_rows: int) -> Bools:
         """Return which of `n_rows` rows lie in a matched window."""
-        steps = np.zeros(n_rows + 1, np.int64)
-        np.add.at(steps, self.matched, 1)
-        np.add.at(steps, self.matched + self.length, -1)
-        return np.asarray(np.cumsum(steps[:-1]) > 0)
+        return covered_rows(self.matched, self.matched + self.length, n_rows)
 
 
 def _disjoint(starts: Ints, length: int) -> int:

@@ -110,8 +110,10 @@ class Scores:
     def without_calm(self) -> "Scores":
         """Return the same without the calm rows, which need much memory."""
         own, calm = self.in_units
-        bare = replace(self, calm=calm[:0], pool=None)
-        bare.__dict__["in_units"] = own, calm[:0]
+        # A part of an array would hold all of it in memory.
+        none = np.empty((0, calm.shape[1]))
+        bare = replace(self, calm=none, pool=None)
+        bare.__dict__["in_units"] = own, none
         return bare
 
 

@@ -160,8 +160,9 @@ def score_space(case: Case) -> list[Scores] | None:
     is_single = len(case.record.channels) == 1
     if is_single or case.is_too_long or case.windows.length < 2 * LEAST_HALF:
         return None
-    halves = [_halves(len(rows)) for rows in case.scaled]
-    p = case.scaled[0].shape[1]
+    lengths = [stretch.segment.length for stretch in case.stretches]
+    halves = [_halves(length) for length in lengths]
+    p = len(case.record.channels)
     strength = np.empty((len(halves), 2, 2, p))
     for rows, first, each in zip(case.scaled, halves, strength, strict=True):
         half_strengths(rows, first, each)
@@ -173,7 +174,7 @@ def score_space(case: Case) -> list[Scores] | None:
     factors = np.linalg.cholesky(
         correlation[groups[..., :, None], groups[..., None, :]]
     )
-    scores = [np.empty((len(sizes), len(rows))) for rows in case.scaled]
+    scores = [np.empty((len(sizes), length)) for length in lengths]
     for k, (rows, first) in enumerate(zip(case.scaled, halves, strict=True)):
         group_energies(rows, first, groups[k], factors[k], sizes, scores[k])
     found = []
@@ -216,12 +217,13 @@ def score_memory(case: Case) -> list[Scores] | None:
     if case.is_too_long:
         return None
     units, record = case.record.units, case.record
-    usual = float(np.median(np.log(np.maximum(case.pool, _TINY))))
-    longest = max(len(rows) for rows in case.scaled)
+    pool = np.maximum(case.pool, _TINY)
+    usual = float(np.median(np.log(pool, out=pool), overwrite_input=True))
+    longest = max(stretch.segment.length for stretch in case.stretches)
     grown = {span: growth(longest, span) for span in SPANS}
     kept: dict[int, list[Floats]] = {span: [] for span in SPANS}
-    p = case.scaled[0].shape[1]
-    total = np.zeros((len(case.scaled), len(SPANS), p))
+    p = len(record.channels)
+    total = np.zeros((len(case.stretches), len(SPANS), p))
     for k, (stretch, scaled) in enumerate(
         zip(case.stretches, case.scaled, strict=True)
     ):

@@ -188,7 +188,8 @@ class Record:
     @cached_property
     def energy(self) -> Floats:
         """Energy of each row; what overflowed is very large."""
-        return np.minimum(self.scored.energy, 1e300)
+        energy = self.scored.energy
+        return energy if energy.max() <= 1e300 else np.minimum(energy, 1e300)
 
     @cached_property
     def local(self) -> LocalCovariances | None:
@@ -305,10 +306,11 @@ class Case:
         own = series[self.segment.rows]
         return own, np.stack([series[s.rows] for s in self.windows.segments])
 
-    @cached_property
-    def scaled(self) -> list[Floats]:
-        """Rows of each stretch in units of the spread of train."""
-        return [s.rows / self.record.units.spread for s in self.stretches]
+    @property
+    def scaled(self) -> Iterator[Floats]:
+        """Rows of each stretch in units of the spread of train, one after the other."""
+        # All of them would take as much memory as the rows.
+        return (s.rows / self.record.units.spread for s in self.stretches)
 
 
 def judge_cases(

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from sightline.data.arrays import Bools, Ints
-from sightline.data.segments import Segment, run_bounds
+from sightline.data.segments import Segment, covered_rows, run_bounds
 from sightline.errors import StreamError
 
 DAY_S: Final = 86_400.0
@@ -110,10 +110,7 @@ class Episodes:
     @property
     def rows(self) -> Bools:
         """Which rows are alarm time: from a start to the last exceedance."""
-        steps = np.zeros(self.n_rows + 1, np.int64)
-        np.add.at(steps, self.starts, 1)
-        np.add.at(steps, self.lasts + 1, -1)
-        return np.asarray(np.cumsum(steps[:-1]) > 0)
+        return covered_rows(self.starts, self.lasts + 1, self.n_rows)
 
     def between(self, first: int, stop: int) -> "Episodes":
         """Return the alarms that start in rows [first, stop)."""
@@ -244,12 +241,19 @@ def counted(episodes: Episodes, is_calm: Bools, unit: int) -> tuple[Ints, Ints, 
     >>> counted(alarm, born, unit=12)  # the first unit lingers
     (array([1]), array([1]), array([17]))
     """
-    before = np.concatenate([[0], np.cumsum(is_calm)])
-    n_calm = before[episodes.lasts + 1] - before[episodes.starts]
+    n_calm = _calm_rows_of(episodes, is_calm)
     is_born_calm = is_calm[episodes.starts]
     rows = np.where(is_born_calm, n_calm, np.maximum(n_calm - unit, 0))
     standing = rows // unit
     return is_born_calm.astype(np.int64) + standing, standing, rows
+
+
+def _calm_rows_of(episodes: Episodes, is_calm: Bools) -> Ints:
+    """Return the number of calm rows of each alarm."""
+    before = np.zeros(len(is_calm) + 1, np.int32)
+    np.cumsum(is_calm, out=before[1:])
+    n_calm = before[episodes.lasts + 1] - before[episodes.starts]
+    return n_calm.astype(np.int64)
 
 
 def alarm_load(
@@ -295,9 +299,8 @@ def alarm_load(
     n_calm = int(is_calm.sum())
     days = None if step_s is None else n_calm * step_s / DAY_S or None
     alarms = int(is_calm[episodes.starts].sum() + again.sum())
-    before = np.concatenate([[0], np.cumsum(is_calm)])
     spent = int(rows.sum())
-    in_calm = int((before[stands.lasts + 1] - before[stands.starts]).sum())
+    in_calm = int(_calm_rows_of(stands, is_calm).sum())
     announced = None if exceeds is None else _announced(exceeds, is_calm)
     return AlarmLoad(
         alarms=alarms,

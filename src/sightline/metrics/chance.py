@@ -9,6 +9,7 @@ operation steps up before the first attack.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ from sightline.data.segments import Segment, evenly_chosen
 from sightline.metrics.drawing import Draws, Tick, attacks_of_rows, log_of, no_tick
 from sightline.metrics.ranking import PAUC_RATES
 from sightline.metrics.window_kl import EQUAL_EVIDENCE, WindowEnergies
+
+if TYPE_CHECKING:
+    from sightline._kernels.draws import AllRows
 
 N_SHIFTS = 199
 # A figure is above its floor if chance reaches it with at most this probability.
@@ -161,48 +165,71 @@ def chance(
     rng = np.random.default_rng(seed)
     calm = np.flatnonzero(labels == NORMAL)
     counts = Draws.of(0, int(block_of.max()) + 1, n=n_draws, seed=seed).counts[1:]
-    log_energy, line_block = log_of(energy[calm]), block_of[calm]
     lengths = np.array([attack.length for attack in attacks])
-    drawn = np.empty((n_draws, len(attacks)), np.int64)
-    for i, attack in enumerate(attacks):
-        before = int(np.searchsorted(calm, attack.start))
-        windows_for = _candidates(before, attack.length, log_energy, line_block)
-        drawn[:, i] = windows_for.draw(counts, rng)
-    attack_rows = np.flatnonzero(attacks_of_rows(attacks, len(labels)) >= 0)
-    rows = np.concatenate([calm, attack_rows])
+    drawn = _drawn_places(calm, log_of(energy[calm]), block_of, attacks, counts, rng)
     own = len(calm) + np.cumsum(lengths) - lengths
     first = np.where(drawn < 0, own, drawn)
-    at_chance = _rank_chance(
-        energy[rows], block_of[rows], is_alarm[rows], first, lengths, counts, tick
-    )
+    attack_rows = np.flatnonzero(attacks_of_rows(attacks, len(labels)) >= 0)
+    rows = np.concatenate([calm, attack_rows])
+    alarms = is_alarm[rows]
+    ranked = _ranked(energy[rows], block_of[rows], alarms)
+    del rows
+    at_chance = _rank_chance(ranked, alarms, first, lengths, counts, tick)
     if windows is not None:
         at_chance |= _window_chance(windows, calm, drawn, counts, block_of)
     return at_chance
 
 
+def _drawn_places(
+    calm: Ints,
+    log_energy: Floats,
+    block_of: npt.NDArray[np.int32],
+    attacks: Sequence[Segment],
+    counts: npt.NDArray[np.int32],
+    rng: np.random.Generator,
+) -> Ints:
+    """Return where on the calm line each attack stands; -1 for its own place.
+
+    The array has shape (n_draws, n_attacks).
+    """
+    line_block = block_of[calm]
+    drawn = np.empty((len(counts), len(attacks)), np.int64)
+    for i, attack in enumerate(attacks):
+        before = int(np.searchsorted(calm, attack.start))
+        windows_for = _candidates(before, attack.length, log_energy, line_block)
+        drawn[:, i] = windows_for.draw(counts, rng)
+    return drawn
+
+
+def _ranked(energy: Floats, block: npt.NDArray[np.int32], is_alarm: Bools) -> "AllRows":
+    """Return rows by falling energy; they are given as calm ones, then attacks."""
+    from sightline._kernels.draws import AllRows
+
+    order = np.argsort(energy)[::-1]
+    falling = energy[order]
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    last = np.append(falling[1:] != falling[:-1], True)
+    return AllRows(block[order], is_alarm[order], last, place)
+
+
 def _rank_chance(
-    energy: Floats,
-    block: npt.NDArray[np.int32],
+    rows: "AllRows",
     is_alarm: Bools,
     first: Ints,
     lengths: Ints,
     counts: npt.NDArray[np.int32],
     tick: Tick,
 ) -> dict[str, Floats]:
-    """Return the figures of rows in every draw; rows are calm ones, then attacks."""
-    from sightline._kernels.draws import AllRows, chance_ranks
+    """Return the figures of rows in every draw; `is_alarm` of calm ones, attacks."""
+    from sightline._kernels.draws import chance_ranks
 
-    n, n_attack, n_calm = len(counts), float(lengths.sum()), int(np.sum(block >= 0))
-    order = np.argsort(energy)[::-1]
-    falling = energy[order]
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    last = np.append(falling[1:] != falling[:-1], True)
-    rows = AllRows(block[order], is_alarm[order], last, place)
+    calm_block = rows.block[rows.block >= 0]
+    n, n_attack, n_calm = len(counts), float(lengths.sum()), len(calm_block)
     limits = np.array([1.0, *PAUC_RATES])
     areas, segment_auc = np.empty((n, 3)), np.empty((n, len(lengths)))
     precision, false_rate = np.empty((2, n))
-    totals = counts @ np.bincount(block[:n_calm], minlength=counts.shape[1])
+    totals = counts @ np.bincount(calm_block, minlength=counts.shape[1])
     for r in range(n):
         precision[r], false_rate[r] = chance_ranks(
             rows,

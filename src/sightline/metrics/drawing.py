@@ -74,8 +74,10 @@ def _autocovariance(series: Floats, n_lags: int) -> Floats:
     n = len(series)
     centered = series - series.mean()
     size = 1 << int(np.ceil(np.log2(n + n_lags + 1)))
-    spectrum = np.abs(np.fft.rfft(centered, size)) ** 2
-    return np.fft.irfft(spectrum, size)[: n_lags + 1] / n
+    power = np.abs(np.fft.rfft(centered, size))
+    np.square(power, out=power)
+    # A copy, so that the rest of a long series is freed.
+    return np.fft.irfft(power, size)[: n_lags + 1] / n
 
 
 def block_of_calm(log_energy: Floats) -> int:

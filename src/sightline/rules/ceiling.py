@@ -51,7 +51,15 @@ from typing import Final
 import numpy as np
 
 from sightline.data.arrays import IGNORED, NORMAL, Bools, Floats, Ints, Residuals
-from sightline.data.row_tables import Part, gather_rows, kept_rows, map_parts
+from sightline.data.row_tables import (
+    Part,
+    Rows,
+    gather_rows,
+    kept_rows,
+    make_calls,
+    map_parts,
+    parts_of,
+)
 from sightline.data.segments import Segment, run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredTest, score_rows
@@ -113,7 +121,7 @@ def ceilings(
     """
     if not test.attacks:
         return []
-    calm = _CalmRows.of(stream, test, is_quiet)
+    calm = _CalmRows.of(stream.test, test, is_quiet)
     budget, rules = Budget.parse(made.facts.budget), _rules(test, made)
     shown = shown or [False] * len(test.attacks)
     sightings = _sightings(calm, test.segments, shown, budget)
@@ -131,7 +139,7 @@ def ceilings(
 class _CalmRows:
     """The calm rows of a test, and their law."""
 
-    stream: ResidualStream
+    rows: Rows
     reference: Reference
     is_quiet: Bools
     test_breaks: Ints
@@ -140,14 +148,12 @@ class _CalmRows:
     step_s: float
 
     @classmethod
-    def of(
-        cls, stream: ResidualStream, test: ScoredTest, is_quiet: Bools
-    ) -> "_CalmRows":
+    def of(cls, rows: Rows, test: ScoredTest, is_quiet: Bools) -> "_CalmRows":
         starts, stops = run_bounds(is_quiet, test.breaks)
         return cls(
-            stream=stream,
+            rows=rows,
             reference=fit_reference(
-                kept_rows(stream.test, is_quiet), estimator="ledoit-wolf-standardised"
+                kept_rows(rows, is_quiet), estimator="ledoit-wolf-standardised"
             ),
             is_quiet=is_quiet,
             test_breaks=test.breaks,
@@ -164,15 +170,19 @@ class _CalmRows:
 
     def increments(self, ratios: Sequence[LikelihoodRatio]) -> list[Floats]:
         """Return the increments of each ratio over all calm rows, in one pass."""
-        rows = kept_rows(self.stream.test, self.is_quiet)
+        rows = kept_rows(self.rows, self.is_quiet)
         task = partial(_increments, reference=self.reference, ratios=ratios)
-        return list(np.concatenate(list(map_parts(rows, task)), axis=1))
+        # Threads write into one array, so that no trace is twice in memory.
+        traces = np.empty((len(ratios), rows.n_rows))
+        for _ in map_parts(rows, task, _Traces(traces)):
+            pass
+        return list(traces)
 
     def rows_of(self, segments: Sequence[Segment]) -> list[Floats]:
         """Return the whitened rows of some segments, read in one pass."""
         places = [np.arange(segment.start, segment.stop) for segment in segments]
         wanted = np.unique(np.concatenate(places))
-        rows = _whitened(gather_rows(self.stream.test, wanted), self.reference)
+        rows = _whitened(gather_rows(self.rows, wanted), self.reference)
         return [rows[np.searchsorted(wanted, each)] for each in places]
 
     def before(self, segment: Segment, trace: Floats, limit: float) -> float:
@@ -194,17 +204,31 @@ def _whitened(rows: Residuals, reference: Reference) -> Floats:
     return np.asarray((rows - reference.mean) @ reference.whitening)
 
 
+@dataclass(frozen=True, eq=False)
+class _Traces:
+    """Where increments are written, shape (n_ratios, n_rows)."""
+
+    values: Floats
+
+    def between(self, first: int, stop: int) -> "_Traces":
+        """Return the same for rows [first, stop)."""
+        return _Traces(self.values[:, first:stop])
+
+
 def _increments(
-    part: Part, *, reference: Reference, ratios: Sequence[LikelihoodRatio]
-) -> Floats:
-    """Return the increments of each ratio over a part of the calm rows."""
-    traces = np.empty((len(ratios), part.rows.n_rows))
+    part: Part,
+    into: _Traces,
+    *,
+    reference: Reference,
+    ratios: Sequence[LikelihoodRatio],
+) -> None:
+    """Write the increments of each ratio over a part of the calm rows."""
+    traces = into.values
     for start, block in part.blocks():
         rows = _whitened(block, reference)
         energy = 0.5 * np.einsum("tj,tj->t", rows, rows)
         for ratio, trace in zip(ratios, traces, strict=True):
             trace[start : start + len(rows)] = ratio.increments(rows, energy)
-    return traces
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -223,7 +247,7 @@ def _evidence(
     calm: _CalmRows, segments: Sequence[Segment], shown: Sequence[bool]
 ) -> list[_Evidence | None]:
     """Return the law of each attack, with how far calm windows get in the same way."""
-    rows = calm.stream.test
+    rows = calm.rows
     labels = np.where(calm.is_quiet, NORMAL, IGNORED).astype(np.int8)
     plan = plan_windows(segments, labels, calm.test_breaks, most=MOST_WINDOWS)
     watch = WindowWatch(plan, rows.n_channels, rows.n_rows)
@@ -334,19 +358,37 @@ def _sightings(
     """Return what the oracle sees of each segment, with the law of its rows."""
     evidence = _evidence(calm, segments, shown)
     found: list[_Sighting | None] = [None] * len(segments)
-    usable = [i for i, each in enumerate(evidence) if each is not None]
+    usable = [
+        (i, segments[i], known) for i, known in enumerate(evidence) if known is not None
+    ]
+    # If workers share the rows, each of their threads looks at some attacks.
+    parts = parts_of(calm.rows)
+    n_lots = 1 if parts is None else min(parts.runner.n_threads(), len(usable))
+    lots = [usable[k::n_lots] for k in range(n_lots)]
+    calls = [
+        partial(_sighted, calm, [pair[1:] for pair in lot], budget) for lot in lots
+    ]
+    for lot, seen in zip(lots, make_calls(calm.rows, calls), strict=True):
+        for (i, _, _), one in zip(lot, seen, strict=True):
+            found[i] = one
+    return found
+
+
+def _sighted(
+    calm: _CalmRows, pairs: Sequence[tuple[Segment, _Evidence]], budget: Budget
+) -> list[_Sighting]:
+    """Return what the oracle sees of segments whose laws are known, some at a time."""
+    found: list[_Sighting] = []
     at_once = max(AT_ONCE, MOST_VALUES // max(int(calm.is_quiet.sum()), 1))
-    for first in range(0, len(usable), at_once):
-        chosen = usable[first : first + at_once]
-        known = [each for i in chosen if (each := evidence[i]) is not None]
-        traces = calm.increments([each.ratio for each in known])
-        rows = calm.rows_of([segments[i] for i in chosen])
+    for first in range(0, len(pairs), at_once):
+        chosen = pairs[first : first + at_once]
+        traces = calm.increments([known.ratio for _, known in chosen])
+        rows = calm.rows_of([segment for segment, _ in chosen])
         calls = [
-            partial(_sighting, calm, segments[i], own, each, trace, budget)
-            for i, own, each, trace in zip(chosen, rows, known, traces, strict=True)
+            partial(_sighting, calm, segment, own, known, trace, budget)
+            for (segment, known), own, trace in zip(chosen, rows, traces, strict=True)
         ]
-        for i, seen in zip(chosen, side_by_side(calls), strict=True):
-            found[i] = seen
+        found += side_by_side(calls)
     return found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline.data.arrays import Bools
 from sightline.data.recording import seconds
-from sightline.data.row_tables import kept_rows
+from sightline.data.row_tables import JoinedRows, kept_rows
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest, Track, score_stream
@@ -532,8 +532,9 @@ def _maker(
         _check_days(periods.calm, settings.budget)
         known = normal
         if settings.reference == "commissioning":
-            blocks = [rows for _, rows, _, _ in periods.calm.blocks()]
-            known = refitted(normal, np.concatenate(blocks))
+            tables = tuple(table.rows for table in periods.calm.tables)
+            rows = tables[0] if len(tables) == 1 else JoinedRows(tables)
+            known = refitted(normal, rows)
         fitting = Fitting(known, members, periods.calm)
         return RuleMaker(fitting, settings.budget, delays), periods
 
@@ -638,7 +639,7 @@ def _judged(
         said = run.run(made.rule)
         alarm_rows[name] = said.episodes.rows
         outcome = judge_rule(said, judged, made.promise)
-        trace = run.trace(made.rule).max(axis=1)
+        trace = said.trace
         if outcome.kept is Kept.UNUSED:
             hindsight = limit_in_hindsight(trace, judged, maker.delays, maker.budget)
             outcome = replace(outcome, hindsight_limit=hindsight)

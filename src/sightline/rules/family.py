@@ -30,8 +30,10 @@ from typing import Any, Final
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
+from sightline.data.row_tables import Rows
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream
+from sightline.energy.moments import fold_moments, merged
 from sightline.energy.reference import (
     Reference,
     fit_reference,
@@ -315,12 +317,14 @@ def normal_of(stream: ResidualStream, scored: ScoredStream) -> Normal:
     )
 
 
-def refitted(normal: Normal, rows: Floats) -> Normal:
+def refitted(normal: Normal, rows: Rows) -> Normal:
     """Return the same with the reference fitted on commissioning rows."""
+    moments = merged(fold_moments(rows, n_folds=1))
+    estimator = "ledoit-wolf-standardised"
     return replace(
         normal,
-        reference=fit_reference(rows),
-        standardised=fit_reference(rows, estimator="ledoit-wolf-standardised"),
+        reference=fit_reference(rows, moments=moments),
+        standardised=fit_reference(rows, estimator=estimator, moments=moments),
     )
 
 

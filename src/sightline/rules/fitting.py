@@ -141,7 +141,7 @@ class Fitting:
         self.views: dict[View, LinearView] = {k: normal.view(k) for k in kinds}
         stretch = np.arange(period.n_rows) * N_STRETCHES // max(period.n_rows, 1)
         self.cuts = np.searchsorted(stretch, np.arange(N_STRETCHES))
-        self.half = stretch % 2
+        self.half = (stretch % 2).astype(np.int8)
         self.members = self._with_levels(self._with_centres())
 
     def seen(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,9 @@ from sightline.metrics.alarm_load import (
 from sightline.rules.budget import Budget
 from sightline.rules.limits import Promise, Trace, set_limit
 from sightline.rules.rule import Rule, RuleRun
+
+# Judged rows that a rule decides at a time, so that few values are in memory twice.
+AT_ONCE: Final = 262_144
 
 
 class Kept(StrEnum):
@@ -148,31 +152,29 @@ class FamilyRun:
     ) -> None:
         self.judged = judged
         self._place = {member.name: k for k, member in enumerate(family.members)}
-        n_members = len(family.members)
-        state, traces = family.start(), [np.empty((0, n_members))]
-        units = [np.empty((0, n_members), np.int64)]
+        shape = (len(judged.is_quiet), len(family.members))
+        self._scores, self._units = np.empty(shape), np.empty(shape, np.int32)
+        state, row = family.start(), 0
         for block, begins, own in family.blocks(rows, judged.breaks, score):
             if begins:
                 state.restart()
-            trace, unit = state.scores(block, own)
-            traces.append(trace)
-            units.append(unit)
-        self._scores = np.concatenate(traces)
-        self._units = np.concatenate(units)
-
-    def trace(self, rule: Rule) -> Floats:
-        """Return each member of a rule over its limit, shape (n_rows, n_members)."""
-        chosen = [self._place[member.name] for member in rule.members]
-        return np.asarray(self._scores[:, chosen] / [m.limit for m in rule.members])
+            part = slice(row, row + len(block))
+            self._scores[part], self._units[part] = state.scores(block, own)
+            row = part.stop
 
     def run(self, rule: Rule) -> RuleRun:
         """Return what a rule says of the judged rows; the same as `Rule.run`."""
         chosen = [self._place[member.name] for member in rule.members]
-        trace, units = self.trace(rule), self._units[:, chosen]
-        breaks, pieces = self.judged.breaks, []
-        for first, stop in zip(breaks, [*breaks[1:], len(trace)], strict=True):
-            pieces.append(rule.start().decide(trace[first:stop], units[first:stop]))
-        return RuleRun.joined(rule, pieces, breaks)
+        limits = [member.limit for member in rule.members]
+        breaks, pieces = self.judged.breaks.tolist(), []
+        for first, stop in pairwise([*breaks, len(self._scores)]):
+            state = rule.start()
+            for begin in range(first, stop, AT_ONCE):
+                part = slice(begin, min(begin + AT_ONCE, stop))
+                trace = self._scores[part, chosen] / limits
+                units = self._units[part, chosen].astype(np.int64)
+                pieces.append(state.decide(trace, units))
+        return RuleRun.joined(rule, pieces, self.judged.breaks)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,7 +95,9 @@ class RuleMaker:
             replace(member, limit=limit)
             for member, limit in zip(members, limits, strict=True)
         ]
-        joint = (fitting.traces[:, chosen] / limits).max(axis=1)
+        joint = fitting.traces[:, chosen[0]] / limits[0]
+        for k, limit in zip(chosen[1:], limits[1:], strict=True):
+            np.maximum(joint, fitting.traces[:, k] / limit, out=joint)
         return members, fitting.trace(joint, self.delays)
 
     def make(self, name: str) -> MadeRule:

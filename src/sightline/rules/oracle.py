@@ -206,7 +206,11 @@ class Claims:
         claimed = increments.copy()
         is_above = increments > 0
         values = increments[is_above]
-        n_as_large = len(self.above) - np.searchsorted(self.above, values)
+        # Sorted needles walk through memory in order: far fewer cache misses.
+        order = np.argsort(values)
+        n_as_large = np.empty(len(values), np.int64)
+        n_as_large[order] = np.searchsorted(self.above, values[order])
+        np.subtract(len(self.above), n_as_large, out=n_as_large)
         most = np.log((1 + self.n_rows) / (1 + n_as_large))
         claimed[is_above] = np.minimum(values, most)
         return claimed

@@ -1,21 +1,21 @@
 """Rules in place of the present one: the family, and the repairs of the ladder."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from itertools import chain
+from typing import Any, Final, cast
 
 import numpy as np
 
-from sightline.data.row_tables import gather_rows
+from sightline.data.row_tables import gather_rows, make_calls
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest
 from sightline.errors import StreamError
 from sightline.facts.attack_facts import AttackFacts
 from sightline.facts.calm_rows import quiet_rows, quiet_rows_before
 from sightline.metrics.alarm_load import Delays, episodes_of
-from sightline.parallel import together
 from sightline.rules.advice import advice
 from sightline.rules.budget import Budget
 from sightline.rules.commission import (
@@ -66,35 +66,55 @@ def replacements(
     settings = CommissionSettings(budget=budget, rules=joined)
     split = split_row(stream, settings.first, settings.until)
     noisy = noisy_channel(stream, test, split)
-
-    def table(name: str, settings: CommissionSettings) -> list[RuleOutcome]:
-        try:
-            other = commission_scored(stream, scored, test, facts, settings).facts
-        except StreamError:  # fewer rows than the family has, as without calibration
-            return []
-        return [replace(row, name=name.format(row.name)) for row in other.table]
-
-    family, further = together(
-        partial(commission_scored, stream, scored, test, facts, settings),
-        lambda: [
-            row for given in _further(stream, budget, noisy) for row in table(*given)
-        ],
-    )
-    made = family.facts
     judged = JudgedRows.of(
         quiet_rows(test, facts),
         test.attacks,
         test.breaks,
-        made.split,
+        split,
         test.step_s or 1.0,
     )
+    known = (stream, _without_energies(scored), test, facts)
+    calls: list[Callable[[], Any]] = [
+        partial(commission_scored, *known, settings),
+        partial(mask_after_changes, stream, test, judged),
+    ]
+    for name, given in _further(stream, budget, noisy):
+        calls.append(partial(_table, name, *known, given))
+    family, mask, *further = make_calls(stream.test, calls)
     made = replace(
-        made,
-        table=(*made.table, *further),
+        family.facts,
+        table=tuple(chain(family.facts.table, *further)),
         noisy_channel=noisy,
-        mask=mask_after_changes(stream, test, judged),
+        mask=mask,
     )
-    return replace(family, facts=replace(made, advice=advice(made)))
+    made = replace(made, advice=advice(made))
+    return cast(Commissioning, replace(family, facts=made))
+
+
+def _without_energies(scored: ScoredStream) -> ScoredStream:
+    """Return a scored stream without what rules do not read, to be sent to workers."""
+    none = np.empty(0)
+    train, test = (
+        replace(each, energy=none, other_energy=None)
+        for each in (scored.train, scored.test)
+    )
+    return replace(scored, train=train, test=test, standardised_train=None)
+
+
+def _table(
+    name: str,
+    stream: ResidualStream,
+    scored: ScoredStream,
+    test: ScoredTest,
+    facts: Sequence[AttackFacts],
+    settings: CommissionSettings,
+) -> list[RuleOutcome]:
+    """Return how further rules did; `name` has ``{}`` for the name of each."""
+    try:
+        other = commission_scored(stream, scored, test, facts, settings).facts
+    except StreamError:  # fewer rows than the family has, as without calibration
+        return []
+    return [replace(row, name=name.format(row.name)) for row in other.table]
 
 
 def _further(
