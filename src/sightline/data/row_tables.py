@@ -415,6 +415,25 @@ def make_calls(
     return list(parts.runner.run(iter(calls), done))
 
 
+def even_lots(costs: Sequence[float], n_lots: int) -> list[list[int]]:
+    """Return the numbers of calls in lots of about the same cost, for as many threads.
+
+    The dearest call goes first, each to the lot that has cost least so far.
+
+    Examples
+    --------
+    >>> even_lots([1.0, 5.0, 2.0, 2.0], 2)
+    [[1], [2, 3, 0]]
+    """
+    lots: list[list[int]] = [[] for _ in range(n_lots)]
+    spent = [0.0] * n_lots
+    for k in sorted(range(len(costs)), key=lambda k: -costs[k]):
+        least = spent.index(min(spent))
+        lots[least].append(k)
+        spent[least] += costs[k]
+    return lots
+
+
 def _places(rows: Rows, *, in_order: bool) -> Ints:
     """Return the bounds of the parts that the threads of this process read."""
     n_parts = 1 if in_order or n_jobs() == 1 else PARTS_PER_JOB * n_jobs()

@@ -25,7 +25,7 @@ quality and false alarms are measured.
 
 import inspect
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -747,20 +747,20 @@ def _alarm_metrics(
     rows = LabelledRows(test.labels, test.breaks)
     alarms = {"probe": test.alarms, "own_rule": test.own_alarms}
     scores = {"energy": test.energy, "score": stream.score}
-    given = {
-        name: AlarmRuns.of(rows, each)
+    # A score is sorted where its figures are measured.
+    given: dict[str, Callable[[], AlarmRuns | ScoreRanks]] = {
+        name: partial(AlarmRuns.of, rows, each)
         for name, each in alarms.items()
         if each is not None
-    } | {
-        name: ScoreRanks.of(rows, each)
-        for name, each in scores.items()
-        if each is not None
     }
+    for name, score in scores.items():
+        if score is not None:
+            given[name] = partial(ScoreRanks.of, rows, score)
     given |= _of_chosen_rule(test, made)
     drawn = uncertainty.bootstrap
     calls = [
         partial(
-            measure_figures,
+            _figures,
             each,
             asked.keys,
             uncertainty=drawn is not None,
@@ -784,9 +784,16 @@ def _alarm_metrics(
     return {name: figures for name, figures in blocks.items() if figures}
 
 
+def _figures(
+    given: Callable[[], AlarmRuns | ScoreRanks], keys: Collection[str], **options: Any
+) -> dict[str, AlarmFigure]:
+    """Return the figures of alarms or of a score, made where they are measured."""
+    return measure_figures(given(), keys, **options)
+
+
 def _of_chosen_rule(
     test: ScoredTest, made: Commissioning | None
-) -> dict[str, AlarmRuns]:
+) -> dict[str, Callable[[], AlarmRuns]]:
     """Return the alarms of the chosen rule on judged rows; empty without any attack.
 
     Earlier rows count nowhere, nor does an attack that begins among them.
@@ -803,7 +810,8 @@ def _of_chosen_rule(
         return {}
     alarms = np.zeros(test.n_rows, np.bool_)
     alarms[split:] = made.alarm_rows[name]
-    return {f"rule:{name}": AlarmRuns.of(LabelledRows(labels, test.breaks), alarms)}
+    rows = LabelledRows(labels, test.breaks)
+    return {f"rule:{name}": partial(AlarmRuns.of, rows, alarms)}
 
 
 def _measured(

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -145,6 +145,11 @@ class CalmTime:
     is_calm: Bools
     log_energy: Floats
     breaks: Ints
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is sent to a worker: not what it finds itself."""
+        fields = ("is_calm", "log_energy", "breaks")
+        return {name: vars(self)[name] for name in fields}
 
     @cached_property
     def rows(self) -> Ints:

@@ -8,6 +8,7 @@ Whatever is estimated around an attack is estimated around each window in the sa
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import (
     Rows,
+    even_lots,
     gather_rows,
     make_calls,
     no_tick,
@@ -157,6 +159,16 @@ class LocalCovariances:
     half: npt.NDArray[np.int8]
 
 
+def _local_whitening(pieces: Sequence[Floats]) -> Floats:
+    """Return the whitening of stretches of calm rows, about a moving mean."""
+    for piece in pieces:
+        for block in np.array_split(piece, max(1, len(piece) // CENTRE_ROWS)):
+            block -= block.mean(axis=0)
+    values = np.concatenate(pieces)
+    reference = fit_reference(values, estimator="ledoit-wolf-standardised")
+    return np.ascontiguousarray(reference.factor.T)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Record:
     """What is the same for all attacks of a stream.
@@ -202,23 +214,15 @@ class Record:
         part = np.arange(len(rows)) * N_STRETCHES // max(len(rows), 1)
         half = np.zeros(self.test.n_rows, np.int8)
         half[rows] = part % 2
+        edges = np.searchsorted(part, np.arange(N_STRETCHES + 1))
+        places = [rows[a:b][:STRETCH_ROWS] for a, b in pairwise(edges)]
+        values = gather_rows(self.test, np.concatenate(places))
+        pieces = np.split(values, np.cumsum([len(place) for place in places])[:-1])
         try:
-            one, two = (self._local_whitening(rows, part, k) for k in (0, 1))
+            one, two = (_local_whitening(pieces[k::2]) for k in (0, 1))
         except StreamError:
             return None
         return LocalCovariances(whitenings=(one, two), half=half)
-
-    def _local_whitening(self, rows: Ints, part: Ints, which: int) -> Floats:
-        """Return the whitening of one half of calm time."""
-        pieces = [rows[part == k][:STRETCH_ROWS] for k in range(which, N_STRETCHES, 2)]
-        values = gather_rows(self.test, np.concatenate(pieces))
-        bounds = np.cumsum([0, *map(len, pieces)])
-        for k in range(len(pieces)):
-            piece = values[bounds[k] : bounds[k + 1]]
-            for block in np.array_split(piece, max(1, len(piece) // CENTRE_ROWS)):
-                block -= block.mean(axis=0)
-        reference = fit_reference(values, estimator="ledoit-wolf-standardised")
-        return np.ascontiguousarray(reference.factor.T)
 
     def sides(self, segment: Segment) -> tuple[Ints, Ints]:
         """Return the calm rows before and after a stretch that make its centre.
@@ -340,9 +344,11 @@ def judge_cases(
         return _judged_here(record, pairs, judge, done)
     # What all attacks need is found once, and sent.
     _ = record.local
-    order = sorted(range(len(pairs)), key=lambda k: -pairs[k][0].length)
-    n_lots = min(parts.runner.n_threads(), len(pairs))
-    lots = [order[k::n_lots] for k in range(n_lots)]
+    costs = [
+        segment.length + len(windows.starts) * windows.length
+        for segment, windows in pairs
+    ]
+    lots = even_lots(costs, min(parts.runner.n_threads(), len(pairs)))
     calls = [
         partial(_judged_here, record, [pairs[k] for k in lot], judge, no_tick)
         for lot in lots
