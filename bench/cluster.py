@@ -1,11 +1,12 @@
 """Twenty million rows on a Dask cluster of one and of two workers of 2 GiB each.
 
 A made-up stream of 10 + 10 million x 51 is written as a Parquet folder (4 GB, removed
-at the end), and evaluated in whole, with intervals, diagnosis, alarm rules and ceilings.
+at the end), and evaluated in whole: intervals, diagnosis, alarm rules, ceilings.
 First a smaller one is evaluated on the cluster and here, and every figure compared
-(unless 0 rows are asked for it). Each cluster evaluates a small stream before its time
-is taken, so that no compiling is counted.
-Run: python bench/cluster.py [millions of train and of test rows [rows to compare]]
+(not with 0). Each cluster evaluates the smaller one before its time is taken, so that
+no compiling is counted.
+Run: python bench/cluster.py [MILLIONS of train and of test rows [ROWS [WORKERS]]]
+where ROWS are those of the smaller stream and WORKERS is 1, 2 or 1,2.
 """
 
 import os
@@ -123,37 +124,50 @@ def compare(folder: Path) -> None:
     with local_cluster(nanny=True) as cluster:
         there, _ = apart(folder, cluster.address)
     distance = furthest(json.loads(json.dumps(here)), json.loads(json.dumps(there)))
-    print(f"1,600,000 rows: cluster and local differ by {distance:.1e} (goal {EQUAL})")
+    print(f"cluster and local differ by {distance:.1e} (goal {EQUAL})", flush=True)
 
 
-def time_workers(folder: Path, n_workers: int, n_rows: int) -> tuple[float, float]:
+def time_workers(folder: Path, small: Path, n_workers: int) -> tuple[float, float]:
+    """Evaluate a stream with some workers; return seconds, and the CPU of the busiest.
+
+    The CPU seconds are those of the client and of the busiest worker together.
+    """
     with local_cluster(n_workers, nanny=True) as cluster:
-        load = os.getloadavg()[0]
-        _, mine = apart(folder, cluster.address)
+        apart(small, cluster.address)
         with Client(cluster.address, set_as_default=False) as client:
-            theirs = list(client.run(used).values())
-    peaks = ", ".join(f"{worker.gib:.2f}" for worker in theirs)
-    cpu_s = ", ".join(f"{worker.cpu_s:.0f}" for worker in theirs)
+            before = client.run(used)
+            load = os.getloadavg()[0]
+            _, mine = apart(folder, cluster.address)
+            after = client.run(used)
+    cpu_s = [after[worker].cpu_s - before[worker].cpu_s for worker in after]
+    peaks = ", ".join(f"{worker.gib:.2f}" for worker in after.values())
     print(
-        f"{n_workers} of 2 GiB: {mine.seconds:.0f} s, {n_rows / mine.seconds:,.0f} rows"
-        f" a second; processor {cpu_s} s of workers, {mine.cpu_s:.0f} s of the client; "
-        f"peak {peaks} GiB of workers, {mine.gib:.2f} GiB of the client; load "
-        f"{load:.1f} before, {os.getloadavg()[0]:.1f} after",
+        f"{n_workers} of 2 GiB: {mine.seconds:.0f} s; processor "
+        f"{', '.join(f'{one:.1f}' for one in cpu_s)} s of workers, "
+        f"{mine.cpu_s:.1f} s of the client; peak {peaks} GiB of workers, "
+        f"{mine.gib:.2f} GiB of the client; load {load:.1f} before, "
+        f"{os.getloadavg()[0]:.1f} after",
         flush=True,
     )
-    return mine.seconds, max(worker.cpu_s for worker in theirs)
+    return mine.seconds, max(cpu_s) + mine.cpu_s
 
 
 def main() -> None:
     millions = float(sys.argv[1]) if len(sys.argv) > 1 else MILLIONS
+    n_small = int(sys.argv[2]) if len(sys.argv) > 2 else 800_000
+    counts = [int(n) for n in sys.argv[3].split(",")] if len(sys.argv) > 3 else [1, 2]
     with tempfile.TemporaryDirectory() as folder:
-        compare(write(Path(folder) / "small", 800_000))
+        small = write(Path(folder) / "small", n_small or 100_000)
+        if n_small:
+            compare(small)
         n_rows = int(millions * 1e6)
         big = write(Path(folder) / "big", n_rows)
-        print(f"{2 * n_rows:,} rows x {CHANNELS}, {ATTACKS} attacks")
-        one, two = (time_workers(big, n, 2 * n_rows) for n in (1, 2))
-        print(f"two workers are {one[0] / two[0]:.2f} times as fast as one")
-        print(f"the busier of two has {one[1] / two[1]:.2f} times less to do")
+        print(f"{2 * n_rows:,} rows x {CHANNELS}, {ATTACKS} attacks", flush=True)
+        took = [time_workers(big, small, n) for n in counts]
+        if counts == [1, 2]:
+            (one, one_cpu), (two, two_cpu) = took
+            print(f"two workers are {one / two:.2f} times as fast as one")
+            print(f"client and busier worker have {one_cpu / two_cpu:.2f} times less")
 
 
 if __name__ == "__main__":

@@ -125,6 +125,38 @@ def test_the_limit_of_one_thread_ends_with_the_last_caller():
         assert blas_threads() == {2}
 
 
+_FREED = """
+import numpy as np
+from sightline.parallel import return_freed_arrays
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+return_freed_arrays()
+# After it, freed arrays of up to this size would stay in the heap of a thread.
+np.ones(3_900_000)
+before, held, between = resident(), [], []
+for _ in range(10):
+    held.append(np.ones(2_000_000))
+    between.append(np.ones(1_000))
+del held
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_freed_arrays_go_back_to_the_system():
+    run = subprocess.run(
+        [sys.executable, "-c", _FREED],
+        env={k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert float(run.stdout) < 10
+
+
 def test_a_part_begins_with_a_run_of_blocks():
     rows = ArrayRows(np.zeros((5 * GRID_ROWS + 7, 1)))
     with threads(2):

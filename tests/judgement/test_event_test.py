@@ -309,3 +309,13 @@ def test_alarms_without_a_score_have_coverage_and_the_first_ten_rows(own, ways):
 def test_alarms_at_the_onset_of_every_calm_window_show_nothing():
     calm = np.tile(alarms(5, at=0), (60, 1))
     assert not outcome(alarms(5, at=0), calm, is_alarm=True).is_shown[0]
+
+
+def test_scores_without_calm_rows_hold_none_of_them_in_memory():
+    rng = np.random.default_rng(0)
+    scores = Scores(own=rng.normal(size=30), calm=rng.normal(size=(60, 30)))
+    bare = scores.without_calm()
+    assert bare.calm.base is None
+    assert bare.in_units[1].base is None
+    assert bare.calm.size == bare.in_units[1].size == 0
+    np.testing.assert_array_equal(bare.in_units[0], scores.in_units[0])
