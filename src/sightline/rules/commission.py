@@ -462,6 +462,7 @@ def commission_scored(
     wanted = tuple(dict.fromkeys((*wanted, chosen)))
     maker, periods = _maker(stream, normal, wanted, is_quiet, split, settings, calm)
     rules = {name: maker.make(name) for name in wanted}
+    maker.fitting.free_traces()
     judged = JudgedRows.of(is_quiet, test.attacks, test.breaks, split, step_s)
     table, curves, alarm_rows = _judged(stream, maker, rules, judged)
     notes = list(_notes(stream, periods, judged, settings))

@@ -264,6 +264,10 @@ class Fitting:
                 traces[start : start + len(one), k] = score
         return traces
 
+    def free_traces(self) -> None:
+        """Free the memory of `traces`, once the limits are set."""
+        self.__dict__.pop("traces", None)
+
     def trace(self, values: Floats, delays: Delays) -> Trace:
         """Return values over the commissioning rows as a trace."""
         return Trace(

@@ -1,6 +1,6 @@
 """Rules judged on rows that they have not seen: cost, attacks raised, promise kept."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
@@ -23,7 +23,7 @@ from sightline.metrics.alarm_load import (
 )
 from sightline.rules.budget import Budget
 from sightline.rules.limits import Promise, Trace, set_limit
-from sightline.rules.rule import Rule, RuleRun
+from sightline.rules.rule import Piece, Rule, RuleRun
 
 # Judged rows that a rule decides at a time, so that few values are in memory twice.
 AT_ONCE: Final = 262_144
@@ -164,17 +164,20 @@ class FamilyRun:
 
     def run(self, rule: Rule) -> RuleRun:
         """Return what a rule says of the judged rows; the same as `Rule.run`."""
+        return RuleRun.joined(rule, self._pieces(rule), self.judged.breaks)
+
+    def _pieces(self, rule: Rule) -> Iterator[Piece]:
+        """Yield what a rule says of some rows after the other."""
         chosen = [self._place[member.name] for member in rule.members]
         limits = [member.limit for member in rule.members]
-        breaks, pieces = self.judged.breaks.tolist(), []
+        breaks = self.judged.breaks.tolist()
         for first, stop in pairwise([*breaks, len(self._scores)]):
             state = rule.start()
             for begin in range(first, stop, AT_ONCE):
                 part = slice(begin, min(begin + AT_ONCE, stop))
                 trace = self._scores[part, chosen] / limits
                 units = self._units[part, chosen].astype(np.int64)
-                pieces.append(state.decide(trace, units))
-        return RuleRun.joined(rule, pieces, self.judged.breaks)
+                yield state.decide(trace, units)
 
 
 @dataclass(frozen=True, kw_only=True)

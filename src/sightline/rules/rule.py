@@ -13,7 +13,7 @@ takes one row after the other. Both run the same compiled loops, so that their a
 are the same to the last bit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
@@ -477,12 +477,17 @@ class RuleRun:
     breaks: Ints
 
     @classmethod
-    def joined(cls, rule: Rule, pieces: "Sequence[_Piece]", breaks: Ints) -> "RuleRun":
+    def joined(cls, rule: Rule, pieces: "Iterable[Piece]", breaks: Ints) -> "RuleRun":
         """Return pieces of a record, one after the other."""
-        n_members = len(rule.members)
-        empty = _Piece.empty(n_members)
-        columns = zip(*(piece.arrays for piece in [empty, *pieces]), strict=True)
-        joined = [np.concatenate(column) for column in columns]
+        columns = [[array] for array in Piece.empty(len(rule.members)).arrays]
+        for piece in pieces:
+            for column, array in zip(columns, piece.arrays, strict=True):
+                column.append(array)
+        joined = []
+        for column in columns:
+            joined.append(np.concatenate(column))
+            # Pieces that came from an iterator are held by nothing else.
+            column.clear()
         trace, exceeds, in_alarm, leading, unit, shelved, standing = joined
         return cls(
             rule=rule,
@@ -523,7 +528,7 @@ class RuleRun:
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
+class Piece:
     """What a rule says of some rows; the arrays of `RuleRun` in their order."""
 
     trace: Floats
@@ -536,6 +541,7 @@ class _Piece:
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """The arrays in their order."""
         return (
             self.trace,
             self.exceeds,
@@ -547,7 +553,8 @@ class _Piece:
         )
 
     @classmethod
-    def empty(cls, n_members: int) -> "_Piece":
+    def empty(cls, n_members: int) -> "Piece":
+        """Return what a rule says of no row."""
         return cls(
             np.empty(0),
             np.empty(0, np.bool_),
@@ -656,7 +663,7 @@ class RuleState:
         *,
         after_break: bool = False,
         score: Floats | None = None,
-    ) -> _Piece:
+    ) -> Piece:
         """Return what the rule says of some more rows.
 
         Raises
@@ -683,7 +690,7 @@ class RuleState:
                 f"The rule {self.rule.name!r} got a score that is not a finite number."
             )
 
-    def decide(self, trace: Floats, units: Ints) -> _Piece:
+    def decide(self, trace: Floats, units: Ints) -> Piece:
         """Return what the rule makes of its members' scores.
 
         Parameters
@@ -698,7 +705,7 @@ class RuleState:
         ringing = np.where(shelved, -1.0, trace) if shelved.any() else trace
         each, leading = np.arange(len(trace)), np.argmax(ringing, axis=1)
         best, lead = trace.max(axis=1), units[each, leading]
-        return _Piece(best, joint, in_alarm, leading, lead, shelved, standing)
+        return Piece(best, joint, in_alarm, leading, lead, shelved, standing)
 
     def _flags(self, trace: Floats) -> tuple[Bools, Bools, Bools, Bools]:
         """Return which members exceed and are shelved, any of them, and the alarm."""
