@@ -8,7 +8,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -146,7 +146,7 @@ class CalmTime:
     log_energy: Floats
     breaks: Ints
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what is sent to a worker: not what it finds itself."""
         fields = ("is_calm", "log_energy", "breaks")
         return {name: vars(self)[name] for name in fields}
