@@ -236,10 +236,8 @@ def _spread(axis: Any, entry: Entry, parts: Mapping[str, Floats]) -> None:
 
 def _against_chi_square(axis: Any, entry: Entry, parts: Mapping[str, Floats]) -> None:
     """Draw quantiles of energy against those of a chi-square with p degrees."""
-    from scipy.stats import chi2
-
     p = entry.evaluation.stream.p
-    ideal = chi2.ppf(curves.LEVELS, p) / p
+    ideal = 2 * curves.half_chi_square(p) / p
     for name, values in parts.items():
         measured = np.maximum(np.quantile(values, curves.LEVELS) / (p / 2), 1e-6)
         axis.plot(ideal, measured, label=curves.PARTS[name], **_PARTS[name])
