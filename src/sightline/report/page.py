@@ -23,7 +23,12 @@ from sightline.report import curves, glossary, overview, provenance, your_data
 from sightline.report.attacks import attack_details, attack_groups, matrix
 from sightline.report.better_rules import better_rules, rules_figure
 from sightline.report.blind_spots import blind_section
-from sightline.report.encoding import JsonObject, clocks_by_testbed, zones_by_testbed
+from sightline.report.encoding import (
+    JsonObject,
+    clocks_by_testbed,
+    packed_text,
+    zones_by_testbed,
+)
 from sightline.report.entries import Entry, entries_of
 from sightline.report.false_alarms import actions, false_alarms
 from sightline.report.first_screen import first_screen, later_rows
@@ -318,12 +323,14 @@ def render(
         "unbroken": lambda text: re.sub(r"\bp (< )?(?=\d)", _joined, text),
         "percent": lambda value: f"{100 * value:.0f}%",
     }
+    library = get_plotlyjs()
     return environment.get_template("page.html").render(
         title=title or _title(entries),
         remains=remains,
         styles="\n".join(_asset(name) for name in STYLES),
         scripts="\n".join(_asset(name) for name in SCRIPTS),
-        plotly=get_plotlyjs(),
+        plotly_notice=library[: library.find("*/") + 2],
+        plotly=packed_text(library),
         data=for_script(page_data(entries)),
         **page_tables(entries, redact=bool(remains), comparison=comparison),
     )
