@@ -8,8 +8,10 @@ colour or a label of its own: all of them come from the tables of `judgement`.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sightline._version import __version__
 from sightline.comparison.compare import Comparison, compare
@@ -38,6 +40,9 @@ from sightline.report.redaction import redacted, what_remains
 from sightline.report.unexplained import HEIGHT, WIDTH, unexplained
 from sightline.storage import Given, results_of
 from sightline.text import correlation, names, on_testbed, probability, slug
+
+if TYPE_CHECKING:
+    import jinja2
 
 STYLES = ("page.css", "first_screen.css", "tables.css", "print.css")
 SCRIPTS = (
@@ -297,8 +302,26 @@ def render(
         A complete document with styles, scripts, the chart library and all data. The
         same entries give the same text.
     """
-    import jinja2
     from plotly.offline import get_plotlyjs
+
+    library = get_plotlyjs()
+    template = _environment().get_template("page.html")
+    return template.render(
+        title=title or _title(entries),
+        remains=remains,
+        styles="\n".join(_asset(name) for name in STYLES),
+        scripts="\n".join(_asset(name) for name in SCRIPTS),
+        plotly_notice=library[: library.find("*/") + 2],
+        plotly=packed_text(library),
+        data=for_script(page_data(entries)),
+        **page_tables(entries, redact=bool(remains), comparison=comparison),
+    )
+
+
+@cache
+def _environment() -> "jinja2.Environment":
+    """Return the templates, with the filters they use; each is compiled once."""
+    import jinja2
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
@@ -323,17 +346,7 @@ def render(
         "unbroken": lambda text: re.sub(r"\bp (< )?(?=\d)", _joined, text),
         "percent": lambda value: f"{100 * value:.0f}%",
     }
-    library = get_plotlyjs()
-    return environment.get_template("page.html").render(
-        title=title or _title(entries),
-        remains=remains,
-        styles="\n".join(_asset(name) for name in STYLES),
-        scripts="\n".join(_asset(name) for name in SCRIPTS),
-        plotly_notice=library[: library.find("*/") + 2],
-        plotly=packed_text(library),
-        data=for_script(page_data(entries)),
-        **page_tables(entries, redact=bool(remains), comparison=comparison),
-    )
+    return environment
 
 
 def for_script(value: object) -> str:
