@@ -426,10 +426,11 @@ def attack_alarms(
     stops = np.array([a.stop for a in attacks], np.int64)
     at = np.append(episodes.starts, np.iinfo(np.int64).max)[first]
     is_raised = at < stops
-    rings = sum(bool(episodes.rows[a.rows].any()) for a in attacks)
+    in_alarm = episodes.rows
+    rings = sum(bool(in_alarm[a.rows].any()) for a in attacks)
     lengths = [a.length for a in attacks]
     chances = [
-        _chances(events, is_calm, breaks, lengths) for events in (begins, episodes.rows)
+        _chances(events, is_calm, breaks, lengths) for events in (begins, in_alarm)
     ]
     n, raised, chance = len(attacks), int(is_raised.sum()), sum(chances[0])
     delays = [
