@@ -335,7 +335,7 @@ def _floods(announced: Ints | None, step_s: float | None) -> int | None:
     if announced is None or step_s is None or step_s > TEN_MINUTES_S / FLOOD:
         return None
     n_rows, last = TEN_MINUTES_S / step_s, FLOOD - 1
-    is_dense = announced[last:] - announced[: len(announced) - last] < n_rows
+    is_dense = announced[last:] - announced[:-last] < n_rows
     # A flood begins at the first dense place past the ten minutes of the one before.
     begins = announced[: len(is_dense)][is_dense]
     n_floods, k = 0, 0
