@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sightline._kernels.compiling import inner, kernel, part
+from sightline._kernels.compiling import kernel, part
 from sightline.data.arrays import Bools, Floats, Ints
 
 Codes = npt.NDArray[np.int32]
@@ -162,7 +162,7 @@ def _areas(
                 areas[k, a] = np.nan
 
 
-@inner
+@part
 def _ramp(first: float, last: float, limit: float) -> float:
     """Return the area up to `limit` of a step that rises from rate first to last."""
     if limit >= last:

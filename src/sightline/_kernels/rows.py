@@ -1,7 +1,7 @@
 """Compiled loops over rows: moments and energies, subspaces, accumulation.
 
 The loops over a block of residuals do in one pass what numpy would do in six. Those
-marked `_RELAXED` may reassociate sums (that is what lets them run four at a time);
+marked `relaxed` may reassociate sums (that is what lets them run four at a time);
 nothing else is relaxed: a nan or an infinity in a row always reaches that row's result.
 
 A family of subspaces has one column each: every channel alone, then groups, then the
@@ -9,16 +9,12 @@ sums of the k largest channels. No loop needs more than one block of rows.
 """
 
 import numpy as np
-import numpy.typing as npt
-from numba import njit
 
+from sightline._kernels.compiling import relaxed
 from sightline.data.arrays import Bools, Floats, Residuals
 
-Codes = npt.NDArray[np.int32]
-_RELAXED = {"reassoc", "contract", "nsz"}
 
-
-@njit(cache=True, nogil=True, fastmath=_RELAXED)
+@relaxed
 def center_and_sum(
     block: Residuals,
     pilot: Floats,
@@ -44,7 +40,7 @@ def center_and_sum(
             cubic[j] += square * centered[t, j]
 
 
-@njit(cache=True, nogil=True, fastmath=_RELAXED)
+@relaxed
 def center_and_weigh(
     block: Residuals, mean: Floats, weights: Floats, centered: Floats
 ) -> float:
@@ -61,7 +57,7 @@ def center_and_weigh(
     return fourth
 
 
-@njit(cache=True, nogil=True, fastmath=_RELAXED)
+@relaxed
 def energies(
     whitened: Floats, counted: Bools, energy: Floats
 ) -> tuple[float, float, float]:

@@ -226,14 +226,7 @@ def score_rows(
     counted = np.ones(rows.n_rows, np.bool_) if counted is None else counted
     try:
         parts = list(
-            row_tables.map_parts(
-                rows,
-                task,
-                counted,
-                watch or _NO_WATCH,
-                tick=tick,
-                in_order=watch is not None,
-            )
+            row_tables.map_parts(rows, task, counted, watch or _NO_WATCH, tick=tick)
         )
     except FloatingPointError:
         row_tables.refuse_nonfinite(rows, name, channels or _numbered(rows))
