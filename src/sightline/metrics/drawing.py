@@ -378,12 +378,11 @@ def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream
         stream.attack_tied,
         stream.above,
         stream.up_to,
-        stream.attack_rows,
     )
     ranks = DrawnRanks(
-        np.empty((n, stream.n_attacks, 1 + len(PAUC_RATES))),
+        np.zeros((n, stream.n_attacks, 1 + len(PAUC_RATES))),
         np.full((n, 2), np.nan),
-        np.empty(n),
+        np.full(n, np.nan),
     )
     weight, extra = _weights_of_rows(stream, draws)
     limits, whole = np.array(PAUC_RATES), totals.astype(np.int64)
@@ -399,12 +398,14 @@ def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream
             DrawnRanks(*(array[part] for array in ranks)),
         )
         tick(part.stop)
+    areas = _shares(ranks.areas, stream.attack_rows[:, None])
+    areas[totals == 0] = np.nan
     for k, rate in enumerate(PAUC_RATES, start=1):
         chance = rate**2 / 2
-        ranks.areas[:, :, k] = (ranks.areas[:, :, k] - chance) / (rate - chance)
+        areas[:, :, k] = (areas[:, :, k] - chance) / (rate - chance)
     return DrawnStream(
         stream=stream,
-        values=_values(stream, draws, ranks.areas),
+        values=_values(stream, draws, areas),
         average_precision=ranks.precision,
         mean=_shares(draws.times @ stream.block_energy, totals),
         median=ranks.median,
