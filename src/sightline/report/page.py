@@ -94,8 +94,8 @@ def write_report(
     title : str, optional
         Title at the top of the page.
     figures : bool
-        Whether to write figures for print as well, as SVG and PNG: into ``figures``
-        for ``report.html``, into ``page-figures`` for ``page.html``.
+        Whether to write figures for print as well, as PDF, SVG and PNG: into
+        ``figures`` for ``report.html``, into ``page-figures`` for ``page.html``.
     comparison : Comparison, optional
         Of the same results, if `compare` was called already; a redacted page compares
         the results under their pseudonyms.
