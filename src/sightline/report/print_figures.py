@@ -1,4 +1,4 @@
-"""Figures of the report for papers and slides: PDF, SVG, PNG, legible at column width."""
+"""Figures of the report for papers and slides, legible at column width: PDF, SVG, PNG."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
