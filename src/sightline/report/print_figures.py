@@ -1,4 +1,4 @@
-"""Figures of the report for papers and slides, legible at column width: PDF, SVG, PNG."""
+"""Figures of the report for papers and slides: PDF, SVG and PNG at column width."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
