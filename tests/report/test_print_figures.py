@@ -9,7 +9,7 @@ import pytest
 from matplotlib.text import Text
 
 from sightline.report.print_figures import FIGURES, write_figures
-from sightline.report.print_style import COLOURS, DASHES, rendered, styled
+from sightline.report.print_style import COLOURS, DASHES, log_scale, rendered, styled
 
 SMALLEST = 7.0
 
@@ -91,6 +91,22 @@ def test_lines_are_told_apart_longer_than_colours_last():
 def at_time(result, test_time):
     traces = replace(result.traces, test_time=test_time)
     return replace(result, evaluation=replace(result.evaluation, traces=traces))
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(2.1, 8.9), (8, 12), (20, 30), (0.03, 0.04), (5, 30), (1, 1e9)]
+)
+def test_a_log_axis_has_a_scale_within_a_decade_too(low, high):
+    from matplotlib.figure import Figure
+
+    axis = Figure().add_subplot().yaxis
+    axis.axes.set_yscale("log")
+    log_scale(axis, np.array([0.0, low, high]), most=3)
+    ticks = axis.get_majorticklocs()
+    labels = axis.get_major_formatter().format_ticks(ticks)
+    assert 2 <= len(ticks) <= 5
+    assert all(low <= tick <= high for tick in ticks)
+    assert len(set(labels)) == len(labels)
 
 
 def test_panels_share_one_time_axis(works):
