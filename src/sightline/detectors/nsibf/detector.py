@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-# Windows read by the LSTM at a time; only its small codes are kept.
+# Windows read by the LSTM at a time: what it keeps of them stays in the cache.
 _AT_ONCE = 256
 
 
@@ -157,6 +157,7 @@ class NSIBF(TrainedDetector):
     rules = RULES
     settings_type = NSIBFSettings
     official: ClassVar[Mapping[str, Any]] = {"cross_gaps": True}
+    windows_at_once = _AT_ONCE
 
     # Set by `fit`.
     design: Design | None = None
