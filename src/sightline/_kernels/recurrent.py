@@ -32,7 +32,9 @@ def _exp_less_one(x: np.float32) -> np.float32:
     series = _FACTORIALS[0]
     for factor in _FACTORIALS[1:]:
         series = series * rest + factor
-    scale = np.int32((np.int32(power) + _BIAS) << _MANTISSA).view(np.float32)
+    scale: np.float32 = np.int32((np.int32(power) + _BIAS) << _MANTISSA).view(
+        np.float32
+    )
     return scale * (series * rest) + (scale - _ONE)
 
 
@@ -97,7 +99,7 @@ def gates_back(
     above : array of shape (rows or 1, n or more)
         Its first n columns are the gradient by each row's code, from the layer above.
     after : array of shape (rows + 1, n or more)
-        The last n columns of row t + 1 are the gradient by the code, from the row after.
+        The last n columns of row t + 1 are the gradient by the code, from a row later.
     of_cell : array of shape (n,)
         The gradient by the cell after the row; becomes that by the cell before it.
     """

@@ -198,7 +198,7 @@ class _Training:
         total, *sums = (reduce(torch.add, same) for same in zip(*computed, strict=True))
         for parameter, gradient in zip(parameters, sums, strict=True):
             parameter.grad = gradient
-        return total.item()
+        return float(total)
 
     def _report(self, epoch: int, batch: int, n_batches: int, loss: float) -> None:
         epochs = self.settings.epochs
@@ -241,7 +241,8 @@ class _Training:
             alone = one_torch_thread() if at_once else nullcontext()
             with torch.inference_mode(), alone:
                 batch = self.data[part]
-                return self.objective.validation_loss(self.network, batch, epoch).item()
+                value = self.objective.validation_loss(self.network, batch, epoch)
+                return float(value)
 
         if at_once:
             losses = side_by_side([partial(loss, part) for part in parts])
