@@ -32,10 +32,9 @@ def _exp_less_one(x: np.float32) -> np.float32:
     series = _FACTORIALS[0]
     for factor in _FACTORIALS[1:]:
         series = series * rest + factor
-    scale: np.float32 = np.int32((np.int32(power) + _BIAS) << _MANTISSA).view(
-        np.float32
-    )
-    return scale * (series * rest) + (scale - _ONE)
+    scale = np.int32((np.int32(power) + _BIAS) << _MANTISSA).view(np.float32)
+    grown: np.float32 = scale * (series * rest) + (scale - _ONE)
+    return grown
 
 
 @njit(fastmath=_FUSED, error_model="numpy")
