@@ -9,7 +9,7 @@ import pytest
 from matplotlib.text import Text
 
 from sightline.report.print_figures import FIGURES, write_figures
-from sightline.report.print_style import COLOURS, DASHES, styled
+from sightline.report.print_style import COLOURS, DASHES, rendered, styled
 
 SMALLEST = 7.0
 
@@ -25,6 +25,18 @@ def test_files_are_the_same_each_time(works, tmp_path):
     assert [path.name for path in first] == [path.name for path in second]
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes(), one.name
+
+
+def test_a_figure_is_drawn_once_for_each_file(works, monkeypatch):
+    with styled():
+        figure = FIGURES["roc"](works)
+        drawn = []
+        whole = figure.draw
+        monkeypatch.setattr(
+            figure, "draw", lambda renderer: (drawn.append(renderer), whole(renderer))
+        )
+        files = rendered(figure)
+    assert len(drawn) == len(files) == 3
 
 
 def long_named(entries):

@@ -125,8 +125,11 @@ def rendered(figure: "Figure") -> dict[str, bytes]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    # With an engine, also the one called "none", each file would be drawn twice.
+    figure.set_layout_engine(None)
     files = {}
     for kind, metadata in (
         ("pdf", {"CreationDate": None, "Creator": CREATOR}),
