@@ -311,7 +311,7 @@ def log_scale(axis: Any, values: Floats, *, most: int = 4) -> None:
     ticks = 10.0 ** np.arange(np.ceil(low), np.floor(high) + 1, step)
     axis.set_major_formatter(lambda value, _: power_of_ten(value))
     if len(ticks) < 2:
-        ticks = MaxNLocator(most - 1).tick_values(least, largest)
+        ticks = np.asarray(MaxNLocator(most - 1).tick_values(least, largest))
         ticks = ticks[(ticks > 0) & (ticks >= least) & (ticks <= largest)]
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_major_locator(FixedLocator(ticks.tolist()))
