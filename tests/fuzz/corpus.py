@@ -58,7 +58,7 @@ cell_timeout_s = 60
 [testbeds.plant]
 testbed = "plant"
 [detectors.pca]
-explained = 0.9
+every = 2
 [detectors.var]
 [evaluation]
 guard = 0
@@ -178,6 +178,7 @@ def build(folder: Path) -> None:
     labels[80:95] = 1
     _table(folder / "a.csv", begin, _rows(300, 3))
     _table(folder / "b.csv", begin + timedelta(days=1), _rows(200, 4), labels)
+    _table(folder / "c.csv", begin + timedelta(days=2), _rows(200, 5))
     pl.read_csv(folder / "a.csv").write_parquet(folder / "a.parquet")
     (folder / "a.csv.gz").write_bytes(gzip.compress((folder / "a.csv").read_bytes()))
     (folder / "attacks.csv").write_text(
@@ -291,8 +292,9 @@ QUICK = ("--no-intervals", "--no-diagnosis", "--metrics", "none", "--no-report")
 OUT = ("--out", "OUT")
 TABLES = ("--train", "a.csv", "--test", "b.csv", "--label", "label", "--time", "time")
 ONE = ("--workers", "1")
+BUDGET = ("--budget", "24/day,9%")
 SEARCH = (
-    *("--budget", "24/day,9%", "--tags", "LIT101", "--shapes", "step"),
+    *(*BUDGET, "--tags", "LIT101", "--shapes", "step"),
     *("--durations", "1min", "--places", "12", "--rules", "energy,z"),
 )
 KINDS = (
@@ -304,7 +306,13 @@ KINDS = (
     Kind(
         "whole evaluation",
         ("stream.npz",),
-        (("evaluate", "stream.npz", *OUT), ("commission", "stream.npz", *OUT)),
+        (("evaluate", "stream.npz", *OUT),),
+        weight=0.2,
+    ),
+    Kind(
+        "stream of a rule",
+        ("pca_stream.npz",),
+        (("commission", "pca_stream.npz", *BUDGET, *OUT),),
         weight=0.4,
     ),
     Kind(
@@ -350,9 +358,9 @@ KINDS = (
     ),
     Kind(
         "exports",
-        ("a.csv", "b.csv"),
+        ("a.csv", "c.csv"),
         (
-            ("start", "a.csv", "b.csv", *OUT),
+            ("start", "a.csv", "c.csv", *OUT),
             ("start", "a.csv", *OUT, "--timezone", "UTC"),
         ),
     ),
@@ -367,7 +375,7 @@ KINDS = (
         (
             ("start", "a.xlsx", *OUT),
             (
-                *("evaluate", *TABLES[:4], "--time", "time"),
+                *("evaluate", *TABLES[:4], "--time", "time", "--ignore", "label"),
                 *("--attacks", "attacks.xlsx", *QUICK, *OUT),
             ),
         ),
@@ -489,6 +497,7 @@ KINDS = (
                     f"{name}_stream.npz",
                     "--detector",
                     f"by_{name}/detector.npz",
+                    *BUDGET,
                     *OUT,
                 ),
             ),
@@ -571,7 +580,7 @@ KINDS = (
         ("review.csv",),
         (
             (
-                *("episodes", "pca_stream.npz", "--budget", "24/day,9%"),
+                *("episodes", "pca_stream.npz", *BUDGET),
                 *("--out", "review.csv"),
             ),
             (

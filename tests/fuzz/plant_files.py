@@ -93,11 +93,13 @@ def _skab(folder: Path) -> None:
         "Thermocouple Voltage"
     ).split()
     head = ";".join(["datetime", *names, "Volume Flow RateRMS"])
-    for k, name in enumerate(("anomaly-free/anomaly-free.csv", "valve1/0.csv")):
+    runs = (("valve1", range(16)), ("valve2", range(4)), ("other", range(1, 15)))
+    places = [f"{name}/{k}.csv" for name, numbers in runs for k in numbers]
+    for k, name in enumerate(("anomaly-free/anomaly-free.csv", *places)):
         path = folder / name
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         rows = np.random.default_rng(k).normal(size=(60, 8)).round(4)
-        begin = datetime(2020, 3, 9, 10 + k)
+        begin = datetime(2020, 3, 9) + k * timedelta(hours=1)
         lines = [head + (";anomaly;changepoint" if k else "")]
         for j, row in enumerate(rows.tolist()):
             stamp = f"{begin + timedelta(seconds=j):%Y-%m-%d %H:%M:%S}"

@@ -526,6 +526,8 @@ class NSIBF(TrainedDetector):
             tuple(np.split(arrays["levels"], ends)[:-1]),
             arrays["numbers"],
         )
+        if not self.design.sensors.size:
+            raise ValueError("sensors")
         self.state_noise = arrays["state_noise"]
         self.measurement_noise = arrays["measurement_noise"]
         self.ridge = float(arrays["ridge"])
