@@ -146,17 +146,20 @@ def written(folder: Path, writer: Writer) -> dict[str, bytes]:
         str(path.relative_to(folder)): path.read_bytes()
         for place in writer.places
         for path in sorted((folder / place).rglob("*"))
-        if path.is_file() and "cache" not in path.relative_to(folder).parts
+        if path.is_file()
+        and path.name != ".lock"
+        and "cache" not in path.relative_to(folder).parts
     }
 
 
 def hidden(folder: Path) -> list[str]:
     """Return what was left under hidden names."""
+    # A folder of copies keeps its lock.
+    usual = (".gitignore", ".sightline-cache", ".sightline-cache/.lock")
     return [
         str(path.relative_to(folder))
         for path in folder.rglob("*")
-        if path.name.startswith(".")
-        and path.name not in (".gitignore", ".sightline-cache")
+        if path.name.startswith(".") and not str(path).endswith(usual)
     ]
 
 
