@@ -242,6 +242,10 @@ def test_of_two_writers_one_wins_and_the_other_is_told(
         told = (TOLD, writer.told)
     assert all(any(words in text for words in told) for text in losers), losers
     assert all("Traceback" not in text for text in texts), texts
+    if name == "inspect":
+        # A copy that both wanted to write may be skipped; the next run makes it.
+        assert written(folder, writer).items() <= reference.items()
+        zygote.run(writer.command.split(), folder, logs[0])
     assert written(folder, writer) == reference
     assert hidden(folder) == []
 
