@@ -15,13 +15,13 @@ from sightline import FileError, read_results, write_up
 from sightline.cli.app import app
 from sightline.comparison.compare import compare
 from sightline.facts import attack_facts
-from sightline.glyphs import drawable
 from sightline.judgement import calm, confidence, event_test, ladder
 from sightline.paper import figures
 from sightline.paper.methods import methods_markdown
 from sightline.paper.study import Study
 from sightline.report.print_style import styled
 from sightline.storage import Result
+from sightline.text import drawable
 
 
 def many(make_result, n_detectors=9):

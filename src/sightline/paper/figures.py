@@ -10,12 +10,11 @@ import numpy as np
 from sightline.comparison.compare import Agreement, Comparison, why_undefined
 from sightline.comparison.runs import DetectorRuns, Figure, Spread
 from sightline.data.arrays import Floats
-from sightline.glyphs import drawable
 from sightline.paper.cross_tables import agreement_of, by_space
 from sightline.paper.markup import texts
 from sightline.paper.study import Study, space_of
 from sightline.report import print_style as style
-from sightline.text import names, short
+from sightline.text import drawable, names, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,9 +15,8 @@ import numpy as np
 
 from sightline.data.arrays import Floats
 from sightline.files import staged_file
-from sightline.glyphs import FONT, drawable
 from sightline.judgement.verdicts import all_infos, info_of
-from sightline.text import short, superscript
+from sightline.text import FONT, drawable, short, superscript
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -31,11 +31,10 @@ from sightline.data.recording import Recording, stamp
 from sightline.data.segments import Attack, KnownEffect
 from sightline.errors import FileError
 from sightline.files import reading, staged_folder
-from sightline.glyphs import drawable
 from sightline.testbeds.twin.scenario import DAY_S, scenario_to_csv
 from sightline.testbeds.twin.simulation import Panel, Simulation
 from sightline.testbeds.twin.truth import AttackTruth
-from sightline.text import csv_cell, short
+from sightline.text import csv_cell, drawable, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
