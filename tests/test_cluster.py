@@ -321,7 +321,7 @@ def test_a_lost_cluster_is_one_sentence_within_the_patience(who, monkeypatch, tm
         assert time.monotonic() - begin < 120
 
 
-def test_dask_prints_no_traceback_of_a_lost_cluster(monkeypatch, tmp_path):
+def test_dask_prints_no_traceback_of_a_lost_cluster(tmp_path):
     # A client that finds its scheduler gone logs an error, with its traceback.
     logger = logging.getLogger("distributed.client")
     stream = read_stream(written(drawn(), tmp_path / "stream"))
