@@ -42,11 +42,18 @@ def made_up(n_train: int, n_test: int, p: int, seed: int = 0) -> Arrays:
 
 def median_cpu_seconds(run: Callable[[], T], runs: int = RUNS) -> tuple[float, T]:
     """Return the median CPU seconds over the runs, and what the last one gave."""
+    cpu, _, outcome = median_seconds(run, runs)
+    return cpu, outcome
+
+
+def median_seconds(run: Callable[[], T], runs: int = RUNS) -> tuple[float, float, T]:
+    """Return median CPU and wall seconds over the runs, and what the last one gave."""
     for _ in range(WARM_UPS):
         run()
     seconds = []
     for _ in range(runs):
-        start = time.process_time()
+        cpu, wall = time.process_time(), time.perf_counter()
         outcome = run()
-        seconds.append(time.process_time() - start)
-    return float(np.median(seconds)), outcome
+        seconds.append((time.process_time() - cpu, time.perf_counter() - wall))
+    cpu, wall = np.median(seconds, axis=0)
+    return float(cpu), float(wall), outcome

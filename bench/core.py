@@ -1,26 +1,24 @@
 """The core of an evaluation against the same with scikit-learn, in one process.
 
 Core: reference, train and test energy, rank metrics, drift, probe. Both sides get the
-same float32 arrays, one thread, one warm-up, and the median CPU seconds of five runs.
+same float32 arrays, one warm-up, and the median of five runs: CPU seconds of one thread
+each, then wall seconds of all cores (Sightline's own threads, those of the library for
+linear algebra under scikit-learn; needs a machine without other work).
 Sightline sums in float64. scikit-learn computes in the precision it is given, so it is
 run twice: on the float32 arrays as they are (six digits), and on float64 copies, which
 is what it takes to get Sightline's digits.
 Run: python bench/core.py [swat] [wadi]
 """
 
-import os
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import sys
 from functools import partial
 
 import numpy as np
-from bench_tools import Arrays, made_up, median_cpu_seconds
+from bench_tools import Arrays, made_up, median_seconds
 from scipy.linalg import solve_triangular
 from sklearn.covariance import ledoit_wolf
 from sklearn.metrics import average_precision_score, roc_auc_score
+from threadpoolctl import threadpool_limits
 
 from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import segments_of
@@ -35,6 +33,7 @@ from sightline.metrics.ranking import (
     rank_attacks,
     roc_auc_of_ranks,
 )
+from sightline.parallel import threads
 from sightline.rules import QuantileRule
 
 # Rows of train and test, channels, and the ratio to stay under.
@@ -100,18 +99,24 @@ def main() -> None:
     for name in sys.argv[1:] or SIZES:
         n_train, n_test, p, goal = SIZES[name]
         data = made_up(n_train, n_test, p)
-        ours, measured = median_cpu_seconds(partial(with_sightline, data))
-        print(
-            f"{name}: {n_train:,} + {n_test:,} rows x {p}: sightline {ours:.3f} s "
-            f"(goal: ratio {goal})"
-        )
-        for dtype, digits in ((np.float32, 2e-3), (np.float64, 1e-9)):
-            theirs, other = median_cpu_seconds(partial(with_scikit_learn, data, dtype))
-            np.testing.assert_allclose(measured, other, rtol=digits, atol=digits)
-            print(
-                f"  scikit-learn in {dtype.__name__}: {theirs:.3f} s, "
-                f"ratio {ours / theirs:.3f}"
-            )
+        print(f"{name}: {n_train:,} + {n_test:,} rows x {p} (goal: ratio {goal})")
+        for n_threads in (1, None):
+            clock = "CPU s of one thread" if n_threads else "s wall on all cores"
+            with threads(n_threads):
+                *seconds, measured = median_seconds(partial(with_sightline, data))
+            ours = seconds[0 if n_threads else 1]
+            print(f"  sightline: {ours:.3f} {clock}")
+            for dtype, digits in ((np.float32, 2e-3), (np.float64, 1e-9)):
+                with threadpool_limits(n_threads):
+                    *seconds, other = median_seconds(
+                        partial(with_scikit_learn, data, dtype)
+                    )
+                np.testing.assert_allclose(measured, other, rtol=digits, atol=digits)
+                theirs = seconds[0 if n_threads else 1]
+                print(
+                    f"  scikit-learn in {dtype.__name__}: {theirs:.3f}, "
+                    f"ratio {ours / theirs:.3f}"
+                )
 
 
 if __name__ == "__main__":

@@ -101,6 +101,45 @@ def test_alarms_are_counted_as_defined(record, d):
 
 
 # Rows of an alarm [3, last], calm from row `calm_from` on, in units of 10 rows.
+@settings(deadline=None)
+@given(strategies.codes([0, 1], least=1, most=400), st.sampled_from([5.0, 20.0, 60.0]))
+def test_floods_are_stretches_of_ten_minutes_one_after_the_other(codes, step_s):
+    exceeds, d = codes.astype(bool), Delays.of_step(step_s)
+    begins = np.flatnonzero(exceeds & ~np.append(False, exceeds[:-1])) * step_s
+    n_floods, free_from = 0, -np.inf
+    for begin in begins:
+        in_ten_minutes = (begins >= begin) & (begins < begin + 600)
+        if begin >= free_from and in_ten_minutes.sum() >= 10:
+            n_floods, free_from = n_floods + 1, begin + 600
+    everywhere = np.ones(len(exceeds), bool)
+    load = alarm_load(episodes_of(exceeds, d), everywhere, d, step_s, exceeds=exceeds)
+    assert load.floods == n_floods
+
+
+@settings(deadline=None)
+@given(records(), st.lists(st.integers(1, 30), min_size=1, max_size=4))
+def test_chance_is_the_share_of_calm_windows_that_hold_an_alarm(record, lengths):
+    exceeds, calm, breaks = record
+    attacks = [Segment(0, min(length, len(exceeds))) for length in lengths]
+    episodes = episodes_of(exceeds, Delays(), breaks)
+    use = attack_alarms(episodes, attacks, calm, breaks=breaks)
+    edges = {*breaks.tolist()}
+    expected = 0.0
+    for attack in attacks:
+        firsts = [
+            first
+            for first in range(len(calm) - attack.length + 1)
+            if calm[first : first + attack.length].all()
+            and not edges & set(range(first + 1, first + attack.length))
+        ]
+        if firsts:
+            windows = [slice(first, first + attack.length) for first in firsts]
+            expected += np.mean([episodes.rows[each].any() for each in windows])
+        elif calm.any():
+            expected -= np.expm1(-attack.length * np.mean(episodes.rows[calm]))
+    assert use.rings_by_chance == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(
     ("last", "calm_from", "count", "cost"),
     [

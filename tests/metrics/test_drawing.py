@@ -15,6 +15,7 @@ from sightline.evaluation.uncertainty import figures, matched_windows
 from sightline.metrics.drawing import (
     Drawable,
     Draws,
+    MatchedWindows,
     Value,
     attacks_of_rows,
     block_length,
@@ -194,6 +195,39 @@ def test_windows_count_as_often_as_the_block_of_their_middle_row(drawn, data):
         beaten = windows.matched(i) < windows.attack_d_full[i]
         if times.sum():
             assert found[i] == pytest.approx(np.average(beaten, weights=times))
+
+
+def test_windows_of_many_attacks_are_summed_as_those_of_each():
+    rng = np.random.default_rng(3)
+    n_attacks, n_blocks = 60, 40
+    attack_of = np.repeat(np.append(np.arange(n_attacks), -1), [2] * n_attacks + [400])
+    block_of = np.repeat(np.append(-1, np.arange(n_blocks)), [120] + [10] * n_blocks)
+    windows = [
+        MatchedWindows(
+            rng.integers(0, n_blocks, size).astype(np.int32), rng.random(size) < 0.6
+        )
+        for size in rng.integers(0, 9, n_attacks)
+    ]
+    stream = Drawable.of(
+        rng.exponential(size=520),
+        np.zeros(520, np.bool_),
+        attack_of.astype(np.int32),
+        block_of.astype(np.int32),
+        block=10,
+        n_attacks=n_attacks,
+        n_blocks=n_blocks,
+        d_full=np.ones(n_attacks),
+        windows=windows,
+    )
+    draws = Draws.of(n_attacks, n_blocks, n=20, seed=1)
+    beaten = draw(stream, draws).values[Value.BEATEN]
+    for i, own in enumerate(windows):
+        for r, times in enumerate(draws.counts):
+            weight = times[own.block]
+            if weight.sum():
+                assert beaten[r, i] == weight[own.is_beaten].sum() / weight.sum()
+            else:
+                np.testing.assert_equal(beaten[r, i], beaten[0, i])
 
 
 def test_everything_drawn_once_gives_the_evaluations_own_figures():

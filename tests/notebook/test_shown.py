@@ -369,8 +369,8 @@ def test_a_plot_shows_energy_attacks_and_limit(shown):
     (axis,) = figure.axes
     heights = {line.get_ydata()[0] for line in axis.lines if len(line.get_xdata()) == 2}
     assert evaluation.probe.tau99 in heights
-    spans = [patch for patch in axis.patches if patch.get_alpha()]
-    assert len(spans) == len(evaluation.segments)
+    (spans,) = (each for each in axis.collections if each.get_alpha())
+    assert len(spans.get_paths()) == len(evaluation.segments)
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 

@@ -1,8 +1,10 @@
 """The page as text: whole, escaped, redacted, small, and made from old folders too."""
 
+import base64
 import json
 import re
 import shutil
+import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plotly.offline import get_plotlyjs
 from report.plant import CHANNELS, NOTE, QUOTED, SCRIPT, evaluations
 from typer.testing import CliRunner
 
@@ -90,6 +93,13 @@ def parsed(page):
 def test_every_section_is_there_once(parsed):
     assert [name for name in parsed.ids if name in SECTIONS] == list(SECTIONS)
     assert len(set(parsed.ids)) == len(parsed.ids)
+
+
+def test_the_chart_library_is_compressed_and_complete(page):
+    (library,) = re.findall('id="plotly">(.*?)</script>', page)
+    assert len(library) < 2.2e6
+    assert zlib.decompress(base64.b64decode(library)).decode() == get_plotlyjs()
+    assert "Licensed under the MIT license" in without_plotly(page)
 
 
 def test_the_page_needs_no_network(parsed):

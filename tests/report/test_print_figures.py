@@ -9,7 +9,7 @@ import pytest
 from matplotlib.text import Text
 
 from sightline.report.print_figures import FIGURES, write_figures
-from sightline.report.print_style import COLOURS, DASHES, styled
+from sightline.report.print_style import COLOURS, DASHES, log_scale, rendered, styled
 
 SMALLEST = 7.0
 
@@ -25,6 +25,18 @@ def test_files_are_the_same_each_time(works, tmp_path):
     assert [path.name for path in first] == [path.name for path in second]
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes(), one.name
+
+
+def test_a_figure_is_drawn_once_for_each_file(works, monkeypatch):
+    with styled():
+        figure = FIGURES["roc"](works)
+        drawn = []
+        whole = figure.draw
+        monkeypatch.setattr(
+            figure, "draw", lambda renderer: (drawn.append(renderer), whole(renderer))
+        )
+        files = rendered(figure)
+    assert len(drawn) == len(files) == 3
 
 
 def long_named(entries):
@@ -79,6 +91,22 @@ def test_lines_are_told_apart_longer_than_colours_last():
 def at_time(result, test_time):
     traces = replace(result.traces, test_time=test_time)
     return replace(result, evaluation=replace(result.evaluation, traces=traces))
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(2.1, 8.9), (8, 12), (20, 30), (0.03, 0.04), (5, 30), (1, 1e9)]
+)
+def test_a_log_axis_has_a_scale_within_a_decade_too(low, high):
+    from matplotlib.figure import Figure
+
+    axis = Figure().add_subplot().yaxis
+    axis.axes.set_yscale("log")
+    log_scale(axis, np.array([0.0, low, high]), most=3)
+    ticks = axis.get_majorticklocs()
+    labels = axis.get_major_formatter().format_ticks(ticks)
+    assert 2 <= len(ticks) <= 5
+    assert all(low <= tick <= high for tick in ticks)
+    assert len(set(labels)) == len(labels)
 
 
 def test_panels_share_one_time_axis(works):

@@ -8,12 +8,23 @@ import numba
 F = TypeVar("F", bound=Callable[..., Any])
 # Not all of its options are in its types.
 _njit: Any = numba.njit
+_KERNEL = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
 
 
 def kernel(function: F) -> F:
     """Compile a function that Python calls: cached, without the interpreter's lock."""
-    options = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
-    compiled: F = _njit(error_model="numpy", **options)(function)
+    compiled: F = _njit(**_KERNEL)(function)
+    return compiled
+
+
+def relaxed(function: F) -> F:
+    """Compile a kernel that may reassociate sums; nan and infinity stay as they are."""
+    compiled: F = _njit(fastmath={"reassoc", "contract", "nsz"}, **_KERNEL)(function)
     return compiled
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sightline._kernels.compiling import inner, kernel, part
+from sightline._kernels.compiling import kernel, part
 from sightline.data.arrays import Bools, Floats, Ints
 
 Codes = npt.NDArray[np.int32]
@@ -30,15 +30,15 @@ class SortedRows(NamedTuple):
     tied: Bools
     above: Ints
     up_to: Ints
-    attack_rows: Floats
 
 
 class DrawnRanks(NamedTuple):
     """What `draw_ranks` writes, a row for each draw.
 
-    `areas` are by attack: the area under the ROC curve of its rows, and that up to each
-    limit of the false-alarm rate. `precision` is the average precision with one more
-    attack, unseen and wholly seen. `median` is the median energy of calm rows.
+    `areas` are by attack, and 0 before: the area under the ROC curve and that up to
+    each limit of the false-alarm rate, summed over its rows. `precision` is the average
+    precision with one more attack, unseen and wholly seen. `median` is the median
+    energy of calm rows. Nothing is written for a draw without calm rows.
     """
 
     areas: Floats
@@ -65,14 +65,9 @@ def draw_ranks(
     n_normal, n_attack = len(rows.blocks), len(rows.attack)
     above, up_to = np.empty(n_attack), np.empty(n_attack)
     for r in range(len(counts)):
-        total = totals[r]
+        total, count = totals[r], counts[r]
         if total == 0:
-            for k in range(drawn.areas.shape[1]):
-                for a in range(drawn.areas.shape[2]):
-                    drawn.areas[r, k, a] = np.nan
-            drawn.precision[r, 0] = drawn.precision[r, 1] = drawn.median[r] = np.nan
             continue
-        count = counts[r]
         _weigh(rows, count, above, up_to)
         drawn.median[r] = _median(rows, count, total, above)
         _areas(rows, above, up_to, total, limits, drawn.areas[r])
@@ -138,13 +133,10 @@ def _areas(
     limits: Floats,
     areas: Floats,
 ) -> None:
-    """Write each attack's area under the ROC curve: whole, and up to each limit."""
+    """Add up each attack's area under the ROC curve: whole, and up to each limit."""
     largest = 0.0
     for a in range(len(limits)):
         largest = max(largest, total * limits[a])
-    for k in range(areas.shape[0]):
-        for a in range(areas.shape[1]):
-            areas[k, a] = 0.0
     share = 1.0 / total
     for i in range(len(above)):
         attack = rows.attack[i]
@@ -154,15 +146,9 @@ def _areas(
             first, last = share * above[i], share * up_to[i]
             for a in range(len(limits)):
                 areas[attack, 1 + a] += _ramp(first, last, limits[a])
-    for k in range(len(rows.attack_rows)):
-        for a in range(areas.shape[1]):
-            if rows.attack_rows[k] > 0:
-                areas[k, a] /= rows.attack_rows[k]
-            else:
-                areas[k, a] = np.nan
 
 
-@inner
+@part
 def _ramp(first: float, last: float, limit: float) -> float:
     """Return the area up to `limit` of a step that rises from rate first to last."""
     if limit >= last:

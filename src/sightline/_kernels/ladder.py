@@ -30,9 +30,8 @@ def average_stretch(
     deviation. Averages over their deviation are added to `total`.
     """
     n_rows, p = scaled.shape
-    first, second = np.zeros((2, p))
+    first, second, z = np.zeros(p), np.zeros(p), np.zeros(p)
     left, log = 1.0 - weight, 0.0
-    z = np.empty(p)
     for t in range(n_rows):
         for j in range(p):
             first[j] = weight * scaled[t, j] + left * first[j]
@@ -58,24 +57,17 @@ def average_stretch(
 
 
 @kernel
-def half_strengths(rows: Floats, in_first: Bools, out: Floats) -> None:
-    """Write |mean| and mean square of each column, over each half of the rows.
+def half_sums(rows: Floats, in_first: Bools, out: Floats) -> None:
+    """Add up each column and its squares, over each half of the rows.
 
-    `out` has shape (2 halves, 2, n_columns).
+    `out` has shape (2 halves, 2, n_columns) and is 0 before.
     """
     n_rows, p = rows.shape
-    out[:] = 0.0
-    n_first = 0
     for t in range(n_rows):
         half = 0 if in_first[t] else 1
-        n_first += in_first[t]
         for j in range(p):
             out[half, 0, j] += rows[t, j]
             out[half, 1, j] += rows[t, j] * rows[t, j]
-    for half, count in ((0, n_first), (1, n_rows - n_first)):
-        for j in range(p):
-            out[half, 0, j] = abs(out[half, 0, j] / count)
-            out[half, 1, j] = out[half, 1, j] / count
 
 
 @kernel

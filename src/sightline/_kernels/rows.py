@@ -1,67 +1,32 @@
-"""Compiled loops over rows: moments and energies, subspaces, accumulation.
+"""Compiled loops over a block of residuals: moments and energies.
 
-The loops over a block of residuals do in one pass what numpy would do in six. Those
-marked `_RELAXED` may reassociate sums (that is what lets them run four at a time);
-nothing else is relaxed: a nan or an infinity in a row always reaches that row's result.
-
-A family of subspaces has one column each: every channel alone, then groups, then the
-sums of the k largest channels. No loop needs more than one block of rows.
+They do in one pass what numpy would do in six. Sums may be reassociated (that is what
+lets them run several at a time); nothing else is relaxed: a nan or an infinity in a row
+always reaches that row's result.
 """
 
 import numpy as np
-import numpy.typing as npt
-from numba import njit
 
+from sightline._kernels.compiling import relaxed
 from sightline.data.arrays import Bools, Floats, Residuals
 
-Codes = npt.NDArray[np.int32]
-_RELAXED = {"reassoc", "contract", "nsz"}
 
-
-@njit(cache=True, nogil=True, fastmath=_RELAXED)
-def center_and_sum(
-    block: Residuals,
-    pilot: Floats,
-    centered: Floats,
-    squares: Floats,
-    total: Floats,
-    cubic: Floats,
+@relaxed
+def center(
+    block: Residuals, mean: Floats, weights: Floats, centered: Floats, squares: Floats
 ) -> None:
-    """Write y = block - pilot and its squared row norms; add up what moments need.
-
-    ``total += sum y`` and ``cubic += sum |y|^2 y``.
-    """
+    """Write y = block - mean, and for each row the sum over channels of w_j y_j^2."""
     n_rows, n_channels = block.shape
-    for t in range(n_rows):
-        square = 0.0
-        for j in range(n_channels):
-            y = np.float64(block[t, j]) - pilot[j]
-            centered[t, j] = y
-            square += y * y
-        squares[t] = square
-        for j in range(n_channels):
-            total[j] += centered[t, j]
-            cubic[j] += square * centered[t, j]
-
-
-@njit(cache=True, nogil=True, fastmath=_RELAXED)
-def center_and_weigh(
-    block: Residuals, mean: Floats, weights: Floats, centered: Floats
-) -> float:
-    """Write y = block - mean; return the sum over rows of (sum_j w_j y_j^2)^2."""
-    n_rows, n_channels = block.shape
-    fourth = 0.0
     for t in range(n_rows):
         square = 0.0
         for j in range(n_channels):
             y = np.float64(block[t, j]) - mean[j]
             centered[t, j] = y
             square += weights[j] * y * y
-        fourth += square * square
-    return fourth
+        squares[t] = square
 
 
-@njit(cache=True, nogil=True, fastmath=_RELAXED)
+@relaxed
 def energies(
     whitened: Floats, counted: Bools, energy: Floats
 ) -> tuple[float, float, float]:

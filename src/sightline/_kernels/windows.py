@@ -26,160 +26,137 @@ EPS = 2.0**-52
 # digits would differ between first and second run.
 
 
+# Few arrays go in, because each takes time to compile: the moments of some rows are one
+# array of shape (p + 1, p), the centred second-moment sum and below it the mean.
+
+
 class WindowJobs(NamedTuple):
     """Which windows to fill, one job for each length. The kernel only reads these.
 
-    Job i has the windows ``starts[bounds[i]:bounds[i + 1]]``, sorted, all of
-    ``lengths[i]`` rows. The accumulators of those that are filled at the same time are
-    ``slots[i]`` to ``slots[i] + n_slots[i]``.
+    Job i has the windows of `starts` up to `last`, sorted, all of `length` rows. The
+    accumulators of those that are filled at the same time are `slot` to
+    ``slot + n_slots``. Row i of `each` is (last, length, slot, n_slots).
     """
 
     starts: Ints
-    bounds: Ints
-    lengths: Ints
-    slots: Ints
-    n_slots: Ints
+    each: Ints
 
 
 class WindowState(NamedTuple):
     """How far the windows are filled. The kernel writes into these.
 
-    Of job i the windows from ``first_open[i]`` up to ``next_open[i]`` are being filled.
-    `counts`, `means` and `seconds` are the accumulators.
+    Of job i the windows from ``opened[i, 0]`` up to ``opened[i, 1]`` are being filled.
+    `counts` and `moments` are the accumulators.
     """
 
-    first_open: Ints
-    next_open: Ints
+    opened: Ints
     counts: Floats
-    means: Floats
-    seconds: Floats
+    moments: Floats
 
 
 class EndedWindows(NamedTuple):
     """Numbers and moments of windows that end in a block. The kernel writes these."""
 
     numbers: Ints
-    means: Floats
-    seconds: Floats
+    moments: Floats
 
 
 class Work(NamedTuple):
-    """Moments of the sub-blocks of a block, and arrays that are written over."""
+    """Moments of sub-blocks of a block, and arrays that are written over.
 
-    sub_mean: Floats
+    `sub` are those of each sub-block, `up_to` of all before it, `after` of all from it.
+    """
+
     sub: Floats
-    up_to_mean: Floats
     up_to: Floats
-    after_mean: Floats
     after: Floats
     items: Floats
     product: Floats
-    mean: Floats
-    second: Floats
+    moments: Floats
     shift: Floats
 
 
 @inner
 def merge_moments(
-    count: float,
-    mean: Floats,
-    second: Floats,
-    more: float,
-    more_mean: Floats,
-    more_second: Floats,
-    shift: Floats,
+    count: float, moments: Floats, more: float, others: Floats, shift: Floats
 ) -> float:
-    """Merge `more` rows into `count` rows in place; return the new count.
+    """Merge `more` rows into `count` rows in place, by Chan's formula.
 
-    By Chan's formula, with `mean` and `second` the mean and centred second-moment sum;
-    `shift` is an array of the shape of `mean` that is written over.
+    Returns the new count; `shift` is an array of shape (p,) that is written over.
     """
-    p = len(mean)
+    p = len(shift)
     total = count + more
     if count == 0.0:
-        _copy(more_mean, more_second, mean, second)
+        _copy(others, moments)
         return total
     weight, step = count * more / total, more / total
     for j in range(p):
-        shift[j] = more_mean[j] - mean[j]
-        mean[j] += step * shift[j]
+        shift[j] = others[p, j] - moments[p, j]
+        moments[p, j] += step * shift[j]
     for i in range(p):
         wi = weight * shift[i]
         for j in range(p):
-            second[i, j] += more_second[i, j] + wi * shift[j]
+            moments[i, j] += others[i, j] + wi * shift[j]
     return total
 
 
 @inner
-def _copy(mean: Floats, second: Floats, to_mean: Floats, to_second: Floats) -> None:
+def _copy(moments: Floats, to: Floats) -> None:
     """Copy the moments of some rows."""
-    for i in range(len(mean)):
-        to_mean[i] = mean[i]
-        for j in range(len(mean)):
-            to_second[i, j] = second[i, j]
+    for i in range(moments.shape[0]):
+        for j in range(moments.shape[1]):
+            to[i, j] = moments[i, j]
 
 
 def work_for(n_rows: int, p: int) -> Work:
     """Return the arrays for a block of rows, not filled."""
     n_subs = n_rows // SUB_ROWS
     return Work(
-        np.empty((n_subs, p)),
-        np.empty((n_subs, p, p)),
-        np.empty((n_subs + 1, p)),
-        np.empty((n_subs + 1, p, p)),
-        np.empty((n_subs + 1, p)),
-        np.empty((n_subs + 1, p, p)),
+        np.empty((n_subs, p + 1, p)),
+        np.empty((n_subs + 1, p + 1, p)),
+        np.empty((n_subs + 1, p + 1, p)),
         np.empty((3 * SUB_ROWS + n_subs, p)),
         np.empty((p, p)),
-        np.empty(p),
-        np.empty((p, p)),
+        np.empty((p + 1, p)),
         np.empty(p),
     )
 
 
 @inner
-def _add_product(items: Floats, n_items: int, product: Floats, second: Floats) -> None:
+def _add_product(items: Floats, n_items: int, product: Floats, moments: Floats) -> None:
     """Add the second-moment sum of the first items."""
     np.dot(items[:n_items].T, items[:n_items], product)
-    for i in range(len(second)):
-        for j in range(len(second)):
-            second[i, j] += product[i, j]
+    for i in range(len(product)):
+        for j in range(len(product)):
+            moments[i, j] += product[i, j]
 
 
 @part
 def _prepare(rows: Floats, work: Work) -> None:
     """Write the moments of each sub-block, of all up to each, and of all from each."""
-    sub_mean, sub, items = work.sub_mean, work.sub, work.items
-    up_to_mean, up_to = work.up_to_mean, work.up_to
-    after_mean, after = work.after_mean, work.after
-    n_subs, p = sub_mean.shape
+    sub, items, up_to, after = work.sub, work.items, work.up_to, work.after
+    n_subs, p = len(sub), rows.shape[1]
     for k in range(n_subs):
         first = k * SUB_ROWS
         for j in range(p):
             total = 0.0
             for t in range(SUB_ROWS):
                 total += rows[first + t, j]
-            sub_mean[k, j] = total / SUB_ROWS
             for i in range(p):
                 sub[k, i, j] = 0.0
+            sub[k, p, j] = total / SUB_ROWS
         for t in range(SUB_ROWS):
             for j in range(p):
-                items[t, j] = rows[first + t, j] - sub_mean[k, j]
+                items[t, j] = rows[first + t, j] - sub[k, p, j]
         _add_product(items, SUB_ROWS, work.product, sub[k])
     for k in range(n_subs):
         back = n_subs - 1 - k
         if k:
-            _copy(up_to_mean[k], up_to[k], up_to_mean[k + 1], up_to[k + 1])
-            _copy(after_mean[back + 1], after[back + 1], after_mean[back], after[back])
-        count = float(k * SUB_ROWS)
-        merge_moments(
-            count, up_to_mean[k + 1], up_to[k + 1],
-            float(SUB_ROWS), sub_mean[k], sub[k], work.shift,
-        )  # fmt: skip
-        merge_moments(
-            count, after_mean[back], after[back],
-            float(SUB_ROWS), sub_mean[back], sub[back], work.shift,
-        )  # fmt: skip
+            _copy(up_to[k], up_to[k + 1])
+            _copy(after[back + 1], after[back])
+        count, more = float(k * SUB_ROWS), float(SUB_ROWS)
+        merge_moments(count, up_to[k + 1], more, sub[k], work.shift)
+        merge_moments(count, after[back], more, sub[back], work.shift)
 
 
 @part
@@ -189,34 +166,31 @@ def _collect_items(
     """Write the means of the items that make up rows [first, last) into `items`.
 
     The items are whole sub-blocks, one by one or already merged, and the single rows
-    before and after them; `second` gets the second moments within the sub-blocks.
+    before and after them; `moments` gets the second moments within the sub-blocks.
     Returns the number of items, how many of them are sub-blocks, and the rows of one.
     """
-    items, second = work.items, work.second
-    p, n_subs = rows.shape[1], len(work.sub_mean)
+    items, moments, sub = work.items, work.moments, work.sub
+    p, n_subs = rows.shape[1], len(sub)
     one, two = (first + SUB_ROWS - 1) // SUB_ROWS, min(last // SUB_ROWS, n_subs)
-    for i in range(p):
+    n_items, head, tail, inner = 0, last, last, 1.0
+    if one < two and (one == 0 or two == n_subs):
+        n_items, inner = 1, float((two - one) * SUB_ROWS)
+        _copy(work.up_to[two] if one == 0 else work.after[one], moments)
         for j in range(p):
-            second[i, j] = 0.0
-    n_items = 0
-    head, tail = last, last
-    inner, merged = 1.0, 0
-    if one < two:
-        head, tail = one * SUB_ROWS, two * SUB_ROWS
-        if one == 0:
-            inner, merged = float(two * SUB_ROWS), 1
-            _copy(work.up_to_mean[two], work.up_to[two], items[0], second)
-        elif two == n_subs:
-            inner, merged = float((two - one) * SUB_ROWS), 1
-            _copy(work.after_mean[one], work.after[one], items[0], second)
-        else:
-            inner, merged = float(SUB_ROWS), two - one
-            for k in range(one, two):
+            items[0, j] = moments[p, j]
+    else:
+        for i in range(p):
+            for j in range(p):
+                moments[i, j] = 0.0
+        for k in range(one, two):
+            for j in range(p):
+                items[n_items, j] = sub[k, p, j]
                 for i in range(p):
-                    items[k - one, i] = work.sub_mean[k, i]
-                    for j in range(p):
-                        second[i, j] += work.sub[k, i, j]
-        n_items = merged
+                    moments[i, j] += sub[k, i, j]
+            n_items, inner = n_items + 1, float(SUB_ROWS)
+    merged = n_items
+    if merged:
+        head, tail = one * SUB_ROWS, two * SUB_ROWS
     for t in range(first, last):
         if t < head or t >= tail:
             for j in range(p):
@@ -232,58 +206,21 @@ def _moments_of_rows(rows: Floats, first: int, last: int, work: Work) -> None:
     All items merge at once: with m the mean of all, the second moment is the sum over
     items (single rows too) of their own plus count * (mean - m)(mean - m)'.
     """
-    items, mean, second = work.items, work.mean, work.second
+    items, moments = work.items, work.moments
     p = rows.shape[1]
-    if last - first == 1:
-        for i in range(p):
-            mean[i] = rows[first, i]
-            for j in range(p):
-                second[i, j] = 0.0
-        return
     n_items, merged, inner = _collect_items(rows, first, last, work)
     for j in range(p):
         total = 0.0
-        for k in range(merged):
-            total += inner * items[k, j]
-        for k in range(merged, n_items):
-            total += items[k, j]
-        mean[j] = total / (last - first)
+        for k in range(n_items):
+            total += inner * items[k, j] if k < merged else items[k, j]
+        moments[p, j] = total / (last - first)
     root = np.sqrt(inner)
     for k in range(n_items):
         weight = root if k < merged else 1.0
         for j in range(p):
-            items[k, j] = weight * (items[k, j] - mean[j])
+            items[k, j] = weight * (items[k, j] - moments[p, j])
     if n_items > 1:
-        _add_product(items, n_items, work.product, second)
-
-
-@part
-def _open_windows(
-    job: int, t: int, stop: int, jobs: WindowJobs, state: WindowState
-) -> int:
-    """Open the windows that begin at row t; return the next row where one changes."""
-    starts, last = jobs.starts, jobs.bounds[job + 1]
-    while state.next_open[job] < last and starts[state.next_open[job]] == t:
-        slot = jobs.slots[job] + state.next_open[job] % jobs.n_slots[job]
-        state.counts[slot] = 0.0
-        state.next_open[job] += 1
-    end: int = min(stop, starts[state.first_open[job]] + jobs.lengths[job])
-    if state.next_open[job] < last:
-        end = min(end, starts[state.next_open[job]])
-    return end
-
-
-@part
-def _add_rows(
-    job: int, n_rows: int, jobs: WindowJobs, state: WindowState, work: Work
-) -> None:
-    """Merge rows into all open windows of a job."""
-    for k in range(state.first_open[job], state.next_open[job]):
-        slot = jobs.slots[job] + k % jobs.n_slots[job]
-        state.counts[slot] = merge_moments(
-            state.counts[slot], state.means[slot], state.seconds[slot],
-            float(n_rows), work.mean, work.second, work.shift,
-        )  # fmt: skip
+        _add_product(items, n_items, work.product, moments)
 
 
 @kernel
@@ -304,42 +241,47 @@ def take_block(
     ``reached[job]`` is the row up to which a job is done, the first row of the block
     before the first call, and ``reached[-1]`` is 0 before it.
     """
+    starts, counts, moments = jobs.starts, state.counts, state.moments
     start = stop - len(rows)
     n_ended = 0
-    for job in range(len(jobs.lengths)):
-        t = reached[job]
+    for job in range(len(jobs.each)):
+        t, opened = reached[job], state.opened[job]
+        each = jobs.each[job]
+        last, length, slot, n_slots = each[0], each[1], each[2], each[3]
         while True:
-            while (
-                state.first_open[job] < state.next_open[job]
-                and jobs.starts[state.first_open[job]] + jobs.lengths[job] == t
-            ):
+            while opened[0] < opened[1] and starts[opened[0]] + length == t:
                 if n_ended == len(ended.numbers):
                     reached[job] = t
                     return n_ended
-                k = state.first_open[job]
-                slot = jobs.slots[job] + k % jobs.n_slots[job]
-                ended.numbers[n_ended] = k
-                _copy(
-                    state.means[slot], state.seconds[slot],
-                    ended.means[n_ended], ended.seconds[n_ended],
-                )  # fmt: skip
-                state.first_open[job] += 1
+                ended.numbers[n_ended] = opened[0]
+                _copy(moments[slot + opened[0] % n_slots], ended.moments[n_ended])
+                opened[0] += 1
                 n_ended += 1
             if t >= stop:
                 break
-            following = state.next_open[job]
-            if state.first_open[job] == following:
+            if opened[0] == opened[1]:
                 # No window is open: go to the next one that begins in this block.
-                if following == jobs.bounds[job + 1] or jobs.starts[following] >= stop:
+                if opened[1] == last or starts[opened[1]] >= stop:
                     t = stop
                     break
-                t = max(t, jobs.starts[following])
-            end = _open_windows(job, t, stop, jobs, state)
+                t = max(t, starts[opened[1]])
+            while opened[1] < last and starts[opened[1]] == t:
+                counts[slot + opened[1] % n_slots] = 0.0
+                opened[1] += 1
+            # The next row where a window opens or ends.
+            end = min(stop, starts[opened[0]] + length)
+            if opened[1] < last:
+                end = min(end, starts[opened[1]])
             if not reached[-1]:
                 reached[-1] = 1
                 _prepare(rows, work)
             _moments_of_rows(rows, t - start, end - start, work)
-            _add_rows(job, end - t, jobs, state, work)
+            more = float(end - t)
+            for k in range(opened[0], opened[1]):
+                at = slot + k % n_slots
+                counts[at] = merge_moments(
+                    counts[at], moments[at], more, work.moments, work.shift
+                )
             t = end
         reached[job] = t
     return n_ended

@@ -291,7 +291,7 @@ class _Search:
         from sightline.detectors import load_detector
         from sightline.storage import read_stream
         from sightline.study.cache import Cache
-        from sightline.study.collect import study_cells
+        from sightline.study.manifest import study_cells
 
         known = study_cells(folder)
         cells = [c for c in known if detector in (None, c.detector, c.name)]
@@ -374,7 +374,8 @@ class _Search:
     def _report(self) -> None:
         """Write the page of all results again."""
         from sightline.report import write_report
-        from sightline.study.collect import REPORT, study_title
+        from sightline.study.collect import REPORT
+        from sightline.study.manifest import study_title
 
         title = study_title(self.target)
         write_report(self.target, self.target / REPORT, title=title)

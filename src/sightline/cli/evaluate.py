@@ -413,7 +413,7 @@ def report_command(
       sightline report result --redact --out page.html
     """
     from sightline.report import figures_folder, what_remains, write_report
-    from sightline.study.collect import study_title
+    from sightline.study.manifest import study_title
 
     if (keep_times or keep_plant) and not redact:
         raise BadParameter("--keep-times and --keep-plant need --redact.")

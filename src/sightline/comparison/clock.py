@@ -260,17 +260,23 @@ class Drawing:
         self.draws = Draws.of(clock.n_attacks, clock.n_blocks, n=n, seed=seed)
         self._tick = tick
         self._drawn: dict[tuple[Result, bytes], DrawnStream] = {}
+        self._draws: dict[bytes, Draws] = {}
 
     def of(self, result: Result, kept: Bools) -> DrawnStream:
         """Return what a result gives in every draw, with some of the attacks."""
         own = self.clock.drawables[result]
         key = (result, kept.tobytes())
         if key not in self._drawn:
-            self._drawn[key] = draw(
-                _with_attacks(own, kept), self.draws.of_attacks(kept)
-            )
+            self._drawn[key] = draw(_with_attacks(own, kept), self.draws_of(kept))
             self._tick()
         return self._drawn[key]
+
+    def draws_of(self, kept: Bools) -> Draws:
+        """Return the draws for some of the attacks, the same object for all results."""
+        key = kept.tobytes()
+        if key not in self._draws:
+            self._draws[key] = self.draws.of_attacks(kept)
+        return self._draws[key]
 
 
 def _with_attacks(stream: Drawable, kept: Bools) -> Drawable:

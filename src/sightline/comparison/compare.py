@@ -30,6 +30,7 @@ from sightline.judgement.verdicts import Count, RungName, Verdict
 from sightline.metrics.alarm_load import AlarmLoad
 from sightline.metrics.drawing import N_REPLICATES
 from sightline.metrics.ranking import FEWEST_RANKED, RankCorrelation, rank_correlation
+from sightline.parallel import one_thread_each
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.showing import Shown
 from sightline.storage import Given, Result, results_of
@@ -288,6 +289,7 @@ class Comparison(Shown):
         return {name: plain(value) for name, value in asdict(self).items()}
 
 
+@one_thread_each()
 def compare(
     results: Sequence[Given],
     *,

@@ -506,7 +506,7 @@ def _ends_over_seeds(
 
     Attacks weigh as `weights` says; as in the result itself if None.
     """
-    draws = drawing.draws.of_attacks(kept)
+    draws = drawing.draws_of(kept)
     of_seeds = []
     for result in runs.results:
         drawn: DrawnStream = drawing.of(result, kept)

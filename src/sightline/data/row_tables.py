@@ -347,7 +347,6 @@ def map_parts(
     task: Callable[..., T],
     *series: Any,
     tick: Tick = no_tick,
-    in_order: bool = False,
 ) -> Iterator[T]:
     """Run a task on the table, or on each of its parts; yield what it returns.
 
@@ -365,9 +364,6 @@ def map_parts(
         Arrays with one entry for each row, or objects with ``between(first, stop)``.
     tick : callable
         Called with the number of rows that are done.
-    in_order : bool
-        Whether one thread reads all rows: what a task remembers of earlier rows is
-        then put together in the same order, to the last bit.
 
     Yields
     ------
@@ -376,7 +372,7 @@ def map_parts(
         not divided.
     """
     parts = parts_of(rows)
-    places = _places(rows, in_order=in_order) if parts is None else parts.bounds
+    places = _places(rows) if parts is None else parts.bounds
     bounds = list(pairwise(places.tolist()))
     if parts is None and len(bounds) < 2:
         yield task(Part(rows, 0, tick), *series)
@@ -415,9 +411,9 @@ def make_calls(
     return list(parts.runner.run(iter(calls), done))
 
 
-def _places(rows: Rows, *, in_order: bool) -> Ints:
+def _places(rows: Rows) -> Ints:
     """Return the bounds of the parts that the threads of this process read."""
-    n_parts = 1 if in_order or n_jobs() == 1 else PARTS_PER_JOB * n_jobs()
+    n_parts = 1 if n_jobs() == 1 else PARTS_PER_JOB * n_jobs()
     if not can_be_cut(rows):
         n_parts = 1
     places = np.linspace(0, rows.n_rows, n_parts + 1).astype(np.int64)

@@ -31,6 +31,10 @@ from sightline.errors import StreamError
 from sightline.parallel import one_thread_each, together
 from sightline.progress import Progress, Step, StepKind, silent
 
+# Up to this many channels a product of so few rows is a tenth faster: libraries for
+# linear algebra multiply small matrices without copying them first.
+MOST_IN_SMALL_PRODUCT, SMALL_PRODUCT_ROWS = 62, 256
+
 
 class Watch(Protocol):
     """What else is to be collected from whitened rows while they are in memory.
@@ -226,14 +230,7 @@ def score_rows(
     counted = np.ones(rows.n_rows, np.bool_) if counted is None else counted
     try:
         parts = list(
-            row_tables.map_parts(
-                rows,
-                task,
-                counted,
-                watch or _NO_WATCH,
-                tick=tick,
-                in_order=watch is not None,
-            )
+            row_tables.map_parts(rows, task, counted, watch or _NO_WATCH, tick=tick)
         )
     except FloatingPointError:
         row_tables.refuse_nonfinite(rows, name, channels or _numbered(rows))
@@ -282,12 +279,14 @@ def _score_part(
     other: tuple[Floats, Floats] | None,
 ) -> _ScoredPart:
     """Return the energies of a part of the rows, and the sums of each block."""
-    from sightline._kernels.rows import center_and_weigh, energies
+    from sightline._kernels.rows import center, energies
 
     n_rows, p = part.rows.n_rows, part.rows.n_channels
+    step = row_tables.BLOCK_ROWS if p > MOST_IN_SMALL_PRODUCT else SMALL_PRODUCT_ROWS
     energy = np.empty(n_rows)
     other_energy = None if other is None else np.empty(n_rows)
     centered, whitened = np.empty((2, row_tables.BLOCK_ROWS, p))
+    weighed = np.empty(row_tables.BLOCK_ROWS)
     unsigned = np.arange(p)
     sums = []
     collector = watch.begin()
@@ -296,10 +295,13 @@ def _score_part(
         for start, block in part.blocks():
             stop = start + len(block)
             y, z = centered[: len(block)], whitened[: len(block)]
-            weighed = center_and_weigh(block, mean, weights, y)
-            np.matmul(y, whitening, out=z)
+            squares = weighed[: len(block)]
+            center(block, mean, weights, y, squares)
+            for first in range(0, len(block), step):
+                some = slice(first, first + step)
+                np.matmul(y[some], whitening, out=z[some])
             top, two, four = energies(z, counted[start:stop], energy[start:stop])
-            sums.append((top, two, four, weighed))
+            sums.append((top, two, four, float(squares @ squares)))
             if not np.isfinite(energy[start:stop]).all():
                 raise FloatingPointError
             if collector is not None:

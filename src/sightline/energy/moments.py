@@ -173,23 +173,26 @@ class _Sums:
 
     def __init__(self, n_channels: int) -> None:
         self.centered = np.empty((row_tables.BLOCK_ROWS, n_channels))
-        self.squares = np.empty(row_tables.BLOCK_ROWS)
+        self.ones = np.ones(n_channels)
+        # What rows weigh in `sums`: one each in `total`, and |y|^2 in `cubic`.
+        self.weights = np.ones((2, row_tables.BLOCK_ROWS))
         self.second = np.zeros((n_channels, n_channels))
-        self.total, self.cubic = np.zeros((2, n_channels))
+        self.sums = np.zeros((2, n_channels))
         self.count = 0
 
     def add(self, block: Residuals) -> None:
         """Take in one block; FloatingPointError if its squares overflow."""
-        from sightline._kernels.rows import center_and_sum
+        from sightline._kernels.rows import center
 
         if self.count == 0:
             self.pilot = block.mean(axis=0, dtype=np.float64)
             self.first, self.fourth = block[0].copy(), 0.0
             self.still = np.arange(block.shape[1])
-            for sums in (self.second, self.total, self.cubic):
-                sums[...] = 0
-        y, squares = self.centered[: len(block)], self.squares[: len(block)]
-        center_and_sum(block, self.pilot, y, squares, self.total, self.cubic)
+            self.second[...] = self.sums[...] = 0
+        y, weights = self.centered[: len(block)], self.weights[:, : len(block)]
+        squares = weights[1]
+        center(block, self.pilot, self.ones, y, squares)
+        self.sums += weights @ y
         if self.count == 0:
             self.unit = unit_of(squares)
         if self.unit != 1.0:
@@ -206,20 +209,21 @@ class _Sums:
 
     def take(self) -> Moments:
         """Return the moments of the blocks so far, and start again from none."""
-        constant = np.zeros(len(self.total), np.bool_)
+        total, cubic = self.sums.copy()
+        constant = np.zeros(len(total), np.bool_)
         constant[self.still] = True
         about_pilot = Moments(
             count=self.count,
             mean=self.pilot,
-            rest=self.total.copy(),
+            rest=total,
             second=self.second.copy(),
-            cubic=self.cubic.copy(),
+            cubic=cubic,
             fourth=self.fourth,
             unit=self.unit,
             first=self.first.astype(np.float64),
             constant=constant,
         )
-        mean = self.pilot + self.total / self.count
+        mean = self.pilot + total / self.count
         self.count = 0
         return _moved(about_pilot, mean)
 

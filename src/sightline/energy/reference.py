@@ -293,13 +293,16 @@ def _scaled_fourths(
     part: row_tables.Part, *, mean: Floats, weights: Floats
 ) -> list[float]:
     """Return the same sum for each block of a part of the rows."""
-    from sightline._kernels.rows import center_and_weigh
+    from sightline._kernels.rows import center
 
     buffer = np.empty((row_tables.BLOCK_ROWS, part.rows.n_channels))
-    return [
-        center_and_weigh(block, mean, weights, buffer[: len(block)])
-        for _, block in part.blocks()
-    ]
+    squares = np.empty(row_tables.BLOCK_ROWS)
+    fourths = []
+    for _, block in part.blocks():
+        n = len(block)
+        center(block, mean, weights, buffer[:n], squares[:n])
+        fourths.append(float(squares[:n] @ squares[:n]))
+    return fourths
 
 
 def standardised_reference(moments: Moments, fourth: float) -> Reference:

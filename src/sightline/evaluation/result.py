@@ -9,6 +9,8 @@ docstrings are the source of the tables in ``docs/metrics.md``.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
+from math import isfinite
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -752,6 +754,11 @@ def plain(value: Any) -> Any:
     >>> plain({"a": (1, float("nan")), 2: np.arange(2)})
     {'a': [1, None], '2': [0, 1]}
     """
+    # Most values are one of these, and the tests below take long.
+    if type(value) in (str, int, bool, NoneType):
+        return value
+    if type(value) is float:
+        return value if isfinite(value) else None
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
     if isinstance(value, Enum):

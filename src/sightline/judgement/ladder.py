@@ -155,16 +155,18 @@ def score_space(case: Case) -> list[Scores] | None:
     line of centres reaches across the attack, it has too few rows for two halves, or
     there is only one channel.
     """
-    from sightline._kernels.ladder import group_energies, half_strengths
+    from sightline._kernels.ladder import group_energies, half_sums
 
     is_single = len(case.record.channels) == 1
     if is_single or case.is_too_long or case.windows.length < 2 * LEAST_HALF:
         return None
     halves = [_halves(len(rows)) for rows in case.scaled]
     p = case.scaled[0].shape[1]
-    strength = np.empty((len(halves), 2, 2, p))
-    for rows, first, each in zip(case.scaled, halves, strength, strict=True):
-        half_strengths(rows, first, each)
+    sums, sizes_of_halves = np.zeros((len(halves), 2, 2, p)), []
+    for rows, first, each in zip(case.scaled, halves, sums, strict=True):
+        half_sums(rows, first, each)
+        sizes_of_halves.append([first.sum(), (~first).sum()])
+    strength = np.abs(sums / np.array(sizes_of_halves)[:, :, None, None])
     usual = np.quantile(strength[1:], 0.95, axis=0)
     order = np.argsort(-(strength / np.maximum(usual, 1e-12)).max(axis=2), axis=2)
     sizes = np.array([k for k in SIZES if k <= max(1, p // 2)])

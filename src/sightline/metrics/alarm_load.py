@@ -334,13 +334,14 @@ def _floods(announced: Ints | None, step_s: float | None) -> int | None:
     """Return how many stretches of ten minutes are alarm floods."""
     if announced is None or step_s is None or step_s > TEN_MINUTES_S / FLOOD:
         return None
+    n_rows, last = TEN_MINUTES_S / step_s, FLOOD - 1
+    is_dense = announced[last:] - announced[:-last] < n_rows
+    # A flood begins at the first dense place past the ten minutes of the one before.
+    begins = announced[: len(is_dense)][is_dense]
     n_floods, k = 0, 0
-    while k + FLOOD <= len(announced):
-        if announced[k + FLOOD - 1] - announced[k] < TEN_MINUTES_S / step_s:
-            n_floods += 1
-            k = int(np.searchsorted(announced, announced[k] + TEN_MINUTES_S / step_s))
-        else:
-            k += 1
+    while k < len(begins):
+        n_floods += 1
+        k = int(np.searchsorted(begins, begins[k] + n_rows))
     return n_floods
 
 
@@ -421,22 +422,17 @@ def attack_alarms(
     """
     begins = np.zeros(episodes.n_rows, np.bool_)
     begins[episodes.starts] = True
-    starts_before = np.concatenate([[0], np.cumsum(begins)])
-    rows_before = np.concatenate([[0], np.cumsum(episodes.rows)])
-    stretches = run_bounds(is_calm, breaks)
     first = np.searchsorted(episodes.starts, [a.start for a in attacks])
     stops = np.array([a.stop for a in attacks], np.int64)
     at = np.append(episodes.starts, np.iinfo(np.int64).max)[first]
     is_raised = at < stops
-    rings = sum(bool(rows_before[a.stop] > rows_before[a.start]) for a in attacks)
-    # Attacks of one length share their chance.
-    lengths = dict.fromkeys(a.length for a in attacks)
-    shares = [
-        {length: _chance(before, stretches, length) for length in lengths}
-        for before in (starts_before, rows_before)
+    in_alarm = episodes.rows
+    rings = sum(bool(in_alarm[a.rows].any()) for a in attacks)
+    lengths = [a.length for a in attacks]
+    chances = [
+        _chances(events, is_calm, breaks, lengths) for events in (begins, in_alarm)
     ]
-    chances = [[share[a.length] for a in attacks] for share in shares]
-    n, raised, chance = len(attacks), int(is_raised.sum()), float(sum(chances[0]))
+    n, raised, chance = len(attacks), int(is_raised.sum()), sum(chances[0])
     delays = [
         row - attack.start
         for row, attack, hit in zip(at.tolist(), attacks, is_raised, strict=True)
@@ -448,26 +444,37 @@ def attack_alarms(
         raised=raised,
         raised_by_chance=chance,
         rings=rings,
-        rings_by_chance=float(sum(chances[1])),
+        rings_by_chance=sum(chances[1]),
         skill=(raised - chance) / (n - chance) if n - chance > 1e-9 else None,
         delay_s=float(np.median(delays)) * (step_s or 0.0) if is_known else None,
         which=tuple(id_ for id_, hit in zip(ids, is_raised, strict=False) if hit),
     )
 
 
-def _chance(before: Ints, stretches: tuple[Ints, Ints], length: int) -> float:
-    """Return the share of calm windows of a length that hold an event.
+def _chances(
+    events: Bools, is_calm: Bools, breaks: Ints | None, lengths: Sequence[int]
+) -> list[float]:
+    """Return for each length the share of calm windows that hold an event.
 
-    Where no stretch is as long, events are taken as independent at their mean rate.
+    A window without an event lies between two of them, so that runs of calm rows
+    without an event tell how many there are. Where no stretch of calm rows is as long
+    as the window, events are taken as independent at their mean rate.
     """
-    hits = total = 0
-    for start, stop in zip(*stretches, strict=True):
-        if stop - start >= length:
-            firsts = before[start : stop - length + 1]
-            hits += int(np.sum(before[start + length : stop + 1] > firsts))
-            total += len(firsts)
-    if total:
-        return hits / total
-    n_rows = int(np.sum(stretches[1] - stretches[0]))
-    n_events = int(np.sum(before[stretches[1]] - before[stretches[0]]))
-    return float(-np.expm1(-length * n_events / n_rows)) if n_rows else 0.0
+    starts, stops = run_bounds(is_calm, breaks)
+    stretches = stops - starts
+    starts, stops = run_bounds(is_calm & ~events, breaks)
+    gaps = stops - starts
+    n_rows, n_events = int(stretches.sum()), int((is_calm & events).sum())
+    # Attacks of one length share their chance.
+    shares = {}
+    for length in dict.fromkeys(lengths):
+        total, empty = (
+            int(np.sum(runs[runs >= length] - (length - 1)))
+            for runs in (stretches, gaps)
+        )
+        if total:
+            shares[length] = (total - empty) / total
+        else:
+            expected = length * n_events / n_rows if n_rows else 0.0
+            shares[length] = float(-np.expm1(-expected))
+    return [shares[length] for length in lengths]

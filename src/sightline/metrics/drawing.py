@@ -8,6 +8,7 @@ blocks.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,8 @@ N_REPLICATES = 500
 MOST_BLOCKS = 10_000
 # One more block of calm time is in alarm for at least this share of it.
 LEAST_ALARM_SHARE = 0.5
-# This many draws are made at a time, so that they can be reported and fit in memory.
+# This many draws are made, and attacks summed, at a time, so that draws can be reported
+# and all fits in memory.
 _BATCH = 25
 # Called with the number of draws that are done.
 Tick = Callable[[int], None]
@@ -292,6 +294,11 @@ class Draws:
         more_calm = np.concatenate([[0.0], rng.exponential(size=n)])
         return cls(counts, gamma, more_calm)
 
+    @cached_property
+    def times(self) -> Floats:
+        """`counts` as floats, for products with sums of blocks."""
+        return self.counts.astype(np.float64)
+
     def __len__(self) -> int:
         """Return the number of rows, row 0 included."""
         return len(self.counts)
@@ -363,7 +370,7 @@ def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream
     """
     from sightline._kernels.draws import DrawnRanks, SortedRows, draw_ranks
 
-    n, totals = len(draws), draws.counts @ stream.block_rows
+    n, totals = len(draws), draws.times @ stream.block_rows
     rows = SortedRows(
         stream.normal_block,
         stream.normal_energy,
@@ -371,12 +378,11 @@ def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream
         stream.attack_tied,
         stream.above,
         stream.up_to,
-        stream.attack_rows,
     )
     ranks = DrawnRanks(
-        np.empty((n, stream.n_attacks, 1 + len(PAUC_RATES))),
+        np.zeros((n, stream.n_attacks, 1 + len(PAUC_RATES))),
         np.full((n, 2), np.nan),
-        np.empty(n),
+        np.full(n, np.nan),
     )
     weight, extra = _weights_of_rows(stream, draws)
     limits, whole = np.array(PAUC_RATES), totals.astype(np.int64)
@@ -392,14 +398,16 @@ def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream
             DrawnRanks(*(array[part] for array in ranks)),
         )
         tick(part.stop)
+    areas = _shares(ranks.areas, stream.attack_rows[:, None])
+    areas[totals == 0] = np.nan
     for k, rate in enumerate(PAUC_RATES, start=1):
         chance = rate**2 / 2
-        ranks.areas[:, :, k] = (ranks.areas[:, :, k] - chance) / (rate - chance)
+        areas[:, :, k] = (areas[:, :, k] - chance) / (rate - chance)
     return DrawnStream(
         stream=stream,
-        values=_values(stream, draws, ranks.areas),
+        values=_values(stream, draws, areas),
         average_precision=ranks.precision,
-        mean=_shares(draws.counts @ stream.block_energy, totals),
+        mean=_shares(draws.times @ stream.block_energy, totals),
         median=ranks.median,
         **_false_rates(stream, draws, totals),
     )
@@ -431,14 +439,18 @@ def _values(stream: Drawable, draws: Draws, areas: Floats) -> dict[Value, Floats
         )[None],
     }
     if stream.windows is not None:
-        counts, n_blocks = draws.counts.astype(np.float64), len(stream.block_rows)
+        counts, n_blocks = draws.times, len(stream.block_rows)
         beaten = np.empty((len(draws), stream.n_attacks))
-        for i, windows in enumerate(stream.windows):
-            in_block = np.bincount(windows.block, minlength=n_blocks)
-            wins = np.bincount(windows.block, windows.is_beaten, minlength=n_blocks)
-            shares = _shares(counts @ wins, counts @ in_block)
+        for first in range(0, stream.n_attacks, _BATCH):
+            part = stream.windows[first : first + _BATCH]
+            sums = [np.bincount(one.block, one.is_beaten, n_blocks) for one in part]
+            sums += [np.bincount(one.block, minlength=n_blocks) for one in part]
+            # One product for all; sums of whole numbers do not depend on its order.
+            wins, in_block = np.split(counts @ np.column_stack(sums), 2, axis=1)
+            shares = _shares(wins, in_block)
             # Where none of its windows is drawn, its own share stands for it.
-            beaten[:, i] = np.where(np.isnan(shares), shares[0], shares)
+            drawn = np.where(np.isnan(shares), shares[0], shares)
+            beaten[:, first : first + len(part)] = drawn
         values[Value.BEATEN] = beaten
     return values
 
@@ -448,7 +460,7 @@ def _false_rates(stream: Drawable, draws: Draws, totals: Floats) -> dict[str, Fl
     rows, alarms = stream.block_rows, stream.block_alarms
     long = rows >= rows[rows > 0].mean() / 2
     worst = max(LEAST_ALARM_SHARE, float(np.max(alarms[long] / rows[long])))
-    alarmed, more = draws.counts @ alarms, draws.more_calm * stream.block
+    alarmed, more = draws.times @ alarms, draws.more_calm * stream.block
     return {
         "false_rate": _shares(alarmed, totals),
         "false_rate_more": _shares(alarmed + worst * more, totals + more),

@@ -246,12 +246,10 @@ class WindowCollector:
         kept = np.full(n_windows, -1)
         kept[stored] = np.arange(len(stored))
         n_all = int(n_slots.sum())
+        slots = np.cumsum(n_slots) - n_slots
         self._jobs = WindowJobs(
             plan.starts,
-            plan.bounds,
-            plan.lengths,
-            np.cumsum(n_slots) - n_slots,
-            n_slots,
+            np.stack([plan.bounds[1:], plan.lengths, slots, n_slots], axis=1),
         )
         self._is_plain = is_plain
         self._length = np.repeat(plan.lengths, np.diff(plan.bounds))
@@ -261,12 +259,12 @@ class WindowCollector:
         self._kept_means = np.zeros((len(stored), p))
         self._kept_seconds = np.zeros((len(stored), p, p))
         self._d_full, self._d_ms = np.full((2, n_windows), np.nan)
+        first_open = plan.bounds[:-1]
+        next_open = first_open + np.array(n_begun, dtype=np.int64)
         self._state = WindowState(
-            first_open=plan.bounds[:-1].copy(),
-            next_open=plan.bounds[:-1] + np.array(n_begun, dtype=np.int64),
+            opened=np.stack([first_open, next_open], axis=1),
             counts=np.zeros(n_all),
-            means=np.zeros((n_all, p)),
-            seconds=np.zeros((n_all, p, p)),
+            moments=np.zeros((n_all, p + 1, p)),
         )
 
     def take(self, start: int, whitened: Floats) -> None:
@@ -278,7 +276,7 @@ class WindowCollector:
         first, last = np.searchsorted(self._ends, [start, stop], "right")
         room = max(1, min(int(last - first), MOST_VALUES // p**2))
         ended = windows.EndedWindows(
-            np.empty(room, np.int64), np.empty((room, p)), np.empty((room, p, p))
+            np.empty(room, np.int64), np.empty((room, p + 1, p))
         )
         work = windows.work_for(n_rows, p)
         reached = np.append(np.full(len(self.plan.lengths), start), 0)
@@ -288,12 +286,13 @@ class WindowCollector:
                 whitened, self._jobs, self._state, work, reached, stop, ended
             )
             if n:
-                self._end(ended.numbers[:n], ended.means[:n], ended.seconds[:n])
+                self._end(ended.numbers[:n], ended.moments[:n])
 
-    def _end(self, numbers: Ints, means: Floats, seconds: Floats) -> None:
+    def _end(self, numbers: Ints, moments: Floats) -> None:
         """Take in the moments of windows that have ended."""
         from sightline._kernels import windows
 
+        means, seconds = moments[:, -1], moments[:, :-1]
         kept = self._kept[numbers]
         self._kept_means[kept[kept >= 0]] = means[kept >= 0]
         self._kept_seconds[kept[kept >= 0]] = seconds[kept >= 0]
@@ -351,19 +350,19 @@ class WindowCollector:
         jobs, state = self._jobs, self._state
         none = np.empty(0, np.int64)
         windows, slots = [none], [none]
-        for job, (first, end) in enumerate(
-            zip(state.first_open.tolist(), state.next_open.tolist(), strict=True)
+        for (first, end), (_, _, slot, n_slots) in zip(
+            state.opened.tolist(), jobs.each.tolist(), strict=True
         ):
             if first < end:
                 opened = np.arange(first, end)
                 windows.append(opened)
-                slots.append(jobs.slots[job] + opened % jobs.n_slots[job])
+                slots.append(slot + opened % n_slots)
         at = np.concatenate(slots)
         return WindowMoments(
             numbers[np.concatenate(windows)],
             state.counts[at],
-            state.means[at],
-            state.seconds[at],
+            state.moments[at, -1],
+            state.moments[at, :-1],
         )
 
 

@@ -502,10 +502,10 @@ def found_by_chance(evaluation: Evaluation, rule: RungName) -> Count | None:
         return None
     if facts.rule == rule:
         return facts.found
-    from scipy.stats import binom
+    from scipy.special import bdtrc
 
     count = found(evaluation, rule)
-    p_value = float(binom.sf(count - 1, n, LEVEL))
+    p_value = float(bdtrc(count - 1, n, LEVEL))
     return Count(count=count, total=n, by_chance=LEVEL * n, p_value=p_value)
 
 

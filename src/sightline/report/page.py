@@ -8,8 +8,10 @@ colour or a label of its own: all of them come from the tables of `judgement`.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sightline._version import __version__
 from sightline.comparison.compare import Comparison, compare
@@ -23,7 +25,12 @@ from sightline.report import curves, glossary, overview, provenance, your_data
 from sightline.report.attacks import attack_details, attack_groups, matrix
 from sightline.report.better_rules import better_rules, rules_figure
 from sightline.report.blind_spots import blind_section
-from sightline.report.encoding import JsonObject, clocks_by_testbed, zones_by_testbed
+from sightline.report.encoding import (
+    JsonObject,
+    clocks_by_testbed,
+    packed_text,
+    zones_by_testbed,
+)
 from sightline.report.entries import Entry, entries_of
 from sightline.report.false_alarms import actions, false_alarms
 from sightline.report.first_screen import first_screen, later_rows
@@ -33,6 +40,9 @@ from sightline.report.redaction import redacted, what_remains
 from sightline.report.unexplained import HEIGHT, WIDTH, unexplained
 from sightline.storage import Given, results_of
 from sightline.text import correlation, names, on_testbed, probability, slug
+
+if TYPE_CHECKING:
+    import jinja2
 
 STYLES = ("page.css", "first_screen.css", "tables.css", "print.css")
 SCRIPTS = (
@@ -84,8 +94,8 @@ def write_report(
     title : str, optional
         Title at the top of the page.
     figures : bool
-        Whether to write figures for print as well, as SVG and PNG: into ``figures``
-        for ``report.html``, into ``page-figures`` for ``page.html``.
+        Whether to write figures for print as well, as PDF, SVG and PNG: into
+        ``figures`` for ``report.html``, into ``page-figures`` for ``page.html``.
     comparison : Comparison, optional
         Of the same results, if `compare` was called already; a redacted page compares
         the results under their pseudonyms.
@@ -292,8 +302,26 @@ def render(
         A complete document with styles, scripts, the chart library and all data. The
         same entries give the same text.
     """
-    import jinja2
     from plotly.offline import get_plotlyjs
+
+    library = get_plotlyjs()
+    template = _environment().get_template("page.html")
+    return template.render(
+        title=title or _title(entries),
+        remains=remains,
+        styles="\n".join(_asset(name) for name in STYLES),
+        scripts="\n".join(_asset(name) for name in SCRIPTS),
+        plotly_notice=library[: library.find("*/") + 2],
+        plotly=packed_text(library),
+        data=for_script(page_data(entries)),
+        **page_tables(entries, redact=bool(remains), comparison=comparison),
+    )
+
+
+@cache
+def _environment() -> "jinja2.Environment":
+    """Return the templates, with the filters they use; each is compiled once."""
+    import jinja2
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
@@ -318,15 +346,7 @@ def render(
         "unbroken": lambda text: re.sub(r"\bp (< )?(?=\d)", _joined, text),
         "percent": lambda value: f"{100 * value:.0f}%",
     }
-    return environment.get_template("page.html").render(
-        title=title or _title(entries),
-        remains=remains,
-        styles="\n".join(_asset(name) for name in STYLES),
-        scripts="\n".join(_asset(name) for name in SCRIPTS),
-        plotly=get_plotlyjs(),
-        data=for_script(page_data(entries)),
-        **page_tables(entries, redact=bool(remains), comparison=comparison),
-    )
+    return environment
 
 
 def for_script(value: object) -> str:

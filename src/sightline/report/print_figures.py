@@ -1,4 +1,4 @@
-"""Figures of the report for papers and slides: SVG and PNG, legible at column width."""
+"""Figures of the report for papers and slides: PDF, SVG and PNG at column width."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -126,9 +126,17 @@ def _energy_row(axis: Any, entry: Entry, hours: Floats) -> None:
     _levels(axis, entry)
     segments = entry.evaluation.segments
     words = [verdict.word for verdict in entry.verdicts]
-    for segment, word in zip(segments, words, strict=True):
-        ends = hours[segment.start], hours[segment.stop - 1]
-        axis.axvspan(*ends, color=info_of(word).light, alpha=0.22, lw=0.6)
+    if segments:
+        starts = [hours[segment.start] for segment in segments]
+        ends = [hours[segment.stop - 1] for segment in segments]
+        axis.broken_barh(
+            np.column_stack([starts, np.subtract(ends, starts)]),
+            (0.0, 1.0),
+            transform=axis.get_xaxis_transform(),
+            color=[info_of(word).light for word in words],
+            alpha=0.22,
+            lw=0.6,
+        )
     middles = [float(hours[(s.start + s.stop - 1) // 2]) for s in segments]
     at = 10 ** (high + 0.15 * wide)
     style.plot_marks(axis, middles, [at] * len(words), words)
@@ -236,10 +244,8 @@ def _spread(axis: Any, entry: Entry, parts: Mapping[str, Floats]) -> None:
 
 def _against_chi_square(axis: Any, entry: Entry, parts: Mapping[str, Floats]) -> None:
     """Draw quantiles of energy against those of a chi-square with p degrees."""
-    from scipy.stats import chi2
-
     p = entry.evaluation.stream.p
-    ideal = chi2.ppf(curves.LEVELS, p) / p
+    ideal = 2 * curves.half_chi_square(p) / p
     for name, values in parts.items():
         measured = np.maximum(np.quantile(values, curves.LEVELS) / (p / 2), 1e-6)
         axis.plot(ideal, measured, label=curves.PARTS[name], **_PARTS[name])

@@ -124,8 +124,11 @@ def rendered(figure: "Figure") -> dict[str, bytes]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    # With an engine, also the one called "none", each file would be drawn twice.
+    figure.set_layout_engine(None)
     files = {}
     for kind, metadata in (
         ("pdf", {"CreationDate": None, "Creator": CREATOR}),
@@ -265,7 +268,7 @@ def level_handles() -> list[Any]:
 
 
 def log_scale(axis: Any, values: Floats, *, most: int = 4) -> None:
-    """Give a log axis few ticks at whole decades.
+    """Give a log axis few ticks at whole decades, or between them within one decade.
 
     Parameters
     ----------
@@ -276,15 +279,20 @@ def log_scale(axis: Any, values: Floats, *, most: int = 4) -> None:
     most : int
         About how many ticks there are at most.
     """
-    from matplotlib.ticker import FixedLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
     positive = values[values > 0]
-    low, high = np.log10(positive.min()), np.log10(positive.max())
+    least, largest = float(positive.min()), float(positive.max())
+    low, high = np.log10(least), np.log10(largest)
     step = max(1, int(np.ceil((high - low) / most)))
-    powers = np.arange(np.ceil(low), np.floor(high) + 1, step)
-    axis.set_major_locator(FixedLocator([float(10.0**power) for power in powers]))
-    axis.set_minor_locator(NullLocator())
+    ticks = 10.0 ** np.arange(np.ceil(low), np.floor(high) + 1, step)
     axis.set_major_formatter(lambda value, _: power_of_ten(value))
+    if len(ticks) < 2:
+        ticks = MaxNLocator(most - 1).tick_values(least, largest)
+        ticks = ticks[(ticks > 0) & (ticks >= least) & (ticks <= largest)]
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_major_locator(FixedLocator(ticks.tolist()))
+    axis.set_minor_locator(NullLocator())
 
 
 def power_of_ten(value: float) -> str:

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-import msgspec
-
 from sightline._version import __version__
 from sightline.comparison.compare import Comparison, compare
 from sightline.data.archives import read_arrays
@@ -32,9 +30,9 @@ from sightline.storage.blind_spots import read_blind_spots, spots_folder
 from sightline.study.cache import Cache, RecordedTestbed
 from sightline.study.cell import Cell, Outcome
 from sightline.study.execute_cell import with_labels_of
+from sightline.study.manifest import MANIFEST, cells_in
 from sightline.study.plan import StudyPlan
 
-MANIFEST = "study.json"
 REPORT = "report.html"
 # What the manifest says of each cell, besides its result and settings.
 _CELL_FACTS = ("name", "testbed", "detector", "seed", "key")
@@ -108,7 +106,7 @@ def check_folder(names: Sequence[str], out: Path, *, overwrite: bool) -> None:
                     "--out, or pass --overwrite."
                 )
             return
-        others = sorted(set(_cells_in(out)) - set(names))
+        others = sorted(set(cells_in(out)) - set(names))
     if others:
         raise FileError(
             f"{out}: holds another study, with {others[0]!r}, which this one does not "
@@ -195,117 +193,6 @@ def _protocol_lines(results: Sequence[Result]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines))
 
 
-@dataclass(frozen=True)
-class _CellEntry:
-    """A cell in the manifest of an earlier run: its name and its result folder."""
-
-    name: str
-    result: str = ""
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """The part of a manifest that a later run reads."""
-
-    cells: list[_CellEntry]
-
-
-def _cells_in(out: Path) -> dict[str, str]:
-    """Return the result folder of each cell of the study in a folder, by name."""
-    path = out / MANIFEST
-    try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=_Cells)
-    except msgspec.DecodeError as error:
-        raise FileError(
-            f"{path}: cannot be read: delete it, or choose another --out."
-        ) from error
-    return {cell.name: cell.result or cell.name for cell in manifest.cells}
-
-
-@dataclass(frozen=True)
-class StudyCell:
-    """A cell of a finished study: where its files lie, and what it was made of.
-
-    Parameters
-    ----------
-    name, result : str
-        Name of its stream and detector, and of its result folder.
-    detector, testbed : str
-        Labels of both.
-    key : str
-        Of its content.
-    content : str
-        Of its testbed's recordings, in the cache.
-    """
-
-    name: str
-    result: str
-    detector: str
-    testbed: str
-    key: str
-    content: str = ""
-
-
-@dataclass(frozen=True)
-class _ManifestCell:
-    name: str
-    result: str
-    detector: str
-    testbed: str
-    key: str
-    failed: str | None = None
-
-
-@dataclass(frozen=True)
-class _ManifestTestbed:
-    content: str
-
-
-@dataclass(frozen=True)
-class _Manifest:
-    title: str
-    cells: list[_ManifestCell]
-    testbeds: dict[str, _ManifestTestbed]
-
-
-def study_cells(folder: Path) -> list[StudyCell]:
-    """Return the cells of the study in a folder that did not fail.
-
-    Raises
-    ------
-    FileError
-        If its manifest cannot be read.
-    """
-    manifest = _read_manifest(folder)
-    return [
-        StudyCell(
-            name=cell.name,
-            result=cell.result,
-            detector=cell.detector,
-            testbed=cell.testbed,
-            key=cell.key,
-            content=manifest.testbeds[cell.testbed].content,
-        )
-        for cell in manifest.cells
-        if cell.failed is None and cell.testbed in manifest.testbeds
-    ]
-
-
-def study_title(folder: Path) -> str | None:
-    """Return the title of the study in a folder; None if it holds none."""
-    if not (folder / MANIFEST).is_file():
-        return None
-    return _read_manifest(folder).title
-
-
-def _read_manifest(folder: Path) -> _Manifest:
-    path = folder / MANIFEST
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Manifest)
-    except (OSError, msgspec.DecodeError) as error:
-        raise FileError(f"{path}: cannot be read: run the study again.") from error
-
-
 def _remove_stale_spots(out: Path, cells: Sequence[Cell]) -> None:
     """Remove blind spots of an earlier run whose detector or record was another."""
     for cell in cells:
@@ -324,7 +211,7 @@ def _remove_stale_spots(out: Path, cells: Sequence[Cell]) -> None:
 def _remove_others(out: Path, cells: Sequence[Cell]) -> None:
     """Remove streams and results of an earlier run that are not of these cells."""
     try:
-        before = _cells_in(out) if (out / MANIFEST).exists() else {}
+        before = cells_in(out) if (out / MANIFEST).exists() else {}
     except FileError:
         # Only with `overwrite`; the manifest will be replaced.
         return

@@ -18,8 +18,8 @@ from sightline.facts.codes import CODES, Finding, Severity, by_severity, finding
 from sightline.files import reading
 from sightline.progress import Progress, silent
 from sightline.storage import read_evaluation, read_stream
-from sightline.study.collect import MANIFEST
 from sightline.study.explain import check_rows
+from sightline.study.manifest import MANIFEST
 from sightline.study.plan import DetectorChoice, StudyPlan, read_plan
 from sightline.text import did_you_mean, names
 

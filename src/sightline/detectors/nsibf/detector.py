@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-# Windows read by the LSTM at a time; only its small codes are kept.
-_AT_ONCE = 256
+# Windows read by the LSTM at a time: what it keeps of them stays in the cache.
+_AT_ONCE = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +157,7 @@ class NSIBF(TrainedDetector):
     rules = RULES
     settings_type = NSIBFSettings
     official: ClassVar[Mapping[str, Any]] = {"cross_gaps": True}
+    windows_at_once = _AT_ONCE
 
     # Set by `fit`.
     design: Design | None = None
@@ -332,6 +333,7 @@ class NSIBF(TrainedDetector):
                 errors.append(squares.mean(1).cpu().numpy())
                 done, total = int(part[-1]), int(which[-1])
                 progress(Step(StepKind.TRAINING, done, total, "NSIBF, noise"))
+        network.reader.clear()
         self._forecast_error = float(np.concatenate(errors).mean())
         self.state_noise = covariance_of(transitions)
         noise = covariance_of(reconstructions)
@@ -434,6 +436,7 @@ class NSIBF(TrainedDetector):
             return np.tanh(encoder(x)).astype(np.float64)
 
         codes = [self._codes(network, values, track, device) for track in tracks]
+        network.reader.clear()
         return run_filters(
             filters,
             tracks,

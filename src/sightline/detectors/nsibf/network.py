@@ -8,12 +8,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from sightline.detectors.nsibf.lstm import Reader
+
 # Weights of the terms of the loss: reconstruction, forecast, smoothness.
 WEIGHTS = (0.45, 0.45, 0.10)
 # Parameters of one LSTM layer in Keras' order; torch has the gates in the same order.
 _LSTM_NAMES = ("weight_ih", "weight_hh", "bias_ih")
-# Windows that the LSTM reads together.
-_READ_AT_ONCE = 128
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ class NSIBFNetwork(nn.Module):
         self.h = Dense(decoder)
         self.f = Dense(transition)
         self.lstm = nn.LSTM(inputs, width, layers)
+        self.reader = Reader()
         for name, parameter in self.lstm.named_parameters():
             if name.startswith("weight_ih"):
                 nn.init.xavier_uniform_(parameter)
@@ -205,16 +206,11 @@ class NSIBFNetwork(nn.Module):
         return torch.tanh(self.f(torch.cat([state, self.read(u)], -1)))
 
     def read(self, u: Tensor) -> Tensor:
-        """Return the LSTM's code of covariates (batch, rows, inputs).
-
-        A few windows at a time, row by row: their gates stay in the cache.
-        """
-        by_row = u.transpose(0, 1)
-        parts = [
-            self.lstm(part.contiguous())[1][0][-1]
-            for part in by_row.split(_READ_AT_ONCE, dim=1)
-        ]
-        return torch.cat(parts)
+        """Return the LSTM's code of covariates (batch, rows, inputs)."""
+        if u.dtype is torch.float32 and u.device.type == "cpu":
+            return self.reader.last_codes(self.lstm, u)
+        codes: Tensor = self.lstm(u.transpose(0, 1))[1][0][-1]
+        return codes
 
     def loss(self, x: Tensor, u: Tensor, y: Tensor, penalty: float) -> NSIBFLoss:
         """Return the published loss of a batch.

@@ -84,7 +84,8 @@ window.addEventListener("afterprint", () => printing(false));
 async function startCharts() {
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   const script = document.createElement("script");
-  script.textContent = byId("plotly").textContent;
+  const bytes = await unpacked({ kind: "Uint8Array", data: byId("plotly").textContent });
+  script.textContent = new TextDecoder().decode(bytes);
   document.head.append(script);
   performance.mark("charts");
 }
