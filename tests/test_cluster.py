@@ -1,6 +1,7 @@
 """On a cluster every figure is what it is here, wherever the parts begin."""
 
 import json
+import logging
 import os
 import pickle
 import signal
@@ -318,6 +319,17 @@ def test_a_lost_cluster_is_one_sentence_within_the_patience(who, monkeypatch, tm
             evaluate(shared, intervals=False, progress=kill)
         assert killed
         assert time.monotonic() - begin < 120
+
+
+def test_dask_prints_no_traceback_of_a_lost_cluster(tmp_path):
+    # A client that finds its scheduler gone logs an error, with its traceback.
+    logger = logging.getLogger("distributed.client")
+    stream = read_stream(written(drawn(), tmp_path / "stream"))
+    before = logger.level
+    with local_cluster(1) as cluster, on_cluster(stream, cluster.address):
+        assert not logger.isEnabledFor(logging.ERROR)
+    assert logger.level == before
+    assert logger.isEnabledFor(logging.ERROR)
 
 
 def test_nobody_at_the_address(monkeypatch, tmp_path):

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,6 +173,17 @@ def test_the_architecture_lists_every_package_and_the_contracts_it_quotes() -> N
     quoted = re.findall(r'contract "([^"]+)"', ARCHITECTURE)
     assert quoted
     assert all(f'name = "{name}"' in settings for name in quoted)
+
+
+def test_the_architecture_says_why_each_dependency_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = project["project"]
+    lists = [project["dependencies"], *project["optional-dependencies"].values()]
+    wanted = {re.match(r"[\w-]+", one)[0] for some in lists for one in some}
+    section = ARCHITECTURE.split("## Dependencies, and why each is there")[1]
+    rows = re.findall(r"^\| ([^|]+) \|", section, flags=re.M)
+    listed = set(re.findall(r"[\w-]+", " ".join(rows)))
+    assert wanted - listed == {"sightline-cps"}
 
 
 def site_hooks() -> Any:

@@ -26,6 +26,7 @@ from sightline import (
 )
 from sightline.files import LEAST_LIMIT, sole_writer, staged_file, staged_folder
 from sightline.storage import read_traces
+from sightline.storage.blind_spots import FoundSoFar
 from sightline.tables.lists import check_workbook, list_rows
 from sightline.testbeds.own_plant.look import look_at
 
@@ -388,3 +389,21 @@ def test_a_workbook_that_lies_about_its_size_is_refused(tmp_path):
     path.write_bytes(path.read_bytes().replace(size, small))
     with pytest.raises(FileError, match="cannot be unpacked"):
         check_workbook(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes with names are of POSIX")
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        (".a.lock", lambda folder: write_stream(SMALL, folder / "a")),
+        ("a.npz", lambda folder: write_stream(SMALL, folder / "a.npz")),
+        (
+            ".a-found-so-far.jsonl",
+            lambda folder: FoundSoFar(folder / "a", "key").add("LIT101", []),
+        ),
+    ],
+)
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path, name, write):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(FileError, match="is no ordinary file"):
+        write(tmp_path)

@@ -90,6 +90,18 @@ HAI_BEGINS = {
     },
 }
 
+BATADAL_TAGS = (
+    [f"L_T{k}" for k in range(1, 8)]
+    + [f"{what}_PU{k}" for k in range(1, 12) for what in "FS"]
+    + ["F_V2", "S_V2"]
+    + [f"P_J{k}" for k in "280 269 300 256 289 415 302 306 307 317 14 422".split()]
+)
+BATADAL_BEGINS = {
+    "dataset03.csv": ("06/01/14", 4),
+    "dataset04.csv": ("04/07/16", 5),
+    "test_dataset.csv": ("04/01/17", 3),
+}
+
 
 # ---- fixtures, and what a plain parse makes of them --------------------------------
 
@@ -290,6 +302,18 @@ def write_hai(
             put(folder / f"label-{part}.csv", "\r\n".join(lines) + "\r\n")
         written[part] = of_part
     return written
+
+
+def write_batadal(folder, **flags):
+    """Write three short files; flags of each may be given by its name."""
+    for name, (day, n_rows) in BATADAL_BEGINS.items():
+        marks = flags.get(name.removesuffix(".csv"), [0] * n_rows)
+        lines = [",".join(["DATETIME", *BATADAL_TAGS, "ATT_FLAG"])]
+        for k, mark in enumerate(marks):
+            cells = [f"{day} {k:02}", *(f"{k}.{j:02}" for j in range(43)), str(mark)]
+            lines.append(",".join(cells))
+        put(folder / name, "\n".join(lines) + "\n")
+    return folder
 
 
 def column_of(content: bytes, column: str, separator: str = ",") -> list[str]:

@@ -1,6 +1,7 @@
 """The command ``sightline``, also as ``python -m sightline``."""
 
 import errno
+import math
 import os
 import sys
 from contextlib import suppress
@@ -14,6 +15,9 @@ _MEMORY_WORDS = (
 _MEMORY = (
     "error: Memory ran out: close other programs, or use a machine with more memory."
 )
+# With less address space the libraries of linear algebra may hang while they are
+# loaded, or end the process, instead of saying so.
+_LEAST_MB = 1000
 
 
 def main() -> None:
@@ -23,6 +27,12 @@ def main() -> None:
     import the libraries, and a standard output that cannot be written.
     """
     code: str | int | None = 1
+    if (allowed := _allowed_mb()) < _LEAST_MB:
+        _say(
+            f"error: The limit on memory (ulimit -v) is {allowed:.0f} MB, and "
+            f"{_LEAST_MB} MB are the least that is needed: raise it."
+        )
+        sys.exit(1)
     try:
         from sightline.cli.app import app
 
@@ -40,6 +50,16 @@ def main() -> None:
         else:
             raise
     sys.exit(_flushed(code))
+
+
+def _allowed_mb() -> float:
+    """Return how much address space the process may take; infinite if not limited."""
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return math.inf if limit == resource.RLIM_INFINITY else limit / 2**20
 
 
 def _flushed(code: str | int | None) -> str | int | None:

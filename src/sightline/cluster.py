@@ -9,6 +9,7 @@ grid of rows as blocks do locally, so every figure is the same to the last bit.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -156,6 +157,31 @@ def connected(address: str) -> Iterator[Any]:
         registers within the same time.
     """
     distributed = require("distributed", extra="cluster", caller="A cluster")
+    with _quiet(), _client(distributed, address) as client:
+        yield client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Dask's loggers from printing the tracebacks of a cluster that is lost.
+
+    What they have to say is in the error that ends the work.
+    """
+    known = logging.root.manager.loggerDict
+    names = [name for name in known if name.split(".")[0] == "distributed"]
+    levels = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+
+
+@contextmanager
+def _client(distributed: Any, address: str) -> Iterator[Any]:
+    """Give a client; see `connected`."""
     try:
         # In a thread: this one may already run an event loop, as in a notebook.
         with ThreadPoolExecutor(1) as thread:

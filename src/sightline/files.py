@@ -16,7 +16,7 @@ import threading
 import tomllib
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # Bytes that are read of a file that is read as a whole, and unpacked of a packed one.
 MOST_DOCUMENT = 1 << 28
 MOST_RATIO, LEAST_LIMIT, MOST_UNPACKED = 100, 1 << 27, 8 << 30
+_ELSEWHERE = "remove it, or name another to write to"
 _PARTIAL, _BEFORE, _LOCK = ".partial", ".before", ".lock"
 # Stands for the name of a target in the hidden names that lie within it.
 _WITHIN = "_"
@@ -57,14 +58,14 @@ def reading(path: Path) -> Iterator[None]:
         yield
 
 
-def check_ordinary(path: Path) -> None:
+def check_ordinary(path: Path, advice: str = "copy its content to a file") -> None:
     """Raise `FileError` if a path is neither a file nor a folder, but exists."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
         return  # what reads it says what is wrong
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise FileError(f"{path}: is no ordinary file: copy its content to a file.")
+        raise FileError(f"{path}: is no ordinary file: {advice}.")
 
 
 def read_document(path: Path) -> bytes:
@@ -137,10 +138,16 @@ def check_unpacked(path: Path, length: int) -> None:
         )
 
 
-def writing(path: Path) -> AbstractContextManager[None]:
-    """Turn an `OSError` raised inside into a `FileError` about writing `path`."""
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an `OSError` raised inside into a `FileError` about writing `path`.
+
+    A pipe, a socket or a device is refused at once: writing to it might never end.
+    """
+    check_ordinary(path, _ELSEWHERE)
     advice = "check the path, its permissions and the space left"
-    return _as_file_error(path, "written", advice)
+    with _as_file_error(path, "written", advice):
+        yield
 
 
 @contextmanager
@@ -385,6 +392,7 @@ def _acquired(path: Path, target: Path) -> "BaseFileLock | None":
     """Return the lock at a path, which is held; None where files cannot be locked."""
     from filelock import FileLock, Timeout
 
+    check_ordinary(path, _ELSEWHERE)
     while True:
         with open(path, "ab") as opened:
             lock = FileLock(path, timeout=0)

@@ -8,6 +8,8 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import import_module
 
 UNKNOWN = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -20,6 +22,8 @@ MOST_LETTERS, MOST_IN_A_WORD = 400, 160
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp"}
 # These are within words of some scripts and do not reorder others.
 _JOINERS = "\u00ad\u200c\u200d"
+# The font of all figures; matplotlib ships it.
+FONT = "DejaVu Sans"
 # With these a spreadsheet takes a cell for a formula.
 _FORMULA = tuple("=+-@\t\r")
 
@@ -354,6 +358,27 @@ def message(text: str) -> str:
         words = (short(word, MOST_IN_A_WORD) for word in line.split(" "))
         line = short(" ".join(words), MOST_LETTERS)
     return line
+
+
+def drawable(text: str) -> str:
+    r"""Return text with "?" for characters the font lacks, and no formula in it.
+
+    Examples
+    --------
+    >>> drawable("tank$1")
+    'tank\\$1'
+    """
+    known = _characters()
+    drawn = "".join(c if ord(c) in known and c.isprintable() else "?" for c in text)
+    return drawn.replace("$", r"\$")
+
+
+@cache
+def _characters() -> frozenset[int]:
+    """Return the code points that the font of figures has."""
+    # By name, so that who only needs words does not depend on the drawing library.
+    fonts = import_module("matplotlib.font_manager")
+    return frozenset(fonts.get_font(fonts.findfont(FONT)).get_charmap())
 
 
 def csv_cell(value: object) -> object:

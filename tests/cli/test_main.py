@@ -1,6 +1,9 @@
 """What no command can answer for ends in one sentence: memory, Ctrl-C, a full disk."""
 
 import errno
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -40,6 +43,17 @@ def test_lack_of_memory_is_one_sentence(monkeypatch, capsys, error, is_behind):
         command.main()
     assert end.value.code == 1
     assert capsys.readouterr().err == f"{command._MEMORY}\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="ulimit is of POSIX")
+def test_a_limit_on_memory_in_which_libraries_hang_is_one_sentence():
+    run = f"ulimit -v 450000; exec {sys.executable} -m sightline --help"
+    done = subprocess.run(["sh", "-c", run], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: The limit on memory (ulimit -v) is 439 MB, and 1000 MB are the least "
+        "that is needed: raise it.\n"
+    )
 
 
 def test_ctrl_c_during_the_import_ends_with_130(monkeypatch):

@@ -368,6 +368,12 @@ def test_saved_is_loaded_to_the_last_bit(preset, tmp_path):
         TrainingMean.load(tmp_path / "it.npz")
 
 
+def test_a_detector_that_looks_far_back_is_loaded(tmp_path):
+    detector = VectorAutoregression(order=40).fit(recording_of(plant(300)))
+    detector.save(tmp_path / "it.npz")
+    assert VectorAutoregression.load(tmp_path / "it.npz").order == 40
+
+
 @pytest.mark.parametrize("lacking", ["mean", "weights", "intercept", "ridge"])
 def test_a_file_that_lacks_an_array_is_refused(lacking, tmp_path):
     VectorAutoregression().fit(recording_of(plant(50))).save(tmp_path / "it.npz")

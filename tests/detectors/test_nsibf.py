@@ -50,6 +50,14 @@ def fitted():
     return NSIBF(**SMALL).fit(plant())
 
 
+def test_a_detector_with_the_usual_windows_is_loaded(tmp_path):
+    made = NSIBF(epochs=1).fit(plant(600))
+    made.save(tmp_path / "it.npz")
+    again = NSIBF.load(tmp_path / "it.npz")
+    one, other = (d.residuals(plant(200)).values for d in (made, again))
+    np.testing.assert_array_equal(one, other)
+
+
 def one_filter(fitted, rows, track):
     """The filter of one track, step by step, in the plain form."""
     network = fitted.network

@@ -262,6 +262,33 @@ def change_csv(rng: Rng, path: Path) -> None:
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
 
 
+def change_inp(rng: Rng, path: Path) -> None:
+    """Change numbers, words, lines or headings of sections of an EPANET file."""
+    lines = path.read_bytes().decode("utf-8", "replace").splitlines()
+    for _ in range(int(rng.integers(1, 4))):
+        k = int(rng.integers(len(lines)))
+        words = lines[k].split() or [""]
+        j = int(rng.integers(len(words)))
+        what = int(rng.integers(8))
+        numeric = [i for i, word in enumerate(words) if word[:1].isdigit()]
+        if numeric and rng.random() < 0.6:
+            near = ("0", "-1", "0.3", "2", "17", "500", "1e5", *NUMBERS)
+            words[one_of(rng, numeric)] = str(one_of(rng, near))
+        elif what <= 2:
+            words[j] = str(one_of(rng, (*HOSTILE, *NUMBERS)))
+        elif what <= 4:
+            words[j] = one_of(rng, " ".join(lines).split())
+        elif what == 5:
+            del words[j]
+        elif what == 6:
+            lines.insert(k, one_of(rng, lines))
+        else:
+            words.insert(j, words[j])
+        lines[k] = " ".join(words)
+    text = "\n".join(lines) + "\n"
+    path.write_bytes(text.encode(one_of(rng, ("utf-8", "utf-8", "cp1252")), "replace"))
+
+
 def change_xlsx(rng: Rng, path: Path) -> None:
     """Write the first sheet again with other cells; a workbook that is valid."""
     sheet = fastexcel.read_excel(path).load_sheet(0, header_row=None, dtypes="string")
@@ -422,6 +449,7 @@ def _write_lying(rng: Rng, path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 BY_SUFFIX = {
+    ".inp": change_inp,
     ".json": change_json,
     ".jsonl": change_states,
     ".xlsx": change_xlsx,

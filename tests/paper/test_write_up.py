@@ -19,8 +19,9 @@ from sightline.judgement import calm, confidence, event_test, ladder
 from sightline.paper import figures
 from sightline.paper.methods import methods_markdown
 from sightline.paper.study import Study
-from sightline.report.print_style import drawable, styled
+from sightline.report.print_style import styled
 from sightline.storage import Result
+from sightline.text import drawable
 
 
 def many(make_result, n_detectors=9):

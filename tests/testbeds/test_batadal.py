@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from testbed_files import (
+    BATADAL_BEGINS,
+    BATADAL_TAGS,
     DATA,
     assert_exact,
     column_of,
@@ -12,6 +14,7 @@ from testbed_files import (
     rows_of,
     seconds,
     table_of,
+    write_batadal,
 )
 
 import sightline
@@ -21,17 +24,6 @@ from sightline.progress import StepKind
 
 HERE = DATA / "batadal"
 PARTLY = "original_partial_labels_dataset04.csv"
-CHANNELS = (
-    [f"L_T{k}" for k in range(1, 8)]
-    + [f"{what}_PU{k}" for k in range(1, 12) for what in "FS"]
-    + ["F_V2", "S_V2"]
-    + [f"P_J{k}" for k in "280 269 300 256 289 415 302 306 307 317 14 422".split()]
-)
-BEGINS = {
-    "dataset03.csv": ("06/01/14", 4),
-    "dataset04.csv": ("04/07/16", 5),
-    "test_dataset.csv": ("04/01/17", 3),
-}
 
 
 def opened(root, **options):
@@ -39,22 +31,10 @@ def opened(root, **options):
     return sightline.open_testbed("batadal", root, **options)
 
 
-def made_up(folder, **flags):
-    """Write three short files; flags of each may be given by its name."""
-    for name, (day, n_rows) in BEGINS.items():
-        marks = flags.get(name.removesuffix(".csv"), [0] * n_rows)
-        lines = [",".join(["DATETIME", *CHANNELS, "ATT_FLAG"])]
-        for k, mark in enumerate(marks):
-            cells = [f"{day} {k:02}", *(f"{k}.{j:02}" for j in range(43)), str(mark)]
-            lines.append(",".join(cells))
-        put(folder / name, "\n".join(lines) + "\n")
-    return folder
-
-
 def test_made_up_files_read_exactly(tmp_path):
-    read = opened(made_up(tmp_path, dataset04=[0, 1, 1, 0, 0]), strict=False)
+    read = opened(write_batadal(tmp_path, dataset04=[0, 1, 1, 0, 0]), strict=False)
     assert read.revision == "batadal-full"
-    assert list(read.train.channels) == CHANNELS
+    assert list(read.train.channels) == BATADAL_TAGS
     expected = [[float(f"{k}.{j:02}") for j in range(43)] for k in range(4)]
     assert_exact(read.train.values, np.array(expected))
     assert read.train.time[0] == seconds("2014-01-06 00:00:00")
@@ -66,14 +46,17 @@ def test_made_up_files_read_exactly(tmp_path):
 
 
 def test_tags_have_roles_and_units(tmp_path):
-    tags = {tag.name: tag for tag in opened(made_up(tmp_path), strict=False).train.tags}
+    tags = {
+        tag.name: tag
+        for tag in opened(write_batadal(tmp_path), strict=False).train.tags
+    }
     assert [tag.role for tag in tags.values()].count("actuator") == 12
     units = {name: tags[name].unit for name in ("L_T1", "F_PU1", "P_J14", "S_V2")}
     assert units == {"L_T1": "m", "F_PU1": "l/s", "P_J14": "m", "S_V2": None}
 
 
 def test_rows_marked_unknown_are_ignored_and_told(tmp_path):
-    made_up(tmp_path, dataset04=[-999, -999, 1, 1, -999])
+    write_batadal(tmp_path, dataset04=[-999, -999, 1, 1, -999])
     read = opened(tmp_path, strict=False)
     assert read.release == "competition"
     assert read.test.labels.tolist() == [-1, -1, 1, 1, -1, 0, 0, 0]
@@ -81,40 +64,40 @@ def test_rows_marked_unknown_are_ignored_and_told(tmp_path):
 
 
 def test_a_flag_that_is_none_is_refused(tmp_path):
-    path = made_up(tmp_path, dataset04=[0, 0, 3, 0, 0]) / "dataset04.csv"
+    path = write_batadal(tmp_path, dataset04=[0, 0, 3, 0, 0]) / "dataset04.csv"
     with refused(str(path), "ATT_FLAG", "data row 3 is 3", "copy it again"):
         opened(tmp_path, strict=False)
 
 
-@pytest.mark.parametrize("name", BEGINS)
+@pytest.mark.parametrize("name", BATADAL_BEGINS)
 def test_a_file_cut_in_the_middle_of_a_row_is_refused(tmp_path, name):
-    path = made_up(tmp_path) / name
+    path = write_batadal(tmp_path) / name
     path.write_bytes(path.read_bytes()[:-60])
     with refused(str(path), "copy it again"):
         opened(tmp_path, strict=False)
 
 
 def test_a_missing_part_is_named(tmp_path):
-    (made_up(tmp_path) / "test_dataset.csv").unlink()
+    (write_batadal(tmp_path) / "test_dataset.csv").unlink()
     with refused(str(tmp_path), "dataset03.csv", "test_dataset", "batadal.net"):
         opened(tmp_path, strict=False)
 
 
 def test_a_first_row_that_is_damaged_is_refused(tmp_path):
-    path = made_up(tmp_path, dataset04=["x", 0, 0, 0, 0]) / "dataset04.csv"
+    path = write_batadal(tmp_path, dataset04=["x", 0, 0, 0, 0]) / "dataset04.csv"
     with refused(str(path)):
         opened(tmp_path, strict=False)
 
 
 def test_short_files_are_refused(tmp_path):
-    path = made_up(tmp_path) / "dataset03.csv"
+    path = write_batadal(tmp_path) / "dataset03.csv"
     with refused(str(path), "4 rows", "8,761"):
         opened(tmp_path)
 
 
 def test_there_are_no_adjusted_times(tmp_path):
     with refused("BATADAL", "adjusted", "labels='built-in'"):
-        opened(made_up(tmp_path), strict=False, labels="adjusted")
+        opened(write_batadal(tmp_path), strict=False, labels="adjusted")
 
 
 # ---- decimals of train ---------------------------------------------------------------
@@ -122,7 +105,7 @@ def test_there_are_no_adjusted_times(tmp_path):
 
 def more_decimals(folder):
     """Write files of which train alone has six decimals."""
-    path = made_up(folder) / "dataset03.csv"
+    path = write_batadal(folder) / "dataset03.csv"
     header, *rows = path.read_text().splitlines()
     cells = [row.split(",") for row in rows]
     longer = [[c[0], *(f"{cell}1234" for cell in c[1:-1]), c[-1]] for c in cells]
@@ -158,7 +141,7 @@ def test_train_is_rounded_like_test_unless_it_is_asked_for_raw(tmp_path, cache):
 
 def test_another_word_for_decimals_is_refused(tmp_path):
     with refused("train_decimals", "as-test or raw", "'two'", kind=StreamError):
-        opened(made_up(tmp_path), strict=False, train_decimals="two")
+        opened(write_batadal(tmp_path), strict=False, train_decimals="two")
 
 
 @pytest.mark.parametrize("in_file", [None, "raw", "as-test"])

@@ -111,6 +111,33 @@ def options_named(column: str = "--{}") -> Iterator[None]:
         raise FileError(text) from error
 
 
+def shown_notices(
+    notices: Sequence[str], skipped: Sequence[str], n_testbeds: int
+) -> list[str]:
+    """Return the notices to print; on a single testbed, not what was skipped.
+
+    The tables and figures of the paper compare testbeds and seeds, which a single plant
+    does not have.
+
+    Parameters
+    ----------
+    notices : sequence of str
+        All of them.
+    skipped : sequence of str
+        Those about a skipped table or figure.
+    n_testbeds : int
+        Testbeds among the results.
+
+    Examples
+    --------
+    >>> shown_notices(["One seed.", "No table."], ["No table."], n_testbeds=1)
+    ['One seed.']
+    """
+    if n_testbeds != 1:
+        return list(notices)
+    return [notice for notice in notices if notice not in skipped]
+
+
 def grid(*, dim: bool = False, min_width: int | None = None) -> Table:
     """Return an empty table of two columns without lines: a name and its text.
 

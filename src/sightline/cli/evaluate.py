@@ -16,6 +16,7 @@ from sightline.cli.console import (
     console,
     door,
     options_named,
+    shown_notices,
 )
 from sightline.errors import FileError, SightlineError, naming
 from sightline.progress import progress_bar
@@ -521,14 +522,9 @@ def compare_command(
                 results, write_up_to, overwrite=overwrite, comparison=compared
             )
             count = f"{len(written.files)} files are in {write_up_to}."
-            # A single testbed does not have what the other tables compare.
-            is_single = len({row.evaluation.stream.testbed for row in results}) == 1
-            messages = [
-                notice
-                for notice in written.notices
-                if not (is_single and notice.startswith("Skipped "))
-            ]
-            messages.append(count)
+            n_testbeds = len({row.evaluation.stream.testbed for row in results})
+            shown = shown_notices(written.notices, written.skipped, n_testbeds)
+            messages = [*shown, count]
         screen = console()
         screen.print(comparison(compared))
         for message in messages:

@@ -23,6 +23,7 @@ from sightline.cli.console import (
     ProtocolOption,
     console,
     door,
+    shown_notices,
     titled_table,
 )
 from sightline.errors import StreamError
@@ -647,7 +648,9 @@ def study_summary(study: "Study") -> RenderableType:
             for row in study.at_a_glance
         ]
         parts.append(Text())
-    parts += [Text(f"- {notice}") for notice in _shown_notices(study)]
+    n_testbeds = len({row.testbed for row in study.at_a_glance})
+    shown = shown_notices(study.notices, study.skipped, n_testbeds)
+    parts += [Text(f"- {notice}") for notice in shown]
     for name, reason in study.failed.items():
         parts.append(Text(f"{name} failed: {reason}", style="red"))
     if study.failed:
@@ -661,17 +664,6 @@ def study_summary(study: "Study") -> RenderableType:
             )
         )
     return Group(*parts)
-
-
-def _shown_notices(study: "Study") -> list[str]:
-    """Return the notices of a study; on one testbed, not what is skipped.
-
-    The tables and figures of the paper compare testbeds and seeds, which a single plant
-    does not have.
-    """
-    if len({row.testbed for row in study.at_a_glance}) != 1:
-        return list(study.notices)
-    return [text for text in study.notices if not text.startswith("Skipped ")]
 
 
 def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:

@@ -508,6 +508,10 @@ class LearnedDetector(Shown, ABC):
         """Return the same by the model alone; None for all earlier rows."""
         return None
 
+    def _run_length(self, settings: Any) -> int:
+        """Return the rows of a run that is long enough for a residual."""
+        return (self._look_back(settings) or 0) + 1
+
     def _chosen(self, *settings: str) -> dict[str, Any]:
         """Return some settings by name, for a call that takes them as arguments."""
         return {name: getattr(self.settings, name) for name in settings}
@@ -609,7 +613,7 @@ class LearnedDetector(Shown, ABC):
         """
         tags = tuple(Tag(name=name) for name in self._fitted(self.channels))
         settings = self._settings("export")
-        look = int(getattr(settings, "window", 1)) + _TRIAL_ROWS
+        look = self._run_length(settings) + _TRIAL_ROWS
         n_rows = int(getattr(self.row_settings(), "every", 1)) * look
         trial = Recording(values=np.zeros((n_rows, n_channels)), tags=tags)
         self.residuals(trial)

@@ -305,7 +305,7 @@ class WindowedDetector(TrainedDetector):
             notices=(*scaled.notices, *self._remarks(scaled)),
         )
 
-    def _look_back(self, settings: Any) -> int:
+    def _look_back(self, settings: Any) -> int | None:
         """Return the rows of a window: one more than those before its newest row."""
         return int(settings.window)
 

@@ -101,12 +101,15 @@ class WriteUp:
     notices : tuple of str
         Which tables and figures were skipped and what they need, and which results are
         not seeds of one another.
+    skipped : tuple of str
+        Those of `notices` that are about a skipped table or figure.
     """
 
     folder: Path
     files: tuple[str, ...]
     findings: tuple[Finding, ...]
     notices: tuple[str, ...]
+    skipped: tuple[str, ...] = ()
 
 
 def write_up(
@@ -213,6 +216,7 @@ def write_up(
         files=tuple(sorted(contents)),
         findings=findings,
         notices=(*_same_seeds(study), *no_tables, *no_figures),
+        skipped=(*no_tables, *no_figures),
     )
 
 

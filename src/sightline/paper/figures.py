@@ -14,7 +14,7 @@ from sightline.paper.cross_tables import agreement_of, by_space
 from sightline.paper.markup import texts
 from sightline.paper.study import Study, space_of
 from sightline.report import print_style as style
-from sightline.text import names, short
+from sightline.text import drawable, names, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -166,7 +166,7 @@ def _heat(
                 fontsize=7,
                 color="black" if _luminance(shade) > _BRIGHT else "white",
             )
-    titles = [style.drawable(study.short_title(label)) for label in labels]
+    titles = [drawable(study.short_title(label)) for label in labels]
     panel.set_xticks(
         range(n - 1), titles[:-1], rotation=40, ha="right", rotation_mode="anchor"
     )
@@ -229,7 +229,7 @@ def mean_ranks(study: Study, compared: Comparison) -> "tuple[Picture, str] | Non
                 linewidth=2.2,
                 solid_capstyle="butt",
             )
-        titles = [style.drawable(study.short_title(label)) for label in row.detectors]
+        titles = [drawable(study.short_title(label)) for label in row.detectors]
         panel.set_yticks(list(lines), titles)
         panel.set_ylim(n - 0.4, -0.6)
         panel.set_xlim(0.8, n + 0.35 + 0.3 * max(len(row.groups), 1))
@@ -329,7 +329,7 @@ def _legend(
     handles, labels = zip(*entries, strict=True)
     figure.legend(
         handles,
-        [style.drawable(short(label, _LEGEND_LETTERS)) for label in labels],
+        [drawable(short(label, _LEGEND_LETTERS)) for label in labels],
         loc="outside lower center",
         ncols=2,
         handletextpad=0.4,
@@ -464,7 +464,7 @@ def _testbed_legend(figure: "Picture", study: Study) -> None:
             )
             for k in range(len(titles))
         ],
-        [style.drawable(short(title, _LEGEND_LETTERS)) for title in titles],
+        [drawable(short(title, _LEGEND_LETTERS)) for title in titles],
         loc="outside upper center",
         ncols=min(len(titles), 3),
         handletextpad=0.2,
@@ -482,4 +482,4 @@ def _panels(
 
 
 def _set_title(panel: "Axes", title: str) -> None:
-    panel.set_title(style.drawable(short(title, _TITLE_LETTERS)), loc="left")
+    panel.set_title(drawable(short(title, _TITLE_LETTERS)), loc="left")

@@ -16,7 +16,7 @@ import numpy as np
 from sightline.data.arrays import Floats
 from sightline.files import staged_file
 from sightline.judgement.verdicts import all_infos, info_of
-from sightline.text import short, superscript
+from sightline.text import FONT, drawable, short, superscript
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,6 @@ MAX_LETTERS = 40
 PNG_DPI = 300
 # In a notebook.
 SCREEN_DPI = 110
-FONT = "DejaVu Sans"
 # Stored in each file, so that `is_ours` recognises it.
 CREATOR = "Sightline"
 _STYLE: Any = {
@@ -172,28 +171,6 @@ def is_ours(path: Path) -> bool:
     content = path.read_bytes()
     # A PDF file does so at its end, others at their beginning.
     return CREATOR.encode() in (content if path.suffix == ".pdf" else content[:4096])
-
-
-def drawable(text: str) -> str:
-    r"""Return text with "?" for characters the font lacks, and no formula in it.
-
-    Examples
-    --------
-    >>> drawable("tank$1")
-    'tank\\$1'
-    """
-    known = _characters()
-    drawn = "".join(c if ord(c) in known and c.isprintable() else "?" for c in text)
-    return drawn.replace("$", r"\$")
-
-
-@cache
-def _characters() -> frozenset[int]:
-    """Return the code points that the font has."""
-    from matplotlib import font_manager
-
-    path = font_manager.findfont(FONT)
-    return frozenset(font_manager.get_font(path).get_charmap())
 
 
 def label(name: str, letters: int = MAX_LETTERS) -> str:

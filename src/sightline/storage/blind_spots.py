@@ -132,7 +132,7 @@ class FoundSoFar:
     def read(self) -> dict[str, list[BlindSpot]]:
         """Return what was found before, by tag; a line that is cut is left out."""
         found: dict[str, list[BlindSpot]] = {}
-        if not self.path.is_file():
+        if not self.path.exists():
             return found
         for line in read_document(self.path).splitlines():
             try:

@@ -63,6 +63,8 @@ class Study:
         Which of the paper's findings hold in this study.
     notices : tuple of str
         What could not be compared, which tables and figures were skipped, and why.
+    skipped : tuple of str
+        Those of `notices` that are about a skipped table or figure.
     at_a_glance : tuple of GlanceRow
         For each detector on each testbed what each alarm rule detected, and what to
         check first; of the first seed, as in the report.
@@ -75,6 +77,7 @@ class Study:
     comparison: Comparison | None = None
     findings: tuple[Finding, ...] = ()
     notices: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
     at_a_glance: tuple[GlanceRow, ...] = ()
 
 
@@ -174,6 +177,7 @@ def gather_study(
         comparison=compared,
         findings=written.findings,
         notices=(*_protocol_lines(results), *compared.notices, *written.notices),
+        skipped=written.skipped,
         at_a_glance=tuple(glance(entries_of(results))),
     )
 

@@ -236,3 +236,34 @@ def test_rules_are_refused(tmp_path):
     path.write_text(text.replace("[ENERGY]", rule + "[ENERGY]"))
     with pytest.raises(FileError, match="rule-based controls"):
         simulate(network=path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        # EPANET's own reason, not only that there is one.
+        (
+            "[CONTROLS]",
+            "[PIPES]\n C 12 13 9 9 99 0 CV\n[CONTROLS]\n LINK C CLOSED AT TIME 6",
+            r"Error 207: attempt to control CV/GPV link C in \[CONTROLS\]",
+        ),
+        ("[PATTERNS]", "[PATTERNS]\n 1 1e300", "beyond 1e\\+12"),
+        ("Pattern Timestep   \t2:00", "Pattern Timestep 0", "not finish a step"),
+        ("1500        \t250", "0.001 -3", "EPANET"),
+        (" Unbalanced         \tContinue 10\n", "", None),
+    ],
+)
+def test_a_network_that_cannot_be_run_is_refused_in_one_sentence(
+    tmp_path, old, new, words
+):
+    source = Path(wntr.__file__).parent / "library" / "networks" / "Net1.inp"
+    assert old in source.read_text()
+    path = tmp_path / "x.inp"
+    path.write_text(source.read_text().replace(old, new, 1))
+    if words is None:
+        simulate(network=path, days_train=0.1, days_test=0.1)
+        return
+    with pytest.raises(FileError, match=words) as told:
+        simulate(network=path, days_train=0.1, days_test=0.1)
+    assert str(told.value).startswith(f"{path}: ")
+    assert "\n" not in str(told.value)

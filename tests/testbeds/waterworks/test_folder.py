@@ -10,7 +10,14 @@ import pytest
 from sightline import open_testbed
 from sightline.errors import FileError
 from sightline.testbeds.twin.folder_writer import read_truth
-from sightline.testbeds.waterworks import read_scenario, simulate, write_simulation
+from sightline.testbeds.waterworks import (
+    Action,
+    PlannedAttack,
+    Scenario,
+    read_scenario,
+    simulate,
+    write_simulation,
+)
 from sightline.testbeds.waterworks.plant import TAG_NAMES
 
 
@@ -106,6 +113,18 @@ def test_every_tag_has_a_row(folder):
 
 def test_there_is_a_picture(folder):
     assert (folder / "waterworks.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_any_id_of_an_attack_can_be_drawn(tmp_path):
+    # A formula that is none, characters that the font lacks; a warning is an error.
+    ids = (r"$\frac$", "\x1b[2J\u202e", "\u6c34" * 300)
+    action = Action(tag="LIT101", kind="bias", value=0.5)
+    attacks = tuple(
+        PlannedAttack(id=name, start_s=600 * (k + 1), duration_s=300, actions=(action,))
+        for k, name in enumerate(ids)
+    )
+    made = simulate(days_train=0.02, days_test=0.05, scenario=Scenario(attacks=attacks))
+    write_simulation(made, tmp_path / "run")
 
 
 def test_a_folder_in_use_is_kept_unless_it_may_be_overwritten(folder, quick, tmp_path):

@@ -342,6 +342,12 @@ class NSIBF(TrainedDetector):
 
     # ------------------------------------------------------------------ residuals
 
+    def _look_back(self, settings: NSIBFSettings) -> None:
+        """Return None: a filter carries its state along the whole run."""
+
+    def _run_length(self, settings: NSIBFSettings) -> int:
+        return settings.reach + settings.window
+
     def _residuals(
         self, recording: Recording, settings: NSIBFSettings, progress: Progress
     ) -> Residuals:
@@ -361,7 +367,7 @@ class NSIBF(TrainedDetector):
         )
         if not tracks:
             raise StreamError(
-                f"The recording has no run of {settings.reach + settings.window} rows, "
+                f"The recording has no run of {self._run_length(settings)} rows, "
                 "which NSIBF needs for a residual: give it a longer one."
             )
         with computing(settings) as device:
@@ -523,6 +529,8 @@ class NSIBF(TrainedDetector):
             tuple(np.split(arrays["levels"], ends)[:-1]),
             arrays["numbers"],
         )
+        if not self.design.sensors.size:
+            raise ValueError("sensors")
         self.state_noise = arrays["state_noise"]
         self.measurement_noise = arrays["measurement_noise"]
         self.ridge = float(arrays["ridge"])

@@ -7,6 +7,7 @@ one EPANET project.
 """
 
 import ctypes
+import itertools
 import shutil
 import tempfile
 import weakref
@@ -19,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Floats
-from sightline.errors import StreamError
+from sightline.errors import FileError
+from sightline.files import brief
+from sightline.text import legible
 
 # Codes of EPANET's toolkit (epanet2_enums.h).
 _CONTROLS, _RULES = 5, 6
@@ -36,6 +39,8 @@ _FIRST_ERROR = 100
 _NO_PRESSURE_M, _FULL_PRESSURE_M, _EXPONENT = 0.0, 14.0, 0.5
 # A step is cut where a tank runs full or empty; more cuts than this are an error.
 _MOST_CUTS = 100
+# Metres, litres a second or cubic metres that no network has.
+_MOST = 1e12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,6 +81,13 @@ class Hydraulics:
         metres.
     step_s : int
         Seconds a step.
+    path : Path
+        The network's file, for messages.
+
+    Raises
+    ------
+    FileError
+        If EPANET refuses the network; a later step that it cannot solve raises it too.
 
     Attributes
     ----------
@@ -89,7 +101,8 @@ class Hydraulics:
         Indices of nodes.
     """
 
-    def __init__(self, wntr: ModuleType, model: Any, step_s: int) -> None:
+    def __init__(self, wntr: ModuleType, model: Any, step_s: int, path: Path) -> None:
+        self.path = path
         folder = tempfile.mkdtemp(prefix="sightline-network-")
         engine = wntr.epanet.toolkit.ENepanet()
         weakref.finalize(self, _close, engine, folder)
@@ -97,7 +110,11 @@ class Hydraulics:
             str(Path(folder) / f"network.{ending}") for ending in ("inp", "rpt", "bin")
         )
         wntr.network.write_inpfile(model, source, units="LPS")
-        engine.ENopen(source, report, binary)
+        try:
+            engine.ENopen(source, report, binary)
+        except Exception as error:
+            engine.ENclose()
+            raise self._refused(_first_error(Path(report)) or brief(error)) from error
         self._library, self._project = engine.ENlib, engine._project
         self._number, self._seconds = ctypes.c_double(), ctypes.c_long()
         self.step_s = step_s
@@ -122,8 +139,8 @@ class Hydraulics:
         Node and link of each are places in `nodes` and `links`; node is -1 for a time.
         """
         if engine.ENgetcount(_RULES):
-            raise StreamError(
-                "the network has rule-based controls ([RULES]), which are not "
+            raise FileError(
+                f"{self.path}: has rule-based controls ([RULES]), which are not "
                 "supported: write them as simple ones ([CONTROLS])."
             )
         controls = []
@@ -218,8 +235,12 @@ class Hydraulics:
             done += self._seconds.value
             if done == self.step_s:
                 return self._solved(asked_nodes, asked_links, moved)
-        raise StreamError(
-            f"EPANET did not finish a step of {self.step_s} s: check the network file."
+            if not self._seconds.value:  # EPANET gives up
+                break
+        raise FileError(
+            f"{self.path}: EPANET does not finish a step {clock_s / 3600:.1f} hours "
+            "after the start: write 'Unbalanced Continue 10' in [OPTIONS], or check "
+            "its times, pumps and tanks."
         )
 
     def _water(self) -> Floats:
@@ -238,10 +259,16 @@ class Hydraulics:
             pressure[k] = self._of_node(k, _PRESSURE)
         for k in asked_links:
             flow[k], status[k] = self._of_link(k, _FLOW), self._of_link(k, _STATUS)
+        # The pressure at a tank's bottom is its level.
+        level = np.array([self._of_node(k, _PRESSURE) for k in self.tanks])
+        volume = np.array([self._of_node(k, _VOLUME) for k in self.tanks])
+        asked = pressure[list(asked_nodes)], flow[list(asked_links)]
+        # Not a number is not below the bound either.
+        if not np.abs(np.concatenate([level, volume, moved, *asked])).max() < _MOST:
+            raise self._refused(f"levels, pressures or flows beyond {_MOST:.0e}")
         return Solved(
-            # The pressure at a tank's bottom is its level.
-            level=np.array([self._of_node(k, _PRESSURE) for k in self.tanks]),
-            volume=np.array([self._of_node(k, _VOLUME) for k in self.tanks]),
+            level=level,
+            volume=volume,
             pressure=pressure,
             flow=flow,
             status=status,
@@ -264,11 +291,26 @@ class Hydraulics:
         )
         return self._number.value
 
-    @staticmethod
-    def _check(code: int) -> None:
-        """Raise `StreamError` for an error of EPANET; its warnings are no errors."""
+    def _check(self, code: int) -> None:
+        """Raise `FileError` for an error of EPANET; its warnings are no errors."""
         if code >= _FIRST_ERROR:
-            raise StreamError(f"EPANET stopped with error {code}: check the network.")
+            raise self._refused(f"error {code}")
+
+    def _refused(self, reason: str) -> FileError:
+        """Return the error to raise for what EPANET refuses."""
+        return FileError(
+            f"{self.path}: EPANET cannot run it ({reason}): correct it in EPANET and "
+            "save it again."
+        )
+
+
+def _first_error(report: Path) -> str:
+    """Return the first error that EPANET reports, with its line; empty for none."""
+    lines = report.read_text("utf-8", "replace").splitlines()
+    for line, more in itertools.pairwise(lines):
+        if line.strip().startswith("Error "):
+            return legible(f"{line.strip()} {more.strip()}".strip())[:200]
+    return ""
 
 
 def _close(engine: Any, folder: str) -> None:

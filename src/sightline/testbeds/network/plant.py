@@ -18,8 +18,8 @@ import numpy as np
 
 from sightline.data.arrays import Floats, require
 from sightline.data.recording import Role, Tag
-from sightline.errors import FileError, StreamError
-from sightline.files import reading
+from sightline.errors import FileError
+from sightline.files import damage, read_document
 from sightline.testbeds.network.hydraulics import FIRST_VALVE, PUMP, Hydraulics
 from sightline.testbeds.twin.scenario import DAY_S, Vocabulary
 from sightline.testbeds.twin.truth import CLEAR, Yardstick, sensor_units
@@ -240,22 +240,19 @@ def read_network(network: str | Path) -> Network:
         with np.printoptions():
             wntr = require("wntr", extra="water", caller="Testbed network")
         path = _path_of(network, wntr)
-        with reading(path):
-            path.read_bytes()
-        try:
+        read_document(path)
+        advice = "open it in EPANET and save it again"
+        # Its reader raises whatever a damaged line leads to.
+        with damage(
+            f"{path}: is no EPANET file that can be run", Exception, advice=advice
+        ):
             model = wntr.network.WaterNetworkModel(str(path))
-            hydraulics = Hydraulics(wntr, model, STEP_S)
-        except StreamError as error:
-            raise FileError(f"{path}: {error}") from error
-        except Exception as error:
-            reason = " ".join(str(error).split())
-            raise FileError(
-                f"{path}: is no EPANET file that can be run ({reason}): open it in "
-                "EPANET and save it again."
-            ) from error
-    if not hydraulics.tanks or PUMP not in hydraulics.link_types:
-        raise FileError(f"{path}: has no tank or no pump: choose another network.")
-    return _network(path.stem, model, hydraulics, wntr)
+            hydraulics = Hydraulics(wntr, model, STEP_S, path)
+            if not hydraulics.tanks or PUMP not in hydraulics.link_types:
+                raise FileError(
+                    f"{path}: has no tank or no pump: choose another network."
+                )
+            return _network(path.stem, model, hydraulics, wntr)
 
 
 def _path_of(network: str | Path, wntr: ModuleType) -> Path:

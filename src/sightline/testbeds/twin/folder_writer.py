@@ -34,13 +34,15 @@ from sightline.files import reading, staged_folder
 from sightline.testbeds.twin.scenario import DAY_S, scenario_to_csv
 from sightline.testbeds.twin.simulation import Panel, Simulation
 from sightline.testbeds.twin.truth import AttackTruth
-from sightline.text import csv_cell
+from sightline.text import csv_cell, drawable, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # A day has more seconds than a screen has points: every tenth is enough.
 STRIDE_S = 10
+# Letters of the id of an attack in the picture.
+_MOST_IN_PICTURE = 16
 BLUE, TEAL, ORANGE, SHADE, INK = "#2b5f9e", "#2a9d8f", "#d17a22", "#c0392b", "#333333"
 
 # Fields of `AttackTruth`: by tag, and of the attack as a whole.
@@ -362,7 +364,7 @@ def _shade(
         for panel in panels:
             panel.axvspan(start, stop, color=SHADE, alpha=0.16, linewidth=0, zorder=0)
         panels[0].annotate(
-            attack.id,
+            drawable(short(attack.id, _MOST_IN_PICTURE)),
             ((max(start, 0.0) + stop) / 2.0, 1.0),
             xycoords=("data", "axes fraction"),
             xytext=(0, 2),
