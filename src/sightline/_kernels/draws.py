@@ -203,6 +203,8 @@ def chance_ranks(
     count: Codes,
     calm_total: float,
     limits: Floats,
+    times: Codes,
+    auc: Floats,
     areas: Floats,
     segment_auc: Floats,
 ) -> tuple[float, float]:
@@ -210,16 +212,14 @@ def chance_ranks(
 
     Rows ``first[i]`` to ``first[i] + length[i]`` stand for attack i; calm rows that
     stand for none weigh as often as their block is drawn, `calm_total` with the others.
+    `times` and `auc` have an entry for each row; `times` and `areas` are 0 before,
+    `times` also after.
 
-    Returns the average precision and the share of the remaining calm rows in alarm;
-    writes ROC areas up to each limit, and the AUC of each attack.
+    Returns the average precision and the share of the remaining calm rows in alarm, nan
+    if none remains; adds up ROC areas up to each limit, and writes each attack's AUC.
     """
     n = len(rows.block)
-    times = np.zeros(n, np.int32)
-    auc = np.empty(n)
     total = calm_total - _mark(rows, first, length, count, times)
-    for a in range(len(limits)):
-        areas[a] = 0.0
     above = alarms = hits = precision = 0.0
     start = 0
     while start < n and total > 0.0:
@@ -245,19 +245,12 @@ def chance_ranks(
                 auc[k] = 1.0 - 0.5 * (low + high)
         above += calm
         start = stop
-    if hits == 0.0:
-        for a in range(len(limits)):
-            areas[a] = np.nan
-        for i in range(len(first)):
-            segment_auc[i] = np.nan
-        return np.nan, np.nan
     for i in range(len(first)):
         summed = 0.0
         for k in range(first[i], first[i] + length[i]):
             summed += auc[rows.place[k]]
+            times[rows.place[k]] = 0
         segment_auc[i] = summed / length[i]
-    for a in range(len(limits)):
-        areas[a] /= hits
     return precision / hits, alarms / total
 
 

@@ -227,9 +227,10 @@ def _rank_chance(
     calm_block = rows.block[rows.block >= 0]
     n, n_attack, n_calm = len(counts), float(lengths.sum()), len(calm_block)
     limits = np.array([1.0, *PAUC_RATES])
-    areas, segment_auc = np.empty((n, 3)), np.empty((n, len(lengths)))
+    areas, segment_auc = np.zeros((n, 3)), np.empty((n, len(lengths)))
     precision, false_rate = np.empty((2, n))
     totals = counts @ np.bincount(calm_block, minlength=counts.shape[1])
+    times, auc = np.zeros(len(rows.block), np.int32), np.empty(len(rows.block))
     for r in range(n):
         precision[r], false_rate[r] = chance_ranks(
             rows,
@@ -238,10 +239,16 @@ def _rank_chance(
             counts[r],
             float(totals[r]),
             limits,
+            times,
+            auc,
             areas[r],
             segment_auc[r],
         )
         tick(r + 1)
+    areas /= n_attack
+    # No calm row is left.
+    none = np.isnan(precision)
+    areas[none], segment_auc[none], false_rate[none] = np.nan, np.nan, np.nan
     before = np.concatenate([[0], np.cumsum(is_alarm)])
     alarms = before[first + lengths] - before[first]
     true, false = alarms.sum(axis=1).astype(float), false_rate * n_calm
