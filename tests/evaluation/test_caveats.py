@@ -12,7 +12,8 @@ from sightline.metrics.chance import Floor
 # Short and unevenly spaced: few shifts move attacks onto attacks.
 STARTS = (30, 95, 210, 300, 470, 525, 660, 810, 930, 1125)
 MANY = [(start, start + 12) for start in STARTS]
-AT_CHANCE = "No better than chance (calm windows in place of the attacks)"
+AT_CHANCE = "Not shown to be better than chance (calm windows in place of the attacks, "
+AT_CHANCE += "p above 0.05)"
 UNMATCHED = "longer than any attack-free stretch"
 FEW = "intervals are wide"
 ONE_LARGE = "dominates the pooled ranking"
@@ -47,15 +48,16 @@ def test_a_chance_stream_is_said_to_be_one():
     sentence = remark(evaluation, AT_CHANCE)
     rank, floor = evaluation.rank, evaluation.floor
     assert (
-        f"ROC-AUC ({rank.roc_auc:.3f}; chance {floor['roc_auc'].value:.3f})" in sentence
+        f"ROC-AUC ({rank.roc_auc:.3f}; chance {floor['roc_auc'].value:.3f}, p "
+        f"{floor['roc_auc'].p:.2g})" in sentence
     )
     assert (
         f"P_FULL ({evaluation.windows.p_full:.3f}; chance "
-        f"{floor['p_full'].value:.3f})" in sentence
+        f"{floor['p_full'].value:.3f}, p {floor['p_full'].p:.2g})" in sentence
     )
     assert (
         f"attacks alarmed ({evaluation.probe.hits}; chance "
-        f"{floor['hits'].value:.3g})" in sentence
+        f"{floor['hits'].value:.3g}, p {floor['hits'].p:.2g})" in sentence
     )
 
 
@@ -71,7 +73,7 @@ def test_a_figure_of_zero_is_told_as_zero():
     test = 0.1 * values_of(stream.test)
     evaluation = evaluate(stream.replace(test=test))
     assert evaluation.probe.hits == 0
-    assert "attacks alarmed (0; chance 0)" in remark(evaluation, AT_CHANCE)
+    assert "attacks alarmed (0; chance 0, p 1)" in remark(evaluation, AT_CHANCE)
 
 
 def test_without_intervals_nothing_is_said_of_chance():

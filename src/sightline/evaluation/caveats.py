@@ -6,6 +6,7 @@ from sightline.evaluation.protocol import HINDSIGHT, SWITCHES, Protocol
 from sightline.evaluation.result import BootstrapFacts, StreamMeasures, Uncertainty
 from sightline.evaluation.uncertainty import figures
 from sightline.metrics import intervals
+from sightline.metrics.chance import FLOOR_SHARE
 from sightline.text import names, share
 
 # An attack with more than this share of all attack rows dominates pooled figures.
@@ -16,7 +17,7 @@ LEAST_MOVE = 0.05
 MOST_MOVED = 1 / 3
 # More channels than this are counted, not listed.
 MOST_NAMES = 6
-# Figures that are named if they are no better than chance.
+# Figures that are named if they are not shown to be better than chance.
 _LABELS = {
     "roc_auc": "ROC-AUC",
     "pauc_1": "pAUC at 1%",
@@ -194,11 +195,12 @@ def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[s
         if floor is not None and not floor.above_floor:
             form = ".3g" if name == "hits" else ".3f"
             figure = f"{measured[name] or 0.0:{form}}"
-            at_chance.append(f"{label} ({figure}; chance {floor.value:{form}})")
+            p = "" if floor.p is None else f", p {floor.p:.2g}"
+            at_chance.append(f"{label} ({figure}; chance {floor.value:{form}}{p})")
     if at_chance:
         yield (
-            "No better than chance (calm windows in place of the attacks): "
-            f"{', '.join(at_chance)}."
+            "Not shown to be better than chance (calm windows in place of the attacks, "
+            f"p above {FLOOR_SHARE:g}): {', '.join(at_chance)}."
         )
     n_segments, drawn = measures.stream.n_segments, uncertainty.bootstrap
     if n_segments and drawn is not None and drawn.few_events:
