@@ -254,6 +254,18 @@ def test_labels_count_like_incidents(home):
     assert testbed.test.labels.sum() == 20
 
 
+def test_an_export_without_labels_beside_one_with_them_is_free_of_attacks(home):
+    labels = np.zeros(N_ROWS - 1800, int)
+    labels[300:320] = 1
+    calm = write_wide(home / "calm.csv", slice(1800))
+    attacked = write_wide(home / "attacked.csv", slice(1800, None), label=labels)
+    text = started(calm, attacked, "--out", "boiler")
+    assert "calm.csv has no column of labels" in text
+    testbed = open_testbed("boiler")
+    assert testbed.train.n_steps == 1800
+    np.testing.assert_array_equal(testbed.test.labels, labels)
+
+
 def test_what_cannot_be_used_is_left_out_and_said(home):
     late = [None] * 1000 + [1.5] * 2000
     dead = [2.5] * 1000 + [None] * 1000 + [2.5] * 1000

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, Bools, Floats, require
+from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, require
 from sightline.data.recording import Role
 from sightline.errors import FileError
 from sightline.files import damage
@@ -426,7 +426,17 @@ def joined(exports: Sequence[Export]) -> Export:
             )
     if len(exports) == 1:
         return first
-    frame = pl.concat([e.frame for e in exports], how="diagonal_relaxed")
+    notices = [notice for export in exports for notice in export.notices]
+    frames = [e.frame for e in exports]
+    if any("label" in frame.columns for frame in frames):
+        for k, export in enumerate(exports):
+            if "label" not in export.frame.columns:
+                frames[k] = frames[k].with_columns(label=pl.lit(float(NORMAL)))
+                notices.append(
+                    f"{export.path.name} has no column of labels: its rows are taken "
+                    "as free of attacks."
+                )
+    frame = pl.concat(frames, how="diagonal_relaxed")
     seconds = np.concatenate([e.seconds for e in exports])
     units = {tag.name: tag.unit for export in exports for tag in export.tags}
     return Export(
@@ -441,7 +451,7 @@ def joined(exports: Sequence[Export]) -> Export:
         ),
         form=first.form,
         time_words=first.time_words,
-        notices=tuple(notice for export in exports for notice in export.notices),
+        notices=tuple(notices),
     )
 
 
