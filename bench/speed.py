@@ -49,17 +49,18 @@ def child(case: str, jobs: int | None) -> None:
 
     from sightline import ResidualStream, evaluate
 
-    def stream(n_train: int, n_test: int, p: int) -> ResidualStream:
+    def stream(n_train: int, n_test: int, p: int, step_s: float) -> ResidualStream:
         data = made_up(n_train, n_test, p)
         telemetry = {"telemetry_train": data.train, "telemetry_test": data.test}
         return ResidualStream(
-            data.train, data.test, data.labels, step_s=1.0, **telemetry
+            data.train, data.test, data.labels, step_s=step_s, **telemetry
         )
 
-    measured = stream(20_000, 20_000, 5)
+    # Two weeks, so that alarm rules are made.
+    measured = stream(20_000, 20_000, 5, 60.0)
     if case == "whole":
         evaluate(measured, jobs=jobs)
-        measured = stream(*SWAT)
+        measured = stream(*SWAT, 1.0)
     cpu, wall = time.process_time(), time.perf_counter()
     evaluate(measured, jobs=jobs)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
