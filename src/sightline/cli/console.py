@@ -15,7 +15,6 @@ from typer import Exit, Option
 
 from sightline.errors import FileError, SightlineError
 from sightline.files import sole_writer
-from sightline.parallel import return_freed_arrays
 from sightline.terminal import Terminal
 
 DebugOption = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
@@ -70,6 +69,9 @@ def door(*, debug: bool, writes: Sequence[Path | None] = ()) -> Iterator[None]:
         Files and folders that the command writes. It is their sole writer from its
         first check to its last line: a second run is refused at once.
     """
+    # Imported here: help does without it.
+    from sightline.parallel import return_freed_arrays
+
     return_freed_arrays()
     try:
         with ExitStack() as held:
