@@ -119,6 +119,16 @@ def test_cached_recordings_are_the_same_to_the_last_bit(tmp_path):
     assert added(Cache(tmp_path), plant(train=train, test=test)) == kept
 
 
+@pytest.mark.parametrize("sizes", ["[1, 2]", "{}", '{"train.npz": "x"}', "{"])
+def test_recordings_with_damaged_sizes_are_written_again(tmp_path, sizes):
+    kept = added(Cache(tmp_path), plant())
+    (path,) = tmp_path.rglob("sizes.json")
+    whole = path.read_text()
+    path.write_text(sizes)
+    assert added(Cache(tmp_path), plant()) == kept
+    assert path.read_text() == whole
+
+
 @pytest.mark.parametrize(
     "changed",
     [

@@ -758,3 +758,8 @@ def test_different_steps_of_train_and_test_are_told(tmp_path):
 def test_a_tag_called_label_is_refused_in_a_long_table(tmp_path):
     train = melted(frame().with_columns(label=pl.lit(0.0)))
     assert "would learn them" in refusal(plant(tmp_path / "mine", train=train))
+
+
+def test_a_name_too_long_for_any_file_is_no_testbed():
+    with pytest.raises(FileError, match="no testbed and no folder called 'xxx"):
+        open_testbed("x" * 5000)

@@ -267,9 +267,11 @@ def _write_recordings(testbed: Testbed, folder: Path) -> None:
 def _is_complete(folder: Path) -> bool:
     """Return whether both recordings exist and have the size that was written."""
     try:
-        sizes = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
-        return all((folder / n).stat().st_size == size for n, size in sizes.items())
-    except (OSError, ValueError):
+        sizes = msgspec.json.decode((folder / _SIZES).read_bytes(), type=dict[str, int])
+        return set(sizes) == {f"{part}.npz" for part in _PARTS} and all(
+            (folder / name).stat().st_size == size for name, size in sizes.items()
+        )
+    except (OSError, ValueError, msgspec.DecodeError):
         return False
 
 

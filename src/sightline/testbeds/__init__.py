@@ -19,6 +19,7 @@ into ``cards.toml``, its tags into ``tags.csv`` and its attack list into
 """
 
 import inspect
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -221,14 +222,15 @@ def reader_of(
     text = str(name)
     chosen, _, edition = text.partition("-")
     reader = READERS.get(chosen.lower())
-    if root is None and Path(text).is_dir():
+    # `Path` asks the system in a way that fails for a name that is too long.
+    if root is None and os.path.isdir(text):
         return None
     if text in SIMULATED:
         raise FileError(
             f"{text} has no files of its own: run `sightline simulate {text} --out "
             "DIR` and name DIR instead."
         )
-    if reader is None and Path(text).is_file():
+    if reader is None and os.path.isfile(text):
         raise FileError(
             f"{text}: is a file, and a plant is a folder: `sightline start {text}` "
             "makes one of it."
