@@ -330,6 +330,15 @@ def test_a_file_that_is_no_state_is_refused_and_stays(plant):
     assert (plant / "state.db").read_bytes() == before
 
 
+def test_a_state_that_lacks_a_table_is_refused(plant):
+    write_pieces(plant / "exports", TIME, ROWS, [])
+    watched(plant)
+    with sqlite3.connect(plant / "state.db") as database:
+        database.execute("DROP TABLE files")
+    with pytest.raises(FileError, match=r"is no state of a watch \(no such table"):
+        watched(plant)
+
+
 def test_a_database_of_another_program_is_refused(plant):
     with sqlite3.connect(plant / "state.db") as database:
         database.execute("CREATE TABLE mine (x)")

@@ -164,7 +164,13 @@ def test_numbers_that_do_not_fit_together_are_refused(tmp_path):
     def two_limits(values):
         values["limit"]["value"] += 1
 
-    for change in (shorten, beyond, ragged, levels, two_limits):
+    def spread(values):
+        values["promise"]["spread"] = 1e-200
+
+    def alarms(values):
+        values["promise"]["alarms"] = 1e300
+
+    for change in (shorten, beyond, ragged, levels, two_limits, spread, alarms):
         assert "is not a rule of schema 1" in changed(tmp_path, change)
 
 

@@ -173,10 +173,11 @@ def watch_folder(
                 "rule": file_digest(path),
                 "detector": "" if saved is None or model is None else saved.sha256,
             }
-            _check_about(store, about)
-            watch = _Watch(store, made, model, folder, settle_s, progress)
-            watch.read_new()
-            return watch.report(Path(out) if out is not None else state_path.parent)
+            with store.intact():
+                _check_about(store, about)
+                watch = _Watch(store, made, model, folder, settle_s, progress)
+                watch.read_new()
+                return watch.report(Path(out) if out is not None else state_path.parent)
         finally:
             store.close()
 

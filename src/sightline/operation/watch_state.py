@@ -270,7 +270,7 @@ class WatchState:
 
     def __init__(self, path: Path, n_channels: int) -> None:
         self.path, self.n_channels = path, n_channels
-        with writing(path), self._intact():
+        with writing(path), self.intact():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None)
             self._open()
@@ -296,7 +296,8 @@ class WatchState:
                 "name a new file with --state."
             )
 
-    def _intact(self) -> Any:
+    def intact(self) -> Any:
+        """Turn an error of the database raised inside into a `FileError`."""
         return damage(
             f"{self.path}: is no state of a watch",
             sqlite3.Error,
@@ -310,7 +311,7 @@ class WatchState:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Write all that is done inside, or nothing of it."""
-        with self._intact():
+        with self.intact():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -323,7 +324,7 @@ class WatchState:
 
     def about(self) -> dict[str, str]:
         """Return what the state was made for, by key."""
-        with self._intact():
+        with self.intact():
             return dict(self._db.execute("SELECT key, value FROM about").fetchall())
 
     def set_about(self, values: Mapping[str, str]) -> None:

@@ -29,6 +29,8 @@ from sightline.text import names
 RULE_SCHEMA: Final = 1
 RULE_FILE: Final = "rule.json"
 JsonObject = dict[str, Any]
+# The promise of a rule: no count of a plant is larger, no spread smaller.
+_MOST_COUNT, _LEAST_SPREAD = 1e12, 0.5
 _AGAIN = "make it again with `sightline commission`"
 
 
@@ -355,6 +357,17 @@ def _check_shapes(made: MadeRule) -> None:
     delays = rule.delays
     if not (1 <= delays.on <= delays.within <= 60 and delays.off >= 0 < delays.unit):
         raise ValueError("its delays are out of range")
+    promise = made.promise
+    counts = (promise.per_day, promise.alarms, promise.days, promise.spread)
+    # With a spread below any that is promised the interval's law ends the process.
+    if not (
+        0 <= min(counts)
+        and max(counts) <= _MOST_COUNT
+        and 0 <= promise.share <= 1
+        and promise.days > 0
+        and promise.spread >= _LEAST_SPREAD
+    ):
+        raise ValueError("its promise is out of range")
 
 
 def _check_view(view: LinearView, n_channels: int) -> None:
