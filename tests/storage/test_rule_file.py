@@ -170,7 +170,11 @@ def test_numbers_that_do_not_fit_together_are_refused(tmp_path):
     def alarms(values):
         values["promise"]["alarms"] = 1e300
 
-    for change in (shorten, beyond, ragged, levels, two_limits, spread, alarms):
+    def fewer(values):
+        values["origin"]["calm"].pop()
+
+    changes = (shorten, beyond, ragged, levels, two_limits, spread, alarms, fewer)
+    for change in changes:
         assert "is not a rule of schema 1" in changed(tmp_path, change)
 
 

@@ -316,7 +316,9 @@ def memory_of(source: DetectorRows, places: Ints) -> int:
         wanted = 1
     tried = places[:: max(len(places) // _TEST_PLACES, 1)][:_TEST_PLACES]
     residuals = np.asarray(source.exported.values, np.float64)
-    spread = residuals.std(axis=0)
+    # Residuals may be so large that their squares overflow.
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = residuals.std(axis=0)
     spread = np.maximum(spread, AS_WHOLE * spread.max(initial=0.0) + 1e-12)
     n_after = min(_TEST_ROWS, len(source.recording.values) - int(tried.max()))
     at = np.searchsorted(source.rows, tried[:, None] + np.arange(n_after))

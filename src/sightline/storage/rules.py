@@ -368,6 +368,9 @@ def _check_shapes(made: MadeRule) -> None:
         and promise.spread >= _LEAST_SPREAD
     ):
         raise ValueError("its promise is out of range")
+    calm = () if made.origin is None else made.origin.calm
+    if calm and len(calm) != len(rule.channels):
+        raise ValueError("its calm rows have other channels")
 
 
 def _check_view(view: LinearView, n_channels: int) -> None:

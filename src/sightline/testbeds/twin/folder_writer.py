@@ -280,7 +280,9 @@ def _draw(simulation: Simulation, path: Path) -> None:
             fontweight="bold",
         )
         # No date and no version, so that the same run makes the same bytes.
-        figure.savefig(path, dpi=110, metadata={"Software": None})
+        # A network's file may lead to values that no axis can hold.
+        with np.errstate(over="ignore", invalid="ignore"):
+            figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
 def _draw_clock(axis: "Axes", hours: float) -> None:
