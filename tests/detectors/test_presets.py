@@ -582,6 +582,19 @@ def test_a_version_that_gives_other_residuals_is_refused(tmp_path):
         load_detector(path)
 
 
+@KINDS
+def test_a_network_with_an_empty_layer_is_refused(kind, tmp_path):
+    path = tmp_path / "detector.npz"
+    fitted(kind).save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    layers = [name for name in arrays if name.startswith("network/")]
+    for name in layers:
+        np.savez(path, **arrays | {name: np.empty((0, *arrays[name].shape[1:]))})
+        with pytest.raises(FileError, match=r"not a whole detector .* fit it again\.$"):
+            load_detector(path)
+
+
 def test_a_testbed_that_is_nearly_one_is_asked_about():
     with pytest.raises(StreamError, match="did you mean 'swat'"):
         GDN(testbed="swatt")

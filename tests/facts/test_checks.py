@@ -485,3 +485,27 @@ def test_every_code_is_documented_as_the_table_says():
         assert cells[:3] == [known.severity, known.title, known.effect]
         assert len(cells) == 5
         assert all(cells)
+
+
+# ---- cells that hold anything --------------------------------------------------------
+
+EXTREMES = (1.7e308, -1.7e308, 1e155, -1e155, 1e-308, 5e-324, -5e-324, np.nan, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_absurd_cells_are_checked_without_a_warning(seed):
+    rng = np.random.default_rng(seed)
+
+    def spoil(values):
+        values[rng.integers(0, len(values), 3), LEVEL] = rng.choice(EXTREMES, 3)
+        values[:, FLOW] = rng.choice(EXTREMES, len(values))
+        values[:, PRESSURE] *= rng.choice([1e-300, 1e-155, 1e155, 1e300])
+
+    train, test = clean(seed=seed)
+    tables = [
+        (edited(train, spoil), test),
+        (train, edited(test, spoil)),
+        (edited(train, spoil), edited(test, spoil)),
+    ]
+    for one, other in tables:
+        assert audit(one, other).findings

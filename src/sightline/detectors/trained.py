@@ -227,8 +227,11 @@ class TrainedDetector(LearnedDetector):
     def _restore(self, arrays: Arrays) -> None:
         from sightline.detectors.training import History
 
+        weights = under("network/", arrays)
+        if any(array.size == 0 for array in weights.values()):
+            raise ValueError("a layer of the network is empty")
         self._preprocessing = Preprocessing.of_arrays(arrays)
-        self.network = self._rebuild(under("network/", arrays))
+        self.network = self._rebuild(weights)
         self.history = History(
             train=arrays["history/train"].tolist(),
             validation=arrays["history/validation"].tolist(),

@@ -77,6 +77,8 @@ class Recordings:
 Check = Callable[[Recordings], list[Finding]]
 
 
+# Cells may hold anything: what overflows is infinite or not a number, and no finding.
+@np.errstate(over="ignore", invalid="ignore")
 def check_recordings(
     given: Recordings, progress: Progress = silent
 ) -> tuple[tuple[TagFacts, ...], list[Finding], list[str]]:

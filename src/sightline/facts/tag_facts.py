@@ -70,7 +70,7 @@ def summary_of(column: npt.NDArray[np.floating]) -> TagSummary:
         )
     finite = column if n_finite == len(column) else column[is_finite]
     lowest, highest = float(finite.min()), float(finite.max())
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         spread = float(np.std(finite, dtype=np.float64))
     return TagSummary(
         lowest=lowest,
