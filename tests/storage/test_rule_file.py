@@ -173,8 +173,11 @@ def test_numbers_that_do_not_fit_together_are_refused(tmp_path):
     def fewer(values):
         values["origin"]["calm"].pop()
 
+    def zone(values):
+        values["origin"]["timezone"] = "/etc/passwd"
+
     changes = (shorten, beyond, ragged, levels, two_limits, spread, alarms, fewer)
-    for change in changes:
+    for change in (*changes, zone):
         assert "is not a rule of schema 1" in changed(tmp_path, change)
 
 

@@ -260,6 +260,8 @@ def test_zones_are_known_by_name(zone):
 def test_a_zone_nobody_knows_is_refused(zone):
     with pytest.raises(FileError, match=r"plant\.toml: timezone .* is not known") as e:
         check_zone(zone, Path("plant.toml"))
+    with pytest.raises(FileError, match=r"^arrivals\.csv: timezone .* is not known"):
+        seconds_from(pl.Series(["2026-11-15 08:00:00"]), path="arrivals.csv", zone=zone)
     assert "write it like 'Europe/Berlin' or 'UTC'." in str(e.value)
 
 

@@ -7,11 +7,11 @@ rounded before it is added, so that plain numpy in the same order gives them too
 
 import numpy as np
 
-from sightline._kernels.compiling import kernel, part
+from sightline._kernels.compiling import kernel
 from sightline.data.arrays import Bools, Floats, Ints, Residuals
 
 # Rows that are taken together, one after the other in a vector register.
-_ROWS = 64
+ROWS = 64
 
 
 @kernel
@@ -19,69 +19,42 @@ def view_rows(
     rows: Residuals,
     mean: Floats,
     order: Ints,
-    first: Ints,
-    stop: Ints,
+    reach: Ints,
     weights: Floats,
     out: Floats,
 ) -> None:
     """Write ``out[t, k] = sum_j (rows[t, order[j]] - mean[order[j]]) weights[j, k]``.
 
-    Column j reaches only k in [first[j], stop[j]), both of which never fall with j;
-    sums run in the order of j. Rows are taken together in groups, which leaves the
-    order of each sum as it is.
+    Only j in [reach[0, k], reach[1, k]) are summed, in the order of j. Rows are taken
+    in whole groups of `ROWS`, four terms of the sum at a time, which leaves the order
+    of each sum as it is; of rows after the last group nothing is written.
     """
-    n_grouped = len(rows) - len(rows) % _ROWS
-    if n_grouped:
-        _view_groups(rows, n_grouped, mean, order, first, stop, weights, out)
-    for t in range(n_grouped, len(rows)):
-        for k in range(len(order)):
-            out[t, k] = 0.0
-        for j in range(len(order)):
-            y = np.float64(rows[t, order[j]]) - mean[order[j]]
-            for k in range(first[j], stop[j]):
-                out[t, k] += y * weights[j, k]
-
-
-@part
-def _view_groups(
-    rows: Residuals,
-    n_grouped: int,
-    mean: Floats,
-    order: Ints,
-    first: Ints,
-    stop: Ints,
-    weights: Floats,
-    out: Floats,
-) -> None:
-    """Write the same for whole groups of rows, four terms of the sum at a time."""
     n_columns = len(order)
-    y, total = np.empty((n_columns, _ROWS)), np.empty(_ROWS)
-    begin, end = np.zeros(n_columns, np.int64), np.zeros(n_columns, np.int64)
-    for j in range(n_columns - 1, -1, -1):
-        for k in range(first[j], stop[j]):
-            begin[k] = j
-            end[k] = max(end[k], j + 1)
-    for t in range(0, n_grouped, _ROWS):
+    # Arrays that the compiler knows to overlap with no other make it faster.
+    y, total = np.empty((n_columns, ROWS)), np.empty(ROWS)
+    for t in range(0, len(rows) - ROWS + 1, ROWS):
         for j in range(n_columns):
-            for r in range(_ROWS):
-                y[j, r] = np.float64(rows[t + r, order[j]]) - mean[order[j]]
+            column = order[j]
+            centre = mean[column]
+            for r in range(ROWS):
+                y[j, r] = np.float64(rows[t + r, column]) - centre
         for k in range(n_columns):
-            for r in range(_ROWS):
+            for r in range(ROWS):
                 total[r] = 0.0
-            j = begin[k]
-            while j + 4 <= end[k]:
+            j, end = reach[0, k], reach[1, k]
+            while j + 4 <= end:
                 a, b = weights[j, k], weights[j + 1, k]
                 c, d = weights[j + 2, k], weights[j + 3, k]
-                for r in range(_ROWS):
-                    part = (total[r] + y[j, r] * a) + y[j + 1, r] * b
-                    total[r] = (part + y[j + 2, r] * c) + y[j + 3, r] * d
+                for r in range(ROWS):
+                    some = (total[r] + y[j, r] * a) + y[j + 1, r] * b
+                    total[r] = (some + y[j + 2, r] * c) + y[j + 3, r] * d
                 j += 4
-            while j < end[k]:
+            while j < end:
                 a = weights[j, k]
-                for r in range(_ROWS):
+                for r in range(ROWS):
                     total[r] += y[j, r] * a
                 j += 1
-            for r in range(_ROWS):
+            for r in range(ROWS):
                 out[t + r, k] = total[r]
 
 
@@ -126,10 +99,14 @@ def unit_energies(values: Floats, bounds: Ints, out: Floats) -> None:
 
 
 @kernel
-def largest_unit(values: Floats, levels: Floats, out: Floats, which: Ints) -> None:
-    """Write the largest ``abs(value) / level`` of each row, and its column."""
+def largest_unit(
+    values: Floats, levels: Floats, ratios: Floats, out: Floats, which: Ints
+) -> None:
+    """Write the largest ``abs(value) / level`` of each row, and its column.
+
+    `ratios` has room for those of a row.
+    """
     n_rows, n_columns = values.shape
-    ratios = np.empty(n_columns)
     for t in range(n_rows):
         for j in range(n_columns):
             ratios[j] = abs(values[t, j]) / levels[j]
@@ -139,22 +116,6 @@ def largest_unit(values: Floats, levels: Floats, out: Floats, which: Ints) -> No
                 best, at = ratios[j], j
         out[t] = best
         which[t] = at
-
-
-@kernel
-def largest_sum(
-    values: Floats, levels: Floats, n_largest: int, out: Floats, which: Ints
-) -> None:
-    """Write half the sum of the largest squares of value / level, and the largest's."""
-    n_rows, n_columns = values.shape
-    for t in range(n_rows):
-        ratios = np.abs(values[t]) / levels
-        which[t] = np.argmax(ratios)
-        ratios.sort()
-        total = 0.0
-        for k in range(n_columns - 1, max(n_columns - n_largest, 0) - 1, -1):
-            total += ratios[k] * ratios[k]
-        out[t] = 0.5 * total
 
 
 @kernel

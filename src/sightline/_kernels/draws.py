@@ -54,16 +54,17 @@ def draw_ranks(
     weight: Floats,
     extra: Floats,
     limits: Floats,
+    work: Floats,
     drawn: DrawnRanks,
 ) -> None:
     """Write the rank figures of each draw.
 
     `counts` says how often each block is drawn, `totals` how many calm rows that makes.
     For the average precision a row of attack i weighs ``weight[r, i]``, and one more
-    attack weighs ``extra[r]`` rows.
+    attack weighs ``extra[r]`` rows. `work` has two numbers for each attack row.
     """
     n_normal, n_attack = len(rows.blocks), len(rows.attack)
-    above, up_to = np.empty(n_attack), np.empty(n_attack)
+    above, up_to = work[0], work[1]
     for r in range(len(counts)):
         total, count = totals[r], counts[r]
         if total == 0:

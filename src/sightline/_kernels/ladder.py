@@ -19,18 +19,20 @@ def average_stretch(
     weight: float,
     grown: Floats,
     deviation: Floats,
+    state: Floats,
     out: Floats,
     total: Floats,
 ) -> None:
     """Write what averages over time make of each row of a stretch.
 
-    Averages start at zero; row t is divided by ``grown[t]``. ``out`` gets, by row: the
+    `state`, of shape (3, p), has the averages of `scaled` and `whitened`, which are 0
+    before, and what is made of the first; row t is divided by ``grown[t]``. ``out`` gets, by row: the
     largest average of `scaled` over its deviation, the average of `logs`, the sum of
     squares of the averages of `whitened`, and that of the three largest over their
     deviation. Averages over their deviation are added to `total`.
     """
     n_rows, p = scaled.shape
-    first, second, z = np.zeros(p), np.zeros(p), np.zeros(p)
+    first, second, z = state[0], state[1], state[2]
     left, log = 1.0 - weight, 0.0
     for t in range(n_rows):
         for j in range(p):
@@ -77,16 +79,17 @@ def group_energies(
     groups: Ints,
     factors: Floats,
     sizes: Ints,
+    y: Floats,
     out: Floats,
 ) -> None:
     """Write the energy of the first channels of a group, for each number of them.
 
     Rows of the first half are scored by ``groups[1]``, which the other half chose, and
     the reverse. `factors` are the Cholesky factors of the groups' correlations: that of
-    the first channels of a group is the leading part of the whole group's.
+    the first channels of a group is the leading part of the whole group's. `y` has
+    room for a number of each channel of a group.
     """
     q = groups.shape[1]
-    y = np.empty(q)
     for t in range(len(rows)):
         half = 1 if in_first[t] else 0
         energy, k = 0.0, 0

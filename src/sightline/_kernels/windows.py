@@ -122,41 +122,30 @@ def work_for(n_rows: int, p: int) -> Work:
     )
 
 
-@inner
-def _add_product(items: Floats, n_items: int, product: Floats, moments: Floats) -> None:
-    """Add the second-moment sum of the first items."""
-    np.dot(items[:n_items].T, items[:n_items], product)
-    for i in range(len(product)):
-        for j in range(len(product)):
-            moments[i, j] += product[i, j]
-
-
-@part
-def _prepare(rows: Floats, work: Work) -> None:
+def prepare(rows: Floats, work: Work) -> None:
     """Write the moments of each sub-block, of all up to each, and of all from each."""
-    sub, items, up_to, after = work.sub, work.items, work.up_to, work.after
-    n_subs, p = len(sub), rows.shape[1]
-    for k in range(n_subs):
-        first = k * SUB_ROWS
-        for j in range(p):
-            total = 0.0
-            for t in range(SUB_ROWS):
-                total += rows[first + t, j]
-            for i in range(p):
-                sub[k, i, j] = 0.0
-            sub[k, p, j] = total / SUB_ROWS
-        for t in range(SUB_ROWS):
-            for j in range(p):
-                items[t, j] = rows[first + t, j] - sub[k, p, j]
-        _add_product(items, SUB_ROWS, work.product, sub[k])
+    n_subs, p = len(work.sub), rows.shape[1]
+    cut = rows[: n_subs * SUB_ROWS].reshape(n_subs, SUB_ROWS, p)
+    # What overflows has an infinite energy.
+    with np.errstate(over="ignore", invalid="ignore"):
+        work.sub[:, p] = np.sum(cut, axis=1) / SUB_ROWS
+        centered = cut - work.sub[:, p:]
+        np.matmul(centered.transpose(0, 2, 1), centered, out=work.sub[:, :p])
+    _accumulate(work.sub, work.up_to, work.after, work.shift)
+
+
+@kernel
+def _accumulate(sub: Floats, up_to: Floats, after: Floats, shift: Floats) -> None:
+    """Merge the moments of sub-blocks, from the first on and from the last on."""
+    n_subs = len(sub)
     for k in range(n_subs):
         back = n_subs - 1 - k
         if k:
             _copy(up_to[k], up_to[k + 1])
             _copy(after[back + 1], after[back])
         count, more = float(k * SUB_ROWS), float(SUB_ROWS)
-        merge_moments(count, up_to[k + 1], more, sub[k], work.shift)
-        merge_moments(count, after[back], more, sub[back], work.shift)
+        merge_moments(count, up_to[k + 1], more, sub[k], shift)
+        merge_moments(count, after[back], more, sub[back], shift)
 
 
 @part
@@ -220,7 +209,10 @@ def _moments_of_rows(rows: Floats, first: int, last: int, work: Work) -> None:
         for j in range(p):
             items[k, j] = weight * (items[k, j] - moments[p, j])
     if n_items > 1:
-        _add_product(items, n_items, work.product, moments)
+        np.dot(items[:n_items].T, items[:n_items], work.product)
+        for i in range(p):
+            for j in range(p):
+                moments[i, j] += work.product[i, j]
 
 
 @kernel
@@ -235,11 +227,11 @@ def take_block(
 ) -> int:
     """Add one block of whitened rows to every window that it touches.
 
-    The rows end before row `stop` of the test; blocks come in order. Writes the moments
-    of the windows that end, and returns their number. Where there is no room for more
-    of them it returns early, and is to be called again with the same arguments:
-    ``reached[job]`` is the row up to which a job is done, the first row of the block
-    before the first call, and ``reached[-1]`` is 0 before it.
+    The rows end before row `stop` of the test; blocks come in order; `work` is prepared
+    for them. Writes the moments of the windows that end, and returns their number.
+    Where there is no room for more of them it returns early, and is to be called again
+    with the same arguments: ``reached[job]`` is the row up to which a job is done, the
+    first row of the block before the first call.
     """
     starts, counts, moments = jobs.starts, state.counts, state.moments
     start = stop - len(rows)
@@ -272,9 +264,6 @@ def take_block(
             end = min(stop, starts[opened[0]] + length)
             if opened[1] < last:
                 end = min(end, starts[opened[1]])
-            if not reached[-1]:
-                reached[-1] = 1
-                _prepare(rows, work)
             _moments_of_rows(rows, t - start, end - start, work)
             more = float(end - t)
             for k in range(opened[0], opened[1]):

@@ -177,8 +177,9 @@ def score_space(case: Case) -> list[Scores] | None:
         correlation[groups[..., :, None], groups[..., None, :]]
     )
     scores = [np.empty((len(sizes), length)) for length in lengths]
+    work = np.empty(groups.shape[2])
     for k, (rows, first) in enumerate(zip(case.scaled, halves, strict=True)):
-        group_energies(rows, first, groups[k], factors[k], sizes, scores[k])
+        group_energies(rows, first, groups[k], factors[k], sizes, work, scores[k])
     found = []
     for k, size in enumerate(sizes.tolist()):
         # Channels that either half of the attack ranks first.
@@ -233,10 +234,9 @@ def score_memory(case: Case) -> list[Scores] | None:
         logs = record.calm.log_energy[stretch.segment.rows] - usual
         for span, summed in zip(SPANS, total[k], strict=True):
             deviation, weight = units.memory[span], weight_of(span)
-            traces = np.empty((len(scaled), 4))
-            average_stretch(
-                scaled, whitened, logs, weight, grown[span], deviation, traces, summed
-            )
+            traces, state = np.empty((len(scaled), 4)), np.zeros((3, p))
+            given = scaled, whitened, logs, weight, grown[span], deviation
+            average_stretch(*given, state, traces, summed)
             kept[span].append(traces)
     channel = record.channels[int(np.argmax(total[0, 0]))]
     names = {"log": "the energy"}

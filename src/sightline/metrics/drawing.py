@@ -388,6 +388,7 @@ def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream
     )
     weight, extra = _weights_of_rows(stream, draws)
     limits, whole = np.array(PAUC_RATES), totals.astype(np.int64)
+    work = np.empty((2, len(stream.attack)))
     for first in range(0, n, _BATCH):
         part = slice(first, min(first + _BATCH, n))
         draw_ranks(
@@ -397,6 +398,7 @@ def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream
             weight[part],
             extra[part],
             limits,
+            work,
             DrawnRanks(*(array[part] for array in ranks)),
         )
         tick(part.stop)

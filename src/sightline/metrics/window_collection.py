@@ -253,6 +253,7 @@ class WindowCollector:
         )
         self._is_plain = is_plain
         self._length = np.repeat(plan.lengths, np.diff(plan.bounds))
+        self._begins = np.sort(plan.starts)
         self._ends = np.sort(plan.starts + self._length)
         # Where the moments of a window are stored; negative if they are not.
         self._kept = kept
@@ -274,12 +275,15 @@ class WindowCollector:
         n_rows, p = whitened.shape
         stop = start + n_rows
         first, last = np.searchsorted(self._ends, [start, stop], "right")
+        if np.searchsorted(self._begins, stop) == first:
+            return  # all windows that have begun are over
         room = max(1, min(int(last - first), MOST_VALUES // p**2))
         ended = windows.EndedWindows(
             np.empty(room, np.int64), np.empty((room, p + 1, p))
         )
         work = windows.work_for(n_rows, p)
-        reached = np.append(np.full(len(self.plan.lengths), start), 0)
+        windows.prepare(whitened, work)
+        reached = np.full(len(self.plan.lengths), start)
         n = room
         while n == room:
             n = windows.take_block(

@@ -136,12 +136,28 @@ class LinearView:
         """Number of columns of the view."""
         return len(self.order)
 
+    @cached_property
+    def _reach(self) -> Ints:
+        """First and last plus one of the channels that reach each column."""
+        columns = np.arange(len(self.order))
+        return np.stack(
+            [
+                np.searchsorted(self.stop, columns, "right"),
+                np.searchsorted(self.first, columns, "right"),
+            ]
+        )
+
     def of(self, rows: npt.NDArray[Any]) -> Floats:
         """Return the view of some rows, shape (n_rows, q)."""
-        out = np.empty((len(rows), len(self.order)))
-        _kernels().view_rows(
-            rows, self.mean, self.order, self.first, self.stop, self.weights, out
-        )
+        group, n, q = _kernels().ROWS, len(rows), len(self.order)
+        out = np.empty((n, q))
+        given = self.mean, self.order, self._reach, self.weights
+        _kernels().view_rows(rows, *given, out)
+        if n_left := n % group:
+            last, of_last = np.zeros((group, rows.shape[1])), np.empty((group, q))
+            last[:n_left] = rows[n - n_left :]
+            _kernels().view_rows(last.astype(rows.dtype), *given, of_last)
+            out[n - n_left :] = of_last[:n_left]
         return np.maximum(out, 0.0) if self.is_one_sided else out
 
 
@@ -239,10 +255,16 @@ class Member:
     def score(self, values: Floats) -> tuple[Floats, Ints]:
         """Return the largest value over its level in each row, and whose it is."""
         score, which = np.empty(len(values)), np.empty(len(values), np.int64)
+        work = np.empty(len(self.levels))
+        _kernels().largest_unit(values, self.levels, work, score, which)
         if self.largest:
-            _kernels().largest_sum(values, self.levels, self.largest, score, which)
-        else:
-            _kernels().largest_unit(values, self.levels, score, which)
+            # What overflows is far above any limit.
+            with np.errstate(over="ignore"):
+                ordered = np.sort(np.abs(values) / self.levels, axis=1)
+                score[:] = 0.0
+                for column in ordered[:, : -self.largest - 1 : -1].T:
+                    score += column * column
+                score *= 0.5
         return score, which
 
 

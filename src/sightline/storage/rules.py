@@ -16,6 +16,7 @@ from typing import Any, Final, get_args, get_origin
 import msgspec
 import numpy as np
 
+from sightline.data.zones import check_timezone
 from sightline.errors import FileError, StreamError
 from sightline.files import brief, read_document, reading, staged_file
 from sightline.rules.commission import Commissioning
@@ -192,7 +193,7 @@ def read_rule(path: str | Path) -> MadeRule:
             rule=file.rule, limit=file.limit, promise=file.promise, origin=file.origin
         )
         _check_shapes(made)
-    except (msgspec.ValidationError, ValueError) as error:
+    except (msgspec.ValidationError, StreamError, ValueError) as error:
         raise FileError(
             f"{path}: is not a rule of schema {schema} ({brief(error)}): {_AGAIN}."
         ) from error
@@ -340,7 +341,7 @@ def _pretty(value: Any, indent: str = "") -> str:
 
 
 def _check_shapes(made: MadeRule) -> None:
-    """Raise ValueError unless the numbers of a rule fit together.
+    """Raise ValueError, or StreamError, unless the parts of a rule fit together.
 
     Compiled loops do not check where they read.
     """
@@ -368,6 +369,8 @@ def _check_shapes(made: MadeRule) -> None:
         and promise.spread >= _LEAST_SPREAD
     ):
         raise ValueError("its promise is out of range")
+    if made.origin is not None:
+        check_timezone(made.origin.timezone)
     calm = () if made.origin is None else made.origin.calm
     if calm and len(calm) != len(rule.channels):
         raise ValueError("its calm rows have other channels")

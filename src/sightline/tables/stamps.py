@@ -168,7 +168,7 @@ def seconds_from(
         return Seconds(_seconds(column.dt.convert_time_zone("UTC")), True, notices)
     if zone is None:
         return Seconds(_seconds(column), False, notices)
-    placed = _in_zone(column, zone, path, series, place_of)
+    placed = _in_zone(column, check_zone(zone, path), path, series, place_of)
     return Seconds(_seconds(placed), True, notices)
 
 
