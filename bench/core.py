@@ -47,7 +47,9 @@ def with_sightline(data: Arrays) -> list[float]:
     train, test = ArrayRows(data.train), ArrayRows(data.test)
     moments = merged(fold_moments(train))
     reference = fit_reference(train, moments=moments)
-    scored_train = score_rows(train, reference, name="train", scale=scale_of(moments))
+    scored_train = score_rows(
+        train, reference, name="train", scale=scale_of(moments), energy_only=True
+    )
     is_normal = data.labels == 0
     scored = score_rows(test, reference, name="test", counted=is_normal)
     normal_sorted = np.sort(scored.energy[is_normal])

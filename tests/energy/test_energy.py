@@ -235,3 +235,18 @@ def test_other_channels_than_the_references_are_refused(measure):
 def test_values_too_large_to_square_are_refused():
     with pytest.raises(StreamError, match="`residuals` holds values too large"):
         energy_trace([[1e300, 0.0]], known_reference(2))
+
+
+def test_energy_alone_is_the_same_energy():
+    rng = np.random.default_rng(5)
+    for p, scale in ((1, 1.0), (7, 1e-6), (51, 1e3), (123, 1.0)):
+        rows = rng.normal(size=(3000, p)) @ rng.normal(size=(p, p)) * scale
+        rows[::7, 0] *= 1e4
+        reference = fit_reference(rows[:2000])
+        whole, alone = (
+            score_rows(ArrayRows(rows), reference, name="test", energy_only=only)
+            for only in (False, True)
+        )
+        np.testing.assert_allclose(alone.energy, whole.energy, rtol=1e-10)
+        assert (alone.max_z, alone.excess_kurtosis) == (None, None)
+        assert alone.scaled_fourth == whole.scaled_fourth
