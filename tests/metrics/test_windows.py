@@ -16,6 +16,7 @@ from strategies import (
 )
 
 from sightline import ResidualStream, evaluate, fit_reference
+from sightline._kernels.windows import plain_energies_of_window
 from sightline.data.row_tables import gather_rows
 from sightline.data.segments import Segment, segments_of
 from sightline.metrics.window_kl import matched_starts, plain_kl, plan_windows
@@ -669,20 +670,23 @@ def frozen_window(p, unit, seed=0):
     mixing = np.eye(p) + 0.3 * rng.normal(size=(p, p))
     units = np.r_[unit, np.ones(p - 1)]
     train = rng.normal(size=(3000, p)) @ mixing * units
-    window = rng.normal(size=(4 * p, p)) @ mixing * units
+    window = 7 + rng.normal(size=(4 * p + 9, p)) @ mixing * units
     window[:, p // 2] = window[0, p // 2]
     reference = fit_reference(train)
     return (window - reference.mean) @ reference.whitening
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e3, 1e6])
-@pytest.mark.parametrize("p", [3, 8, 51])
+@pytest.mark.parametrize("p", [1, 3, 8, 51])
 def test_a_window_with_a_frozen_channel_has_no_plain_divergence(p, unit):
     for seed in range(20):
         rows = frozen_window(p, unit, seed)
         mean = rows.mean(axis=0)
         second = (rows - mean).T @ (rows - mean)
         assert plain_kl(mean, second, len(rows)) is None, seed
+        work = np.empty((p, p))
+        d_full, d_ms = plain_energies_of_window(len(rows), mean, second, work)
+        assert d_full == d_ms
 
 
 def test_units_that_differ_do_not_make_a_window_singular():

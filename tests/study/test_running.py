@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from study_plans import CELL, contents, diary, small_plan
 from threadpoolctl import threadpool_limits
@@ -234,6 +235,18 @@ def test_results_that_are_no_studys_are_kept(tmp_path):
 def test_a_detector_that_cannot_be_made_is_refused_at_once(tmp_path, detector, told):
     with pytest.raises(StreamError, match=rf"\[detectors\.mine\].*{told}"):
         run_study(small_plan({"mine": detector}), tmp_path / "out")
+
+
+@pytest.mark.parametrize("about", ["true", "{}", "[1]", "{", '{"detector": "pca"}'])
+def test_a_damaged_stream_of_the_cache_is_reported(tmp_path, about):
+    plan = small_plan({"pca": {}})
+    run_study(plan, tmp_path / "out", cache=tmp_path / "cache")
+    (stream,) = (tmp_path / "cache").glob("cells/*/stream.npz")
+    with np.load(stream) as file:
+        arrays = dict(file)
+    np.savez(stream, **arrays | {"meta_json": np.array(about)})
+    with pytest.raises(FileError, match=r"damaged: delete .* run the study again\.$"):
+        run_study(plan, tmp_path / "again", cache=tmp_path / "cache")
 
 
 # ---- killed --------------------------------------------------------------------------

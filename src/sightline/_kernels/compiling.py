@@ -8,8 +8,9 @@ import numba
 from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
-# Not all of its options are in its types.
+# Not all of its options are in its types, and some functions have none.
 _njit: Any = numba.njit
+_register: Any = event.register
 _KERNEL = {
     "cache": True,
     "nogil": True,
@@ -41,7 +42,7 @@ class _WithoutCollection(event.Listener):
             gc.enable()
 
 
-event.register("numba:compile", _WithoutCollection())
+_register("numba:compile", _WithoutCollection())
 
 
 def kernel(function: F) -> F:

@@ -26,10 +26,10 @@ def average_stretch(
     """Write what averages over time make of each row of a stretch.
 
     `state`, of shape (3, p), has the averages of `scaled` and `whitened`, which are 0
-    before, and what is made of the first; row t is divided by ``grown[t]``. ``out`` gets, by row: the
-    largest average of `scaled` over its deviation, the average of `logs`, the sum of
-    squares of the averages of `whitened`, and that of the three largest over their
-    deviation. Averages over their deviation are added to `total`.
+    before, and what is made of the first; row t is divided by ``grown[t]``. ``out``
+    gets, by row: the largest average of `scaled` over its deviation, the average of
+    `logs`, the sum of squares of the averages of `whitened`, and that of the three
+    largest over their deviation. Averages over their deviation are added to `total`.
     """
     n_rows, p = scaled.shape
     first, second, z = state[0], state[1], state[2]

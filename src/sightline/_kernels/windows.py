@@ -297,7 +297,8 @@ def plain_energies_of_window(
     if length <= p:
         return d_ms, d_ms
     spectrum = np.linalg.eigvalsh(work)
-    if not spectrum[0] > SINGULAR_ROUNDINGS * p * EPS * spectrum[-1]:
+    rounding = SINGULAR_ROUNDINGS * p * EPS
+    if not spectrum[0] > max(rounding * spectrum[-1], rounding * rounding * shift):
         return d_ms, d_ms
     for i in range(p):
         log_det += np.log(work[i, i])

@@ -270,9 +270,10 @@ def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:
     The covariance C of a window with a frozen channel, or with copies of a channel, is
     singular; rounding hides this, and the logarithm of a rounding error is noise.
     C therefore counts as numerically singular if its smallest eigenvalue is at most
-    ``10 p eps`` times the largest (eps is 2.2e-16, the rounding of a float), if a pivot
-    of its correlation matrix is below 1e-12, if there are no more rows than channels,
-    or if it overflows.
+    ``10 p eps`` times the largest (eps is 2.2e-16, the rounding of a float) or
+    ``(10 p eps)^2`` times ``|m|^2``, what rounding leaves of one that is frozen; if a
+    pivot of its correlation matrix is below 1e-12, if there are no more rows than
+    channels, or if it overflows.
 
     Parameters
     ----------
@@ -296,8 +297,8 @@ def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:
     covariance = second / n_rows
     variance = np.diag(covariance)
     spectrum = np.linalg.eigvalsh(covariance)
-    rounding = SINGULAR_ROUNDINGS * p * np.finfo(np.float64).eps * spectrum[-1]
-    if not spectrum[0] > rounding:
+    rounding = SINGULAR_ROUNDINGS * p * np.finfo(np.float64).eps
+    if not spectrum[0] > max(rounding * spectrum[-1], rounding**2 * (mean @ mean)):
         return None
     scale = np.sqrt(variance)
     try:

@@ -243,13 +243,14 @@ def _place_stream(cell: Cell, cache: Cache, path: Path) -> None:
             facts = json.loads(
                 read_arrays(cached, ["meta_json"])[0]["meta_json"].item()
             )
-        except FileError as error:
+            labels = facts["detector"], facts["testbed"]
+        except (FileError, LookupError, TypeError, ValueError) as error:
             raise FileError(
                 f"{cached}: is damaged: delete {cached.parent} and run the study again."
             ) from error
         # A killed run may have left a link to the cached file: never write into it.
         partial.unlink(missing_ok=True)
-        if (facts["detector"], facts["testbed"]) != (cell.detector, cell.testbed):
+        if labels != (cell.detector, cell.testbed):
             relabelled = partial.with_name(f"{partial.name}.npz")
             write_stream(with_labels_of(read_stream(cached), cell), relabelled)
             os.replace(relabelled, partial)
