@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import genpareto, nbinom
+from scipy.stats import binomtest, genpareto, nbinom
 
 from sightline import Budget, StreamError
 from sightline.metrics.alarm_load import Delays, counted, episodes_of
@@ -19,6 +19,7 @@ from sightline.rules.limits import (
     set_limit,
     tail_level,
 )
+from sightline.rules.making import binomial_p_value
 from tests import strategies
 from tests.rules.made_rules import made_rules, residuals
 
@@ -244,3 +245,11 @@ def test_a_budget_survives_its_words(per_day, share):
 def test_budgets_that_mean_nothing_are_refused(text, sentence):
     with pytest.raises(StreamError, match=sentence):
         Budget.parse(text)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_the_binomial_test_is_the_exact_one(share):
+    for n in (1, 2, 7, 30):
+        for hits in range(n + 1):
+            expected = binomtest(hits, n, share).pvalue
+            assert binomial_p_value(hits, n, share) == pytest.approx(expected)

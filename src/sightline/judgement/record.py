@@ -106,10 +106,11 @@ def averages(rows: Floats, span: int) -> Floats:
     span : int
         Rows of the span; the weight w is 2 / (span + 1).
     """
-    from scipy.signal import lfilter
+    from sightline._kernels.alarms import average_rows
 
-    w, grown = weight_of(span), growth(len(rows), span)
-    return np.asarray(lfilter([w], [1, w - 1], rows, axis=0) / grown[:, None])
+    averaged, zeros = rows.copy(), np.zeros(rows.shape[1])
+    average_rows(averaged, zeros, weight_of(span), zeros.copy())
+    return averaged / growth(len(rows), span)[:, None]
 
 
 def units_of(train: Rows, reference: Reference) -> Units:

@@ -290,12 +290,29 @@ class Promise:
         >>> Promise(per_day=6, share=0.0, days=2, spread=2, alarms=12).interval(2.0)
         (4.0, 26.0)
         """
-        from scipy.stats import nbinom
-
-        shape = self.alarms / self.spread + 0.5
-        law = nbinom(shape, self.days / (self.days + days))
-        low, high = (float(law.ppf(end)) * self.spread for end in PROMISE_ENDS)
+        shape, p = self.alarms / self.spread + 0.5, self.days / (self.days + days)
+        low, high = (_count_at(end, shape, p) * self.spread for end in PROMISE_ENDS)
         return low, high
+
+
+def _count_at(level: float, shape: float, p: float) -> float:
+    """Return a quantile of the negative binomial law.
+
+    It is the smallest k with ``I_p(shape, k + 1) >= level``, the incomplete beta.
+    """
+    # To import scipy.stats takes half a second.
+    from scipy.special import betainc
+
+    # At most `above` - 1, but more than `below` - 1.
+    below, above = 0.0, 1.0
+    while betainc(shape, above, p) < level:
+        below, above = above, 2 * above
+    while (middle := (below + above) // 2) not in (below, above):
+        if betainc(shape, middle, p) < level:
+            below = middle
+        else:
+            above = middle
+    return above - 1
 
 
 def alarms_at_level(trace: Trace) -> Ints:

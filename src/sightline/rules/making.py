@@ -132,9 +132,27 @@ class RuleMaker:
         Alarms of a rule at the level with `N_PEAKS` of them: binomial test of how many
         fall into the first rows, with counts halved because alarms come in bursts.
         """
-        from scipy.stats import binomtest
-
         starts = alarms_at_level(self.trace(name)[1])
         n, n_in_first = len(starts) // 2, int(np.sum(starts < n_first)) // 2
         share = n_first / self.fitting.period.n_rows
-        return n == 0 or bool(binomtest(min(n_in_first, n), n, share).pvalue > ALIKE)
+        return binomial_p_value(n_in_first, n, share) > ALIKE
+
+
+def binomial_p_value(hits: int, n: int, share: float) -> float:
+    """Return the p-value of the exact binomial test, two-sided.
+
+    The chance of all counts that are at most as likely as `hits` of `n`.
+
+    Examples
+    --------
+    >>> binomial_p_value(1, 4, 0.5)
+    0.625
+    """
+    # To import scipy.stats takes half a second.
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    k = np.arange(n + 1)
+    choices = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    chances = np.exp(choices + xlogy(k, share) + xlog1py(n - k, -share))
+    # Counts that are as likely differ in the last digits.
+    return min(1.0, float(chances[chances <= chances[hits] * (1 + 1e-7)].sum()))
