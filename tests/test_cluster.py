@@ -415,7 +415,7 @@ def test_the_command_says_what_to_do_with_another_format(tmp_path):
 class HereAndNow:
     """A runner that carries out calls at once, as they would arrive elsewhere."""
 
-    def run(self, calls, done):
+    def run(self, calls, done, *, are_long=False):
         for k, call in enumerate(calls):
             result = pickle.loads(pickle.dumps(call))()
             done(k)

@@ -337,7 +337,11 @@ class ClusterRunner:
         self._address = address
 
     def run(
-        self, calls: Iterator[Callable[[], T]], done: Callable[[int], None]
+        self,
+        calls: Iterator[Callable[[], T]],
+        done: Callable[[int], None],
+        *,
+        are_long: bool = False,
     ) -> Iterator[T]:
         """Yield the values of the calls, in their order.
 
@@ -350,6 +354,9 @@ class ClusterRunner:
             Functions without arguments that can be pickled.
         done : callable
             Called with the index of each call that has ended, in any order.
+        are_long : bool
+            Whether a call waits here for a thread that is free, and not in the queue of
+            a worker, behind one that may take longer than all others.
 
         Raises
         ------
@@ -361,7 +368,8 @@ class ClusterRunner:
         lost = (distributed.KilledWorker, distributed.CancelledError, OSError)
         under_way: dict[Any, int] = {}
         try:
-            yield from self._in_order(calls, done, under_way)
+            ahead = 1 if are_long else AHEAD
+            yield from self._in_order(calls, done, under_way, ahead)
         except FileError:
             raise
         except lost as error:
@@ -385,6 +393,7 @@ class ClusterRunner:
         calls: Iterator[Callable[[], T]],
         done: Callable[[int], None],
         under_way: dict[Any, int],
+        ahead: int,
     ) -> Iterator[T]:
         """Keep all threads busy, and yield each value as soon as it is next."""
         finished: SimpleQueue[Any] = SimpleQueue()
@@ -393,7 +402,7 @@ class ClusterRunner:
         n_submitted = n_yielded = 0
         while True:
             # Workers may join or leave at any time.
-            n_ahead = AHEAD * max(patience.check(), 1)
+            n_ahead = ahead * max(patience.check(), 1)
             for call in islice(calls, max(n_ahead - len(under_way), 0)):
                 future = self._client.submit(_run_call, call, pure=False)
                 under_way[future] = n_submitted

@@ -134,11 +134,16 @@ class Runner(Protocol):
     """Something that makes calls elsewhere, several at a time."""
 
     def run(
-        self, calls: Iterator[Callable[[], T]], done: Callable[[int], None]
+        self,
+        calls: Iterator[Callable[[], T]],
+        done: Callable[[int], None],
+        *,
+        are_long: bool = False,
     ) -> Iterator[T]:
         """Yield what the calls return, in order; call `done` with each one's number.
 
-        Calls are drawn a few at a time, as earlier ones finish.
+        Calls are drawn a few at a time, as earlier ones finish; those that are long
+        wait for a thread that is free, and never behind another one.
         """
 
     def n_threads(self) -> int:
@@ -408,7 +413,7 @@ def make_calls(
     parts = parts_of(rows)
     if parts is None:
         return side_by_side(calls, done)
-    return list(parts.runner.run(iter(calls), done))
+    return list(parts.runner.run(iter(calls), done, are_long=True))
 
 
 def even_lots(costs: Sequence[float], n_lots: int) -> list[list[int]]:
