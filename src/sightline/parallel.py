@@ -66,9 +66,9 @@ def return_freed_arrays() -> None:
 
     The C library of Linux else keeps a heap for each thread, in which freed arrays of
     up to 32 MiB leave holes: half of the memory of a long evaluation. Small arrays stay
-    for the next ones: to return and get them anew takes time. For commands and workers,
-    whose process is ours. Without effect elsewhere, or where the environment sets
-    ``MALLOC_MMAP_THRESHOLD_``.
+    for the next ones: to get them from the system again takes time. For commands and
+    workers, whose process is ours. Without effect elsewhere, or where the environment
+    sets ``MALLOC_MMAP_THRESHOLD_``.
     """
     if sys.platform != "linux" or "MALLOC_MMAP_THRESHOLD_" in os.environ:
         return
