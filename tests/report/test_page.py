@@ -4,6 +4,8 @@ import base64
 import json
 import re
 import shutil
+import subprocess
+import sys
 import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -347,6 +349,16 @@ def test_what_else_is_called_figures_is_none_of_a_report(folder, tmp_path):
     page = tmp_path / "report.html"
     done = report(folder, "--out", page, "--no-figures")
     assert done.output == f"Written: {page}\n"
+
+
+def test_a_page_loads_neither_compiled_loops_nor_what_draws_for_print(folder, tmp_path):
+    code = (
+        "import sys; from sightline import write_report; write_report(*sys.argv[1:]); "
+        "print(*{'numba', 'matplotlib', 'sightline.report'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code, str(folder), str(tmp_path / "page.html")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["sightline.report"]
 
 
 def test_a_folder_given_twice_counts_once(folder, tmp_path):

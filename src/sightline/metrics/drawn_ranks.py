@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Draws are counted this many at a time; fewer if there are more counts than this.
 _BATCH = 16
-_MOST_COUNTS = 1 << 21
+_MOST_COUNTS = 1 << 19
 Side: TypeAlias = Literal["left", "right"]
 
 
