@@ -73,7 +73,7 @@ TABLES = "--train a.csv --test b.csv --label label --time time"
 WRITERS = {
     "evaluate": Writer(f"evaluate stream.npz --out out {' '.join(QUICK[:-1])}"),
     "tables": Writer(f"evaluate {TABLES} --out out {' '.join(QUICK)}"),
-    "report": Writer("report results --no-figures --out out/page.html"),
+    "report": Writer("report results --out out/page.html"),
     "compare": Writer("compare results --out out/compared.json"),
     "write-up": Writer("compare results --write-up out"),
     "commission": Writer(

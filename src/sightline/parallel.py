@@ -54,8 +54,9 @@ def one_thread_each() -> Iterator[None]:
 
 # --- Memory ---------------------------------------------------------------------------
 
-# Number of the parameter in glibc's malloc.h, and its value here in bytes: chunks of a
+# Numbers of parameters in glibc's malloc.h, and their value here in bytes: chunks of a
 # file, of which the next one takes the place, are smaller, arrays of all rows larger.
+_TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 _LEAST_RETURNED: Final = 8 << 20
 
@@ -64,7 +65,8 @@ def return_freed_arrays() -> None:
     """Have large arrays go back to the system when they are freed, in this process.
 
     The C library of Linux else keeps a heap for each thread, in which freed arrays of
-    up to 32 MiB leave holes: half of the memory of a long evaluation. For commands and
+    up to 32 MiB leave holes: half of the memory of a long evaluation. Small arrays stay
+    for the next ones: to get them from the system again takes time. For commands and
     workers, whose process is ours. Without effect elsewhere, or where the environment
     sets ``MALLOC_MMAP_THRESHOLD_``.
     """
@@ -73,7 +75,9 @@ def return_freed_arrays() -> None:
     import ctypes
 
     with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LEAST_RETURNED)
+        library = ctypes.CDLL(None)
+        for parameter in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
+            library.mallopt(parameter, _LEAST_RETURNED)
 
 
 # --- Our own --------------------------------------------------------------------------

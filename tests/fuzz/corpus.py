@@ -473,7 +473,7 @@ KINDS = (
         ("results/sample/traces.npz", "results/other/traces.npz"),
         (
             ("report", "results", "--no-figures", "--out", "OUT/page.html"),
-            ("report", "results", "--out", "OUT/page.html"),
+            ("report", "results", "--figures", "--out", "OUT/page.html"),
             ("compare", "results"),
             (
                 "evaluate",

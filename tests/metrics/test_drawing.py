@@ -12,6 +12,7 @@ from sightline import evaluate, fit_reference
 from sightline.data.row_tables import gather_rows
 from sightline.data.segments import segments_of
 from sightline.evaluation.uncertainty import figures, matched_windows
+from sightline.metrics import drawn_ranks
 from sightline.metrics.drawing import (
     Drawable,
     Draws,
@@ -256,6 +257,43 @@ def test_everything_drawn_once_gives_the_evaluations_own_figures():
     for name, expected in own.items():
         assert ends[name].low[0] == pytest.approx(expected, rel=1e-9), name
         assert ends[name].high[0] == pytest.approx(expected, rel=1e-9), name
+
+
+@settings(deadline=None, max_examples=30)
+@given(labelled_energy(), st.integers(1, 6), st.integers(1, 200), seeds)
+def test_draws_made_together_are_those_made_alone(drawn, block, most_counts, seed):
+    stream = cut(*drawn, block)
+    draws = Draws.of(stream.n_attacks, len(stream.block_rows), n=20, seed=seed)
+    ticks = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawn_ranks, "_MOST_COUNTS", most_counts)
+        together = draw(stream, draws, tick=ticks.append)
+    assert ticks == sorted(set(ticks))
+    assert ticks[-1] == len(draws)
+    for r in range(len(draws)):
+        one = slice(r, r + 1)
+        own = Draws(draws.counts[one], draws.gamma[one], draws.more_calm[one])
+        alone = draw(stream, own)
+        for value in (Value.AUC, Value.PAUC_1, Value.PAUC_5):
+            np.testing.assert_array_equal(
+                together.values[value][r], alone.values[value][0]
+            )
+        assert together.median[r] == alone.median[0]
+        # Weights of attacks are a product, whose order of sums depends on its size.
+        np.testing.assert_allclose(
+            together.average_precision[r], alone.average_precision[0], rtol=1e-12
+        )
+
+
+def test_a_draw_without_calm_rows_gives_nothing():
+    labels = np.repeat([0, 1, 0], 5).astype(np.int8)
+    stream = cut(np.arange(15.0), labels, labels == 9, [0], 5)
+    counts = np.array([[0, 0], [1, 1]], np.int32)
+    drawn = draw(stream, Draws(counts, np.ones((2, 2)), np.ones(2)))
+    assert np.isnan(drawn.median[0])
+    assert np.isnan(drawn.average_precision[0]).all()
+    assert np.isnan(drawn.values[Value.AUC][0]).all()
+    assert drawn.values[Value.AUC][1] == [0.5]
 
 
 def test_a_draw_with_nothing_but_ties_costs_about_what_others_do():

@@ -4,6 +4,8 @@ import base64
 import json
 import re
 import shutil
+import subprocess
+import sys
 import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -287,26 +289,76 @@ def test_five_detectors_on_a_large_testbed_fit_the_budget(tmp_path):
     assert path.stat().st_size < MOST_BYTES
 
 
-def test_the_command_writes_a_page_and_figures_and_keeps_earlier_ones(folder, tmp_path):
+def report(*arguments: object):
+    """Run ``sightline report``."""
+    return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+def test_the_command_writes_a_page_and_keeps_earlier_ones(folder, tmp_path):
     results = tmp_path / "results"
     shutil.copytree(folder, results)
-    done = CliRunner().invoke(app, ["report", str(results)])
+    done = report(results)
     assert done.exit_code == 0, done.output
-    assert (results / "report.html").is_file()
-    names = {path.name for path in (results / "figures").iterdir()}
-    for stem in ("energy-through-time", "roc", "attacks-by-detectors"):
-        assert {f"works-{stem}.svg", f"works-{stem}.png"} <= names
-    again = CliRunner().invoke(app, ["report", str(results), "--no-figures"])
+    page = results / "report.html"
+    assert done.output.splitlines() == [
+        f"Written: {page}",
+        "Figures for print (PDF, SVG, PNG): add --figures --overwrite.",
+    ]
+    assert page.is_file()
+    assert not (results / "figures").exists()
+    again = report(results)
     assert again.exit_code == 1
     assert "--overwrite" in again.output
+    quiet = report(results, "--no-figures", "--overwrite")
+    assert quiet.output == f"Written: {page}\n"
+
+
+def test_the_command_writes_figures_if_asked(folder, tmp_path):
+    done = report(folder, "--figures", "--out", tmp_path / "report.html")
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1] == f"Figures: {tmp_path / 'figures'}/"
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    for stem in ("energy-through-time", "roc", "attacks-by-detectors"):
+        assert {f"works-{stem}.{kind}" for kind in ("pdf", "svg", "png")} <= names
     wanted = tmp_path / "elsewhere" / "page.html"
-    redacted = ["report", str(results), "--redact", "--out", str(wanted)]
-    done = CliRunner().invoke(app, redacted)
+    done = report(folder, "--figures", "--redact", "--out", wanted)
     assert done.exit_code == 0
     assert "page-figures" in done.output
     assert (wanted.parent / "page-figures" / "plant-01-roc.svg").is_file()
     assert not (wanted.parent / "figures").exists()
     assert "LIT101" not in without_plotly(wanted.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("options", [[], ["--no-figures"]])
+def test_figures_of_an_earlier_report_are_named_as_such(folder, tmp_path, options):
+    page, figures = tmp_path / "page.html", tmp_path / "page-figures"
+    write_report(folder, page, figures=True)
+    before = {path: path.read_bytes() for path in figures.iterdir()}
+    done = report(folder, "--out", page, "--overwrite", *options)
+    assert done.output.splitlines()[1:] == [
+        f"The figures in {figures}/ are of an earlier report: draw them again with "
+        "--figures --overwrite."
+    ]
+    assert {path: path.read_bytes() for path in figures.iterdir()} == before
+
+
+def test_what_else_is_called_figures_is_none_of_a_report(folder, tmp_path):
+    (tmp_path / "figures").mkdir()
+    for name in ("roc.svg", "mean_ranks.pdf", "holiday.png"):
+        (tmp_path / "figures" / name).write_text("mine")
+    page = tmp_path / "report.html"
+    done = report(folder, "--out", page, "--no-figures")
+    assert done.output == f"Written: {page}\n"
+
+
+def test_a_page_loads_neither_compiled_loops_nor_what_draws_for_print(folder, tmp_path):
+    code = (
+        "import sys; from sightline import write_report; write_report(*sys.argv[1:]); "
+        "print(*{'numba', 'matplotlib', 'sightline.report'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code, str(folder), str(tmp_path / "page.html")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["sightline.report"]
 
 
 def test_a_folder_given_twice_counts_once(folder, tmp_path):

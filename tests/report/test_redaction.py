@@ -223,7 +223,7 @@ def test_the_file_of_settings_keeps_its_name_whatever_the_plant_is_called():
 def test_the_command_says_what_remains(results, tmp_path):
     write_results(results[:1], tmp_path / "results")
     out = tmp_path / "page.html"
-    command = ["report", str(tmp_path / "results"), "--out", str(out), "--no-figures"]
+    command = ["report", str(tmp_path / "results"), "--out", str(out)]
     done = CliRunner().invoke(app, [*command, "--redact", "--keep-times"])
     assert done.exit_code == 0, done.output
     assert what_remains(keep_times=True) in done.output

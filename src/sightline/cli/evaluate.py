@@ -397,9 +397,14 @@ def report_command(
         Option("--keep-plant", help="With --redact: keep names of plants and files."),
     ] = False,
     title: Annotated[str | None, Option(help="Title at the top of the page.")] = None,
-    no_figures: Annotated[
-        bool, Option("--no-figures", help="Leave out the PDF, SVG and PNG files.")
-    ] = False,
+    figures: Annotated[
+        bool | None,
+        Option(
+            "--figures/--no-figures",
+            help="Write figures for print as well: PDF, SVG and PNG files.",
+            show_default=False,
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, Option("--overwrite", help="Replace an earlier report.")
     ] = False,
@@ -410,9 +415,10 @@ def report_command(
     \b
     Examples:
       sightline report result
+      sightline report result --figures
       sightline report result --redact --out page.html
     """
-    from sightline.report import figures_folder, what_remains, write_report
+    from sightline.report import what_remains, write_report
     from sightline.study.manifest import study_title
 
     if (keep_times or keep_plant) and not redact:
@@ -431,14 +437,35 @@ def report_command(
             keep_times=keep_times,
             keep_plant=keep_plant,
             title=title or (study_title(folders[0]) if len(folders) == 1 else None),
-            figures=not no_figures,
+            figures=bool(figures),
         )
         screen = console()
         screen.print(f"Written: {path}", soft_wrap=True)
         if redact:
             screen.print(f"{what_remains(**keep)} Look at it first.", soft_wrap=True)
-        if not no_figures:
-            screen.print(f"Figures: {figures_folder(path)}/", soft_wrap=True)
+        if about := _about_figures(path, figures):
+            screen.print(about, soft_wrap=True)
+
+
+def _about_figures(page: Path, wanted: bool | None) -> str:
+    """Return where a page's figures for print are, or how to get them.
+
+    Empty if they are not wanted, and none of an earlier report is there to be taken for
+    this one's.
+    """
+    from sightline.report import figures_folder, figures_in
+
+    folder = figures_folder(page)
+    if wanted:
+        return f"Figures: {folder}/"
+    if figures_in(folder):
+        return (
+            f"The figures in {folder}/ are of an earlier report: draw them again with "
+            "--figures --overwrite."
+        )
+    if wanted is None:
+        return "Figures for print (PDF, SVG, PNG): add --figures --overwrite."
+    return ""
 
 
 def add_report(

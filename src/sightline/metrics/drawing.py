@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.segments import Segment, segments_of
+from sightline.metrics.drawn_ranks import draw_ranks
 from sightline.metrics.ranking import PAUC_RATES
 
 N_REPLICATES = 500
@@ -22,8 +23,7 @@ N_REPLICATES = 500
 MOST_BLOCKS = 10_000
 # One more block of calm time is in alarm for at least this share of it.
 LEAST_ALARM_SHARE = 0.5
-# This many draws are made, and attacks summed, at a time, so that draws can be reported
-# and all fits in memory.
+# Windows of this many attacks are summed at a time, so that all fits in memory.
 _BATCH = 25
 # Called with the number of draws that are done.
 Tick = Callable[[int], None]
@@ -370,40 +370,10 @@ def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream
     tick : callable
         Called with the number of draws that are done, after some of them.
     """
-    from sightline._kernels.draws import DrawnRanks, SortedRows, draw_ranks
-
-    n, totals = len(draws), draws.times @ stream.block_rows
-    rows = SortedRows(
-        stream.normal_block,
-        stream.normal_energy,
-        stream.attack,
-        stream.attack_tied,
-        stream.above,
-        stream.up_to,
-    )
-    ranks = DrawnRanks(
-        np.zeros((n, stream.n_attacks, 1 + len(PAUC_RATES))),
-        np.full((n, 2), np.nan),
-        np.full(n, np.nan),
-    )
+    totals = draws.times @ stream.block_rows
     weight, extra = _weights_of_rows(stream, draws)
-    limits, whole = np.array(PAUC_RATES), totals.astype(np.int64)
-    work = np.empty((2, len(stream.attack)))
-    for first in range(0, n, _BATCH):
-        part = slice(first, min(first + _BATCH, n))
-        draw_ranks(
-            rows,
-            draws.counts[part],
-            whole[part],
-            weight[part],
-            extra[part],
-            limits,
-            work,
-            DrawnRanks(*(array[part] for array in ranks)),
-        )
-        tick(part.stop)
+    ranks = draw_ranks(stream, draws, weight, extra, PAUC_RATES, tick=tick)
     areas = _shares(ranks.areas, stream.attack_rows[:, None])
-    areas[totals == 0] = np.nan
     for k, rate in enumerate(PAUC_RATES, start=1):
         chance = rate**2 / 2
         areas[:, :, k] = (areas[:, :, k] - chance) / (rate - chance)

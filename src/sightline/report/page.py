@@ -95,7 +95,8 @@ def write_report(
         Title at the top of the page.
     figures : bool
         Whether to write figures for print as well, as PDF, SVG and PNG: into
-        ``figures`` for ``report.html``, into ``page-figures`` for ``page.html``.
+        ``figures`` for ``report.html``, into ``page-figures`` for ``page.html``. If
+        not, those of an earlier report stay there.
     comparison : Comparison, optional
         Of the same results, if `compare` was called already; a redacted page compares
         the results under their pseudonyms.

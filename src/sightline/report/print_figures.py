@@ -62,19 +62,26 @@ def write_figures(entries: Sequence[Entry], folder: Path) -> list[Path]:
                     continue
                 stem = name if len(testbeds) == 1 else f"{prefix}-{name}"
                 written += style.save(figure, folder, stem)
-    _remove_stale(folder, written)
+    for path in figures_in(folder):
+        if path not in written:
+            path.unlink()
     return written
 
 
-def _remove_stale(folder: Path, written: Sequence[Path]) -> None:
-    """Remove figures of earlier reports, recognised by name and content."""
+def figures_in(folder: Path) -> list[Path]:
+    """Return the figures of reports in a folder, recognised by name and content.
+
+    None if there is no such folder.
+    """
     if not folder.is_dir():
-        return
+        return []
     stems = "|".join(FIGURES)
     named = re.compile(rf"(?:[a-z0-9-]+-)?(?:{stems})\.(?:pdf|svg|png)")
-    for path in sorted(set(folder.iterdir()) - set(written)):
-        if named.fullmatch(path.name) and path.is_file() and style.is_ours(path):
-            path.unlink()
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if named.fullmatch(path.name) and path.is_file() and style.is_ours(path)
+    ]
 
 
 def energy_through_time(entries: Sequence[Entry]) -> "Figure | None":
