@@ -34,7 +34,7 @@ from sightline.storage.parquet import ParquetRows
 # Parts begin with a run of blocks, so that sums are added in the same order as locally.
 GRID_ROWS = row_tables.GRID_ROWS
 # Smaller parts cost more to send than to compute.
-LEAST_ROWS = 4 * GRID_ROWS
+LEAST_ROWS = 2 * GRID_ROWS
 # Parts submitted per thread of the workers: one to work on, the others in its queue.
 AHEAD = 3
 # Seconds to wait for the scheduler, and for a first worker.
@@ -44,6 +44,8 @@ PATIENCE_S = 10
 LOST_S = 60
 # Seconds between two looks at a cluster that sends nothing.
 _LOOK_S = 1.0
+# Seconds between two looks whether a worker has become free for a long call.
+_ROOM_S = 0.05
 TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
 
 T = TypeVar("T")
@@ -335,6 +337,8 @@ class ClusterRunner:
     def __init__(self, client: Any, address: str) -> None:
         self._client = client
         self._address = address
+        # Long calls under way, of all threads of this process.
+        self._long: set[Any] = set()
 
     def run(
         self,
@@ -355,8 +359,8 @@ class ClusterRunner:
         done : callable
             Called with the index of each call that has ended, in any order.
         are_long : bool
-            Whether a call waits here for a thread that is free, and not in the queue of
-            a worker, behind one that may take longer than all others.
+            Whether a call waits here until a thread of the workers has no other one
+            that is long, and not in the queue of a worker, behind one of unknown time.
 
         Raises
         ------
@@ -368,8 +372,7 @@ class ClusterRunner:
         lost = (distributed.KilledWorker, distributed.CancelledError, OSError)
         under_way: dict[Any, int] = {}
         try:
-            ahead = 1 if are_long else AHEAD
-            yield from self._in_order(calls, done, under_way, ahead)
+            yield from self._in_order(calls, done, under_way, are_long)
         except FileError:
             raise
         except lost as error:
@@ -379,6 +382,7 @@ class ClusterRunner:
                 "workers, and give each worker 2 GiB of memory."
             ) from error
         finally:
+            self._long.difference_update(under_way)
             for future in under_way:
                 # A scheduler that is gone needs no farewell.
                 with suppress(Exception):
@@ -393,7 +397,7 @@ class ClusterRunner:
         calls: Iterator[Callable[[], T]],
         done: Callable[[int], None],
         under_way: dict[Any, int],
-        ahead: int,
+        are_long: bool,
     ) -> Iterator[T]:
         """Keep all threads busy, and yield each value as soon as it is next."""
         finished: SimpleQueue[Any] = SimpleQueue()
@@ -402,19 +406,27 @@ class ClusterRunner:
         n_submitted = n_yielded = 0
         while True:
             # Workers may join or leave at any time.
-            n_ahead = ahead * max(patience.check(), 1)
-            for call in islice(calls, max(n_ahead - len(under_way), 0)):
+            n_threads = max(patience.check(), 1)
+            n_busy = len(self._long) if are_long else len(under_way)
+            n_free = max((1 if are_long else AHEAD) * n_threads - n_busy, 0)
+            next_calls = list(islice(calls, n_free))
+            for call in next_calls:
                 future = self._client.submit(_run_call, call, pure=False)
                 under_way[future] = n_submitted
+                if are_long:
+                    self._long.add(future)
                 future.add_done_callback(finished.put)
                 n_submitted += 1
-            if n_yielded == n_submitted:
+            may_have_more = len(next_calls) == n_free
+            if not under_way and not may_have_more:
                 return
             try:
-                future = finished.get(timeout=_LOOK_S)
+                wait_s = _ROOM_S if are_long and may_have_more else _LOOK_S
+                future = finished.get(timeout=wait_s)
             except Empty:
                 continue
             k = under_way.pop(future)
+            self._long.discard(future)
             ready[k] = _value(future, patience)
             done(k)
             while n_yielded in ready:

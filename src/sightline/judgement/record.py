@@ -45,6 +45,8 @@ SPANS: Final = (30, 300)
 STRETCH_ROWS: Final = 4096
 # this many of them.
 N_STRETCHES: Final = 20
+# Lots of attacks for each thread of a cluster's workers: costs are estimates.
+LOTS_PER_THREAD: Final = 2
 # Values of test rows that are held in memory at a time.
 MOST_VALUES: Final = 32_000_000
 
@@ -349,7 +351,8 @@ def judge_cases(
         segment.length + len(windows.starts) * windows.length
         for segment, windows in pairs
     ]
-    lots = even_lots(costs, min(parts.runner.n_threads(), len(pairs)))
+    n_lots = LOTS_PER_THREAD * parts.runner.n_threads()
+    lots = even_lots(costs, min(n_lots, len(pairs)))
     calls = [
         partial(_judged_here, record, [pairs[k] for k in lot], judge, no_tick)
         for lot in lots
