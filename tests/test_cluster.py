@@ -6,8 +6,12 @@ import os
 import pickle
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -520,6 +524,53 @@ def test_ticks_of_parts_add_up_to_all_rows():
 
 def first_row_of(part):
     return part.first
+
+
+class TwoThreads:
+    """A client whose calls are made here; knows how many were under way at most."""
+
+    status = "running"
+    scheduler = SimpleNamespace(ncores=None)
+
+    def __init__(self):
+        self.pool, self.under_way, self.most = ThreadPoolExecutor(9), 0, 0
+        self.lock = Lock()
+
+    def sync(self, what, callback_timeout):
+        return {"one": 1, "other": 1}
+
+    def submit(self, function, call, pure):
+        with self.lock:
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+        return self.pool.submit(self.made, function, call)
+
+    def made(self, function, call):
+        try:
+            return function(call)
+        finally:
+            with self.lock:
+                self.under_way -= 1
+
+
+@pytest.mark.parametrize(("are_long", "most"), [(True, 2), (False, 6)])
+def test_long_calls_wait_for_a_thread_and_others_in_its_queue(are_long, most):
+    client = TwoThreads()
+    runner = cluster_module.ClusterRunner(client, "tcp://here")
+
+    def made(first):
+        calls = [partial(late, k) for k in range(first, first + 10)]
+        return list(runner.run(iter(calls), lambda k: None, are_long=are_long))
+
+    with ThreadPoolExecutor(2) as batches:
+        found = list(batches.map(made, [0, 10] if are_long else [0]))
+    assert [k for each in found for k in each] == list(range(10 * len(found)))
+    assert client.most == most
+
+
+def late(k):
+    time.sleep(0.02)
+    return k
 
 
 def test_the_docs_say_how_small_a_part_may_be():

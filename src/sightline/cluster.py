@@ -18,6 +18,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -44,8 +45,6 @@ PATIENCE_S = 10
 LOST_S = 60
 # Seconds between two looks at a cluster that sends nothing.
 _LOOK_S = 1.0
-# Seconds between two looks whether a worker has become free for a long call.
-_ROOM_S = 0.05
 TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
 
 T = TypeVar("T")
@@ -337,8 +336,11 @@ class ClusterRunner:
     def __init__(self, client: Any, address: str) -> None:
         self._client = client
         self._address = address
-        # Long calls under way, of all threads of this process.
+        # Long calls under way, of all threads of this process, and what ends for each
+        # thread: its own calls, or None if another's long call has ended.
         self._long: set[Any] = set()
+        self._ended: set[SimpleQueue[Any]] = set()
+        self._lock = Lock()
 
     def run(
         self,
@@ -371,8 +373,11 @@ class ClusterRunner:
         distributed = require("distributed", extra="cluster", caller="A cluster")
         lost = (distributed.KilledWorker, distributed.CancelledError, OSError)
         under_way: dict[Any, int] = {}
+        ended: SimpleQueue[Any] = SimpleQueue()
+        if are_long:
+            self._ended.add(ended)
         try:
-            yield from self._in_order(calls, done, under_way, are_long)
+            yield from self._in_order(calls, done, under_way, ended)
         except FileError:
             raise
         except lost as error:
@@ -382,6 +387,7 @@ class ClusterRunner:
                 "workers, and give each worker 2 GiB of memory."
             ) from error
         finally:
+            self._ended.discard(ended)
             self._long.difference_update(under_way)
             for future in under_way:
                 # A scheduler that is gone needs no farewell.
@@ -397,36 +403,40 @@ class ClusterRunner:
         calls: Iterator[Callable[[], T]],
         done: Callable[[int], None],
         under_way: dict[Any, int],
-        are_long: bool,
+        ended: SimpleQueue[Any],
     ) -> Iterator[T]:
         """Keep all threads busy, and yield each value as soon as it is next."""
-        finished: SimpleQueue[Any] = SimpleQueue()
+        are_long = ended in self._ended
         patience = Patience(self._client, self._address)
         ready: dict[int, T] = {}
         n_submitted = n_yielded = 0
         while True:
             # Workers may join or leave at any time.
             n_threads = max(patience.check(), 1)
-            n_busy = len(self._long) if are_long else len(under_way)
-            n_free = max((1 if are_long else AHEAD) * n_threads - n_busy, 0)
-            next_calls = list(islice(calls, n_free))
-            for call in next_calls:
-                future = self._client.submit(_run_call, call, pure=False)
-                under_way[future] = n_submitted
-                if are_long:
-                    self._long.add(future)
-                future.add_done_callback(finished.put)
-                n_submitted += 1
-            may_have_more = len(next_calls) == n_free
-            if not under_way and not may_have_more:
+            with self._lock:
+                n_busy = len(self._long) if are_long else len(under_way)
+                n_free = max((1 if are_long else AHEAD) * n_threads - n_busy, 0)
+                next_calls = list(islice(calls, n_free))
+                for call in next_calls:
+                    future = self._client.submit(_run_call, call, pure=False)
+                    under_way[future] = n_submitted
+                    if are_long:
+                        self._long.add(future)
+                    n_submitted += 1
+                    future.add_done_callback(ended.put)
+            if not under_way and len(next_calls) < n_free:
                 return
             try:
-                wait_s = _ROOM_S if are_long and may_have_more else _LOOK_S
-                future = finished.get(timeout=wait_s)
+                future = ended.get(timeout=_LOOK_S)
             except Empty:
                 continue
+            if future is None:
+                continue
             k = under_way.pop(future)
-            self._long.discard(future)
+            if are_long:
+                self._long.discard(future)
+                for other in self._ended - {ended}:
+                    other.put(None)
             ready[k] = _value(future, patience)
             done(k)
             while n_yielded in ready:
