@@ -1,9 +1,10 @@
 """The core of an evaluation against the same with scikit-learn, in one process.
 
-Core: reference, train and test energy, rank metrics, drift, probe. Both sides get the
-same float32 arrays, one warm-up, and the median of five runs: CPU seconds of one thread
-each, then wall seconds of all cores (Sightline's own threads, those of the library for
-linear algebra under scikit-learn; needs a machine without other work).
+Core: reference, train and test energy, rank metrics, drift, probe; of test also the
+largest coordinate, by which drift is judged. Both sides get the same float32 arrays,
+one warm-up, and the median of five runs: CPU seconds of one thread each, then wall
+seconds of all cores (Sightline's own threads, those of the library for linear algebra
+under scikit-learn; needs a machine without other work).
 Sightline sums in float64. scikit-learn computes in the precision it is given, so it is
 run twice: on the float32 arrays as they are (six digits), and on float64 copies, which
 is what it takes to get Sightline's digits.
