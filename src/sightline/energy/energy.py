@@ -83,16 +83,6 @@ class Scored:
     collected: tuple[Any, ...] = ()
 
 
-def _whiten_by_triangle(centered: Floats, factor: Floats) -> None:
-    """Replace centred rows y by ``L^-1 y``, with L the Cholesky factor.
-
-    They have the energy of rows whitened symmetrically, for half the arithmetic.
-    """
-    from scipy.linalg.blas import dtrmm
-
-    dtrmm(1.0, factor, centered.T, lower=1, overwrite_b=1)
-
-
 @one_thread_each()
 def energy_trace(residuals: object, reference: Reference) -> Floats:
     """Return the energy of every row.
@@ -292,6 +282,7 @@ def _score_part(
     other: tuple[Floats, Floats] | None,
 ) -> _ScoredPart:
     """Return the energies of a part of the rows, and the sums of each block."""
+    from sightline._kernels.products import whiten_by_triangle
     from sightline._kernels.rows import center, energies
 
     n_rows, p = part.rows.n_rows, part.rows.n_channels
@@ -312,7 +303,7 @@ def _score_part(
             center(block, mean, weights, y, squares)
             if whitening is None:
                 z = y
-                _whiten_by_triangle(y, factor)
+                whiten_by_triangle(y, factor)
             else:
                 for first in range(0, len(block), step):
                     some = slice(first, first + step)
@@ -325,7 +316,7 @@ def _score_part(
                 collector.take(part.first + start, z)
             if other is not None and other_energy is not None:
                 np.subtract(block, other[0], out=y)
-                _whiten_by_triangle(y, other[1])
+                whiten_by_triangle(y, other[1])
                 np.einsum("tj,tj->t", y, y, out=other_energy[start:stop])
                 other_energy[start:stop] *= 0.5
             if len(unsigned):
