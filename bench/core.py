@@ -1,10 +1,11 @@
 """The core of an evaluation against the same with scikit-learn, in one process.
 
 Core: reference, train and test energy, rank metrics, drift, probe; of test also the
-largest coordinate, by which drift is judged. Both sides get the same float32 arrays,
-one warm-up, and the median of five runs: CPU seconds of one thread each, then wall
-seconds of all cores (Sightline's own threads, those of the library for linear algebra
-under scikit-learn; needs a machine without other work).
+largest coordinate, by which drift is judged. Both sides get the same float32 arrays and
+take turns: a warm-up, then nine turns, of which medians of seconds and of ratios are
+printed. First CPU seconds of one thread each, then wall seconds of all cores
+(Sightline's own threads, those of the library for linear algebra under scikit-learn;
+needs a machine without other work).
 Sightline sums in float64. scikit-learn computes in the precision it is given, so it is
 run twice: on the float32 arrays as they are (six digits), and on float64 copies, which
 is what it takes to get Sightline's digits.
@@ -12,10 +13,11 @@ Run: python bench/core.py [swat] [wadi]
 """
 
 import sys
+import time
 from functools import partial
 
 import numpy as np
-from bench_tools import Arrays, made_up, median_seconds
+from bench_tools import WARM_UPS, Arrays, made_up
 from scipy.linalg import solve_triangular
 from sklearn.covariance import ledoit_wolf
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -37,6 +39,7 @@ from sightline.metrics.ranking import (
 from sightline.parallel import threads
 from sightline.rules import QuantileRule
 
+RUNS = 9
 # Rows of train and test, channels, and the ratio to stay under.
 SIZES = {
     "swat": (475_200, 449_919, 51, 0.20),
@@ -98,28 +101,46 @@ def with_scikit_learn(data: Arrays, dtype: type = np.float32) -> list[float]:
     ]
 
 
+def in_turns(data: Arrays, n_threads: int | None) -> None:
+    """Print seconds and ratios of runs that take turns: a slower minute meets all."""
+    sides = {
+        "sightline": (threads, with_sightline),
+        "scikit-learn in float32": (threadpool_limits, with_scikit_learn),
+        "scikit-learn in float64": (
+            threadpool_limits,
+            partial(with_scikit_learn, dtype=np.float64),
+        ),
+    }
+    seconds = {name: [] for name in sides}
+    figures = {}
+    for turn in range(WARM_UPS + RUNS):
+        for name, (limited, run) in sides.items():
+            with limited(n_threads):
+                cpu, wall = time.process_time(), time.perf_counter()
+                figures[name] = run(data)
+                cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            if turn >= WARM_UPS:
+                seconds[name].append(cpu if n_threads else wall)
+    print(f"  {'CPU s of one thread' if n_threads else 's wall on all cores'}:")
+    ours = np.array(seconds["sightline"])
+    for name, digits in zip(sides, (0.0, 2e-3, 1e-9), strict=True):
+        np.testing.assert_allclose(
+            figures["sightline"], figures[name], rtol=digits, atol=digits
+        )
+        ratios = ours / seconds[name]
+        print(
+            f"    {name}: {np.median(seconds[name]):.3f}, ratio {np.median(ratios):.3f}"
+            f" ({ratios.min():.3f} to {ratios.max():.3f})"
+        )
+
+
 def main() -> None:
     for name in sys.argv[1:] or SIZES:
         n_train, n_test, p, goal = SIZES[name]
         data = made_up(n_train, n_test, p)
         print(f"{name}: {n_train:,} + {n_test:,} rows x {p} (goal: ratio {goal})")
         for n_threads in (1, None):
-            clock = "CPU s of one thread" if n_threads else "s wall on all cores"
-            with threads(n_threads):
-                *seconds, measured = median_seconds(partial(with_sightline, data))
-            ours = seconds[0 if n_threads else 1]
-            print(f"  sightline: {ours:.3f} {clock}")
-            for dtype, digits in ((np.float32, 2e-3), (np.float64, 1e-9)):
-                with threadpool_limits(n_threads):
-                    *seconds, other = median_seconds(
-                        partial(with_scikit_learn, data, dtype)
-                    )
-                np.testing.assert_allclose(measured, other, rtol=digits, atol=digits)
-                theirs = seconds[0 if n_threads else 1]
-                print(
-                    f"  scikit-learn in {dtype.__name__}: {theirs:.3f}, "
-                    f"ratio {ours / theirs:.3f}"
-                )
+            in_turns(data, n_threads)
 
 
 if __name__ == "__main__":

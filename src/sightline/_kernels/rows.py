@@ -15,7 +15,10 @@ from sightline.data.arrays import Bools, Floats, Residuals
 def center(
     block: Residuals, mean: Floats, weights: Floats, centered: Floats, squares: Floats
 ) -> None:
-    """Write y = block - mean, and for each row the sum over channels of w_j y_j^2."""
+    """Write y = block - mean, and for each row the sum over channels of w_j y_j^2.
+
+    Columns of `centered` beyond those of `block` stay as they are.
+    """
     n_rows, n_channels = block.shape
     for t in range(n_rows):
         square = 0.0

@@ -172,12 +172,12 @@ class _Sums:
     """
 
     def __init__(self, n_channels: int) -> None:
-        self.centered = np.empty((row_tables.BLOCK_ROWS, n_channels))
         self.ones = np.ones(n_channels)
-        # What rows weigh in `sums`: one each in `total`, and |y|^2 in `cubic`.
-        self.weights = np.ones((2, row_tables.BLOCK_ROWS))
-        self.second = np.zeros((n_channels, n_channels))
-        self.sums = np.zeros((2, n_channels))
+        # Rows y, then a column of ones and one of |y|^2, so that one product gives
+        # `second`, `rest` and `cubic`.
+        self.centered = np.ones((row_tables.BLOCK_ROWS, n_channels + 2))
+        self.squares = np.empty(row_tables.BLOCK_ROWS)
+        self.products = np.zeros((n_channels + 2, n_channels + 2))
         self.count = 0
 
     def add(self, block: Residuals) -> None:
@@ -188,11 +188,10 @@ class _Sums:
             self.pilot = block.mean(axis=0, dtype=np.float64)
             self.first, self.fourth = block[0].copy(), 0.0
             self.still = np.arange(block.shape[1])
-            self.second[...] = self.sums[...] = 0
-        y, weights = self.centered[: len(block)], self.weights[:, : len(block)]
-        squares = weights[1]
+            self.products[...] = 0
+        y, squares = self.centered[: len(block)], self.squares[: len(block)]
         center(block, self.pilot, self.ones, y, squares)
-        self.sums += weights @ y
+        y[:, -1] = squares
         if self.count == 0:
             self.unit = unit_of(squares)
         if self.unit != 1.0:
@@ -201,7 +200,7 @@ class _Sums:
         if not np.isfinite(fourth):
             raise FloatingPointError
         self.fourth += fourth
-        self.second += y.T @ y
+        self.products += y.T @ y
         if len(self.still):
             same = (block[:, self.still] == self.first[self.still]).all(axis=0)
             self.still = self.still[same]
@@ -209,14 +208,15 @@ class _Sums:
 
     def take(self) -> Moments:
         """Return the moments of the blocks so far, and start again from none."""
-        total, cubic = self.sums.copy()
+        products = self.products.copy()
+        total, cubic = products[-2:, :-2]
         constant = np.zeros(len(total), np.bool_)
         constant[self.still] = True
         about_pilot = Moments(
             count=self.count,
             mean=self.pilot,
             rest=total,
-            second=self.second.copy(),
+            second=products[:-2, :-2],
             cubic=cubic,
             fourth=self.fourth,
             unit=self.unit,
