@@ -6,7 +6,8 @@ First a smaller one is evaluated on the cluster and here, and every figure compa
 (not with 0). Each cluster evaluates the smaller one before its time is taken, so that
 no compiling is counted.
 Run: python bench/cluster.py [MILLIONS of train and of test rows [ROWS [WORKERS]]]
-where ROWS are those of the smaller stream and WORKERS is 1, 2 or 1,2.
+where ROWS are those of the smaller stream and WORKERS is a list such as 2 or
+1,2,1,2,1,2: clusters of that many workers take turns.
 """
 
 import os
@@ -155,7 +156,8 @@ def time_workers(folder: Path, small: Path, n_workers: int) -> tuple[float, floa
 def main() -> None:
     millions = float(sys.argv[1]) if len(sys.argv) > 1 else MILLIONS
     n_small = int(sys.argv[2]) if len(sys.argv) > 2 else 800_000
-    counts = [int(n) for n in sys.argv[3].split(",")] if len(sys.argv) > 3 else [1, 2]
+    turns = sys.argv[3] if len(sys.argv) > 3 else "1,2,1,2"
+    counts = [int(n) for n in turns.split(",")]
     with tempfile.TemporaryDirectory() as folder:
         small = write(Path(folder) / "small", n_small or 100_000)
         if n_small:
@@ -163,11 +165,15 @@ def main() -> None:
         n_rows = int(millions * 1e6)
         big = write(Path(folder) / "big", n_rows)
         print(f"{2 * n_rows:,} rows x {CHANNELS}, {ATTACKS} attacks", flush=True)
-        took = [time_workers(big, small, n) for n in counts]
-        if counts == [1, 2]:
-            (one, one_cpu), (two, two_cpu) = took
-            print(f"two workers are {one / two:.2f} times as fast as one")
-            print(f"client and busier worker have {one_cpu / two_cpu:.2f} times less")
+        took = [(n, *time_workers(big, small, n)) for n in counts]
+        if {1, 2} <= {*counts}:
+            seconds, cpu_s = (
+                [np.median([one[k] for one in took if one[0] == n]) for n in (1, 2)]
+                for k in (1, 2)
+            )
+            gain, less = seconds[0] / seconds[1], cpu_s[0] / cpu_s[1]
+            print(f"two workers are {gain:.2f} times as fast as one (medians)")
+            print(f"client and busier worker have {less:.2f} times less (medians)")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ _ONE = ctypes.c_double(1.0)
 def _dtrmm() -> Any:
     """Return BLAS's product by a triangular matrix; ctypes gives up the lock."""
     address = get_cython_function_address("scipy.linalg.cython_blas", "dtrmm")
-    signature = (*4 * [_Letter], _Int, _Int, _Float, _Array, _Int, _Array, _Int)
+    letters, matrix = 4 * [_Letter], [_Array, _Int]
+    signature: list[Any] = [*letters, _Int, _Int, _Float, *matrix, *matrix]
     return ctypes.CFUNCTYPE(None, *signature)(address)
 
 

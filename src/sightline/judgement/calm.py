@@ -4,7 +4,6 @@
 compared with calm windows of its length whose surroundings are in a similar state.
 """
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -91,6 +90,8 @@ class CalmWindows:
         First row of each window that is scored, sorted.
     matched : array of int
         First row of every window in a similar state, sorted.
+    disjoint : int
+        How many of the matched windows do not overlap.
     flags : tuple of Flag
         What limits the comparison.
     """
@@ -98,16 +99,17 @@ class CalmWindows:
     length: int
     starts: Ints
     matched: Ints
+    disjoint: int
     flags: tuple[Flag, ...] = ()
 
-    @cached_property
+    @property
     def facts(self) -> WindowFacts:
         """What the result says of the windows."""
         return WindowFacts(
             count=len(self.starts),
             length=self.length,
             matched=len(self.matched),
-            disjoint=_disjoint(self.matched, self.length),
+            disjoint=self.disjoint,
         )
 
     @property
@@ -122,9 +124,11 @@ class CalmWindows:
 
 def _disjoint(starts: Ints, length: int) -> int:
     """Return how many windows can be chosen, one after the other, without overlap."""
-    count, k, rising = 0, 0, starts.tolist()
-    while k < len(rising):
-        count, k = count + 1, bisect_left(rising, rising[k] + length, k + 1)
+    # For each window the next one that begins after its end.
+    following = np.searchsorted(starts, starts + length).tolist()
+    count = k = 0
+    while k < len(following):
+        count, k = count + 1, following[k]
     return count
 
 
@@ -198,12 +202,14 @@ class CalmTime:
         if abs(before - after) > LIKE:
             flags.append(Flag.STATE_CHANGED)
         matched = starts[order]
-        if _disjoint(matched, length) < FEW_DISJOINT:
+        disjoint = _disjoint(matched, length)
+        if disjoint < FEW_DISJOINT:
             flags.append(Flag.FEW_WINDOWS)
         return CalmWindows(
             length=length,
             starts=evenly_chosen(matched, MOST_WINDOWS),
             matched=matched,
+            disjoint=disjoint,
             flags=tuple(flags),
         )
 
