@@ -16,6 +16,7 @@ from sightline.errors import StreamError
 from sightline.facts.attack_facts import AttackFacts
 from sightline.facts.calm_rows import quiet_rows, quiet_rows_before
 from sightline.metrics.alarm_load import Delays, episodes_of
+from sightline.parallel import together
 from sightline.rules.advice import advice
 from sightline.rules.budget import Budget
 from sightline.rules.commission import (
@@ -65,7 +66,6 @@ def replacements(
     joined = () if stream.one_sided else ("memory",)
     settings = CommissionSettings(budget=budget, rules=joined)
     split = split_row(stream, settings.first, settings.until)
-    noisy = noisy_channel(stream, test, split)
     judged = JudgedRows.of(
         quiet_rows(test, facts),
         test.attacks,
@@ -74,16 +74,26 @@ def replacements(
         test.step_s or 1.0,
     )
     known = (stream, _without_energies(scored), test, facts)
-    calls: list[Callable[[], Any]] = [
+    family_and_mask: list[Callable[[], Any]] = [
         partial(commission_scored, *known, settings),
         partial(mask_after_changes, stream, test, judged),
     ]
-    for name, given in _further(stream, budget, noisy):
-        calls.append(partial(_table, name, *known, given))
-    family, mask, *further = make_calls(stream.test, calls)
+
+    def further() -> tuple[str | None, list[list[RuleOutcome]]]:
+        noisy = noisy_channel(stream, test, split)
+        calls = [
+            partial(_table, name, *known, given)
+            for name, given in _further(stream, budget, noisy)
+        ]
+        return noisy, make_calls(stream.test, calls)
+
+    # The family takes longest, and need not wait for what the others depend on.
+    (family, mask), (noisy, tables) = together(
+        partial(make_calls, stream.test, family_and_mask), further
+    )
     made = replace(
         family.facts,
-        table=tuple(chain(family.facts.table, *further)),
+        table=tuple(chain(family.facts.table, *tables)),
         noisy_channel=noisy,
         mask=mask,
     )
