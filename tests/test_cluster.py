@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from types import SimpleNamespace
 
 import numpy as np
@@ -571,6 +571,23 @@ def test_long_calls_wait_for_a_thread_and_others_in_its_queue(are_long, most):
 def late(k):
     time.sleep(0.02)
     return k
+
+
+def test_a_batch_without_calls_ends_while_others_have_all_threads():
+    client, end = TwoThreads(), Event()
+    runner = cluster_module.ClusterRunner(client, "tcp://here")
+
+    def run(calls):
+        return list(runner.run(iter(calls), lambda k: None, are_long=True))
+
+    with ThreadPoolExecutor(1) as other:
+        waiting = other.submit(run, 2 * [partial(end.wait, 5)])
+        while client.under_way < 2:
+            time.sleep(0.001)
+        assert run([]) == []
+        assert client.under_way == 2
+        end.set()
+        assert waiting.result() == [True, True]
 
 
 def test_the_docs_say_how_small_a_part_may_be():

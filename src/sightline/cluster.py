@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -361,8 +360,8 @@ class ClusterRunner:
         done : callable
             Called with the index of each call that has ended, in any order.
         are_long : bool
-            Whether a call waits here until a thread of the workers has no other one
-            that is long, and not in the queue of a worker, behind one of unknown time.
+            Whether at most as many calls are under way, with those of all other long
+            batches, as the workers have threads; further ones wait here.
 
         Raises
         ------
@@ -410,22 +409,22 @@ class ClusterRunner:
         patience = Patience(self._client, self._address)
         ready: dict[int, T] = {}
         n_submitted = n_yielded = 0
-        while True:
+        # Drawn ahead, so that the end is known while others have all threads.
+        upcoming = next(calls, None)
+        while upcoming is not None or under_way:
             # Workers may join or leave at any time.
             n_threads = max(patience.check(), 1)
             with self._lock:
                 n_busy = len(self._long) if are_long else len(under_way)
                 n_free = max((1 if are_long else AHEAD) * n_threads - n_busy, 0)
-                next_calls = list(islice(calls, n_free))
-                for call in next_calls:
-                    future = self._client.submit(_run_call, call, pure=False)
+                while upcoming is not None and n_free:
+                    future = self._client.submit(_run_call, upcoming, pure=False)
                     under_way[future] = n_submitted
                     if are_long:
                         self._long.add(future)
                     n_submitted += 1
                     future.add_done_callback(ended.put)
-            if not under_way and len(next_calls) < n_free:
-                return
+                    upcoming, n_free = next(calls, None), n_free - 1
             try:
                 future = ended.get(timeout=_LOOK_S)
             except Empty:

@@ -54,10 +54,10 @@ def one_thread_each() -> Iterator[None]:
 
 # --- Memory ---------------------------------------------------------------------------
 
-# Numbers of parameters in glibc's malloc.h, and their value here in bytes: chunks of a
-# file, of which the next one takes the place, are smaller, arrays of all rows larger.
-_TRIM_THRESHOLD: Final = -1
-_MMAP_THRESHOLD: Final = -3
+# Parameters by their variable, with their number in glibc's malloc.h, and their value
+# here in bytes: chunks of a file, of which the next one takes the place, are smaller,
+# arrays of all rows larger.
+_THRESHOLDS: Final = {"MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_TRIM_THRESHOLD_": -1}
 _LEAST_RETURNED: Final = 8 << 20
 
 
@@ -67,17 +67,18 @@ def return_freed_arrays() -> None:
     The C library of Linux else keeps a heap for each thread, in which freed arrays of
     up to 32 MiB leave holes: half of the memory of a long evaluation. Small arrays stay
     for the next ones: to get them from the system again takes time. For commands and
-    workers, whose process is ours. Without effect elsewhere, or where the environment
-    sets ``MALLOC_MMAP_THRESHOLD_``.
+    workers, whose process is ours. Without effect elsewhere; a threshold that the
+    environment sets stays.
     """
-    if sys.platform != "linux" or "MALLOC_MMAP_THRESHOLD_" in os.environ:
+    if sys.platform != "linux":
         return
     import ctypes
 
     with suppress(OSError, AttributeError):  # another C library
         library = ctypes.CDLL(None)
-        for parameter in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
-            library.mallopt(parameter, _LEAST_RETURNED)
+        for variable, parameter in _THRESHOLDS.items():
+            if variable not in os.environ:
+                library.mallopt(parameter, _LEAST_RETURNED)
 
 
 # --- Our own --------------------------------------------------------------------------

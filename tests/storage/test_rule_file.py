@@ -167,6 +167,9 @@ def test_numbers_that_do_not_fit_together_are_refused(tmp_path):
     def spread(values):
         values["promise"]["spread"] = 1e-200
 
+    def days(values):
+        values["promise"]["days"] = 5e-324
+
     def alarms(values):
         values["promise"]["alarms"] = 1e300
 
@@ -176,8 +179,8 @@ def test_numbers_that_do_not_fit_together_are_refused(tmp_path):
     def zone(values):
         values["origin"]["timezone"] = "/etc/passwd"
 
-    changes = (shorten, beyond, ragged, levels, two_limits, spread, alarms, fewer)
-    for change in (*changes, zone):
+    arrays = (shorten, beyond, ragged, levels, fewer)
+    for change in (*arrays, two_limits, spread, days, alarms, zone):
         assert "is not a rule of schema 1" in changed(tmp_path, change)
 
 

@@ -13,7 +13,9 @@ from numba.extending import get_cython_function_address
 from sightline.data.arrays import Floats
 
 _Letter, _Array = ctypes.c_char_p, ctypes.c_void_p
-_Int, _Float = ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_double)
+# A library that wants 32 bits finds them in the lower half of 64: all machines that
+# numba runs on store it first.
+_Int, _Float = ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_double)
 _ONE = ctypes.c_double(1.0)
 
 
@@ -45,8 +47,10 @@ def whiten_by_triangle(centered: Floats, factor: Floats) -> None:
     >>> rows
     array([[1., 8.]])
     """
-    factor = np.asfortranarray(factor)
-    n_rows, p = (ctypes.c_int(n) for n in centered.shape)
+    if centered.dtype != np.float64 or not centered.flags.c_contiguous:
+        raise ValueError("`centered` must hold float64 in C order")
+    factor = np.asfortranarray(factor, np.float64)
+    n_rows, p = (ctypes.c_int64(n) for n in centered.shape)
     places = (factor.ctypes.data, p, centered.ctypes.data, p)
     # Rows in C order are the columns of the matrix that BLAS sees.
     _dtrmm()(b"L", b"L", b"N", b"N", p, n_rows, _ONE, *places)

@@ -443,11 +443,11 @@ def report_command(
         screen.print(f"Written: {path}", soft_wrap=True)
         if redact:
             screen.print(f"{what_remains(**keep)} Look at it first.", soft_wrap=True)
-        if about := _about_figures(path, figures):
+        if about := _about_figures(path, figures, redact=redact):
             screen.print(about, soft_wrap=True)
 
 
-def _about_figures(page: Path, wanted: bool | None) -> str:
+def _about_figures(page: Path, wanted: bool | None, *, redact: bool) -> str:
     """Return where a page's figures for print are, or how to get them.
 
     Empty if they are not wanted, and none of an earlier report is there to be taken for
@@ -460,7 +460,8 @@ def _about_figures(page: Path, wanted: bool | None) -> str:
         return f"Figures: {folder}/"
     if figures_in(folder):
         return (
-            f"The figures in {folder}/ are of an earlier report: draw them again with "
+            f"The figures in {folder}/ are of an earlier report"
+            f"{' and may show real names' if redact else ''}: draw them again with "
             "--figures --overwrite."
         )
     if wanted is None:

@@ -142,8 +142,8 @@ class Runner(Protocol):
     ) -> Iterator[T]:
         """Yield what the calls return, in order; call `done` with each one's number.
 
-        Calls are drawn a few at a time, as earlier ones finish; those that are long
-        wait for a thread that is free, and never behind another one.
+        Calls are drawn a few at a time, as earlier ones finish. Of those that are long,
+        at most as many are under way as there are threads.
         """
 
     def n_threads(self) -> int:

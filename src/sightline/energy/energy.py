@@ -208,7 +208,7 @@ def score_rows(
         Takes in each block of symmetrically whitened rows.
     energy_only : bool
         Leave out `max_z` and `excess_kurtosis`, and with them half the arithmetic;
-        without a `watch`.
+        without `counted` and `watch`.
     tick : callable
         Called with the number of rows of each block done.
 
@@ -217,6 +217,8 @@ def score_rows(
     StreamError
         If a row, or its energy, is not finite.
     """
+    if energy_only and not (counted is None and watch is None):
+        raise ValueError("`energy_only` leaves nothing for `counted` or `watch`")
     p = rows.n_channels
     task = partial(
         _score_part,

@@ -214,7 +214,7 @@ def evaluate(
     given = stream_given(stream, train, test, labels, named | stream_options, options)
     if parts_of(given.test) is not None:
         # Threads that wait for workers.
-        jobs = jobs or WAITING
+        jobs = max(jobs or WAITING, 2)
     with threads(jobs):
         given, dropped = _settle_nonfinite(given, nonfinite)
         blamed = _attribution(given, attribution, dropped["test"])

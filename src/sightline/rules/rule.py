@@ -154,9 +154,9 @@ class LinearView:
         given = self.mean, self.order, self._reach, self.weights
         _kernels().view_rows(rows, *given, out)
         if n_left := n % group:
-            last, of_last = np.zeros((group, rows.shape[1])), np.empty((group, q))
-            last[:n_left] = rows[n - n_left :]
-            _kernels().view_rows(last.astype(rows.dtype), *given, of_last)
+            last = np.zeros((group, rows.shape[1]), rows.dtype)
+            last[:n_left], of_last = rows[n - n_left :], np.empty((group, q))
+            _kernels().view_rows(last, *given, of_last)
             out[n - n_left :] = of_last[:n_left]
         return np.maximum(out, 0.0) if self.is_one_sided else out
 

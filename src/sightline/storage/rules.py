@@ -31,7 +31,7 @@ RULE_SCHEMA: Final = 1
 RULE_FILE: Final = "rule.json"
 JsonObject = dict[str, Any]
 # The promise of a rule: no count of a plant is larger, no spread smaller.
-_MOST_COUNT, _LEAST_SPREAD = 1e12, 0.5
+_MOST_COUNT, _LEAST_SPREAD, _LEAST_DAYS = 1e12, 0.5, 1e-6
 _AGAIN = "make it again with `sightline commission`"
 
 
@@ -360,12 +360,12 @@ def _check_shapes(made: MadeRule) -> None:
         raise ValueError("its delays are out of range")
     promise = made.promise
     counts = (promise.per_day, promise.alarms, promise.days, promise.spread)
-    # With a spread below any that is promised the interval's law ends the process.
+    # With days or a spread below any that is promised the interval has no end.
     if not (
         0 <= min(counts)
         and max(counts) <= _MOST_COUNT
         and 0 <= promise.share <= 1
-        and promise.days > 0
+        and promise.days >= _LEAST_DAYS
         and promise.spread >= _LEAST_SPREAD
     ):
         raise ValueError("its promise is out of range")
