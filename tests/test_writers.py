@@ -11,6 +11,8 @@ command makes again.
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -248,6 +250,26 @@ def test_of_two_writers_one_wins_and_the_other_is_told(
         zygote.run(writer.command.split(), folder, logs[0])
     assert written(folder, writer) == reference
     assert hidden(folder) == []
+
+
+def test_a_ctrl_c_while_an_object_is_freed_counts():
+    code = """if True:
+        import signal, sys, time, weakref
+        from sightline.__main__ import _press_again
+        sys.unraisablehook = _press_again
+        class Thing: pass
+        thing = Thing()
+        seen = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+        try:
+            del thing
+            time.sleep(60)
+        except KeyboardInterrupt:
+            print("ended")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("ended\n", "", 0)
 
 
 @pytest.mark.parametrize("number", range(N_INTERRUPTS))

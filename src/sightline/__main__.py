@@ -1,8 +1,10 @@
 """The command ``sightline``, also as ``python -m sightline``."""
 
+import _thread
 import errno
 import math
 import os
+import signal
 import sys
 from contextlib import suppress
 
@@ -33,6 +35,7 @@ def main() -> None:
             f"{_LEAST_MB} MB are the least that is needed: raise it."
         )
         sys.exit(1)
+    sys.unraisablehook = _press_again
     try:
         from sightline.cli.app import app
 
@@ -50,6 +53,19 @@ def main() -> None:
         else:
             raise
     sys.exit(_flushed(code))
+
+
+def _press_again(ignored: "sys.UnraisableHookArgs") -> None:
+    """Repeat a Ctrl-C that came while an object was being freed: Python ignores it."""
+    if issubclass(ignored.exc_type, KeyboardInterrupt):
+        # Another thread runs some milliseconds later, when the object is gone. A signal
+        # also ends what the main thread waits for; Windows has none of this kind.
+        if os.name == "nt":
+            _thread.start_new_thread(_thread.interrupt_main, ())
+        else:
+            _thread.start_new_thread(os.kill, (os.getpid(), signal.SIGINT))
+    else:
+        sys.__unraisablehook__(ignored)
 
 
 def _allowed_mb() -> float:
