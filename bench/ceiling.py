@@ -41,7 +41,7 @@ from sightline import Budget, ResidualStream, evaluate
 from sightline.data.segments import run_bounds
 from sightline.facts.calm_rows import facts_of_stream, quiet_rows
 from sightline.rules.against_ceiling import CeilingOutcome
-from sightline.rules.ceiling import ceilings
+from sightline.rules.ceiling import ceilings, find_sightings
 from sightline.rules.commission import commission, scored_test
 from sightline.rules.oracle import LikelihoodRatio
 
@@ -155,7 +155,8 @@ def delays_of(kind: Kind, limit: float, n_rows: int, seed: int) -> dict[str, lis
     }
     steps = true_ratio(kind).increments(next(stream.test.chunks()))
     delays = defaultdict(list)
-    found = ceilings(stream, test, is_quiet, made)
+    budget = Budget.parse(made.facts.budget)
+    found = ceilings(find_sightings(stream.test, test, is_quiet, budget), test, made)
     for attack, ceiling in zip(test.segments, found, strict=True):
         first, stop = attack.start, attack.stop
         if first < split:

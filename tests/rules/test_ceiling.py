@@ -18,7 +18,7 @@ from sightline.rules.against_ceiling import (
     RuleAtCeiling,
     with_sentences,
 )
-from sightline.rules.ceiling import ceilings
+from sightline.rules.ceiling import ceilings, find_sightings
 from sightline.rules.commission import commission, scored_test
 from sightline.rules.oracle import Claims, LikelihoodRatio, oracle_limit
 from tests import strategies
@@ -44,7 +44,9 @@ def attacked(seed=5, p=4, n=40_000, scale=1.0, order=slice(None)):
 def ceilings_of(stream, budget="6/day,1%"):
     made = commission(stream, budget=budget)
     _, test = scored_test(stream)
-    return ceilings(stream, test, quiet_rows(test, facts_of_stream(stream, test)), made)
+    is_quiet = quiet_rows(test, facts_of_stream(stream, test))
+    budget = Budget.parse(made.facts.budget)
+    return ceilings(find_sightings(stream.test, test, is_quiet, budget), test, made)
 
 
 @given(seed=strategies.seeds, p=st.integers(1, 6), n_rows=st.integers(2, 40))

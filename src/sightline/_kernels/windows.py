@@ -14,8 +14,6 @@ from sightline._kernels.compiling import inner, kernel, part
 from sightline.data.arrays import Floats, Ints
 
 SUB_ROWS = 32
-# Beyond this spread of eigenvalues the smallest have no digits left.
-ABSORBED = 1e10
 # When a plain covariance counts as singular: see `sightline.metrics.window_kl`.
 SINGULAR_PIVOT = 1e-12
 SINGULAR_ROUNDINGS = 10
@@ -131,11 +129,11 @@ def prepare(rows: Floats, work: Work) -> None:
         work.sub[:, p] = np.sum(cut, axis=1) / SUB_ROWS
         centered = cut - work.sub[:, p:]
         np.matmul(centered.transpose(0, 2, 1), centered, out=work.sub[:, :p])
-    _accumulate(work.sub, work.up_to, work.after, work.shift)
+    accumulate(work.sub, work.up_to, work.after, work.shift)
 
 
 @kernel
-def _accumulate(sub: Floats, up_to: Floats, after: Floats, shift: Floats) -> None:
+def accumulate(sub: Floats, up_to: Floats, after: Floats, shift: Floats) -> None:
     """Merge the moments of sub-blocks, from the first on and from the last on."""
     n_subs = len(sub)
     for k in range(n_subs):
@@ -316,35 +314,3 @@ def plain_energies_of_window(
         work[i, i] = np.sqrt(total)
         log_det += np.log(total)
     return length * 0.5 * (trace + shift - p - log_det), d_ms
-
-
-def energies_of_windows(
-    lengths: Ints, means: Floats, seconds: Floats
-) -> tuple[Floats, Floats]:
-    """Return D_FULL and D_MS of windows; infinite if rows lie beyond 1e150.
-
-    The formulas are in `sightline.metrics.window_kl`. `seconds` are the centred
-    second-moment sums of the windows' rows, shape (n_windows, p, p).
-    """
-    p = means.shape[1]
-    n_rows = (lengths + p).astype(np.float64)
-    least = p / n_rows
-    shift = np.einsum("kj,kj->k", means, means)
-    covariance = seconds / n_rows[:, None, None]
-    covariance.reshape(len(means), -1)[:, :: p + 1] += least[:, None]
-    trace = np.einsum("kjj->k", covariance)
-    log_det = np.full(len(means), -np.inf)
-    is_finite = np.isfinite(trace + shift)  # else whitened values are beyond 1e150
-    # In floating point a burst absorbs the added pseudo-rows; even so no eigenvalue can
-    # be smaller than they make it.
-    absorbs = is_finite & (trace > ABSORBED * least)
-    spectrum = np.linalg.eigvalsh(covariance[absorbs])
-    log_det[absorbs] = np.log(np.maximum(spectrum, least[absorbs, None])).sum(axis=1)
-    plain = is_finite & ~absorbs
-    pivots = np.einsum("kjj->kj", np.linalg.cholesky(covariance[plain]))
-    log_det[plain] = (2.0 * np.log(pivots)).sum(axis=1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        d_full = lengths * 0.5 * (trace + shift - p - log_det)
-        d_ms = lengths * 0.5 * shift
-    d_full[~is_finite] = d_ms[~is_finite] = np.inf
-    return d_full, d_ms

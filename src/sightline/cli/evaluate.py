@@ -183,11 +183,7 @@ def evaluate_command(
       sightline evaluate --train train.csv --test test.csv --label attack
       sightline evaluate --train a.csv --test b.csv --alarms alarm --score score
     """
-    from sightline.evaluation.pipeline import evaluate
-    from sightline.evaluation.protocol import protocol_named
-    from sightline.metrics.alarm_figures import chosen_figures
-    from sightline.rules.budget import Budget
-    from sightline.storage import folder_name
+    from sightline._kernels.beside import compiled_beside
 
     own = {"alarms": alarms, "score": score, "alarm_log": alarm_log}
     tables = {
@@ -196,7 +192,14 @@ def evaluate_command(
     }
     lists = {"attacks": attacks, "time_format": time_format}
     _check_usage(streams, train, test, own | {"attribution": attribution}, tables)
-    with door(debug=debug, writes=[out]):
+    # A cluster compiles on its workers.
+    with door(debug=debug, writes=[out]), compiled_beside(1 if cluster else jobs):
+        from sightline.evaluation.pipeline import evaluate
+        from sightline.evaluation.protocol import protocol_named
+        from sightline.metrics.alarm_figures import chosen_figures
+        from sightline.rules.budget import Budget
+        from sightline.storage import folder_name
+
         chosen = protocol_named(protocol)
         if train is not None and test is not None:
             known = {k: v for k, v in tables.items() if v is not None}

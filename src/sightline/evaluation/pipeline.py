@@ -69,7 +69,12 @@ from sightline.facts.attack_facts import AttackFacts
 from sightline.facts.calm_rows import facts_of_stream, quiet_rows
 from sightline.facts.codes import by_severity
 from sightline.facts.records import AUDIT_KEY, audit_in
-from sightline.judgement.judge import Diagnosis, diagnose
+from sightline.judgement.judge import (
+    Diagnosis,
+    JudgedAttacks,
+    diagnose,
+    judge_attacks,
+)
 from sightline.judgement.verdicts import SegmentDiagnosis
 from sightline.metrics import quality, ranking
 from sightline.metrics.alarm_figures import (
@@ -88,7 +93,7 @@ from sightline.parallel import threads, together
 from sightline.progress import Progress, Step, StepKind, one_at_a_time, silent
 from sightline.rules import Budget, QuantileRule
 from sightline.rules.against_ceiling import Ceiling
-from sightline.rules.ceiling import ceilings
+from sightline.rules.ceiling import Sightings, ceilings, find_sightings
 from sightline.rules.commission import Commissioning
 from sightline.rules.episodes import unexplained_episodes
 from sightline.rules.replacements import replacements
@@ -249,6 +254,22 @@ class _Known:
     is_quiet: Bools
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Figures:
+    """What is measured of a stream without its judgement.
+
+    `made` are the alarm rules, or `refused` says why there are none; `sightings` are
+    what an oracle sees of the attacks, None unless ceilings are wanted.
+    """
+
+    measures: result.StreamMeasures
+    uncertainty: result.Uncertainty
+    made: Commissioning | None
+    refused: str | None
+    alarm_metrics: dict[str, dict[str, AlarmFigure]] | None
+    sightings: Sightings | None
+
+
 def _evaluated(
     stream: ResidualStream,
     asked: _Asked,
@@ -258,18 +279,16 @@ def _evaluated(
     """Return the evaluation of a stream; what is independent is done side by side."""
     known = _known(stream, asked)
     stream, scored, test = known.stream, known.scored, known.test
-    (made, refused), (measures, uncertainty) = together(
-        partial(_rules, known, asked), partial(_measured, known, asked, dropped)
+    figures, judged = together(
+        partial(_figures, known, asked, dropped), partial(_judged, known, asked)
     )
-    (rows, verdicts), alarm_metrics = together(
-        partial(_diagnosed, known, asked, measures, made),
-        partial(_alarm_metrics, stream, test, made, uncertainty, asked),
-    )
+    measures, made = figures.measures, figures.made
+    rows, verdicts = _diagnosed(known, measures, judged, made)
     segments = _segments(rows, verdicts)
-    record = _assembled(stream, measures, uncertainty, verdicts, segments)
+    record = _assembled(stream, measures, figures.uncertainty, verdicts, segments)
     linted = Linted(stream, scored, test, known.windows, measures, known.facts)
     limits, localisation, findings, traces = together(
-        partial(_ceilings, known, segments, made if verdicts else None),
+        partial(_ceilings, known, segments, figures),
         partial(_localised, known, asked, record.provenance.stages, blamed),
         partial(lint_stream, linted),
         partial(chart_data, stream, scored, test, known.ranks, known.windows, segments),
@@ -282,10 +301,10 @@ def _evaluated(
         record,
         segments=segments,
         findings=by_severity((*record.findings, *findings)),
-        alarm_metrics=alarm_metrics,
+        alarm_metrics=figures.alarm_metrics,
         localisation=localisation,
         rules=made.facts if made else None,
-        rules_refused=refused,
+        rules_refused=figures.refused,
         episodes=episodes,
         traces=traces,
     )
@@ -760,7 +779,7 @@ def _alarm_metrics(
     drawn = uncertainty.bootstrap
     calls = [
         partial(
-            _figures,
+            _figures_of,
             each,
             asked.keys,
             uncertainty=drawn is not None,
@@ -784,7 +803,7 @@ def _alarm_metrics(
     return {name: figures for name, figures in blocks.items() if figures}
 
 
-def _figures(
+def _figures_of(
     given: Callable[[], AlarmRuns | ScoreRanks], keys: Collection[str], **options: Any
 ) -> dict[str, AlarmFigure]:
     """Return the figures of alarms or of a score, made where they are measured."""
@@ -812,6 +831,25 @@ def _of_chosen_rule(
     alarms[split:] = made.alarm_rows[name]
     rows = LabelledRows(labels, test.breaks)
     return {f"rule:{name}": partial(AlarmRuns.of, rows, alarms)}
+
+
+def _figures(known: _Known, asked: _Asked, dropped: dict[str, int]) -> _Figures:
+    """Return what is measured of a stream without its judgement."""
+    (made, refused), (measures, uncertainty) = together(
+        partial(_rules, known, asked), partial(_measured, known, asked, dropped)
+    )
+    alarm_metrics, sightings = together(
+        partial(_alarm_metrics, known.stream, known.test, made, uncertainty, asked),
+        partial(_sightings, known, asked, made),
+    )
+    return _Figures(
+        measures=measures,
+        uncertainty=uncertainty,
+        made=made,
+        refused=refused,
+        alarm_metrics=alarm_metrics,
+        sightings=sightings,
+    )
 
 
 def _measured(
@@ -867,10 +905,24 @@ def _localised(
 # Diagnose
 
 
+def _judged(known: _Known, asked: _Asked) -> JudgedAttacks | None:
+    """Return every attack compared with calm windows; None if it is not wanted."""
+    if not (asked.diagnosis and known.test.attacks):
+        return None
+    return judge_attacks(
+        known.stream,
+        known.scored,
+        known.test,
+        known.facts,
+        seed=asked.seed,
+        progress=asked.progress,
+    )
+
+
 def _diagnosed(
     known: _Known,
-    asked: _Asked,
     measures: result.StreamMeasures,
+    judged: JudgedAttacks | None,
     made: Commissioning | None,
 ) -> tuple[list[SegmentMeasures], Diagnosis | None]:
     """Return what was measured of each attack, and why it was missed."""
@@ -886,30 +938,29 @@ def _diagnosed(
         train_mean=known.scored.train_mean,
         step_s=known.stream.step_s,
     )
-    if not (asked.diagnosis and test.attacks):
+    if judged is None:
         return rows, None
-    return rows, diagnose(
-        known.stream,
-        known.scored,
-        test,
-        rows,
-        known.facts,
-        rules=made.facts if made else None,
-        seed=asked.seed,
-        progress=asked.progress,
-    )
+    return rows, diagnose(judged, rows, known.facts, made.facts if made else None)
+
+
+def _sightings(
+    known: _Known, asked: _Asked, made: Commissioning | None
+) -> Sightings | None:
+    """Return what an oracle sees of each attack; None without rules or judgement."""
+    if made is None or not asked.diagnosis:
+        return None
+    budget = Budget.parse(made.facts.budget)
+    return find_sightings(known.stream.test, known.test, known.is_quiet, budget)
 
 
 def _ceilings(
-    known: _Known,
-    segments: Sequence[result.SegmentResult],
-    made: Commissioning | None,
+    known: _Known, segments: Sequence[result.SegmentResult], figures: _Figures
 ) -> list[Ceiling | None]:
     """Return how early any rule could have raised each attack; None without rules."""
-    if made is None:
+    if figures.made is None or figures.sightings is None:
         return [None] * len(segments)
     shown = [_is_shown(segment) for segment in segments]
-    return ceilings(known.stream, known.test, known.is_quiet, made, shown)
+    return ceilings(figures.sightings, known.test, figures.made, shown)
 
 
 # Rules

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats
+from sightline.data.row_tables import make_calls
 from sightline.data.segments import Segment
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest
@@ -68,17 +69,31 @@ class Diagnosis:
     facts: DiagnosisFacts
 
 
-def diagnose(
+@dataclass(frozen=True, kw_only=True, eq=False)
+class JudgedAttacks:
+    """The attacks of a stream, each compared with calm windows by every rung.
+
+    Parameters
+    ----------
+    record : Record
+        What is the same for all attacks.
+    judgements : list of Judgement or None
+        One for each attack; None where there is too little calm time.
+    """
+
+    record: Record
+    judgements: list[Judgement | None]
+
+
+def judge_attacks(
     stream: ResidualStream,
     scored: ScoredStream,
     test: ScoredTest,
-    rows: Sequence[SegmentMeasures],
     facts: Sequence[AttackFacts],
     *,
-    rules: CommissioningFacts | None = None,
     seed: int = 0,
     progress: Progress = silent,
-) -> Diagnosis:
+) -> JudgedAttacks:
     """Carry out every repair on every attack of a stream.
 
     Parameters
@@ -89,34 +104,51 @@ def diagnose(
         The moments of train.
     test : ScoredTest
         Energy, labels, alarms, and at least one attack.
+    facts : sequence of AttackFacts
+        What the telemetry says of each attack.
+    seed : int
+        Seed of the draws for the confidence.
+    progress : callable
+        Takes a `Step` for each attack.
+    """
+    reference = standardised_reference(scored.moments, scored.train.scaled_fourth)
+    [units] = make_calls(stream.train, [partial(units_of, stream.train, reference)])
+    record = Record(
+        scored=test,
+        test=stream.test,
+        calm=CalmTime(
+            is_calm=calm_rows(test, facts),
+            log_energy=np.log(np.clip(test.energy, _TINY, 1e300)),
+            breaks=test.breaks,
+        ),
+        units=units,
+        channels=stream.channels,
+        is_one_sided=stream.one_sided is True,
+    )
+    judgements = _judge_all(record, test.segments, seed, progress)
+    return JudgedAttacks(record=record, judgements=judgements)
+
+
+def diagnose(
+    judged: JudgedAttacks,
+    rows: Sequence[SegmentMeasures],
+    facts: Sequence[AttackFacts],
+    rules: CommissioningFacts | None = None,
+) -> Diagnosis:
+    """Say of every attack why it was missed, and what each repair would gain.
+
+    Parameters
+    ----------
+    judged : JudgedAttacks
+        The attacks, judged.
     rows : sequence of SegmentMeasures
         What was measured of each attack.
     facts : sequence of AttackFacts
         What the telemetry says of each attack.
     rules : CommissioningFacts, optional
         Alarm rules made for the budget: what repairs cost, and the advice.
-    seed : int
-        Seed of the draws for the confidence.
-    progress : callable
-        Takes a `Step` for each attack.
     """
-    is_calm = calm_rows(test, facts)
-    record = Record(
-        scored=test,
-        test=stream.test,
-        calm=CalmTime(
-            is_calm=is_calm,
-            log_energy=np.log(np.clip(test.energy, _TINY, 1e300)),
-            breaks=test.breaks,
-        ),
-        units=units_of(
-            stream.train,
-            standardised_reference(scored.moments, scored.train.scaled_fourth),
-        ),
-        channels=stream.channels,
-        is_one_sided=stream.one_sided is True,
-    )
-    judgements = _judge_all(record, test.segments, seed, progress)
+    record, judgements = judged.record, judged.judgements
     found = [_found(judgements, RungName.EVIDENCE), _found(judgements, None)]
     segments = tuple(
         _segment(row, judgement, fact, evidence, by_rule, record)
@@ -124,13 +156,13 @@ def diagnose(
             rows, judgements, facts, *found, strict=True
         )
     )
-    repairs = measure_repairs(test, judgements, rules)
+    repairs = measure_repairs(record.scored, judgements, rules)
     counts = Counter(segment.verdict for segment in segments)
     return Diagnosis(
         segments=segments,
         repairs=repairs,
         verdict_counts={str(verdict): counts[verdict] for verdict in VERDICTS},
-        facts=_facts(test, judgements, is_calm, facts, rules),
+        facts=_facts(record.scored, judgements, record.calm.is_calm, facts, rules),
     )
 
 

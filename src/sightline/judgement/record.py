@@ -174,6 +174,33 @@ def _local_whitening(pieces: Sequence[Floats]) -> Floats:
     return np.ascontiguousarray(reference.factor.T)
 
 
+def local_covariances(test: Rows, calm: Ints) -> LocalCovariances | None:
+    """Return the covariance of calm rows about a moving mean; None if it is singular.
+
+    Alternating twentieths of calm time form the two halves; of each twentieth at most
+    `STRETCH_ROWS` rows are read.
+
+    Parameters
+    ----------
+    test : Rows
+        Test residuals.
+    calm : array of int
+        Numbers of the calm rows, sorted.
+    """
+    part = np.arange(len(calm)) * N_STRETCHES // max(len(calm), 1)
+    half = np.zeros(test.n_rows, np.int8)
+    half[calm] = part % 2
+    edges = np.searchsorted(part, np.arange(N_STRETCHES + 1))
+    places = [calm[a:b][:STRETCH_ROWS] for a, b in pairwise(edges)]
+    values = gather_rows(test, np.concatenate(places))
+    pieces = np.split(values, np.cumsum([len(place) for place in places])[:-1])
+    try:
+        one, two = (_local_whitening(pieces[k::2]) for k in (0, 1))
+    except StreamError:
+        return None
+    return LocalCovariances(whitenings=(one, two), half=half)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Record:
     """What is the same for all attacks of a stream.
@@ -210,24 +237,8 @@ class Record:
 
     @cached_property
     def local(self) -> LocalCovariances | None:
-        """Covariance of calm rows about a moving mean; None if it is singular.
-
-        Alternating twentieths of calm time form the two halves; of each twentieth at
-        most `STRETCH_ROWS` rows are read.
-        """
-        rows = self.calm.rows
-        part = np.arange(len(rows)) * N_STRETCHES // max(len(rows), 1)
-        half = np.zeros(self.test.n_rows, np.int8)
-        half[rows] = part % 2
-        edges = np.searchsorted(part, np.arange(N_STRETCHES + 1))
-        places = [rows[a:b][:STRETCH_ROWS] for a, b in pairwise(edges)]
-        values = gather_rows(self.test, np.concatenate(places))
-        pieces = np.split(values, np.cumsum([len(place) for place in places])[:-1])
-        try:
-            one, two = (_local_whitening(pieces[k::2]) for k in (0, 1))
-        except StreamError:
-            return None
-        return LocalCovariances(whitenings=(one, two), half=half)
+        """Covariance of calm rows about a moving mean; None if it is singular."""
+        return local_covariances(self.test, self.calm.rows)
 
     def sides(self, segment: Segment) -> tuple[Ints, Ints]:
         """Return the calm rows before and after a stretch that make its centre.
@@ -347,8 +358,9 @@ def judge_cases(
     parts = parts_of(record.test)
     if parts is None:
         return _judged_here(record, pairs, judge, done)
-    # What all attacks need is found once, and sent.
-    _ = record.local
+    # What all attacks need is found once, by a worker, and sent with the record.
+    find = partial(local_covariances, record.test, record.calm.rows)
+    [vars(record)["local"]] = make_calls(record.test, [find])
     costs = [
         CASE_ROWS + segment.length + len(windows.starts) * windows.length
         for segment, windows in pairs

@@ -146,12 +146,17 @@ def episodes_of(exceeds: Bools, delays: Delays, breaks: Ints | None = None) -> E
 
 def latched_rows(exceeds: Bools, delays: Delays, breaks: Ints | None = None) -> Bools:
     """Return which rows are in alarm, the latch of the off-delay included."""
+    edges = [0, len(exceeds)] if breaks is None else [0, *breaks, len(exceeds)]
+    bounds = np.unique(edges)
+    if delays.on == 1:
+        places = np.flatnonzero(exceeds)
+        ends = bounds[np.searchsorted(bounds, places, side="right")]
+        stops = np.minimum(places + delays.off + 1, ends)
+        return covered_rows(places, stops, len(exceeds))
     from sightline._kernels.alarms import latch
 
     out = np.zeros(len(exceeds), np.bool_)
-    edges = [0, len(exceeds)] if breaks is None else [0, *breaks, len(exceeds)]
-    bounds = np.unique(edges).tolist()
-    for first, stop in pairwise(bounds):
+    for first, stop in pairwise(bounds.tolist()):
         state = np.zeros(3, np.int64)
         latch(
             exceeds[first:stop],

@@ -12,7 +12,12 @@ from itertools import pairwise
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
-from sightline.metrics.window_kl import WindowEnergies, WindowPlan, plain_kl
+from sightline.metrics.window_kl import (
+    WindowEnergies,
+    WindowPlan,
+    energies_of_windows,
+    plain_kl,
+)
 
 # Rows of a run: tables are divided at multiples of it (`row_tables.GRID_ROWS`).
 RUN_ROWS = 32_768
@@ -294,20 +299,20 @@ class WindowCollector:
 
     def _end(self, numbers: Ints, moments: Floats) -> None:
         """Take in the moments of windows that have ended."""
-        from sightline._kernels import windows
-
         means, seconds = moments[:, -1], moments[:, :-1]
         kept = self._kept[numbers]
         self._kept_means[kept[kept >= 0]] = means[kept >= 0]
         self._kept_seconds[kept[kept >= 0]] = seconds[kept >= 0]
         if not self._is_plain:
-            each = windows.energies_of_windows(self._length[numbers], means, seconds)
+            each = energies_of_windows(self._length[numbers], means, seconds)
             self._d_full[numbers], self._d_ms[numbers] = each
             return
+        from sightline._kernels.windows import plain_energies_of_window
+
         work = np.empty(seconds.shape[1:])
         for k, mean, second in zip(numbers.tolist(), means, seconds, strict=True):
             length = int(self._length[k])
-            found = windows.plain_energies_of_window(length, mean, second, work)
+            found = plain_energies_of_window(length, mean, second, work)
             self._d_full[k], self._d_ms[k] = found
 
     def energies(self) -> WindowEnergies:
@@ -458,14 +463,12 @@ class _Growing:
 
     def energies(self, is_plain: bool) -> tuple[float, float]:
         """Return D_FULL and D_MS of the whole window."""
-        from sightline._kernels import windows
-
         length, mean, second = int(self.count), self.mean, self.second
         if not is_plain:
-            found = windows.energies_of_windows(
-                np.array([length]), mean[None], second[None]
-            )
+            found = energies_of_windows(np.array([length]), mean[None], second[None])
             return float(found[0][0]), float(found[1][0])
+        from sightline._kernels.windows import plain_energies_of_window
+
         work = np.empty((self.p, self.p))
-        d_full, d_ms = windows.plain_energies_of_window(length, mean, second, work)
+        d_full, d_ms = plain_energies_of_window(length, mean, second, work)
         return float(d_full), float(d_ms)

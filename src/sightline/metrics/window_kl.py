@@ -30,6 +30,8 @@ SINGULAR_PIVOT = 1e-12
 # or if its smallest eigenvalue is within this many rounding errors of the largest. The
 # compiled twin of `plain_kl` in `sightline._kernels.windows` has the same two.
 SINGULAR_ROUNDINGS = 10
+# Beyond this spread of eigenvalues the smallest have no digits left.
+ABSORBED = 1e10
 # Evidence that differs by less than this share is equal: what is left is rounding.
 EQUAL_EVIDENCE = 1e-9
 
@@ -260,6 +262,44 @@ class WindowOutcome:
 def is_beaten(matched: Floats, own: npt.ArrayLike) -> Bools:
     """Return which windows have less evidence than an attack, by more than rounding."""
     return np.asarray(matched < np.asarray(own) * (1 - EQUAL_EVIDENCE))
+
+
+def energies_of_windows(
+    lengths: Ints, means: Floats, seconds: Floats
+) -> tuple[Floats, Floats]:
+    """Return D_FULL and D_MS of windows; infinite if rows lie beyond 1e150.
+
+    Parameters
+    ----------
+    lengths : array of int, shape (n_windows,)
+        Rows of each window.
+    means : array of shape (n_windows, p)
+        Means of their whitened rows.
+    seconds : array of shape (n_windows, p, p)
+        Centred second-moment sums of their rows.
+    """
+    p = means.shape[1]
+    n_rows = (lengths + p).astype(np.float64)
+    least = p / n_rows
+    shift = np.einsum("kj,kj->k", means, means)
+    covariance = seconds / n_rows[:, None, None]
+    covariance.reshape(len(means), -1)[:, :: p + 1] += least[:, None]
+    trace = np.einsum("kjj->k", covariance)
+    log_det = np.full(len(means), -np.inf)
+    is_finite = np.isfinite(trace + shift)  # else whitened values are beyond 1e150
+    # In floating point a burst absorbs the added pseudo-rows; even so no eigenvalue can
+    # be smaller than they make it.
+    absorbs = is_finite & (trace > ABSORBED * least)
+    spectrum = np.linalg.eigvalsh(covariance[absorbs])
+    log_det[absorbs] = np.log(np.maximum(spectrum, least[absorbs, None])).sum(axis=1)
+    plain = is_finite & ~absorbs
+    pivots = np.einsum("kjj->kj", np.linalg.cholesky(covariance[plain]))
+    log_det[plain] = (2.0 * np.log(pivots)).sum(axis=1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        d_full = lengths * 0.5 * (trace + shift - p - log_det)
+        d_ms = lengths * 0.5 * shift
+    d_full[~is_finite] = d_ms[~is_finite] = np.inf
+    return d_full, d_ms
 
 
 def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:

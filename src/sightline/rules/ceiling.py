@@ -44,7 +44,7 @@ Evidence
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -61,7 +61,6 @@ from sightline.data.row_tables import (
     parts_of,
 )
 from sightline.data.segments import Segment, run_bounds
-from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredTest, score_rows
 from sightline.energy.reference import Reference, fit_reference
 from sightline.metrics.alarm_load import AlarmLoad, Delays, episodes_of
@@ -93,10 +92,53 @@ AT_ONCE: Final = 4
 MOST_VALUES: Final = 16_000_000
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sightings:
+    """What the oracle sees of each attack, before it is known what else shows it.
+
+    Parameters
+    ----------
+    calm : _CalmRows
+        The calm rows of the test, and their law.
+    budget : Budget
+        Alarms a day, and share of time.
+    each : list of _Sighting or None
+        In the order of the attacks. None for an attack of one row, whose law cannot be
+        known, and where no calm window is as long.
+    """
+
+    calm: "_CalmRows"
+    budget: Budget
+    each: "list[_Sighting | None]"
+
+
+def find_sightings(
+    rows: Rows, test: ScoredTest, is_quiet: Bools, budget: Budget
+) -> Sightings | None:
+    """Return what the oracle sees of each attack; None without attacks.
+
+    Parameters
+    ----------
+    rows : Rows
+        Test residuals.
+    test : ScoredTest
+        Their attacks, with seconds a row.
+    is_quiet : array of bool, shape (n_test,)
+        Calm rows of the test, without ten minutes after each attack.
+    budget : Budget
+        Alarms a day, and share of time.
+    """
+    if not test.attacks:
+        return None
+    calm = _CalmRows.of(rows, test, is_quiet)
+    return Sightings(
+        calm=calm, budget=budget, each=_sightings(calm, test.segments, budget)
+    )
+
+
 def ceilings(
-    stream: ResidualStream,
+    sightings: Sightings | None,
     test: ScoredTest,
-    is_quiet: Bools,
     made: Commissioning,
     shown: Sequence[bool] = (),
 ) -> list[Ceiling | None]:
@@ -104,31 +146,32 @@ def ceilings(
 
     Parameters
     ----------
-    stream, test : ResidualStream, ScoredTest
-        As it is judged, with attacks and seconds a row.
-    is_quiet : array of bool, shape (n_test,)
-        Calm rows of the test, without ten minutes after each attack.
+    sightings : Sightings or None
+        What the oracle sees.
+    test : ScoredTest
+        The test with its attacks.
     made : Commissioning
-        Rules made for the budget, on this stream.
+        Rules made for the same budget, on this stream.
     shown : sequence of bool
         Which attacks another test has shown to differ from calm windows.
 
     Returns
     -------
     list of Ceiling or None
-        In the order of the attacks. None for an attack of one row, whose law cannot be
-        known, and where no calm window is as long.
+        In the order of the attacks. None where the oracle knows no law.
     """
-    if not test.attacks:
+    if sightings is None:
         return []
-    calm = _CalmRows.of(stream.test, test, is_quiet)
-    budget, rules = Budget.parse(made.facts.budget), _rules(test, made)
+    calm, budget, rules = sightings.calm, sightings.budget, _rules(test, made)
     shown = shown or [False] * len(test.attacks)
-    sightings = _sightings(calm, test.segments, shown, budget)
-    rows = _first_rows(calm, test.segments, sightings, budget)
+    seen_ones = [
+        None if seen is None else seen.if_shown(is_shown)
+        for seen, is_shown in zip(sightings.each, shown, strict=True)
+    ]
+    rows = _first_rows(calm, test.segments, seen_ones, budget)
     return [
         None if seen is None else _ceiling(segment, seen, row, calm, budget, rules)
-        for segment, seen, row in zip(test.segments, sightings, rows, strict=True)
+        for segment, seen, row in zip(test.segments, seen_ones, rows, strict=True)
     ]
 
 
@@ -161,6 +204,11 @@ class _CalmRows:
             stops=stops,
             step_s=test.step_s or 1.0,
         )
+
+    @property
+    def at_once(self) -> int:
+        """How many attacks' increments over calm rows are in memory together."""
+        return max(AT_ONCE, MOST_VALUES // max(int(self.is_quiet.sum()), 1))
 
     @property
     def breaks(self) -> Ints:
@@ -243,9 +291,7 @@ class _Evidence:
     gain_by_fit: float
 
 
-def _evidence(
-    calm: _CalmRows, segments: Sequence[Segment], shown: Sequence[bool]
-) -> list[_Evidence | None]:
+def _evidence(calm: _CalmRows, segments: Sequence[Segment]) -> list[_Evidence | None]:
     """Return the law of each attack, with how far calm windows get in the same way."""
     rows = calm.rows
     labels = np.where(calm.is_quiet, NORMAL, IGNORED).astype(np.int8)
@@ -257,13 +303,13 @@ def _evidence(
     n_rows = np.repeat(plan.lengths, np.diff(plan.bounds))
     energy = before[plan.starts + n_rows] - before[plan.starts]
     return [
-        _evidence_of(windows, energy, i, segment.length, is_shown=shown[i])
+        _evidence_of(windows, energy, i, segment.length)
         for i, segment in enumerate(segments)
     ]
 
 
 def _evidence_of(
-    windows: WindowEnergies, energy: Floats, i: int, n_rows: int, *, is_shown: bool
+    windows: WindowEnergies, energy: Floats, i: int, n_rows: int
 ) -> _Evidence | None:
     """Return what sets attack i apart from calm windows of its length.
 
@@ -301,7 +347,7 @@ def _evidence_of(
         law=law,
         p_value=p_value,
         n_windows=len(others),
-        is_evident=is_shown or is_evident(p_value, len(others)),
+        is_evident=is_evident(p_value, len(others)),
         gain_by_fit=by_fit,
     )
 
@@ -337,14 +383,25 @@ class _Sighting:
         Limit of the sum.
     claimed : array of shape (n_rows,)
         Evidence of each row.
-    row : int, optional
-        Row of the first alarm; None if there is none, or nothing is evident.
+    alarm : int, optional
+        Row of the first alarm, evident or not; None if there is none.
     """
 
     known: _Evidence
     limit: float
     claimed: Floats
-    row: int | None
+    alarm: int | None
+
+    @property
+    def row(self) -> int | None:
+        """Row of the first alarm; None if there is none, or nothing is evident."""
+        return self.alarm if self.known.is_evident else None
+
+    def if_shown(self, is_shown: bool) -> "_Sighting":
+        """Return the same if another test shows the attack: then it is evident."""
+        if not is_shown:
+            return self
+        return replace(self, known=replace(self.known, is_evident=True))
 
     @property
     def begins_otherwise(self) -> bool:
@@ -353,17 +410,20 @@ class _Sighting:
 
 
 def _sightings(
-    calm: _CalmRows, segments: Sequence[Segment], shown: Sequence[bool], budget: Budget
+    calm: _CalmRows, segments: Sequence[Segment], budget: Budget
 ) -> list[_Sighting | None]:
     """Return what the oracle sees of each segment, with the law of its rows."""
-    evidence = _evidence(calm, segments, shown)
+    evidence = _evidence(calm, segments)
     found: list[_Sighting | None] = [None] * len(segments)
     usable = [
         (i, segments[i], known) for i, known in enumerate(evidence) if known is not None
     ]
-    # If workers share the rows, each of their threads looks at some attacks.
-    parts = parts_of(calm.rows)
-    n_lots = 1 if parts is None else min(parts.runner.n_threads(), len(usable))
+    # If workers share the rows, each call is one pass over them; all threads get as
+    # many calls.
+    parts, n_lots = parts_of(calm.rows), 1
+    if parts is not None:
+        n_threads, n_passes = parts.runner.n_threads(), -(-len(usable) // calm.at_once)
+        n_lots = min(-(-n_passes // n_threads) * n_threads, len(usable))
     lots = [usable[k::n_lots] for k in range(n_lots)]
     calls = [
         partial(_sighted, calm, [pair[1:] for pair in lot], budget) for lot in lots
@@ -379,9 +439,8 @@ def _sighted(
 ) -> list[_Sighting]:
     """Return what the oracle sees of segments whose laws are known, some at a time."""
     found: list[_Sighting] = []
-    at_once = max(AT_ONCE, MOST_VALUES // max(int(calm.is_quiet.sum()), 1))
-    for first in range(0, len(pairs), at_once):
-        chosen = pairs[first : first + at_once]
+    for first in range(0, len(pairs), calm.at_once):
+        chosen = pairs[first : first + calm.at_once]
         traces = calm.increments([known.ratio for _, known in chosen])
         rows = calm.rows_of([segment for segment, _ in chosen])
         calls = [
@@ -408,7 +467,7 @@ def _sighting(
         known=known,
         limit=oracle.limit,
         claimed=oracle.claims.of_rows(own),
-        row=row if known.is_evident else None,
+        alarm=row,
     )
 
 
@@ -434,8 +493,7 @@ def _first_rows(
             and seen.row is not None
             and seen.begins_otherwise
         }
-        shown = [False] * len(parts)
-        found = _sightings(calm, list(parts.values()), shown, budget) if parts else []
+        found = _sightings(calm, list(parts.values()), budget) if parts else []
         current = dict(zip(parts, found, strict=True))
         for i, seen in current.items():
             both = (rows[i], None if seen is None else seen.row)

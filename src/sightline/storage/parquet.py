@@ -452,6 +452,12 @@ def _decoded(batch: Any, name: str) -> npt.NDArray[Any]:
         is_text = column.type in (pa.string(), pa.large_string())
         if is_text and not column.null_count:
             return np.array(column.to_pylist(), dtype=np.str_)
+        is_number = pa.types.is_integer(column.type) or pa.types.is_floating(
+            column.type
+        )
+        if is_number and not column.null_count:
+            # Does not import pandas, as `to_numpy` does if there is one.
+            return np.from_dlpack(column)
         return np.asarray(column.to_numpy(zero_copy_only=False))
     except (pa.ArrowException, ValueError) as error:
         raise StreamError(
