@@ -7,7 +7,9 @@ whole
     in fresh processes that take turns: one job, all cores, and all cores with the BLAS
     library's own number of threads. CPU and wall seconds, and peak memory.
 first
-    `evaluate` of a small stream with an empty cache of compiled loops, and again.
+    ``sightline evaluate`` of a small stream with an empty cache of compiled loops, and
+    again, three times; then the same of `evaluate` in Python on one thread, without the
+    second process that compiles for the command.
 help
     CPU seconds of ``sightline --help``, the least of five.
 results
@@ -28,6 +30,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sightline import ResidualStream
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 # By setting: threads of the BLAS library (None: its own choice), and our own jobs.
@@ -39,28 +45,40 @@ SETTINGS = {
 ROUNDS = 2
 # Rows of train and test, channels.
 SWAT = 475_200, 449_919, 51
+# The same of a small stream: two weeks of minutes, so that alarm rules are made.
+SMALL = 20_000, 20_000, 5
 # What a page shows: detectors, attacks, rows of train and of test, channels.
 SHOWN = 7, 26, 60_000, 51
 
 
-def child(case: str, jobs: int | None) -> None:
-    """Evaluate once to warm up, then measure; print one line of JSON."""
+def made_up_stream(
+    n_train: int, n_test: int, p: int, step_s: float
+) -> "ResidualStream":
     from bench_tools import made_up
 
-    from sightline import ResidualStream, evaluate
+    from sightline import ResidualStream
 
-    def stream(n_train: int, n_test: int, p: int, step_s: float) -> ResidualStream:
-        data = made_up(n_train, n_test, p)
-        telemetry = {"telemetry_train": data.train, "telemetry_test": data.test}
-        return ResidualStream(
-            data.train, data.test, data.labels, step_s=step_s, **telemetry
-        )
+    data = made_up(n_train, n_test, p)
+    telemetry = {"telemetry_train": data.train, "telemetry_test": data.test}
+    return ResidualStream(
+        data.train, data.test, data.labels, step_s=step_s, **telemetry
+    )
 
-    # Two weeks, so that alarm rules are made.
-    measured = stream(20_000, 20_000, 5, 60.0)
+
+def write_small(path: str) -> None:
+    from sightline import write_stream
+
+    write_stream(made_up_stream(*SMALL, step_s=60.0), path)
+
+
+def child(case: str, jobs: int | None) -> None:
+    """Evaluate once to warm up, then measure; print one line of JSON."""
+    from sightline import evaluate
+
+    measured = made_up_stream(*SMALL, step_s=60.0)
     if case == "whole":
         evaluate(measured, jobs=jobs)
-        measured = stream(*SWAT, 1.0)
+        measured = made_up_stream(*SWAT, step_s=1.0)
     cpu, wall = time.process_time(), time.perf_counter()
     evaluate(measured, jobs=jobs)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -103,17 +121,36 @@ def whole() -> None:
 
 
 def first() -> None:
-    folder = tempfile.mkdtemp()
-    try:
-        runs = [measured("small", "1", 1, NUMBA_CACHE_DIR=folder) for _ in range(3)]
-    finally:
-        shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        stream = f"{folder}/small.npz"
+        write_small(stream)
+        command = [sys.executable, "-m", "sightline", "evaluate", stream]
+        command += ["--out", f"{folder}/result", "--overwrite"]
+        for _ in range(3):
+            with tempfile.TemporaryDirectory() as cache:
+                say_longer("command", [used_by(command, cache) for _ in range(3)])
+        with tempfile.TemporaryDirectory() as cache:
+            runs = [measured("small", "1", 1, NUMBA_CACHE_DIR=cache) for _ in range(3)]
+        say_longer("evaluate() on one thread", runs)
+
+
+def say_longer(what: str, runs: list[dict]) -> None:
+    """Print how much longer the first run took than the best of the others."""
     once, again = runs[0], {k: min(run[k] for run in runs[1:]) for k in runs[0]}
     print(
-        f"first evaluate: {once['cpu']:.1f} CPU s, again {again['cpu']:.1f}: "
-        f"{once['cpu'] - again['cpu']:.1f} CPU s and {once['wall'] - again['wall']:.1f}"
-        " s wall more (goal 5)"
+        f"first {what}: {once['wall']:.1f} s, again {again['wall']:.1f}: "
+        f"{once['wall'] - again['wall']:.1f} s more (goal 5), "
+        f"{once['cpu'] - again['cpu']:.1f} CPU s more",
+        flush=True,
     )
+
+
+def used_by(command: list[str], cache: str) -> dict:
+    """Return wall and CPU seconds of a command with a cache of compiled loops."""
+    os.environ["NUMBA_CACHE_DIR"] = cache
+    since = time.perf_counter()
+    cpu = cpu_of(command)
+    return {"cpu": cpu, "wall": time.perf_counter() - since}
 
 
 def cpu_of(command: list[str]) -> float:

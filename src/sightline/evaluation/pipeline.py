@@ -25,7 +25,7 @@ quality and false alarms are measured.
 
 import inspect
 import platform
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -67,7 +67,7 @@ from sightline.evaluation.protocol import Protocol, protocol_named
 from sightline.evaluation.uncertainty import measure_uncertainty
 from sightline.facts.attack_facts import AttackFacts
 from sightline.facts.calm_rows import facts_of_stream, quiet_rows
-from sightline.facts.codes import by_severity
+from sightline.facts.codes import Finding, by_severity
 from sightline.facts.records import AUDIT_KEY, audit_in
 from sightline.judgement.judge import (
     Diagnosis,
@@ -268,6 +268,7 @@ class _Figures:
     refused: str | None
     alarm_metrics: dict[str, dict[str, AlarmFigure]] | None
     sightings: Sightings | None
+    findings: tuple[Finding, ...]
 
 
 def _evaluated(
@@ -279,18 +280,17 @@ def _evaluated(
     """Return the evaluation of a stream; what is independent is done side by side."""
     known = _known(stream, asked)
     stream, scored, test = known.stream, known.scored, known.test
-    figures, judged = together(
-        partial(_figures, known, asked, dropped), partial(_judged, known, asked)
+    figures, judged, localisation = together(
+        partial(_figures, known, asked, dropped),
+        partial(_judged, known, asked),
+        partial(_localised, known, asked, blamed),
     )
     measures, made = figures.measures, figures.made
     rows, verdicts = _diagnosed(known, measures, judged, made)
     segments = _segments(rows, verdicts)
     record = _assembled(stream, measures, figures.uncertainty, verdicts, segments)
-    linted = Linted(stream, scored, test, known.windows, measures, known.facts)
-    limits, localisation, findings, traces = together(
+    limits, traces = together(
         partial(_ceilings, known, segments, figures),
-        partial(_localised, known, asked, record.provenance.stages, blamed),
-        partial(lint_stream, linted),
         partial(chart_data, stream, scored, test, known.ranks, known.windows, segments),
     )
     segments = tuple(map(_with_ceiling, segments, limits))
@@ -300,7 +300,7 @@ def _evaluated(
     return replace(
         record,
         segments=segments,
-        findings=by_severity((*record.findings, *findings)),
+        findings=by_severity((*record.findings, *figures.findings)),
         alarm_metrics=figures.alarm_metrics,
         localisation=localisation,
         rules=made.facts if made else None,
@@ -838,9 +838,12 @@ def _figures(known: _Known, asked: _Asked, dropped: dict[str, int]) -> _Figures:
     (made, refused), (measures, uncertainty) = together(
         partial(_rules, known, asked), partial(_measured, known, asked, dropped)
     )
-    alarm_metrics, sightings = together(
-        partial(_alarm_metrics, known.stream, known.test, made, uncertainty, asked),
+    stream, scored, test = known.stream, known.scored, known.test
+    linted = Linted(stream, scored, test, known.windows, measures, known.facts)
+    alarm_metrics, sightings, findings = together(
+        partial(_alarm_metrics, stream, test, made, uncertainty, asked),
         partial(_sightings, known, asked, made),
+        partial(lint_stream, linted),
     )
     return _Figures(
         measures=measures,
@@ -849,6 +852,7 @@ def _figures(known: _Known, asked: _Asked, dropped: dict[str, int]) -> _Figures:
         refused=refused,
         alarm_metrics=alarm_metrics,
         sightings=sightings,
+        findings=findings,
     )
 
 
@@ -883,10 +887,7 @@ def _measured(
 
 
 def _localised(
-    known: _Known,
-    asked: _Asked,
-    stages: Mapping[str, str],
-    blamed: Floats | None,
+    known: _Known, asked: _Asked, blamed: Floats | None
 ) -> Localisation | None:
     """Return whether the evidence points at the attacked tags."""
     return localise(
@@ -895,7 +896,7 @@ def _localised(
         known.test.reference,
         known.test.attacks,
         known.test.alarms,
-        stages=stages,
+        stages=_provenance(known.stream).stages,
         attribution=blamed,
         uncertainty=asked.intervals,
         seed=asked.seed,
@@ -991,7 +992,6 @@ def _assembled(
 ) -> result.Evaluation:
     """Return one evaluation of all records, with remarks and versions, no traces."""
     audit = audit_in(stream.meta)
-    meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
     return result.Evaluation(
         **vars(measures),
         **vars(uncertainty),
@@ -1002,12 +1002,19 @@ def _assembled(
         notices=(*stream.notices, *remarks(measures, uncertainty)),
         findings=audit.findings if audit else (),
         recording=audit.recording if audit else None,
-        provenance=result.Provenance(
-            sightline=_version.__version__,
-            numpy=np.__version__,
-            python=platform.python_version(),
-            meta=result.plain(meta),
-        ),
+        provenance=_provenance(stream),
+    )
+
+
+def _provenance(stream: ResidualStream) -> result.Provenance:
+    """Return where an evaluation comes from; the audit has a place of its own."""
+    audit = audit_in(stream.meta)
+    meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
+    return result.Provenance(
+        sightline=_version.__version__,
+        numpy=np.__version__,
+        python=platform.python_version(),
+        meta=result.plain(meta),
     )
 
 
