@@ -184,7 +184,14 @@ class PairedTestbed:
                 for one in self.runs.detectors
                 if all(result in clock.drawables for result in one.results)
             ]
-            drawing = Drawing(clock, n=self._n, seed=self._seed, tick=self._tick)
+            drawing = Drawing(
+                clock,
+                n=self._n,
+                seed=self._seed,
+                # Only the interval of a drift over seeds needs them.
+                medians=any(len(one.results) > 1 for one in detectors),
+                tick=self._tick,
+            )
             groups.append(_Compared(self.runs.testbed, detectors, drawing, self._seed))
         return groups
 
@@ -513,6 +520,8 @@ def _ends_over_seeds(
         ends = ends_of(drawn, draws, weights or weights_of(drawn))
         train_mean = result.evaluation.compactness.p_eff / 2
         of_seeds.append(ends | drift_ends(drawn, train_mean))
+    if len(of_seeds) == 1:
+        return of_seeds[0]
     shared = set.intersection(*(set(ends) for ends in of_seeds))
     return {
         name: Ends(

@@ -5,7 +5,7 @@ rows are independent. Attacks therefore count as wholes, and calm rows are drawn
 blocks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.segments import Segment, segments_of
-from sightline.metrics.drawn_ranks import draw_ranks, lanes_of, running_sums
+from sightline.metrics.drawn_ranks import Seen, draw_ranks, lanes_of, running_sums
 from sightline.metrics.ranking import PAUC_RATES
 
 N_REPLICATES = 500
@@ -384,7 +384,9 @@ def no_tick(n_done: int) -> None:
     """Ignore progress: the default if no callback is given."""
 
 
-def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream:
+def draw(
+    stream: Drawable, draws: Draws, *, medians: bool = True, tick: Tick = no_tick
+) -> DrawnStream:
     """Return what a stream gives in every draw.
 
     Parameters
@@ -393,20 +395,32 @@ def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream
         The stream.
     draws : Draws
         For as many attacks and blocks as the stream has.
+    medians : bool
+        Whether the median energy of calm rows is needed; nan if not.
     tick : callable
         Called with the number of draws that are done, after some of them.
     """
-    of_blocks = (stream.block_rows, stream.block_energy, stream.block_alarms)
-    totals, energy, alarms = draws.sums(np.column_stack(of_blocks)).T
-    weight, extra = _weights_of_rows(stream, draws)
-    ranks = draw_ranks(stream, draws, totals, weight, extra, PAUC_RATES, tick=tick)
+    windows = _Windows.of(stream.windows or ())
+    n_windows = np.bincount(windows.block, minlength=len(stream.block_rows))
+    of_blocks = (stream.block_rows, stream.block_energy, stream.block_alarms, n_windows)
+    totals, energy, alarms, drawn_windows = draws.sums(np.column_stack(of_blocks)).T
+    # Enough for calm rows and for windows: both share what is made for one.
+    bits = int(max(totals.max(), drawn_windows.max())).bit_length()
+    weights = _weights_of_rows(stream, draws)
+    seen = running_sums(draws, stream.normal_block, bits)
+    ranks = draw_ranks(
+        stream, seen, totals, weights, PAUC_RATES, medians=medians, tick=tick
+    )
     areas = _shares(ranks.areas, stream.attack_rows[:, None])
     for k, rate in enumerate(PAUC_RATES, start=1):
         chance = rate**2 / 2
         areas[:, :, k] = (areas[:, :, k] - chance) / (rate - chance)
+    values = _values(stream, areas)
+    if stream.windows is not None:
+        values[Value.BEATEN] = windows.beaten(running_sums(draws, windows.block, bits))
     return DrawnStream(
         stream=stream,
-        values=_values(stream, draws, areas),
+        values=values,
         average_precision=ranks.precision,
         mean=_shares(energy, totals),
         median=ranks.median,
@@ -428,9 +442,9 @@ def _weights_of_rows(stream: Drawable, draws: Draws) -> tuple[Floats, Floats]:
     return draws.gamma[:, 1:] / scale[:, None], n_rows * more / scale
 
 
-def _values(stream: Drawable, draws: Draws, areas: Floats) -> dict[Value, Floats]:
-    """Return what each attack is worth in every draw."""
-    values = {
+def _values(stream: Drawable, areas: Floats) -> dict[Value, Floats]:
+    """Return what each attack is worth in every draw, but for its windows."""
+    return {
         Value.AUC: areas[:, :, 0],
         Value.PAUC_1: areas[:, :, 1],
         Value.PAUC_5: areas[:, :, 2],
@@ -439,32 +453,40 @@ def _values(stream: Drawable, draws: Draws, areas: Floats) -> dict[Value, Floats
             stream.attack_rows > 0, np.sign(stream.attack_alarms), np.nan
         )[None],
     }
-    if stream.windows is not None:
-        shares = _shares(*_drawn_windows(stream.windows, draws))
-        # Where none of its windows is drawn, its own share stands for it.
-        values[Value.BEATEN] = np.where(np.isnan(shares), shares[0], shares)
-    return values
 
 
-def _drawn_windows(
-    windows: Sequence[MatchedWindows], draws: Draws
-) -> tuple[Floats, Floats]:
-    """Return how many windows of each attack every draw has: the beaten ones, and all.
+@dataclass(frozen=True, eq=False)
+class _Windows:
+    """The windows of all attacks side by side, of each the beaten ones first.
 
-    Both have the shape (1 + n, n_attacks).
+    Parameters
+    ----------
+    block : array of shape (n_windows,)
+        Their blocks.
+    bounds : array of shape (1 + 2 n_attacks,)
+        Where the beaten ones and the others of each attack begin; and the end.
     """
-    # Those of an attack side by side, the beaten ones first.
-    parts = [
-        one.block[own] for one in windows for own in (one.is_beaten, ~one.is_beaten)
-    ]
-    block = np.concatenate([np.empty(0, np.int32), *parts])
-    bounds = np.cumsum([0, *map(len, parts)])
-    in_block = np.bincount(block, minlength=draws.counts.shape[1]).astype(np.float64)
-    most = float(draws.sums(in_block).max())
-    seen = [one.at(bounds) for one in running_sums(draws, block, most)]
-    drawn = np.diff(np.array(seen, np.float64), axis=1)
-    beaten, others = drawn[:, 0::2], drawn[:, 1::2]
-    return beaten, beaten + others
+
+    block: npt.NDArray[np.int32]
+    bounds: Ints
+
+    @classmethod
+    def of(cls, windows: Sequence[MatchedWindows]) -> "_Windows":
+        parts = [
+            one.block[kept]
+            for one in windows
+            for kept in (one.is_beaten, ~one.is_beaten)
+        ]
+        block = np.concatenate([np.empty(0, np.int32), *parts])
+        return cls(block, np.cumsum([0, *map(len, parts)]))
+
+    def beaten(self, draws: Iterable[Seen]) -> Floats:
+        """Return the share of beaten windows of each attack in every draw."""
+        seen = np.array([one.at(self.bounds) for one in draws], np.float64)
+        drawn = np.diff(seen, axis=1)
+        shares = _shares(drawn[:, ::2], drawn[:, ::2] + drawn[:, 1::2])
+        # Where none of its windows is drawn, its own share stands for it.
+        return np.where(np.isnan(shares), shares[0], shares)
 
 
 def _false_rates(

@@ -5,7 +5,7 @@ many are drawn above each attack row, and at or above it: a running sum of how o
 each calm row is drawn.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isqrt
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,7 +40,7 @@ class Seen(NamedTuple):
 
 
 def running_sums(
-    draws: "Draws", block: npt.NDArray[np.int32], most: float
+    draws: "Draws", block: npt.NDArray[np.int32], bits: int
 ) -> Iterator[Seen]:
     """Yield for each draw how many of the first 0, 1, ... items are drawn.
 
@@ -53,10 +53,9 @@ def running_sums(
         Say how often each block is drawn.
     block : array of shape (n_items,)
         The block that each item is in, and with which it is drawn.
-    most : float
-        The largest number of items of a draw.
+    bits : int
+        How many the number of items of a draw has at most.
     """
-    bits = max(1, int(most).bit_length())
     lanes = lanes_of(bits)
     # The type that numpy takes as it is, and the same memory for all draws.
     index, times = block.astype(np.intp), np.empty(len(block), np.int64)
@@ -71,7 +70,7 @@ def running_sums(
 
 def lanes_of(bits: int) -> int:
     """Return how many numbers of so many bits share a 64-bit integer with a sign."""
-    return max(1, 63 // bits)
+    return 63 // max(bits, 1)
 
 
 class DrawnRanks(NamedTuple):
@@ -80,7 +79,7 @@ class DrawnRanks(NamedTuple):
     `areas` are by attack, summed over its rows: the area under the ROC curve and that
     up to each limit of the false-alarm rate. `precision` is the average precision with
     one more attack, unseen and wholly seen; nan without attack rows. `median` is the
-    median energy of calm rows.
+    median energy of calm rows, nan if it is not needed.
     """
 
     areas: Floats
@@ -90,12 +89,12 @@ class DrawnRanks(NamedTuple):
 
 def draw_ranks(
     stream: "Drawable",
-    draws: "Draws",
+    draws: Iterable[Seen],
     totals: Floats,
-    weight: Floats,
-    extra: Floats,
+    weights: tuple[Floats, Floats],
     limits: Sequence[float],
     *,
+    medians: bool,
     tick: "Tick",
 ) -> DrawnRanks:
     """Return the rank figures of each draw.
@@ -104,31 +103,33 @@ def draw_ranks(
     ----------
     stream : Drawable
         The stream.
-    draws : Draws
-        Say how often each block of calm time is drawn.
+    draws : iterable of Seen
+        The calm rows of each draw, by falling energy.
     totals : array of shape (n,)
         How many calm rows each draw has.
-    weight : array of shape (n, n_attacks)
-        What a row of each attack weighs in the average precision; above 0.
-    extra : array of shape (n,)
-        How many rows one more attack weighs.
+    weights : array of shape (n, n_attacks), array of shape (n,)
+        What a row of each attack weighs in the average precision, above 0; and how
+        many rows one more attack weighs.
     limits : sequence of float
         Limits of the false-alarm rate, rising.
+    medians : bool
+        Whether medians are needed.
     tick : callable
         Called with the number of draws that are done, after some of them.
     """
-    n, ranked = len(draws), _RankedRows(stream)
+    n, ranked, (weight, extra) = len(totals), _RankedRows(stream), weights
     ranks = DrawnRanks(
         np.full((n, stream.n_attacks, 1 + len(limits)), np.nan),
         np.full((n, 2), np.nan),
         np.full(n, np.nan),
     )
-    for r, seen in enumerate(running_sums(draws, stream.normal_block, totals.max())):
+    for r, seen in enumerate(draws):
         if (total := float(totals[r])) > 0:
             above, up_to = ranked.at_attack_rows(seen)
             ranks.areas[r] = ranked.areas(above, up_to, total, limits).T
             ranks.precision[r] = ranked.precision(up_to, total, weight[r], extra[r])
-            ranks.median[r] = ranked.median(seen, int(total))
+            if medians:
+                ranks.median[r] = ranked.median(seen, int(total))
         if r % _TICK == _TICK - 1 or r == n - 1:
             tick(r + 1)
     return ranks
