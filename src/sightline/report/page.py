@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sightline._version import __version__
 from sightline.comparison.compare import Comparison, compare
@@ -44,6 +44,7 @@ from sightline.text import correlation, names, on_testbed, probability, slug
 if TYPE_CHECKING:
     import jinja2
 
+_ASSETS = files("sightline.report") / "assets"
 STYLES = ("page.css", "first_screen.css", "tables.css", "print.css")
 SCRIPTS = (
     "packing.js",
@@ -324,12 +325,20 @@ def _environment() -> "jinja2.Environment":
     """Return the templates, with the filters they use; each is compiled once."""
     import jinja2
 
+    from sightline.report.compiled_templates import CompiledTemplates
+
+    options: dict[str, Any] = {
+        "autoescape": True,
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        # A filter of a constant is not computed while compiling: filters may change.
+        "optimized": False,
+    }
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        bytecode_cache=CompiledTemplates(Path(str(_ASSETS)), options),
+        **options,
     )
     environment.filters |= {
         "on": on_testbed,
@@ -368,7 +377,7 @@ def for_script(value: object) -> str:
 
 def _asset(name: str) -> str:
     """Return the text of a template, style sheet or script of the package."""
-    return (files("sightline.report") / "assets" / name).read_text(encoding="utf-8")
+    return (_ASSETS / name).read_text(encoding="utf-8")
 
 
 def _joined(match: re.Match[str]) -> str:
