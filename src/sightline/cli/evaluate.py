@@ -19,6 +19,7 @@ from sightline.cli.console import (
     shown_notices,
 )
 from sightline.errors import FileError, SightlineError, naming
+from sightline.parallel import without_collection
 from sightline.progress import progress_bar
 from sightline.text import names
 
@@ -372,6 +373,7 @@ def _print_results(
         )
 
 
+@without_collection()
 def report_command(
     folders: Annotated[
         list[Path],
