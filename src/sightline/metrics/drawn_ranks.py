@@ -69,8 +69,11 @@ def running_sums(
 
 
 def lanes_of(bits: int) -> int:
-    """Return how many numbers of so many bits share a 64-bit integer with a sign."""
-    return 63 // max(bits, 1)
+    """Return how many numbers of so many bits share a 64-bit integer.
+
+    The last one may reach its sign, which `Seen` masks.
+    """
+    return 64 // max(bits, 1)
 
 
 class DrawnRanks(NamedTuple):
@@ -164,8 +167,8 @@ class _RankedRows:
         """Return areas under the ROC curve, of shape (1 + n_limits, n_attacks)."""
         share = 1.0 / total
         areas = np.empty((1 + len(limits), self._stream.n_attacks))
-        both = self._by_attack(above + up_to)
-        areas[0] = self._stream.attack_rows - 0.5 * share * both
+        middle = 0.5 * (above + up_to) if self._has_equal else above
+        areas[0] = self._stream.attack_rows - share * self._by_attack(middle)
         for k, limit in enumerate(limits, start=1):
             # Rows come by falling energy: from here on none is above the limit.
             end = int(above.searchsorted(total * limit))

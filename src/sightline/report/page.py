@@ -369,7 +369,11 @@ def for_script(value: object) -> str:
     >>> for_script({"name": "</script>", "value": float("nan")})
     '{"name":"\\u003c/script\\u003e","value":null}'
     """
-    text = json.dumps(plain(value), allow_nan=False, separators=(",", ":"))
+    options: dict[str, Any] = {"allow_nan": False, "separators": (",", ":")}
+    try:
+        text = json.dumps(value, default=plain, **options)
+    except ValueError:  # a number is not finite
+        text = json.dumps(plain(value), **options)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
