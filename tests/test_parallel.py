@@ -1,5 +1,6 @@
 """Threads under control: order, errors, nesting, and one thread for each library."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from sightline.parallel import (
     threads,
     together,
     usual_jobs,
+    without_collection,
 )
 from sightline.storage.results import write_results
 
@@ -123,6 +125,27 @@ def test_the_limit_of_one_thread_ends_with_the_last_caller():
         assert blas_threads() == {1}
         second.__exit__(None, None, None)
         assert blas_threads() == {2}
+
+
+def test_who_needs_scipy_limits_it_even_if_another_is_inside_without():
+    import scipy.linalg.lapack  # noqa: F401
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(2, user_api="blas"):
+        first, second = one_thread_each(with_scipy=False), one_thread_each()
+        first.__enter__()
+        with threadpool_limits(2, user_api="blas"):  # as a library loaded only now
+            second.__enter__()
+            assert blas_threads() == {1}
+        first.__exit__(None, None, None)
+        second.__exit__(None, None, None)
+        assert blas_threads() == {2}
+
+
+def test_the_collector_rests_and_goes_on():
+    with without_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()
 
 
 _FREED = """
