@@ -112,7 +112,8 @@ def _probabilities(hits: int, n: int, probability: float) -> Floats:
     ways = log(comb(n, hits)) + np.append(0.0, more)
     if probability == 1:
         return np.where(k == n, 1.0, 0.0)
-    return np.exp(ways + k * log(probability) + (n - k) * log1p(-probability))
+    logs = ways + k * log(probability) + (n - k) * log1p(-probability)
+    return np.asarray(np.exp(logs))
 
 
 def _newton(x: Floats, step: Callable[[Floats], Floats]) -> Floats:
