@@ -41,3 +41,8 @@ def test_the_probability_of_hits_is_that_of_a_binomial_variable(n):
 def test_all_and_nothing_of_a_count_end_at_the_ends_of_its_range():
     assert count_interval(0, 26)[0] == 0.0
     assert count_interval(26, 26)[1] == 26.0
+
+
+def test_more_hits_than_tries_have_no_interval_and_no_chance():
+    assert np.isnan(count_interval(12, 6)).all()
+    assert probability_of_hits(12, 6, 0.05) == 0.0

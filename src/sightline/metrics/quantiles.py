@@ -7,7 +7,7 @@ above it, so that each step ends on the same side of the quantile, nearer to it.
 
 from collections.abc import Callable
 from functools import cache
-from math import comb, lgamma, log, log1p
+from math import comb, lgamma, log, log1p, nan
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def least_probability(hits: int, n: int, level: float) -> float:
     Parameters
     ----------
     hits, n : int
-        At least one hit, and at most n.
+        At least one hit, and at most n; else the probability is nan.
     level : float
         Small, such as 0.025.
 
@@ -72,6 +72,8 @@ def least_probability(hits: int, n: int, level: float) -> float:
     >>> round(least_probability(1, 1, 0.025), 12)
     0.025
     """
+    if not 1 <= hits <= n:
+        return nan
 
     def step(x: Floats) -> Floats:
         own = float(x[0])
@@ -100,8 +102,8 @@ def probability_of_hits(hits: int, n: int, probability: float) -> float:
     >>> probability_of_hits(0, 10, 0.5), probability_of_hits(2, 2, 0.5)
     (1.0, 0.25)
     """
-    if hits <= 0:
-        return 1.0
+    if not 1 <= hits <= n:
+        return 1.0 if hits < 1 else 0.0
     return min(float(_probabilities(hits, n, probability).sum()), 1.0)
 
 
