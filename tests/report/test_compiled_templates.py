@@ -12,7 +12,7 @@ from sightline.report.compiled_templates import CompiledTemplates
 def rendered(folder: Path, **options) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
-        bytecode_cache=CompiledTemplates(folder, options),
+        bytecode_cache=CompiledTemplates(folder),
         **options,
     )
     return environment.get_template("a.html").render(name="<x>")

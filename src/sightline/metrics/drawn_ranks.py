@@ -69,7 +69,7 @@ def running_sums(
 
 
 def lanes_of(bits: int) -> int:
-    """Return how many numbers of so many bits share a 64-bit integer.
+    """Return how many numbers of this many bits share a 64-bit integer.
 
     The last one may reach its sign, which `Seen` masks.
     """

@@ -2,13 +2,15 @@
 
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from jinja2 import BytecodeCache
+from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
+
+# Options of the environment on which compiled templates depend.
+OPTIONS = ("autoescape", "trim_blocks", "lstrip_blocks", "optimized")
 
 
 class CompiledTemplates(BytecodeCache):
@@ -21,22 +23,23 @@ class CompiledTemplates(BytecodeCache):
     Parameters
     ----------
     folder : Path
-        The folder of the templates.
-    options : mapping
-        Options of the environment. A template is compiled again if they change, or
-        its text, or the version of Python or of jinja2's bytecode.
+        The folder of the templates. One is compiled again if its text changes, or one
+        of `OPTIONS`, or the version of Python or of jinja2's bytecode.
     """
 
-    def __init__(self, folder: Path, options: Mapping[str, object]) -> None:
-        self._folder, self._options = folder, repr(sorted(options.items()))
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def get_cache_key(self, name: str, filename: str | None = None) -> str:
         """Return the file that keeps a template."""
         return cache_from_source(str(self._folder / name))
 
-    def get_source_checksum(self, source: str) -> str:
-        """Return what changes with the text and the options."""
-        return super().get_source_checksum(source + self._options)
+    def get_bucket(
+        self, environment: Environment, name: str, filename: str | None, source: str
+    ) -> Bucket:
+        """Return a compiled template, if it is that of this text and these options."""
+        options = [getattr(environment, option) for option in OPTIONS]
+        return super().get_bucket(environment, name, filename, f"{source}{options}")
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Read a compiled template, if there is one."""

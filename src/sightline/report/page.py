@@ -8,10 +8,10 @@ colour or a label of its own: all of them come from the tables of `judgement`.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sightline._version import __version__
 from sightline.comparison.compare import Comparison, compare
@@ -327,18 +327,15 @@ def _environment() -> "jinja2.Environment":
 
     from sightline.report.compiled_templates import CompiledTemplates
 
-    options: dict[str, Any] = {
-        "autoescape": True,
-        "trim_blocks": True,
-        "lstrip_blocks": True,
-        # A filter of a constant is not computed while compiling: filters may change.
-        "optimized": False,
-    }
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        bytecode_cache=CompiledTemplates(Path(str(_ASSETS)), options),
-        **options,
+        # A filter of a constant is not computed while compiling: filters may change.
+        optimized=False,
+        bytecode_cache=CompiledTemplates(Path(str(_ASSETS))),
     )
     environment.filters |= {
         "on": on_testbed,
@@ -369,11 +366,11 @@ def for_script(value: object) -> str:
     >>> for_script({"name": "</script>", "value": float("nan")})
     '{"name":"\\u003c/script\\u003e","value":null}'
     """
-    options: dict[str, Any] = {"allow_nan": False, "separators": (",", ":")}
+    dumps = partial(json.dumps, allow_nan=False, separators=(",", ":"))
     try:
-        text = json.dumps(value, default=plain, **options)
+        text = dumps(value, default=plain)
     except ValueError:  # a number is not finite
-        text = json.dumps(plain(value), **options)
+        text = dumps(plain(value))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
