@@ -369,7 +369,7 @@ def for_script(value: object) -> str:
     dumps = partial(json.dumps, allow_nan=False, separators=(",", ":"))
     try:
         text = dumps(value, default=plain)
-    except ValueError:  # a number is not finite
+    except (TypeError, ValueError):  # a number is not finite, or a key is no text
         text = dumps(plain(value))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
