@@ -1,6 +1,5 @@
 """Threads under control: order, errors, nesting, and one thread for each library."""
 
-import gc
 import os
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from sightline.parallel import (
     threads,
     together,
     usual_jobs,
-    without_collection,
 )
 from sightline.storage.results import write_results
 
@@ -140,12 +138,6 @@ def test_who_needs_scipy_limits_it_even_if_another_is_inside_without():
         first.__exit__(None, None, None)
         second.__exit__(None, None, None)
         assert blas_threads() == {2}
-
-
-def test_the_collector_rests_and_goes_on():
-    with without_collection():
-        assert not gc.isenabled()
-    assert gc.isenabled()
 
 
 _FREED = """

@@ -7,7 +7,6 @@ calls. Most of their time is spent in numpy and in compiled loops, which release
 interpreter's lock. What is computed does not depend on the number of jobs.
 """
 
-import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -89,22 +88,6 @@ def return_freed_arrays() -> None:
         for variable, parameter in _THRESHOLDS.items():
             if variable not in os.environ:
                 library.mallopt(parameter, _LEAST_RETURNED)
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Let the garbage collector rest: for a command of seconds.
-
-    It looks through all modules and results again and again, a twentieth of the time of
-    a page, and finds next to nothing: what is not part of a cycle is freed without it.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 # --- Our own --------------------------------------------------------------------------

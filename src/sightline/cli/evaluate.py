@@ -17,9 +17,9 @@ from sightline.cli.console import (
     door,
     options_named,
     shown_notices,
+    without_collection,
 )
 from sightline.errors import FileError, SightlineError, naming
-from sightline.parallel import without_collection
 from sightline.progress import progress_bar
 from sightline.text import names
 
