@@ -125,6 +125,21 @@ def test_the_limit_of_one_thread_ends_with_the_last_caller():
         assert blas_threads() == {2}
 
 
+def test_who_needs_scipy_limits_it_even_if_another_is_inside_without():
+    import scipy.linalg.lapack  # noqa: F401
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(2, user_api="blas"):
+        first, second = one_thread_each(with_scipy=False), one_thread_each()
+        first.__enter__()
+        with threadpool_limits(2, user_api="blas"):  # as a library loaded only now
+            second.__enter__()
+            assert blas_threads() == {1}
+        first.__exit__(None, None, None)
+        second.__exit__(None, None, None)
+        assert blas_threads() == {2}
+
+
 _FREED = """
 import numpy as np
 from sightline.parallel import return_freed_arrays

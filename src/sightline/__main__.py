@@ -2,6 +2,7 @@
 
 import _thread
 import errno
+import gc
 import math
 import os
 import signal
@@ -52,6 +53,8 @@ def main() -> None:
             _say(f"error: The output cannot be written ({error.strerror}).")
         else:
             raise
+    # The process ends: to look through all objects once more would find nothing.
+    gc.freeze()
     sys.exit(_flushed(code))
 
 

@@ -26,30 +26,39 @@ Q = TypeVar("Q")
 # --- One thread for each library ------------------------------------------------------
 
 _lock: Final = Lock()
-# How many are inside `one_thread_each`, and the limit that the first of them set.
-_inside: Final[list[Any]] = []
+# Whether each of those inside `one_thread_each` needs scipy, and the limits they set.
+_inside: Final[list[bool]] = []
+_limits: Final[list[Any]] = []
 
 
 @contextmanager
-def one_thread_each() -> Iterator[None]:
+def one_thread_each(*, with_scipy: bool = True) -> Iterator[None]:
     """Limit linear algebra to one thread; the last one to leave restores the number.
 
     The limit holds for the whole process, so it must not be lifted by one caller while
     another is still at work.
+
+    Parameters
+    ----------
+    with_scipy : bool
+        Whether to limit scipy as well. It has a library of its own, which must be
+        loaded to be limited: that takes a third of a second.
     """
-    # scipy has a library of its own, which must be loaded to be limited.
-    import scipy.linalg.lapack  # noqa: F401
+    if with_scipy:
+        import scipy.linalg.lapack  # noqa: F401
     from threadpoolctl import threadpool_limits
 
     with _lock:
-        _inside.append(_inside[0] if _inside else threadpool_limits(1, user_api="blas"))
+        if not _inside or (with_scipy and not any(_inside)):
+            _limits.append(threadpool_limits(1, user_api="blas"))
+        _inside.append(with_scipy)
     try:
         yield
     finally:
         with _lock:
-            limit = _inside.pop()
-            if not _inside:
-                limit.restore_original_limits()
+            _inside.remove(with_scipy)
+            while _limits and not _inside:
+                _limits.pop().restore_original_limits()
 
 
 # --- Memory ---------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from sightline import evaluate, fit_reference
 from sightline.data.row_tables import gather_rows
 from sightline.data.segments import segments_of
 from sightline.evaluation.uncertainty import figures, matched_windows
-from sightline.metrics import drawn_ranks
+from sightline.metrics import drawing
 from sightline.metrics.drawing import (
     Drawable,
     Draws,
@@ -266,7 +266,7 @@ def test_draws_made_together_are_those_made_alone(drawn, block, most_counts, see
     draws = Draws.of(stream.n_attacks, len(stream.block_rows), n=20, seed=seed)
     ticks = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawn_ranks, "_MOST_COUNTS", most_counts)
+        patch.setattr(drawing, "_MOST_COUNTS", most_counts)
         together = draw(stream, draws, tick=ticks.append)
     assert ticks == sorted(set(ticks))
     assert ticks[-1] == len(draws)

@@ -249,16 +249,24 @@ class Drawing:
         The results.
     n, seed : int
         Number of draws, and the seed that makes them reproducible.
+    medians : bool
+        Whether the median energy of calm rows is needed.
     tick : callable
         Called after the draws of one result.
     """
 
     def __init__(
-        self, clock: Clock, *, n: int, seed: int, tick: Callable[[], None]
+        self,
+        clock: Clock,
+        *,
+        n: int,
+        seed: int,
+        medians: bool,
+        tick: Callable[[], None],
     ) -> None:
         self.clock = clock
         self.draws = Draws.of(clock.n_attacks, clock.n_blocks, n=n, seed=seed)
-        self._tick = tick
+        self._medians, self._tick = medians, tick
         self._drawn: dict[tuple[Result, bytes], DrawnStream] = {}
         self._draws: dict[bytes, Draws] = {}
 
@@ -267,7 +275,9 @@ class Drawing:
         own = self.clock.drawables[result]
         key = (result, kept.tobytes())
         if key not in self._drawn:
-            self._drawn[key] = draw(_with_attacks(own, kept), self.draws_of(kept))
+            self._drawn[key] = draw(
+                _with_attacks(own, kept), self.draws_of(kept), medians=self._medians
+            )
             self._tick()
         return self._drawn[key]
 

@@ -29,7 +29,12 @@ from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Count, RungName, Verdict
 from sightline.metrics.alarm_load import AlarmLoad
 from sightline.metrics.drawing import N_REPLICATES
-from sightline.metrics.ranking import FEWEST_RANKED, RankCorrelation, rank_correlation
+from sightline.metrics.ranking import (
+    FEWEST_RANKED,
+    RankCorrelation,
+    rank_correlation,
+    spearman,
+)
 from sightline.parallel import one_thread_each
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.showing import Shown
@@ -289,7 +294,7 @@ class Comparison(Shown):
         return {name: plain(value) for name, value in asdict(self).items()}
 
 
-@one_thread_each()
+@one_thread_each(with_scipy=False)
 def compare(
     results: Sequence[Given],
     *,
@@ -644,7 +649,7 @@ def _rho(a: Result, b: Result, places: Mapping[Result, Ints]) -> float | None:
     """Return the rank correlation of D_FULL over the attacks that two results share."""
     shared = (places[a] >= 0) & (places[b] >= 0)
     of_a, of_b = (r.traces.segment_d_full[places[r][shared]] for r in (a, b))
-    return rank_correlation(of_a, of_b).rho
+    return spearman(of_a, of_b)
 
 
 def why_undefined(agreement: Sequence[Agreement]) -> str | None:

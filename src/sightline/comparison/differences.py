@@ -184,7 +184,14 @@ class PairedTestbed:
                 for one in self.runs.detectors
                 if all(result in clock.drawables for result in one.results)
             ]
-            drawing = Drawing(clock, n=self._n, seed=self._seed, tick=self._tick)
+            drawing = Drawing(
+                clock,
+                n=self._n,
+                seed=self._seed,
+                # Only the interval of a drift over seeds needs them.
+                medians=any(len(one.results) > 1 for one in detectors),
+                tick=self._tick,
+            )
             groups.append(_Compared(self.runs.testbed, detectors, drawing, self._seed))
         return groups
 
@@ -300,6 +307,7 @@ class _Compared:
         self.testbed, self.detectors, self.drawing = testbed, detectors, drawing
         self.has = np.array([_kept(drawing.clock, [one]) for one in detectors])
         self._seed = seed
+        self._ends: dict[tuple[object, ...], dict[str, Ends]] = {}
 
     @property
     def exchanges(self) -> Exchanges:
@@ -349,7 +357,23 @@ class _Compared:
             self.drawing.of(result, self.has[k]).values[value]
             for result in self.detectors[k].results
         ]
-        return np.asarray(np.mean(of_seeds, axis=0)[:, kept[self.has[k]]])
+        mean = of_seeds[0] if len(of_seeds) == 1 else np.mean(of_seeds, axis=0)
+        own = kept[self.has[k]]
+        return mean if own.all() else np.asarray(mean[:, own])
+
+    def ends(
+        self, k: int, kept: Bools, weights: dict[Weighting, Floats]
+    ) -> dict[str, Ends]:
+        """Return every figure of detector k in every draw, the mean over seeds.
+
+        Pairs with the same attacks and weights share them.
+        """
+        key = (k, kept.tobytes(), *(one.tobytes() for one in weights.values()))
+        if key not in self._ends:
+            self._ends[key] = _ends_over_seeds(
+                self.detectors[k], self.drawing, kept, weights
+            )
+        return self._ends[key]
 
     def mean_ranks(self) -> MeanRanks | None:
         """Return the mean ranks over the attacks that all detectors have."""
@@ -439,8 +463,7 @@ class _Pair:
         """Return the difference in every draw; None where one has no such figure."""
         if self._ends is None:
             sides = [
-                _ends_over_seeds(one, self.compared.drawing, self.kept, self.weights)
-                for one in (self.first, self.second)
+                self.compared.ends(k, self.kept, self.weights) for k in (self.i, self.j)
             ]
             self._ends = {
                 name: sides[0][name] - sides[1][name]
@@ -513,6 +536,8 @@ def _ends_over_seeds(
         ends = ends_of(drawn, draws, weights or weights_of(drawn))
         train_mean = result.evaluation.compactness.p_eff / 2
         of_seeds.append(ends | drift_ends(drawn, train_mean))
+    if len(of_seeds) == 1:
+        return of_seeds[0]
     shared = set.intersection(*(set(ends) for ends in of_seeds))
     return {
         name: Ends(

@@ -9,7 +9,7 @@ of studies).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 
 import numpy as np
@@ -153,7 +153,7 @@ class LargestDifferences:
         """Return the probability of so large a difference if detectors are alike."""
         return max(_p(self.plain, difference), _p(self.moved, difference))
 
-    @property
+    @cached_property
     def critical(self) -> float:
         """What a difference must exceed to get a star."""
         return float(

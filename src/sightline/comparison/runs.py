@@ -396,6 +396,7 @@ def match_spans(first: Sequence[Span], second: Sequence[Span]) -> list[tuple[int
         (max(a[0], b[0]) - min(a[1], b[1]), i, j)
         for i, a in enumerate(first)
         for j, b in enumerate(second)
+        if a[0] < b[1] and b[0] < a[1]
     )
     pairs: dict[int, int] = {}
     for gap, i, j in gaps:

@@ -759,6 +759,8 @@ def plain(value: Any) -> Any:
         return value
     if type(value) is float:
         return value if isfinite(value) else None
+    if type(value) is list:
+        return [plain(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
     if isinstance(value, Enum):

@@ -5,17 +5,16 @@ rows are independent. Attacks therefore count as wholes, and calm rows are drawn
 blocks.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.segments import Segment, segments_of
-from sightline.metrics.drawn_ranks import draw_ranks
+from sightline.metrics.drawn_ranks import Seen, draw_ranks, lanes_of, running_sums
 from sightline.metrics.ranking import PAUC_RATES
 
 N_REPLICATES = 500
@@ -23,8 +22,8 @@ N_REPLICATES = 500
 MOST_BLOCKS = 10_000
 # One more block of calm time is in alarm for at least this share of it.
 LEAST_ALARM_SHARE = 0.5
-# Windows of this many attacks are summed at a time, so that all fits in memory.
-_BATCH = 25
+# Counts that a product takes as floats at a time: little memory, used again.
+_MOST_COUNTS = 1 << 18
 # Called with the number of draws that are done.
 Tick = Callable[[int], None]
 
@@ -281,25 +280,52 @@ class Draws:
     counts: npt.NDArray[np.int32]
     gamma: Floats
     more_calm: Floats
+    _shared: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, n_attacks: int, n_blocks: int, *, n: int, seed: int) -> "Draws":
         """Draw `n` times; the same seed gives the same draws."""
         rng = np.random.default_rng(seed)
-        chosen = rng.integers(0, n_blocks, (n, n_blocks))
-        chosen += n_blocks * np.arange(n)[:, None]
         counts = np.ones((1 + n, n_blocks), np.int32)
-        counts[1:] = np.bincount(chosen.ravel(), minlength=n * n_blocks).reshape(n, -1)
+        # One draw at a time uses the same memory again, which is faster.
+        for count in counts[1:]:
+            chosen = rng.integers(0, n_blocks, n_blocks)
+            count[:] = np.bincount(chosen, minlength=n_blocks)
         gamma = np.ones((1 + n, 1 + n_attacks))
         gamma[0, 0] = 0.0
         gamma[1:] = rng.exponential(size=(n, 1 + n_attacks))
         more_calm = np.concatenate([[0.0], rng.exponential(size=n)])
         return cls(counts, gamma, more_calm)
 
-    @cached_property
-    def times(self) -> Floats:
-        """`counts` as floats, for products with sums of blocks."""
-        return self.counts.astype(np.float64)
+    def sums(self, of_blocks: Floats) -> Floats:
+        """Return what the drawn blocks sum to.
+
+        Parameters
+        ----------
+        of_blocks : array of shape (n_blocks, ...)
+            What each block is worth.
+
+        Returns
+        -------
+        array of shape (1 + n, ...)
+            A row for each draw.
+        """
+        n = max(1, _MOST_COUNTS // len(of_blocks))
+        parts = (self.counts[k : k + n] for k in range(0, len(self), n))
+        return np.concatenate([part.astype(np.float64) @ of_blocks for part in parts])
+
+    def shared(self, bits: int) -> Ints:
+        """Return the counts of several draws in each integer; for `running_sums`.
+
+        Draw r has the bits from ``bits * (r % lanes)`` on in row ``r // lanes``.
+        """
+        if bits not in self._shared:
+            lanes = lanes_of(bits)
+            shared = np.zeros((-(-len(self) // lanes), self.counts.shape[1]), np.int64)
+            for r, count in enumerate(self.counts):
+                shared[r // lanes] += count.astype(np.int64) << bits * (r % lanes)
+            self._shared[bits] = shared
+        return self._shared[bits]
 
     def __len__(self) -> int:
         """Return the number of rows, row 0 included."""
@@ -358,7 +384,9 @@ def no_tick(n_done: int) -> None:
     """Ignore progress: the default if no callback is given."""
 
 
-def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream:
+def draw(
+    stream: Drawable, draws: Draws, *, medians: bool = True, tick: Tick = no_tick
+) -> DrawnStream:
     """Return what a stream gives in every draw.
 
     Parameters
@@ -367,23 +395,36 @@ def draw(stream: Drawable, draws: Draws, *, tick: Tick = no_tick) -> DrawnStream
         The stream.
     draws : Draws
         For as many attacks and blocks as the stream has.
+    medians : bool
+        Whether the median energy of calm rows is needed; nan if not.
     tick : callable
         Called with the number of draws that are done, after some of them.
     """
-    totals = draws.times @ stream.block_rows
-    weight, extra = _weights_of_rows(stream, draws)
-    ranks = draw_ranks(stream, draws, weight, extra, PAUC_RATES, tick=tick)
+    windows = _Windows.of(stream.windows or ())
+    n_windows = np.bincount(windows.block, minlength=len(stream.block_rows))
+    of_blocks = (stream.block_rows, stream.block_energy, stream.block_alarms, n_windows)
+    totals, energy, alarms, drawn_windows = draws.sums(np.column_stack(of_blocks)).T
+    # Enough for calm rows and for windows: both share what is made for one.
+    bits = int(max(totals.max(), drawn_windows.max())).bit_length()
+    weights = _weights_of_rows(stream, draws)
+    seen = running_sums(draws, stream.normal_block, bits)
+    ranks = draw_ranks(
+        stream, seen, totals, weights, PAUC_RATES, medians=medians, tick=tick
+    )
     areas = _shares(ranks.areas, stream.attack_rows[:, None])
     for k, rate in enumerate(PAUC_RATES, start=1):
         chance = rate**2 / 2
         areas[:, :, k] = (areas[:, :, k] - chance) / (rate - chance)
+    values = _values(stream, areas)
+    if stream.windows is not None:
+        values[Value.BEATEN] = windows.beaten(running_sums(draws, windows.block, bits))
     return DrawnStream(
         stream=stream,
-        values=_values(stream, draws, areas),
+        values=values,
         average_precision=ranks.precision,
-        mean=_shares(draws.times @ stream.block_energy, totals),
+        mean=_shares(energy, totals),
         median=ranks.median,
-        **_false_rates(stream, draws, totals),
+        **_false_rates(stream, draws, totals, alarms),
     )
 
 
@@ -401,9 +442,9 @@ def _weights_of_rows(stream: Drawable, draws: Draws) -> tuple[Floats, Floats]:
     return draws.gamma[:, 1:] / scale[:, None], n_rows * more / scale
 
 
-def _values(stream: Drawable, draws: Draws, areas: Floats) -> dict[Value, Floats]:
-    """Return what each attack is worth in every draw."""
-    values = {
+def _values(stream: Drawable, areas: Floats) -> dict[Value, Floats]:
+    """Return what each attack is worth in every draw, but for its windows."""
+    return {
         Value.AUC: areas[:, :, 0],
         Value.PAUC_1: areas[:, :, 1],
         Value.PAUC_5: areas[:, :, 2],
@@ -412,29 +453,50 @@ def _values(stream: Drawable, draws: Draws, areas: Floats) -> dict[Value, Floats
             stream.attack_rows > 0, np.sign(stream.attack_alarms), np.nan
         )[None],
     }
-    if stream.windows is not None:
-        counts, n_blocks = draws.times, len(stream.block_rows)
-        beaten = np.empty((len(draws), stream.n_attacks))
-        for first in range(0, stream.n_attacks, _BATCH):
-            part = stream.windows[first : first + _BATCH]
-            sums = [np.bincount(one.block, one.is_beaten, n_blocks) for one in part]
-            sums += [np.bincount(one.block, minlength=n_blocks) for one in part]
-            # One product for all; sums of whole numbers do not depend on its order.
-            wins, in_block = np.split(counts @ np.column_stack(sums), 2, axis=1)
-            shares = _shares(wins, in_block)
-            # Where none of its windows is drawn, its own share stands for it.
-            drawn = np.where(np.isnan(shares), shares[0], shares)
-            beaten[:, first : first + len(part)] = drawn
-        values[Value.BEATEN] = beaten
-    return values
 
 
-def _false_rates(stream: Drawable, draws: Draws, totals: Floats) -> dict[str, Floats]:
+@dataclass(frozen=True, eq=False)
+class _Windows:
+    """The windows of all attacks side by side, of each the beaten ones first.
+
+    Parameters
+    ----------
+    block : array of shape (n_windows,)
+        Their blocks.
+    bounds : array of shape (1 + 2 n_attacks,)
+        Where the beaten ones and the others of each attack begin; and the end.
+    """
+
+    block: npt.NDArray[np.int32]
+    bounds: Ints
+
+    @classmethod
+    def of(cls, windows: Sequence[MatchedWindows]) -> "_Windows":
+        parts = [
+            one.block[kept]
+            for one in windows
+            for kept in (one.is_beaten, ~one.is_beaten)
+        ]
+        block = np.concatenate([np.empty(0, np.int32), *parts])
+        return cls(block, np.cumsum([0, *map(len, parts)]))
+
+    def beaten(self, draws: Iterable[Seen]) -> Floats:
+        """Return the share of beaten windows of each attack in every draw."""
+        seen = np.array([one.at(self.bounds) for one in draws], np.float64)
+        drawn = np.diff(seen, axis=1)
+        shares = _shares(drawn[:, ::2], drawn[:, ::2] + drawn[:, 1::2])
+        # Where none of its windows is drawn, its own share stands for it.
+        return np.where(np.isnan(shares), shares[0], shares)
+
+
+def _false_rates(
+    stream: Drawable, draws: Draws, totals: Floats, alarmed: Floats
+) -> dict[str, Floats]:
     """Return the share of calm rows in alarm, without and with one more block."""
     rows, alarms = stream.block_rows, stream.block_alarms
     long = rows >= rows[rows > 0].mean() / 2
     worst = max(LEAST_ALARM_SHARE, float(np.max(alarms[long] / rows[long])))
-    alarmed, more = draws.times @ alarms, draws.more_calm * stream.block
+    more = draws.more_calm * stream.block
     return {
         "false_rate": _shares(alarmed, totals),
         "false_rate_more": _shares(alarmed + worst * more, totals + more),

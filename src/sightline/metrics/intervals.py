@@ -23,6 +23,7 @@ import numpy as np
 
 from sightline.data.arrays import Floats
 from sightline.metrics.drawing import DrawnStream, Draws, Value
+from sightline.metrics.quantiles import least_probability
 
 # With fewer effective attacks than this an interval is marked.
 FEW_EVENTS = 10
@@ -324,8 +325,6 @@ def count_interval(hits: int, n: int) -> tuple[float, float]:
     >>> low, round(high, 2)
     (0.0, 3.08)
     """
-    from scipy.special import betaincinv
-
-    low = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, _TAILS[0]))
-    high = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, _TAILS[1]))
+    low = 0.0 if hits == 0 else least_probability(hits, n, _TAILS[0])
+    high = 1.0 if hits == n else 1 - least_probability(n - hits, n, _TAILS[0])
     return low * n, high * n

@@ -409,18 +409,30 @@ def rank_correlation(first: Floats, second: Floats) -> RankCorrelation:
     >>> rank_correlation(np.arange(5.0), np.array([1.0, 0.0, 2.0, 4.0, 3.0])).rho
     0.8
     """
-    n = len(first)
-    ranks = [mean_ranks(series) - (n + 1) / 2 for series in (first, second)]
-    norm = float(np.sqrt((ranks[0] @ ranks[0]) * (ranks[1] @ ranks[1])))
-    if n < FEWEST_RANKED or norm == 0:
+    n, rho = len(first), spearman(first, second)
+    if rho is None:
         return RankCorrelation(n=n, rho=None, p_value=None, p_exact=None)
-    rho = float(np.clip(ranks[0] @ ranks[1] / norm, -1, 1))
     return RankCorrelation(
         n=n,
         rho=rho,
         p_value=_t_approximation(rho, n),
-        p_exact=_exact(ranks[0], ranks[1], norm, rho) if n <= MOST_PERMUTED else None,
+        p_exact=_exact(first, second, rho) if n <= MOST_PERMUTED else None,
     )
+
+
+def spearman(first: Floats, second: Floats) -> float | None:
+    """Return the rho of `rank_correlation` alone."""
+    ranks, norm = _centred_ranks(first, second)
+    if len(first) < FEWEST_RANKED or norm == 0:
+        return None
+    return float(np.clip(ranks[0] @ ranks[1] / norm, -1, 1))
+
+
+def _centred_ranks(first: Floats, second: Floats) -> tuple[list[Floats], float]:
+    """Return the ranks of two series less their mean, and the product of both norms."""
+    middle = (len(first) + 1) / 2
+    ranks = [mean_ranks(series) - middle for series in (first, second)]
+    return ranks, float(np.sqrt((ranks[0] @ ranks[0]) * (ranks[1] @ ranks[1])))
 
 
 def mean_ranks(series: Floats) -> Floats:
@@ -440,8 +452,9 @@ def _t_approximation(rho: float, n: int) -> float:
     return 2 * float(stdtr(n - 2, -abs(t)))
 
 
-def _exact(first: Floats, second: Floats, norm: float, rho: float) -> float:
+def _exact(first: Floats, second: Floats, rho: float) -> float:
     """Return the share of all orders that correlate at least as strongly."""
+    ranks, norm = _centred_ranks(first, second)
     orders = np.array(list(permutations(range(len(second)))))
-    reached = np.abs(second[orders] @ first / norm) >= abs(rho) - 1e-12
+    reached = np.abs(ranks[1][orders] @ ranks[0] / norm) >= abs(rho) - 1e-12
     return float(np.mean(reached))

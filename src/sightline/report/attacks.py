@@ -7,7 +7,7 @@ that the results hold around each attack.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -432,7 +432,7 @@ def ladder_bars(segment: SegmentResult) -> list[JsonObject]:
             "note": _rung_note(ladder[name], is_coverage=rung.is_coverage),
             "shown": _shown(ladder[name], few=few),
         }
-        | asdict(ladder[name])
+        | vars(ladder[name])
         for name, rung in LADDER.items()
         if name in ladder
     ]

@@ -4,9 +4,12 @@ Each function returns one JSON object for one chart of one detector (its first s
 or None if there is nothing to draw. Numbers are rounded to what a chart can show.
 """
 
+from functools import cache
+
 import numpy as np
 
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
+from sightline.metrics.quantiles import half_chi_square
 from sightline.metrics.ranking import PAUC_RATES
 from sightline.report import encoding
 from sightline.report.encoding import Clock, JsonObject
@@ -216,7 +219,7 @@ def quantile_figure(entry: Entry) -> JsonObject:
     p = entry.evaluation.stream.p
     return {
         "p": p,
-        "ideal": _figures(half_chi_square(p)),
+        "ideal": _figures(ideal_quantiles(p)),
         "measured": {
             name: _figures(np.quantile(values, LEVELS))
             for name, values in energies(entry).items()
@@ -224,19 +227,10 @@ def quantile_figure(entry: Entry) -> JsonObject:
     }
 
 
-def half_chi_square(p: int) -> Floats:
-    """Return the quantiles at `LEVELS` of half a chi-square with p degrees of freedom.
-
-    Examples
-    --------
-    >>> from scipy.stats import chi2
-    >>> bool(np.allclose(2 * half_chi_square(51), chi2.ppf(LEVELS, 51)))
-    True
-    """
-    # To import scipy.stats takes half a second.
-    from scipy.special import gammaincinv
-
-    return np.asarray(gammaincinv(p / 2, LEVELS))
+@cache
+def ideal_quantiles(p: int) -> Floats:
+    """Return the quantiles at `LEVELS` of half a chi-square with p degrees."""
+    return half_chi_square(p, LEVELS)
 
 
 def drift_figure(entry: Entry) -> JsonObject:

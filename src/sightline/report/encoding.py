@@ -74,8 +74,8 @@ def quantised(
     (array([  0, 128, 255], dtype=uint8), 1.0, 3.0)
     """
     finite = np.isfinite(values)
-    low = float(values[finite].min()) if finite.any() else 0.0
-    high = float(values[finite].max()) if finite.any() else 0.0
+    known = values[finite]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
     width = high - low or 1.0
     steps = np.where(finite, (values - low) / width, 0.0) * levels
     kind = np.uint8 if levels <= 255 else np.uint16

@@ -23,6 +23,7 @@ from sightline.judgement.verdicts import Count, RungName, VerdictInfo, all_infos
 from sightline.metrics.alarm_load import AlarmLoad
 from sightline.metrics.intervals import count_interval
 from sightline.metrics.probe import AlarmMetrics
+from sightline.metrics.quantiles import probability_of_hits
 from sightline.report.entries import (
     OWN,
     P99,
@@ -502,10 +503,8 @@ def found_by_chance(evaluation: Evaluation, rule: RungName) -> Count | None:
         return None
     if facts.rule == rule:
         return facts.found
-    from scipy.special import bdtrc
-
     count = found(evaluation, rule)
-    p_value = float(bdtrc(count - 1, n, LEVEL))
+    p_value = probability_of_hits(count, n, LEVEL)
     return Count(count=count, total=n, by_chance=LEVEL * n, p_value=p_value)
 
 

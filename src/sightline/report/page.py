@@ -8,7 +8,7 @@ colour or a label of its own: all of them come from the tables of `judgement`.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +44,7 @@ from sightline.text import correlation, names, on_testbed, probability, slug
 if TYPE_CHECKING:
     import jinja2
 
+_ASSETS = files("sightline.report") / "assets"
 STYLES = ("page.css", "first_screen.css", "tables.css", "print.css")
 SCRIPTS = (
     "packing.js",
@@ -324,12 +325,17 @@ def _environment() -> "jinja2.Environment":
     """Return the templates, with the filters they use; each is compiled once."""
     import jinja2
 
+    from sightline.report.compiled_templates import CompiledTemplates
+
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        # A filter of a constant is not computed while compiling: filters may change.
+        optimized=False,
+        bytecode_cache=CompiledTemplates(Path(str(_ASSETS))),
     )
     environment.filters |= {
         "on": on_testbed,
@@ -360,7 +366,11 @@ def for_script(value: object) -> str:
     >>> for_script({"name": "</script>", "value": float("nan")})
     '{"name":"\\u003c/script\\u003e","value":null}'
     """
-    text = json.dumps(plain(value), allow_nan=False, separators=(",", ":"))
+    dumps = partial(json.dumps, allow_nan=False, separators=(",", ":"))
+    try:
+        text = dumps(value, default=plain)
+    except (TypeError, ValueError):  # a number is not finite, or a key is no text
+        text = dumps(plain(value))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
@@ -368,7 +378,7 @@ def for_script(value: object) -> str:
 
 def _asset(name: str) -> str:
     """Return the text of a template, style sheet or script of the package."""
-    return (files("sightline.report") / "assets" / name).read_text(encoding="utf-8")
+    return (_ASSETS / name).read_text(encoding="utf-8")
 
 
 def _joined(match: re.Match[str]) -> str:

@@ -252,7 +252,7 @@ def _spread(axis: Any, entry: Entry, parts: Mapping[str, Floats]) -> None:
 def _against_chi_square(axis: Any, entry: Entry, parts: Mapping[str, Floats]) -> None:
     """Draw quantiles of energy against those of a chi-square with p degrees."""
     p = entry.evaluation.stream.p
-    ideal = 2 * curves.half_chi_square(p) / p
+    ideal = 2 * curves.ideal_quantiles(p) / p
     for name, values in parts.items():
         measured = np.maximum(np.quantile(values, curves.LEVELS) / (p / 2), 1e-6)
         axis.plot(ideal, measured, label=curves.PARTS[name], **_PARTS[name])

@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -165,12 +166,12 @@ def plain_json(values: Mapping[str, object] | Sequence[object]) -> str:
 
 def _is_nested(value: object, levels: int) -> bool:
     """Return whether lists and objects in a JSON value reach `levels` levels deep."""
-    inner: Iterable[object] = ()
-    if isinstance(value, dict):
-        inner = value.values()
-    elif isinstance(value, list):
-        inner = value
-    return levels == 0 or any(_is_nested(item, levels - 1) for item in inner)
+    level = [value]
+    for _ in range(levels):
+        of_objects = (item.values() for item in level if isinstance(item, dict))
+        of_lists = (item for item in level if isinstance(item, list))
+        level = [*chain.from_iterable(of_objects), *chain.from_iterable(of_lists)]
+    return bool(level)
 
 
 def _plain(value: object) -> object:
