@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import types
 
-from sightline._kernels import alarms, draws, ladder, windows
+from sightline._kernels import alarms, draws, ladder
 
 
 def _arrays(kind: Any) -> list[Any]:
@@ -30,7 +30,6 @@ def later_loops() -> list[tuple[Any, tuple[Any, ...]]]:
     named: Any = types.NamedTuple
     ranked = named((c1, b1, b1, i1), draws.AllRows)
     return [
-        (windows.accumulate, (f3, f3, f3, f1)),
         (alarms.view_rows, (r2, f1, i1, i2, f2, f2)),
         (alarms.view_rows, (f2, f1, i1, i2, f2, f2)),
         (alarms.average_rows, (f2, f1, number, f1)),

@@ -121,7 +121,7 @@ def work_for(n_rows: int, p: int) -> Work:
 
 
 def prepare(rows: Floats, work: Work) -> None:
-    """Write the moments of each sub-block, of all up to each, and of all from each."""
+    """Write the moments of each sub-block."""
     n_subs, p = len(work.sub), rows.shape[1]
     cut = rows[: n_subs * SUB_ROWS].reshape(n_subs, SUB_ROWS, p)
     # What overflows has an infinite energy.
@@ -129,12 +129,12 @@ def prepare(rows: Floats, work: Work) -> None:
         work.sub[:, p] = np.sum(cut, axis=1) / SUB_ROWS
         centered = cut - work.sub[:, p:]
         np.matmul(centered.transpose(0, 2, 1), centered, out=work.sub[:, :p])
-    accumulate(work.sub, work.up_to, work.after, work.shift)
 
 
-@kernel
-def accumulate(sub: Floats, up_to: Floats, after: Floats, shift: Floats) -> None:
+@part
+def _accumulate(work: Work) -> None:
     """Merge the moments of sub-blocks, from the first on and from the last on."""
+    sub, up_to, after, shift = work.sub, work.up_to, work.after, work.shift
     n_subs = len(sub)
     for k in range(n_subs):
         back = n_subs - 1 - k
@@ -222,15 +222,18 @@ def take_block(
     reached: Ints,
     stop: int,
     ended: EndedWindows,
+    is_new: bool,
 ) -> int:
     """Add one block of whitened rows to every window that it touches.
 
     The rows end before row `stop` of the test; blocks come in order; `work` is prepared
     for them. Writes the moments of the windows that end, and returns their number.
     Where there is no room for more of them it returns early, and is to be called again
-    with the same arguments: ``reached[job]`` is the row up to which a job is done, the
-    first row of the block before the first call.
+    with the same arguments, but `is_new` false: ``reached[job]`` is the row up to which
+    a job is done, the first row of the block before the first call.
     """
+    if is_new:
+        _accumulate(work)
     starts, counts, moments = jobs.starts, state.counts, state.moments
     start = stop - len(rows)
     n_ended = 0

@@ -6,6 +6,7 @@ are the false alarms, and states tell in which states of the plant they begin.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +21,7 @@ from sightline.evaluation.result import ChartData, SegmentResult
 from sightline.metrics.probe import false_alarm_runs
 from sightline.metrics.ranking import AttackRanks, roc_points
 from sightline.metrics.window_kl import WindowEnergies
+from sightline.parallel import together
 
 # Corners of the ROC curve, at most.
 ROC_POINTS = 2000
@@ -70,13 +72,13 @@ def chart_data(
     segments : sequence of SegmentResult
         The attacks; their diagnosis decides which channels are shown.
     """
-    train, plan = scored.train.energy, windows.plan
-    rows = extreme_rows(train, TRAIN_STRETCHES)
+    plan = windows.plan
     roc_fpr, roc_tpr = roc_points(ranks, ROC_POINTS)
+    of_train, of_rows = together(
+        partial(_train_energy, scored.train.energy),
+        partial(_excerpts_and_episodes, stream, test, segments),
+    )
     return ChartData(
-        train_energy=train[rows],
-        train_rows=rows,
-        train_quantiles=np.quantile(train, np.linspace(0, 1, 1001)),
         test_energy=test.energy,
         labels=test.labels,
         test_time=stream.test_time,
@@ -90,8 +92,19 @@ def chart_data(
         matched_d_full=windows.normal_d_full,
         matched_starts=plan.starts[plan.is_normal],
         matched_bounds=plan.normal_bounds,
-        **_excerpts_and_episodes(stream, test, segments),  # type: ignore[arg-type]
+        **of_train,  # type: ignore[arg-type]
+        **of_rows,  # type: ignore[arg-type]
     )
+
+
+def _train_energy(energy: Floats) -> Arrays:
+    """Return the fields of `ChartData` on the energy of train."""
+    rows = extreme_rows(energy, TRAIN_STRETCHES)
+    return {
+        "train_energy": energy[rows],
+        "train_rows": rows,
+        "train_quantiles": np.quantile(energy, np.linspace(0, 1, 1001)),
+    }
 
 
 def _excess(windows: WindowEnergies) -> Floats:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from sightline.data.arrays import Bools, Floats
+from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.row_tables import make_calls
 from sightline.data.segments import Segment
 from sightline.data.stream import ResidualStream
@@ -435,6 +435,7 @@ def _facts(
     delays = Delays.of_step(test.step_s)
     episodes = episodes_of(alarms, delays, test.breaks)
     load = alarm_load(episodes, quiet_rows(test, facts), delays, test.step_s)
+    before = np.concatenate([[0], np.cumsum(alarms)])
     withheld = None
     if rate is not None and rate > MOST_FALSE_CAUSES:
         withheld = (
@@ -456,7 +457,7 @@ def _facts(
         rings=_count(
             [bool(alarms[one.case.segment.rows].any()) for one in known],
             [
-                (_share_with_alarm(alarms, one), len(one.case.windows.matched))
+                (_share_with_alarm(before, one), len(one.case.windows.matched))
                 for one in known
             ],
         ),
@@ -468,10 +469,9 @@ def _facts(
     )
 
 
-def _share_with_alarm(alarms: Bools, judgement: Judgement) -> float:
-    """Return the share of calm windows with any alarm."""
+def _share_with_alarm(before: Ints, judgement: Judgement) -> float:
+    """Return the share of calm windows with any alarm; `before` counts alarm rows."""
     windows = judgement.case.windows
-    before = np.concatenate([[0], np.cumsum(alarms)])
     starts = windows.matched
     return float(np.mean(before[starts + windows.length] > before[starts]))
 

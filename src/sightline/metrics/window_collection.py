@@ -289,11 +289,12 @@ class WindowCollector:
         work = windows.work_for(n_rows, p)
         windows.prepare(whitened, work)
         reached = np.full(len(self.plan.lengths), start)
-        n = room
+        n, is_new = room, True
         while n == room:
             n = windows.take_block(
-                whitened, self._jobs, self._state, work, reached, stop, ended
+                whitened, self._jobs, self._state, work, reached, stop, ended, is_new
             )
+            is_new = False
             if n:
                 self._end(ended.numbers[:n], ended.moments[:n])
 
