@@ -5,6 +5,8 @@ import logging
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -334,6 +336,26 @@ def test_dask_prints_no_traceback_of_a_lost_cluster(tmp_path):
         assert not logger.isEnabledFor(logging.ERROR)
     assert logger.level == before
     assert logger.isEnabledFor(logging.ERROR)
+
+
+# Evaluates a folder on the workers at an address; prints which slow imports it made.
+_CLIENT = """
+import sys
+from sightline import evaluate, on_cluster, read_stream
+
+with on_cluster(read_stream(sys.argv[1]), sys.argv[2]) as shared:
+    evaluation = evaluate(shared)
+assert evaluation.rules is not None
+assert evaluation.segments[0].ceiling is not None
+print(sorted({"numba", "pandas"} & {*sys.modules}))
+"""
+
+
+def test_the_client_compiles_nothing(cluster, tmp_path):
+    folder = written(drawn(step_s=120.0), tmp_path / "stream")
+    command = [sys.executable, "-c", _CLIENT, str(folder), cluster.address]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert ran.stdout == "[]\n"
 
 
 def test_nobody_at_the_address(monkeypatch, tmp_path):
