@@ -27,7 +27,7 @@ import inspect
 import platform
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -250,8 +250,16 @@ class _Known:
     test: ScoredTest
     windows: WindowEnergies
     facts: Sequence[AttackFacts]
-    ranks: ranking.AttackRanks
-    is_quiet: Bools
+
+    @cached_property
+    def ranks(self) -> ranking.AttackRanks:
+        """Where attack rows stand among normal rows by energy."""
+        return _ranks_of(self.test.energy, self.test.labels)
+
+    @cached_property
+    def is_quiet(self) -> Bools:
+        """Calm rows, without ten minutes after each attack."""
+        return quiet_rows(self.test, self.facts)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -324,8 +332,6 @@ def _known(stream: ResidualStream, asked: _Asked) -> _Known:
         test=test,
         windows=windows,
         facts=facts,
-        ranks=_ranks_of(test.energy, labels),
-        is_quiet=quiet_rows(test, facts),
     )
 
 
