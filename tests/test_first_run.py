@@ -1,5 +1,6 @@
 """The first evaluation after an installation: a second process compiles beside it."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -64,13 +65,36 @@ def test_the_second_process_compiles_loops_just_as_an_evaluation_calls_them(cach
     assert {name for name, (_, misses) in counted.items() if misses} == set()
 
 
-def test_loops_of_an_older_source_are_compiled_again(cache, monkeypatch):
+def test_loops_of_an_older_source_are_compiled_again(cache):
     module, loop = beside._LAST
-    index = cache / f"{module}.{loop}-1.py3.nbi"
+    python = "".join(map(str, sys.version_info[:2]))
+    index = cache / f"{module}.{loop}-1.py{python}.nbi"
     index.touch()
     assert beside._are_compiled()
     os.utime(index, (0, 0))
     assert not beside._are_compiled()
+    source = Path(beside.__file__).with_name(f"{module}.py").read_bytes()
+    index.write_bytes(b"stamp " + hashlib.sha256(source).digest())
+    os.utime(index, (0, 0))
+    assert beside._are_compiled()  # the same text, installed again
+    index.rename(cache / f"{module}.{loop}-1.py27.nbi")
+    assert not beside._are_compiled()
+
+
+def test_modules_of_the_current_folder_are_not_run(
+    cache, tmp_path_factory, monkeypatch
+):
+    folder = tmp_path_factory.mktemp("downloaded")
+    marker = folder / "ran"
+    for name in ("numba", "numpy", "sightline"):
+        (folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()")
+    monkeypatch.chdir(folder)
+    with beside.compiled_beside(2):
+        until = time.monotonic() + 60
+        while not indexes(cache) and time.monotonic() < until:
+            time.sleep(0.05)
+    assert indexes(cache)
+    assert not marker.exists()
 
 
 def test_a_process_whose_input_is_closed_ends_soon(cache):
@@ -92,7 +116,7 @@ def test_the_second_process_ends_with_the_block(cache, monkeypatch):
         while not indexes(cache) and time.monotonic() < until:
             time.sleep(0.05)
     (process,) = started
-    assert process.returncode == 0
+    assert process.returncode is not None
     assert indexes(cache)
     with beside.compiled_beside(1):  # no core is free
         pass

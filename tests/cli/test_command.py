@@ -493,7 +493,6 @@ KILLED = """
 import os, signal, sys
 sys.argv[0] = "sightline"
 from sightline.cli.app import app
-from sightline.cli.console import without_collection
 name, at = os.environ["KILL"].split()
 real, calls = getattr(os, name), 0
 def deadly(*args, **kwargs):

@@ -39,8 +39,17 @@ def test_a_kept_template_is_used_and_a_damaged_one_is_not(folder, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(jinja2.Environment, "compile", None)
         assert rendered(folder) == "<x>"
-    kept.write_bytes(kept.read_bytes()[:-20])
-    assert rendered(folder) == "<x>"
+    whole = kept.read_bytes()
+    for damaged in (
+        b"",
+        whole[:15],
+        whole[:35],
+        whole[:-20],
+        whole[:40] + b"\xff" * 90,
+    ):
+        kept.write_bytes(damaged)
+        assert rendered(folder) == "<x>"
+        assert kept.read_bytes() == whole
 
 
 def test_nothing_is_kept_if_python_keeps_nothing(folder, monkeypatch):
