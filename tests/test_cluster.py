@@ -561,7 +561,7 @@ class TwoThreads:
     def sync(self, what, callback_timeout):
         return {"one": 1, "other": 1}
 
-    def submit(self, function, call, pure):
+    def submit(self, function, call, *, pure, workers, allow_other_workers):
         with self.lock:
             self.under_way += 1
             self.most = max(self.most, self.under_way)
@@ -575,14 +575,14 @@ class TwoThreads:
                 self.under_way -= 1
 
 
-@pytest.mark.parametrize(("are_long", "most"), [(True, 2), (False, 6)])
+@pytest.mark.parametrize(("are_long", "most"), [(True, 2), (False, 4)])
 def test_long_calls_wait_for_a_thread_and_others_in_its_queue(are_long, most):
     client = TwoThreads()
     runner = cluster_module.ClusterRunner(client, "tcp://here")
 
     def made(first):
         calls = [partial(late, k) for k in range(first, first + 10)]
-        return list(runner.run(iter(calls), lambda k: None, are_long=are_long))
+        return list(runner.run(calls, lambda k: None, are_long=are_long))
 
     with ThreadPoolExecutor(2) as batches:
         found = list(batches.map(made, [0, 10] if are_long else [0]))
@@ -600,7 +600,7 @@ def test_a_batch_without_calls_ends_while_others_have_all_threads():
     runner = cluster_module.ClusterRunner(client, "tcp://here")
 
     def run(calls):
-        return list(runner.run(iter(calls), lambda k: None, are_long=True))
+        return list(runner.run(calls, lambda k: None, are_long=True))
 
     with ThreadPoolExecutor(1) as other:
         waiting = other.submit(run, 2 * [partial(end.wait, 5)])

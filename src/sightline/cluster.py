@@ -11,7 +11,8 @@ grid of rows as blocks do locally, so every figure is the same to the last bit.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -35,14 +36,14 @@ from sightline.storage.parquet import ParquetRows
 GRID_ROWS = row_tables.GRID_ROWS
 # Smaller parts cost more to send than to compute.
 LEAST_ROWS = 2 * GRID_ROWS
-# Parts submitted per thread of the workers: one to work on, the others in its queue.
-AHEAD = 3
+# Short calls submitted per thread of a worker: one to work on, the other in its queue.
+AHEAD = 2
 # Seconds to wait for the scheduler, and for a first worker.
 PATIENCE_S = 10
 # Seconds to wait, during the work, for a new worker after the last one is gone, and for
 # a scheduler that no longer answers.
 LOST_S = 60
-# Seconds between two looks at a cluster that sends nothing.
+# Seconds between two looks at the workers of a cluster.
 _LOOK_S = 1.0
 TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
 
@@ -280,8 +281,8 @@ class Patience:
         # Since when there is nothing to wait for.
         self._since: float | None = None
 
-    def check(self) -> int:
-        """Return the number of threads of the workers; 0 if there is none for now.
+    def check(self) -> dict[str, int]:
+        """Return the threads of each worker; none if there is no worker for now.
 
         Raises
         ------
@@ -294,18 +295,19 @@ class Patience:
             if self._client.status == "closed":
                 raise ConnectionError("closed")
             count = self._client.scheduler.ncores
-            threads = self._client.sync(count, callback_timeout=PATIENCE_S)
+            threads: dict[str, int] = self._client.sync(
+                count, callback_timeout=PATIENCE_S
+            )
         except lost as error:
             # A client that has closed does not come back.
             is_over = self._client.status == "closed"
             self._wait("its scheduler does not answer", error, is_over=is_over)
-            return 0
-        n_threads = int(sum(threads.values()))
-        if n_threads:
+            return {}
+        if threads:
             self._since = None
         else:
             self._wait("its last worker is gone", None)
-        return n_threads
+        return threads
 
     def _wait(
         self, what: str, cause: BaseException | None, *, is_over: bool = False
@@ -321,8 +323,31 @@ class Patience:
             ) from cause
 
 
+class _Batch:
+    """Calls of one thread of this process that workers make.
+
+    Parameters
+    ----------
+    calls : iterable of callable
+        Functions without arguments.
+    are_long : bool
+        Whether a call takes seconds.
+    """
+
+    def __init__(self, calls: Iterable[Callable[[], Any]], *, are_long: bool) -> None:
+        self.waiting = deque(calls)
+        self.are_long = are_long
+        # Calls that were submitted, with their place in the order.
+        self.under_way: dict[Any, int] = {}
+        # Those that have ended; None where a call of another batch has.
+        self.ended: SimpleQueue[Any] = SimpleQueue()
+
+
 class ClusterRunner:
     """Runs calls on the workers of a cluster.
+
+    Which worker makes a call is decided here, when it has room: Dask would queue a
+    short call behind a long one, as it cannot know how long they take.
 
     Parameters
     ----------
@@ -335,33 +360,37 @@ class ClusterRunner:
     def __init__(self, client: Any, address: str) -> None:
         self._client = client
         self._address = address
-        # Long calls under way, of all threads of this process, and what ends for each
-        # thread: its own calls, or None if another's long call has ended.
-        self._long: set[Any] = set()
-        self._ended: set[SimpleQueue[Any]] = set()
+        self._patience = Patience(client, address)
+        # Threads by worker, and when that was asked for.
+        self._threads: dict[str, int] = {}
+        self._asked_at = -_LOOK_S
+        # Batches of all threads of this process; by call the worker that got it, and
+        # whether it is long.
+        self._batches: list[_Batch] = []
+        self._placed: dict[Any, tuple[str, bool]] = {}
         self._lock = Lock()
 
     def run(
         self,
-        calls: Iterator[Callable[[], T]],
+        calls: Iterable[Callable[[], T]],
         done: Callable[[int], None],
         *,
         are_long: bool = False,
     ) -> Iterator[T]:
         """Yield the values of the calls, in their order.
 
-        Calls are taken from the iterator as threads become free, so that memory does
-        not grow with their number. If a worker dies, another one runs its calls.
+        If a worker dies, another one runs its calls.
 
         Parameters
         ----------
-        calls : iterator of callable
-            Functions without arguments that can be pickled.
+        calls : iterable of callable
+            Functions without arguments that can be pickled. They are sent as workers
+            become free.
         done : callable
             Called with the index of each call that has ended, in any order.
         are_long : bool
-            Whether at most as many calls are under way, with those of all other long
-            batches, as the workers have threads; further ones wait here.
+            Whether a call takes seconds. Such a call waits here until a thread is free
+            and no short one waits for it.
 
         Raises
         ------
@@ -371,12 +400,11 @@ class ClusterRunner:
         """
         distributed = require("distributed", extra="cluster", caller="A cluster")
         lost = (distributed.KilledWorker, distributed.CancelledError, OSError)
-        under_way: dict[Any, int] = {}
-        ended: SimpleQueue[Any] = SimpleQueue()
-        if are_long:
-            self._ended.add(ended)
+        batch = _Batch(calls, are_long=are_long)
+        with self._lock:
+            self._batches.append(batch)
         try:
-            yield from self._in_order(calls, done, under_way, ended)
+            yield from self._in_order(batch, done)
         except FileError:
             raise
         except lost as error:
@@ -386,61 +414,89 @@ class ClusterRunner:
                 "workers, and give each worker 2 GiB of memory."
             ) from error
         finally:
-            self._ended.discard(ended)
-            self._long.difference_update(under_way)
-            for future in under_way:
+            with self._lock:
+                self._batches.remove(batch)
+                for future in batch.under_way:
+                    self._placed.pop(future, None)
+                self._wake_others(batch)
+            for future in batch.under_way:
                 # A scheduler that is gone needs no farewell.
                 with suppress(Exception):
                     future.cancel()
 
     def n_threads(self) -> int:
         """Return the number of threads of all workers, at least 1."""
-        return max(Patience(self._client, self._address).check(), 1)
+        return max(sum(self._patience.check().values()), 1)
 
-    def _in_order(
-        self,
-        calls: Iterator[Callable[[], T]],
-        done: Callable[[int], None],
-        under_way: dict[Any, int],
-        ended: SimpleQueue[Any],
-    ) -> Iterator[T]:
+    def _in_order(self, batch: _Batch, done: Callable[[int], None]) -> Iterator[Any]:
         """Keep all threads busy, and yield each value as soon as it is next."""
-        are_long = ended in self._ended
-        patience = Patience(self._client, self._address)
-        ready: dict[int, T] = {}
+        ready: dict[int, Any] = {}
         n_submitted = n_yielded = 0
-        # Drawn ahead, so that the end is known while others have all threads.
-        upcoming = next(calls, None)
-        while upcoming is not None or under_way:
-            # Workers may join or leave at any time.
-            n_threads = max(patience.check(), 1)
+        while batch.waiting or batch.under_way:
             with self._lock:
-                n_busy = len(self._long) if are_long else len(under_way)
-                n_free = max((1 if are_long else AHEAD) * n_threads - n_busy, 0)
-                while upcoming is not None and n_free:
-                    future = self._client.submit(_run_call, upcoming, pure=False)
-                    under_way[future] = n_submitted
-                    if are_long:
-                        self._long.add(future)
+                threads = self._threads_now()
+                while batch.waiting and (worker := self._worker_for(batch, threads)):
+                    future = self._client.submit(
+                        _run_call,
+                        batch.waiting.popleft(),
+                        pure=False,
+                        workers=[worker],
+                        allow_other_workers=True,
+                    )
+                    batch.under_way[future] = n_submitted
+                    self._placed[future] = worker, batch.are_long
                     n_submitted += 1
-                    future.add_done_callback(ended.put)
-                    upcoming, n_free = next(calls, None), n_free - 1
+                    future.add_done_callback(batch.ended.put)
             try:
-                future = ended.get(timeout=_LOOK_S)
+                future = batch.ended.get(timeout=_LOOK_S)
             except Empty:
                 continue
             if future is None:
                 continue
-            k = under_way.pop(future)
-            if are_long:
-                self._long.discard(future)
-                for other in self._ended - {ended}:
-                    other.put(None)
-            ready[k] = _value(future, patience)
+            with self._lock:
+                k = batch.under_way.pop(future)
+                del self._placed[future]
+                self._wake_others(batch)
+            ready[k] = _value(future, self._patience)
             done(k)
             while n_yielded in ready:
                 yield ready.pop(n_yielded)
                 n_yielded += 1
+
+    def _threads_now(self) -> dict[str, int]:
+        """Return the threads of each worker; they may join or leave at any time."""
+        if time.monotonic() - self._asked_at >= _LOOK_S:
+            self._threads = self._patience.check()
+            self._asked_at = time.monotonic()
+        return self._threads
+
+    def _worker_for(self, batch: _Batch, threads: dict[str, int]) -> str | None:
+        """Return the worker that gets the next call of a batch; None if all are busy.
+
+        A worker may have short calls in its queue, but none behind a long one, and no
+        more than it has threads if they are the last: another may be free sooner.
+        """
+        if batch.are_long and any(
+            other.waiting and not other.are_long for other in self._batches
+        ):
+            return None
+        n_placed = Counter(worker for worker, _ in self._placed.values())
+        with_long = {worker for worker, is_long in self._placed.values() if is_long}
+        are_last = len(batch.waiting) <= sum(threads.values())
+
+        def room(worker: str) -> int:
+            has_queue = not (batch.are_long or are_last or worker in with_long)
+            most = threads[worker] * (AHEAD if has_queue else 1)
+            return most - n_placed[worker]
+
+        freest = max(threads, key=room, default=None)
+        return freest if freest is not None and room(freest) > 0 else None
+
+    def _wake_others(self, batch: _Batch) -> None:
+        """Let batches look again whether a worker is free."""
+        for other in self._batches:
+            if other is not batch and other.waiting:
+                other.ended.put(None)
 
 
 def _value(future: Any, patience: "Patience") -> Any:

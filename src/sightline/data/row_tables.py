@@ -7,7 +7,7 @@ A pass over the rows is a task. It runs once on the whole table or, if the table
 divided into parts that workers read, once on each part (`map_parts`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -135,15 +135,14 @@ class Runner(Protocol):
 
     def run(
         self,
-        calls: Iterator[Callable[[], T]],
+        calls: Iterable[Callable[[], T]],
         done: Callable[[int], None],
         *,
         are_long: bool = False,
     ) -> Iterator[T]:
         """Yield what the calls return, in order; call `done` with each one's number.
 
-        Calls are drawn a few at a time, as earlier ones finish. Of those that are long,
-        at most as many are under way as there are threads.
+        Calls begin as earlier ones finish. Those that are long let others go first.
         """
 
     def n_threads(self) -> int:
@@ -413,7 +412,7 @@ def make_calls(
     parts = parts_of(rows)
     if parts is None:
         return side_by_side(calls, done)
-    return list(parts.runner.run(iter(calls), done, are_long=True))
+    return list(parts.runner.run(calls, done, are_long=True))
 
 
 def even_lots(costs: Sequence[float], n_lots: int) -> list[list[int]]:

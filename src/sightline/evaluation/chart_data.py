@@ -5,15 +5,15 @@ are the false alarms, and states tell in which states of the plant they begin.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.row_tables import Rows, gather_rows
+from sightline.data.segments import Segment
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredStream, ScoredTest
 from sightline.energy.reference import Reference
@@ -49,15 +49,31 @@ P99, OWN = 0, 1
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
-def chart_data(
-    stream: ResidualStream,
-    scored: ScoredStream,
-    test: ScoredTest,
-    ranks: AttackRanks,
-    windows: WindowEnergies,
-    segments: Sequence[SegmentResult],
-) -> ChartData:
-    """Return the arrays that charts need.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChartRows:
+    """What charts show of the rows, whatever is said of the attacks.
+
+    Parameters
+    ----------
+    spans : list of _Span
+        The rows around each attack.
+    residuals, telemetry : _SomeRows
+        These rows and, of residuals, the peaks of false alarms; telemetry is None if
+        there is none, or no attack.
+    arrays : dict of str to array
+        The fields of `ChartData` on train energy, false alarms and states.
+    """
+
+    spans: "list[_Span]"
+    residuals: "_SomeRows"
+    telemetry: "_SomeRows | None"
+    arrays: Arrays
+
+
+def read_chart_rows(
+    stream: ResidualStream, scored: ScoredStream, test: ScoredTest
+) -> ChartRows:
+    """Return what charts show of the rows; residuals and telemetry are read once.
 
     Parameters
     ----------
@@ -65,19 +81,43 @@ def chart_data(
         The residuals, and telemetry if it was given.
     scored, test : ScoredStream, ScoredTest
         All energies, and the labels and alarms of the test.
+    """
+    of_train, read = together(
+        partial(_train_energy, scored.train.energy), partial(_read_rows, stream, test)
+    )
+    return replace(read, arrays=of_train | read.arrays)
+
+
+def chart_data(
+    stream: ResidualStream,
+    test: ScoredTest,
+    ranks: AttackRanks,
+    windows: WindowEnergies,
+    segments: Sequence[SegmentResult],
+    read: ChartRows,
+) -> ChartData:
+    """Return the arrays that charts need.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The names of its channels, and the times of its rows.
+    test : ScoredTest
+        Energy, labels and alarms of the test.
     ranks : AttackRanks
         Of all attack rows, for the ROC curve.
     windows : WindowEnergies
         Of the attacks and their matched windows.
     segments : sequence of SegmentResult
         The attacks; their diagnosis decides which channels are shown.
+    read : ChartRows
+        What is shown of the rows.
     """
     plan = windows.plan
     roc_fpr, roc_tpr = roc_points(ranks, ROC_POINTS)
-    of_train, of_rows = together(
-        partial(_train_energy, scored.train.energy),
-        partial(_excerpts_and_episodes, stream, test, segments),
-    )
+    arrays = read.arrays | _excerpts(stream, segments, read, test.reference)
+    if test.own_alarms is not None:
+        arrays["own_first_alarm"] = _first_alarms(test.own_alarms, segments)
     return ChartData(
         test_energy=test.energy,
         labels=test.labels,
@@ -92,8 +132,7 @@ def chart_data(
         matched_d_full=windows.normal_d_full,
         matched_starts=plan.starts[plan.is_normal],
         matched_bounds=plan.normal_bounds,
-        **of_train,  # type: ignore[arg-type]
-        **of_rows,  # type: ignore[arg-type]
+        **arrays,  # type: ignore[arg-type]
     )
 
 
@@ -131,22 +170,22 @@ def extreme_rows(values: Floats, n_stretches: int) -> Ints:
     if len(values) <= 2 * n_stretches:
         return np.arange(len(values))
     edges = np.linspace(0, len(values), n_stretches + 1).astype(np.int64)
-    rows = [
-        start + extreme(values[start:stop])
-        for start, stop in pairwise(edges)
-        for extreme in (np.argmin, np.argmax)
-    ]
-    return np.unique(np.array(rows, dtype=np.int64))
+    starts, lengths = edges[:-1], np.diff(edges)
+    rows = []
+    for extreme in (np.minimum, np.maximum):
+        reached = values == np.repeat(extreme.reduceat(values, starts), lengths)
+        places = np.flatnonzero(reached)
+        rows.append(places[np.searchsorted(places, starts)])
+    return np.unique(np.concatenate(rows))
 
 
-def _excerpts_and_episodes(
-    stream: ResidualStream, test: ScoredTest, segments: Sequence[SegmentResult]
-) -> Arrays:
-    """Return the fields of `ChartData` that need residuals or telemetry."""
+def _read_rows(stream: ResidualStream, test: ScoredTest) -> ChartRows:
+    """Return what charts show of the rows of the test."""
     own = {} if test.own_alarms is None else {OWN: test.own_alarms}
-    spans = _spans(segments, stream)
+    spans = _spans(test.segments, stream)
     rule, starts, lengths, peaks = _episodes({P99: test.alarms} | own, test)
-    wanted = np.unique(np.concatenate([peaks, *(span.rows for span in spans)]))
+    around = [span.rows for span in spans]
+    wanted = np.unique(np.concatenate([peaks, *around]))
     residuals = _SomeRows(stream.test, wanted.astype(np.int64))
     arrays: Arrays = {
         "channel_names": np.array(stream.channels),
@@ -156,13 +195,14 @@ def _excerpts_and_episodes(
         "episode_length": lengths,
         "episode_channel": _leading(residuals, peaks, test.reference),
     }
-    arrays |= _excerpts(stream, segments, spans, residuals, test.reference)
-    if test.own_alarms is not None:
-        arrays["own_first_alarm"] = _first_alarms(test.own_alarms, segments)
-    by_p99 = starts[rule == P99]
+    telemetry, by_p99 = None, starts[rule == P99]
+    if stream.telemetry_test is not None and spans:
+        telemetry = _SomeRows(stream.telemetry_test, np.unique(np.concatenate(around)))
     if stream.telemetry_test is not None and len(by_p99):
         arrays |= _states(stream.telemetry_test, test.labels, by_p99)
-    return arrays
+    return ChartRows(
+        spans=spans, residuals=residuals, telemetry=telemetry, arrays=arrays
+    )
 
 
 class _SomeRows:
@@ -200,7 +240,7 @@ class _Span:
         return np.asarray(columns, dtype=np.float32)
 
 
-def _spans(segments: Sequence[SegmentResult], stream: ResidualStream) -> list[_Span]:
+def _spans(segments: Sequence[Segment], stream: ResidualStream) -> list[_Span]:
     """Return the rows around each attack: its own length before and after."""
     first = segments[:MOST_ATTACKS]
     n_test = stream.test.n_rows
@@ -272,11 +312,11 @@ def _leading(residuals: _SomeRows, peaks: Ints, reference: Reference) -> Ints:
 def _excerpts(
     stream: ResidualStream,
     segments: Sequence[SegmentResult],
-    spans: Sequence[_Span],
-    residuals: _SomeRows,
+    read: ChartRows,
     reference: Reference,
 ) -> Arrays:
     """Return contributions and signals around each attack, in columns."""
+    spans, telemetry = read.spans, read.telemetry
     if not spans:
         return {}
     n_columns = max(span.n_columns for span in spans)
@@ -284,13 +324,9 @@ def _excerpts(
     channels, measured = np.full((2, *shape), -1, np.int32)
     heat = np.full((*shape, n_columns), np.nan, np.float32)
     signals = np.full((*shape, n_columns, 3), np.nan, np.float32)
-    telemetry = None
-    if stream.telemetry_test is not None:
-        rows = np.unique(np.concatenate([span.rows for span in spans]))
-        telemetry = _SomeRows(stream.telemetry_test, rows)
     place = {name: j for j, name in enumerate(stream.telemetry_channels)}
     for i, (segment, span) in enumerate(zip(segments, spans, strict=False)):
-        values = residuals.at(span.rows)
+        values = read.residuals.at(span.rows)
         parts = _contributions(values, reference)
         inside = (span.rows >= segment.start) & (span.rows < segment.stop)
         with np.errstate(over="ignore"):  # an infinite strength comes first

@@ -60,7 +60,7 @@ from sightline.energy.reference import crossfit_excess
 from sightline.errors import StreamError
 from sightline.evaluation import result
 from sightline.evaluation.caveats import remarks
-from sightline.evaluation.chart_data import chart_data
+from sightline.evaluation.chart_data import chart_data, read_chart_rows
 from sightline.evaluation.lint import Linted, lint_stream
 from sightline.evaluation.localisation import Localisation, localise
 from sightline.evaluation.protocol import Protocol, protocol_named
@@ -99,7 +99,7 @@ from sightline.rules.episodes import unexplained_episodes
 from sightline.rules.replacements import replacements
 
 # Threads of a client, while workers compute what is independent.
-WAITING: Final = 4
+WAITING: Final = 8
 
 
 def evaluate(
@@ -288,10 +288,11 @@ def _evaluated(
     """Return the evaluation of a stream; what is independent is done side by side."""
     known = _known(stream, asked)
     stream, scored, test = known.stream, known.scored, known.test
-    figures, judged, localisation = together(
+    figures, judged, localisation, shown = together(
         partial(_figures, known, asked, dropped),
         partial(_judged, known, asked),
         partial(_localised, known, asked, blamed),
+        partial(read_chart_rows, stream, scored, test),
     )
     measures, made = figures.measures, figures.made
     rows, verdicts = _diagnosed(known, measures, judged, made)
@@ -299,7 +300,7 @@ def _evaluated(
     record = _assembled(stream, measures, figures.uncertainty, verdicts, segments)
     limits, traces = together(
         partial(_ceilings, known, segments, figures),
-        partial(chart_data, stream, scored, test, known.ranks, known.windows, segments),
+        partial(chart_data, stream, test, known.ranks, known.windows, segments, shown),
     )
     segments = tuple(map(_with_ceiling, segments, limits))
     episodes = None
@@ -841,14 +842,15 @@ def _of_chosen_rule(
 
 def _figures(known: _Known, asked: _Asked, dropped: dict[str, int]) -> _Figures:
     """Return what is measured of a stream without its judgement."""
-    (made, refused), (measures, uncertainty) = together(
-        partial(_rules, known, asked), partial(_measured, known, asked, dropped)
+    (made, refused), (measures, uncertainty), sightings = together(
+        partial(_rules, known, asked),
+        partial(_measured, known, asked, dropped),
+        partial(_sightings, known, asked),
     )
     stream, scored, test = known.stream, known.scored, known.test
     linted = Linted(stream, scored, test, known.windows, measures, known.facts)
-    alarm_metrics, sightings, findings = together(
+    alarm_metrics, findings = together(
         partial(_alarm_metrics, stream, test, made, uncertainty, asked),
-        partial(_sightings, known, asked, made),
         partial(lint_stream, linted),
     )
     return _Figures(
@@ -950,14 +952,11 @@ def _diagnosed(
     return rows, diagnose(judged, rows, known.facts, made.facts if made else None)
 
 
-def _sightings(
-    known: _Known, asked: _Asked, made: Commissioning | None
-) -> Sightings | None:
+def _sightings(known: _Known, asked: _Asked) -> Sightings | None:
     """Return what an oracle sees of each attack; None without rules or judgement."""
-    if made is None or not asked.diagnosis:
+    if asked.budget is None or known.stream.step_s is None or not asked.diagnosis:
         return None
-    budget = Budget.parse(made.facts.budget)
-    return find_sightings(known.stream.test, known.test, known.is_quiet, budget)
+    return find_sightings(known.stream.test, known.test, known.is_quiet, asked.budget)
 
 
 def _ceilings(

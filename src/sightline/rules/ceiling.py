@@ -63,6 +63,7 @@ from sightline.data.row_tables import (
 from sightline.data.segments import Segment, run_bounds
 from sightline.energy.energy import ScoredTest, score_rows
 from sightline.energy.reference import Reference, fit_reference
+from sightline.errors import StreamError
 from sightline.metrics.alarm_load import AlarmLoad, Delays, episodes_of
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, plan_windows
@@ -115,7 +116,9 @@ class Sightings:
 def find_sightings(
     rows: Rows, test: ScoredTest, is_quiet: Bools, budget: Budget
 ) -> Sightings | None:
-    """Return what the oracle sees of each attack; None without attacks.
+    """Return what the oracle sees of each attack.
+
+    None without attacks, or if calm rows have no law: they never change.
 
     Parameters
     ----------
@@ -130,7 +133,10 @@ def find_sightings(
     """
     if not test.attacks:
         return None
-    calm = _CalmRows.of(rows, test, is_quiet)
+    try:
+        calm = _CalmRows.of(rows, test, is_quiet)
+    except StreamError:
+        return None
     return Sightings(
         calm=calm, budget=budget, each=_sightings(calm, test.segments, budget)
     )
