@@ -83,6 +83,7 @@ from sightline.metrics.alarm_figures import (
     chosen_figures,
     measure_figures,
 )
+from sightline.metrics.alarm_load import DAY_S
 from sightline.metrics.alarm_runs import AlarmRuns, LabelledRows
 from sightline.metrics.probe import AlarmMetrics, judge_alarms
 from sightline.metrics.score_metrics import ScoreRanks
@@ -94,8 +95,9 @@ from sightline.progress import Progress, Step, StepKind, one_at_a_time, silent
 from sightline.rules import Budget, QuantileRule
 from sightline.rules.against_ceiling import Ceiling
 from sightline.rules.ceiling import Sightings, ceilings, find_sightings
-from sightline.rules.commission import Commissioning
+from sightline.rules.commission import FIRST, Commissioning
 from sightline.rules.episodes import unexplained_episodes
+from sightline.rules.limits import LEAST_ALARMS
 from sightline.rules.replacements import replacements
 
 # Threads of a client, while workers compute what is independent.
@@ -275,8 +277,8 @@ class _Figures:
     made: Commissioning | None
     refused: str | None
     alarm_metrics: dict[str, dict[str, AlarmFigure]] | None
-    sightings: Sightings | None
     findings: tuple[Finding, ...]
+    sightings: Sightings | None = None
 
 
 def _evaluated(
@@ -842,10 +844,31 @@ def _of_chosen_rule(
 
 def _figures(known: _Known, asked: _Asked, dropped: dict[str, int]) -> _Figures:
     """Return what is measured of a stream without its judgement."""
-    (made, refused), (measures, uncertainty), sightings = together(
-        partial(_rules, known, asked),
-        partial(_measured, known, asked, dropped),
-        partial(_sightings, known, asked),
+    measure = partial(_figures_of_rules, known, asked, dropped)
+    if not _has_calm_time(known, asked.budget):
+        figures = measure()
+        sightings = _sightings(known, asked) if figures.made else None
+        return replace(figures, sightings=sightings)
+    # What only rules are compared with need not wait for them.
+    figures, sightings = together(measure, partial(_sightings, known, asked))
+    return replace(figures, sightings=sightings)
+
+
+def _has_calm_time(known: _Known, budget: Budget | None) -> bool:
+    """Return whether the test alone has calm time for the rules of a budget."""
+    step_s, first = known.stream.step_s, int(FIRST * known.test.n_rows)
+    if budget is None or step_s is None:
+        return False
+    days = np.count_nonzero(known.is_quiet[:first]) * step_s / DAY_S
+    return bool(budget.per_day * days >= LEAST_ALARMS)
+
+
+def _figures_of_rules(
+    known: _Known, asked: _Asked, dropped: dict[str, int]
+) -> _Figures:
+    """Return the same without what an oracle sees of the attacks."""
+    (made, refused), (measures, uncertainty) = together(
+        partial(_rules, known, asked), partial(_measured, known, asked, dropped)
     )
     stream, scored, test = known.stream, known.scored, known.test
     linted = Linted(stream, scored, test, known.windows, measures, known.facts)
@@ -859,7 +882,6 @@ def _figures(known: _Known, asked: _Asked, dropped: dict[str, int]) -> _Figures:
         made=made,
         refused=refused,
         alarm_metrics=alarm_metrics,
-        sightings=sightings,
         findings=findings,
     )
 
@@ -954,7 +976,7 @@ def _diagnosed(
 
 def _sightings(known: _Known, asked: _Asked) -> Sightings | None:
     """Return what an oracle sees of each attack; None without rules or judgement."""
-    if asked.budget is None or known.stream.step_s is None or not asked.diagnosis:
+    if asked.budget is None or not asked.diagnosis:
         return None
     return find_sightings(known.stream.test, known.test, known.is_quiet, asked.budget)
 

@@ -45,8 +45,6 @@ SPANS: Final = (30, 300)
 STRETCH_ROWS: Final = 4096
 # this many of them.
 N_STRETCHES: Final = 20
-# Lots of attacks for each thread of a cluster's workers: costs are estimates.
-LOTS_PER_THREAD: Final = 2
 # What an attack costs besides its rows, in rows (measured: 0.11 s, 2 us a row).
 CASE_ROWS: Final = 50_000
 # Values of test rows that are held in memory at a time.
@@ -365,8 +363,8 @@ def judge_cases(
         CASE_ROWS + segment.length + len(windows.starts) * windows.length
         for segment, windows in pairs
     ]
-    n_lots = LOTS_PER_THREAD * parts.runner.n_threads()
-    lots = even_lots(costs, min(n_lots, len(pairs)))
+    # Each lot reads the test at least once.
+    lots = even_lots(costs, min(parts.runner.n_threads(), len(pairs)))
     calls = [
         partial(_judged_here, record, [pairs[k] for k in lot], judge, no_tick)
         for lot in lots

@@ -54,7 +54,6 @@ from sightline.data.arrays import IGNORED, NORMAL, Bools, Floats, Ints, Residual
 from sightline.data.row_tables import (
     Part,
     Rows,
-    gather_rows,
     kept_rows,
     make_calls,
     map_parts,
@@ -90,7 +89,7 @@ FIRST_PART: Final = 4
 # Attacks whose increments over calm rows are in memory at the same time: this many, or
 # more where they are no more values than these.
 AT_ONCE: Final = 4
-MOST_VALUES: Final = 16_000_000
+MOST_VALUES: Final = 32_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -222,22 +221,29 @@ class _CalmRows:
         place = np.concatenate([[0], np.cumsum(self.is_quiet)])
         return np.asarray(place[self.starts], np.int64)
 
-    def increments(self, ratios: Sequence[LikelihoodRatio]) -> list[Floats]:
-        """Return the increments of each ratio over all calm rows, in one pass."""
-        rows = kept_rows(self.rows, self.is_quiet)
-        task = partial(_increments, reference=self.reference, ratios=ratios)
-        # Threads write into one array, so that no trace is twice in memory.
-        traces = np.empty((len(ratios), rows.n_rows))
-        for _ in map_parts(rows, task, _Traces(traces)):
-            pass
-        return list(traces)
+    def increments(
+        self, ratios: Sequence[LikelihoodRatio], segments: Sequence[Segment]
+    ) -> tuple[list[Floats], list[Floats]]:
+        """Return each ratio over all calm rows, and the whitened rows of segments.
 
-    def rows_of(self, segments: Sequence[Segment]) -> list[Floats]:
-        """Return the whitened rows of some segments, read in one pass."""
-        places = [np.arange(segment.start, segment.stop) for segment in segments]
-        wanted = np.unique(np.concatenate(places))
-        rows = _whitened(gather_rows(self.rows, wanted), self.reference)
-        return [rows[np.searchsorted(wanted, each)] for each in places]
+        Both from one pass over the test: to read it takes longer than the arithmetic.
+        """
+        is_own = np.zeros(len(self.is_quiet), np.bool_)
+        for segment in segments:
+            is_own[segment.rows] = True
+        # Threads write into shared arrays, so that nothing is twice in memory.
+        found = _Found(
+            is_calm=self.is_quiet,
+            is_own=is_own,
+            traces=np.empty((len(ratios), np.count_nonzero(self.is_quiet))),
+            own=np.empty((np.count_nonzero(is_own), self.rows.n_channels)),
+        )
+        task = partial(_find, reference=self.reference, ratios=ratios)
+        for _ in map_parts(self.rows, task, found):
+            pass
+        place = np.concatenate([[0], np.cumsum(is_own)])
+        own = [found.own[place[s.start] : place[s.stop]] for s in segments]
+        return list(found.traces), own
 
     def before(self, segment: Segment, trace: Floats, limit: float) -> float:
         """Return the sum with which an attack begins.
@@ -258,31 +264,62 @@ def _whitened(rows: Residuals, reference: Reference) -> Floats:
     return np.asarray((rows - reference.mean) @ reference.whitening)
 
 
-@dataclass(frozen=True, eq=False)
-class _Traces:
-    """Where increments are written, shape (n_ratios, n_rows)."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Found:
+    """Which rows a pass looks at, and where it writes what it finds.
 
-    values: Floats
+    Parameters
+    ----------
+    is_calm, is_own : array of bool, shape (n_rows,)
+        Calm rows, and rows of segments.
+    traces : array of shape (n_ratios, number of calm rows)
+        Increments of each ratio.
+    own : array of shape (number of own rows, p)
+        Whitened rows of segments.
+    """
 
-    def between(self, first: int, stop: int) -> "_Traces":
+    is_calm: Bools
+    is_own: Bools
+    traces: Floats
+    own: Floats
+
+    def between(self, first: int, stop: int) -> "_Found":
         """Return the same for rows [first, stop)."""
-        return _Traces(self.values[:, first:stop])
+
+        def place(which: Bools) -> slice:
+            return slice(*(int(np.count_nonzero(which[:k])) for k in (first, stop)))
+
+        return _Found(
+            is_calm=self.is_calm[first:stop],
+            is_own=self.is_own[first:stop],
+            traces=self.traces[:, place(self.is_calm)],
+            own=self.own[place(self.is_own)],
+        )
 
 
-def _increments(
+def _find(
     part: Part,
-    into: _Traces,
+    found: _Found,
     *,
     reference: Reference,
     ratios: Sequence[LikelihoodRatio],
 ) -> None:
-    """Write the increments of each ratio over a part of the calm rows."""
-    traces = into.values
+    """Write the increments of each ratio over calm rows, and the segments' own rows."""
+    n_calm = n_own = 0
     for start, block in part.blocks():
-        rows = _whitened(block, reference)
-        energy = 0.5 * np.einsum("tj,tj->t", rows, rows)
-        for ratio, trace in zip(ratios, traces, strict=True):
-            trace[start : start + len(rows)] = ratio.increments(rows, energy)
+        is_calm, is_own = (
+            each[start : start + len(block)] for each in (found.is_calm, found.is_own)
+        )
+        used = is_calm | is_own
+        rows = _whitened(block if used.all() else block[used], reference)
+        own, calm = rows[is_own[used]], rows
+        if len(own):
+            calm = rows[is_calm[used]]
+        found.own[n_own : n_own + len(own)] = own
+        energy = 0.5 * np.einsum("tj,tj->t", calm, calm)
+        for ratio, trace in zip(ratios, found.traces, strict=True):
+            trace[n_calm : n_calm + len(calm)] = ratio.increments(calm, energy)
+        n_calm, n_own = n_calm + len(calm), n_own + len(own)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -447,8 +484,9 @@ def _sighted(
     found: list[_Sighting] = []
     for first in range(0, len(pairs), calm.at_once):
         chosen = pairs[first : first + calm.at_once]
-        traces = calm.increments([known.ratio for _, known in chosen])
-        rows = calm.rows_of([segment for segment, _ in chosen])
+        traces, rows = calm.increments(
+            [known.ratio for _, known in chosen], [segment for segment, _ in chosen]
+        )
         calls = [
             partial(_sighting, calm, segment, own, known, trace, budget)
             for (segment, known), own, trace in zip(chosen, rows, traces, strict=True)
