@@ -556,6 +556,7 @@ class TwoThreads:
 
     def __init__(self):
         self.pool, self.under_way, self.most = ThreadPoolExecutor(9), 0, 0
+        self.workers: list[str] = []
         self.lock = Lock()
 
     def sync(self, what, callback_timeout):
@@ -565,6 +566,7 @@ class TwoThreads:
         with self.lock:
             self.under_way += 1
             self.most = max(self.most, self.under_way)
+            self.workers += workers
         return self.pool.submit(self.made, function, call)
 
     def made(self, function, call):
@@ -575,19 +577,85 @@ class TwoThreads:
                 self.under_way -= 1
 
 
-@pytest.mark.parametrize(("are_long", "most"), [(True, 2), (False, 4)])
-def test_long_calls_wait_for_a_thread_and_others_in_its_queue(are_long, most):
+def two_threads():
     client = TwoThreads()
-    runner = cluster_module.ClusterRunner(client, "tcp://here")
+    return client, cluster_module.ClusterRunner(client, "tcp://here")
+
+
+def ignore(k):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("are_long", "n_calls", "most"), [(True, 10, 2), (False, 10, 4), (False, 3, 2)]
+)
+def test_long_calls_and_the_last_wait_for_a_thread_and_others_in_its_queue(
+    are_long, n_calls, most
+):
+    client, runner = two_threads()
 
     def made(first):
-        calls = [partial(late, k) for k in range(first, first + 10)]
-        return list(runner.run(calls, lambda k: None, are_long=are_long))
+        calls = [partial(late, k) for k in range(first, first + n_calls)]
+        return list(runner.run(calls, ignore, are_long=are_long))
 
     with ThreadPoolExecutor(2) as batches:
-        found = list(batches.map(made, [0, 10] if are_long else [0]))
-    assert [k for each in found for k in each] == list(range(10 * len(found)))
+        found = list(batches.map(made, [0, n_calls] if are_long else [0]))
+    assert [k for each in found for k in each] == list(range(n_calls * len(found)))
     assert client.most == most
+
+
+def test_no_short_call_waits_behind_a_long_one():
+    (client, runner), end = two_threads(), Event()
+    with ThreadPoolExecutor(1) as other:
+        long = other.submit(
+            lambda: list(runner.run([partial(end.wait, 5)], ignore, are_long=True))
+        )
+        while not client.workers:
+            time.sleep(0.001)
+        short = [partial(late, k) for k in range(5)]
+        assert list(runner.run(short, ignore)) == list(range(5))
+        end.set()
+        assert long.result() == [True]
+    busy, *others = client.workers
+    assert len(others) == 5
+    assert busy not in others
+
+
+def test_short_calls_go_before_long_ones():
+    (client, runner), order = two_threads(), []
+    end = Event()
+
+    def note(what):
+        order.append(what)
+        time.sleep(0.02)
+
+    def run(calls, are_long):
+        return list(runner.run(calls, ignore, are_long=are_long))
+
+    with ThreadPoolExecutor(3) as others:
+        both = [partial(end.wait, 5)] * 2
+        first = others.submit(run, both, True)
+        while client.under_way < 2:
+            time.sleep(0.001)
+        short = others.submit(run, 3 * [partial(note, "short")], False)
+        while len(runner._batches) < 2:
+            time.sleep(0.001)
+        long = others.submit(run, 2 * [partial(note, "long")], True)
+        while len(runner._batches) < 3:
+            time.sleep(0.001)
+        end.set()
+        for each in (first, short, long):
+            each.result()
+    assert order[:2] == ["short", "short"]
+    assert sorted(order) == 2 * ["long"] + 3 * ["short"]
+
+
+def test_a_long_call_may_be_made_between_short_ones():
+    _, runner = two_threads()
+    short = runner.run([partial(late, k) for k in range(9)], ignore)
+    assert next(short) == 0
+    assert list(runner.run([partial(late, "long")], ignore, are_long=True)) == ["long"]
+    assert list(short) == list(range(1, 9))
 
 
 def late(k):
@@ -596,11 +664,10 @@ def late(k):
 
 
 def test_a_batch_without_calls_ends_while_others_have_all_threads():
-    client, end = TwoThreads(), Event()
-    runner = cluster_module.ClusterRunner(client, "tcp://here")
+    (client, runner), end = two_threads(), Event()
 
     def run(calls):
-        return list(runner.run(calls, lambda k: None, are_long=True))
+        return list(runner.run(calls, ignore, are_long=True))
 
     with ThreadPoolExecutor(1) as other:
         waiting = other.submit(run, 2 * [partial(end.wait, 5)])

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Lock
+from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -337,6 +338,8 @@ class _Batch:
     def __init__(self, calls: Iterable[Callable[[], Any]], *, are_long: bool) -> None:
         self.waiting = deque(calls)
         self.are_long = are_long
+        # Whether its thread does something else for now, with a value that it got.
+        self.is_away = False
         # Calls that were submitted, with their place in the order.
         self.under_way: dict[Any, int] = {}
         # Those that have ended; None where a call of another batch has.
@@ -368,7 +371,8 @@ class ClusterRunner:
         # whether it is long.
         self._batches: list[_Batch] = []
         self._placed: dict[Any, tuple[str, bool]] = {}
-        self._lock = Lock()
+        # A call may end while the thread that has the lock submits it.
+        self._lock = RLock()
 
     def run(
         self,
@@ -446,22 +450,28 @@ class ClusterRunner:
                     batch.under_way[future] = n_submitted
                     self._placed[future] = worker, batch.are_long
                     n_submitted += 1
-                    future.add_done_callback(batch.ended.put)
+                    future.add_done_callback(partial(self._end, batch))
             try:
                 future = batch.ended.get(timeout=_LOOK_S)
             except Empty:
                 continue
             if future is None:
                 continue
-            with self._lock:
-                k = batch.under_way.pop(future)
-                del self._placed[future]
-                self._wake_others(batch)
+            k = batch.under_way.pop(future)
             ready[k] = _value(future, self._patience)
             done(k)
             while n_yielded in ready:
+                batch.is_away = True
                 yield ready.pop(n_yielded)
+                batch.is_away = False
                 n_yielded += 1
+
+    def _end(self, batch: _Batch, future: Any) -> None:
+        """Note that a call has ended, whatever its batch is doing."""
+        with self._lock:
+            self._placed.pop(future, None)
+            self._wake_others(batch)
+        batch.ended.put(future)
 
     def _threads_now(self) -> dict[str, int]:
         """Return the threads of each worker; they may join or leave at any time."""
@@ -477,7 +487,8 @@ class ClusterRunner:
         more than it has threads if they are the last: another may be free sooner.
         """
         if batch.are_long and any(
-            other.waiting and not other.are_long for other in self._batches
+            other.waiting and not (other.are_long or other.is_away)
+            for other in self._batches
         ):
             return None
         n_placed = Counter(worker for worker, _ in self._placed.values())

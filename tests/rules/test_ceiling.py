@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 
 from sightline import Budget, ResidualStream, evaluate
 from sightline._kernels.alarms import restarting_sum
+from sightline.data.segments import Segment
 from sightline.facts.calm_rows import facts_of_stream, quiet_rows
 from sightline.metrics.alarm_load import Delays, counted, episodes_of
 from sightline.rules.against_ceiling import (
@@ -18,7 +19,7 @@ from sightline.rules.against_ceiling import (
     RuleAtCeiling,
     with_sentences,
 )
-from sightline.rules.ceiling import ceilings, find_sightings
+from sightline.rules.ceiling import _CalmRows, ceilings, find_sightings
 from sightline.rules.commission import commission, scored_test
 from sightline.rules.oracle import Claims, LikelihoodRatio, oracle_limit
 from tests import strategies
@@ -162,6 +163,58 @@ def test_an_attack_without_effect_is_not_seen_and_a_large_one_at_once():
             assert one.delay_s is None
             assert not one.is_evident
             assert {rule.outcome for rule in one.rules} == {CeilingOutcome.UNSEEN}
+
+
+def test_calm_rows_that_never_change_have_no_ceiling_and_the_rest_is_measured():
+    stream = attacked()
+    stuck = np.where(stream.labels[:, None] == 1, np.asarray(stream.test), 0.25)
+    evaluation = evaluate(stream.replace(test=stuck))
+    assert evaluation.rules is not None
+    assert [segment.ceiling for segment in evaluation.segments] == [None] * len(SIZES)
+
+
+@pytest.mark.parametrize("n_calibration", [0, 40_000])
+def test_calibration_alone_may_have_the_calm_time_of_a_ceiling(n_calibration):
+    rng = np.random.default_rng(3)
+    labels = np.repeat([0, 1, 0], [2000, 200, 800])
+    test = rng.normal(size=(3000, 4)) + 4.0 * labels[:, None]
+    calibration = rng.normal(size=(n_calibration, 4)) if n_calibration else None
+    stream = ResidualStream(
+        rng.normal(size=(10_000, 4)),
+        test,
+        labels,
+        step_s=10.0,
+        calibration=calibration,
+    )
+    (segment,) = evaluate(stream).segments
+    assert (segment.ceiling is not None) == (n_calibration > 0)
+    if n_calibration:
+        assert segment.ceiling.delay_s == 0.0
+
+
+@given(seed=strategies.seeds, cuts=strategies.inner_cuts(3000))
+@settings(deadline=None, max_examples=20)
+def test_one_pass_finds_increments_of_calm_rows_and_the_rows_of_segments(seed, cuts):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(3000, 3)) @ rng.normal(size=(3, 3))
+    stream = ResidualStream(values, values, step_s=1.0)
+    _, test = scored_test(stream)
+    # Some rows are neither calm nor of a segment, some are both.
+    is_quiet = rng.random(3000) < 0.8
+    segments = [Segment(0, 7), Segment(1000, 1030), Segment(1020, 2100)]
+    ratios = [LikelihoodRatio.of_mean(rng.normal(size=3)) for _ in range(2)]
+    rows = strategies.ChunkedRows(values, cuts)
+    calm = _CalmRows.of(rows, test, is_quiet)
+    traces, own = calm.increments(ratios, segments)
+    whitened = (values - calm.reference.mean) @ calm.reference.whitening
+    for ratio, trace in zip(ratios, traces, strict=True):
+        np.testing.assert_allclose(
+            trace, ratio.increments(whitened[is_quiet]), rtol=1e-10, atol=1e-10
+        )
+    for segment, found in zip(segments, own, strict=True):
+        np.testing.assert_allclose(
+            found, whitened[segment.rows], rtol=1e-10, atol=1e-10
+        )
 
 
 def test_effect_free_attacks_are_seen_no_more_often_than_promised():
