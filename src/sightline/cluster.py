@@ -315,11 +315,13 @@ class Patience:
     ) -> None:
         """Raise `FileError` if that has lasted too long."""
         now = time.monotonic()
-        self._since = now if self._since is None else self._since
-        if is_over or now - self._since >= LOST_S:
+        # Another thread may have got an answer meanwhile.
+        since = self._since or now
+        self._since = since
+        if is_over or now - since >= LOST_S:
             raise FileError(
                 f"{self._address}: the cluster was lost during the work: {what} "
-                f"(waited {now - self._since:.0f} s): look at the logs of its "
+                f"(waited {now - since:.0f} s): look at the logs of its "
                 "scheduler and workers, give each worker 2 GiB, and run again."
             ) from cause
 
@@ -367,6 +369,8 @@ class ClusterRunner:
         # Threads by worker, and when that was asked for.
         self._threads: dict[str, int] = {}
         self._asked_at = -_LOOK_S
+        # Why the cluster is given up, once it is.
+        self._lost: FileError | None = None
         # Batches of all threads of this process; by call the worker that got it, and
         # whether it is long.
         self._batches: list[_Batch] = []
@@ -406,6 +410,9 @@ class ClusterRunner:
         lost = (distributed.KilledWorker, distributed.CancelledError, OSError)
         batch = _Batch(calls, are_long=are_long)
         with self._lock:
+            if not self._batches:
+                # What it waited for was before a pause.
+                self._patience = Patience(self._client, self._address)
             self._batches.append(batch)
         try:
             yield from self._in_order(batch, done)
@@ -430,7 +437,7 @@ class ClusterRunner:
 
     def n_threads(self) -> int:
         """Return the number of threads of all workers, at least 1."""
-        return max(sum(self._patience.check().values()), 1)
+        return max(sum((self._patience.check() or self._threads).values()), 1)
 
     def _in_order(self, batch: _Batch, done: Callable[[int], None]) -> Iterator[Any]:
         """Keep all threads busy, and yield each value as soon as it is next."""
@@ -451,6 +458,9 @@ class ClusterRunner:
                     self._placed[future] = worker, batch.are_long
                     n_submitted += 1
                     future.add_done_callback(partial(self._end, batch))
+                if not batch.waiting:
+                    # A long call may have waited for this one, and a worker be free.
+                    self._wake_others(batch)
             try:
                 future = batch.ended.get(timeout=_LOOK_S)
             except Empty:
@@ -461,7 +471,9 @@ class ClusterRunner:
             ready[k] = _value(future, self._patience)
             done(k)
             while n_yielded in ready:
-                batch.is_away = True
+                with self._lock:
+                    batch.is_away = True
+                    self._wake_others(batch)
                 yield ready.pop(n_yielded)
                 batch.is_away = False
                 n_yielded += 1
@@ -475,8 +487,15 @@ class ClusterRunner:
 
     def _threads_now(self) -> dict[str, int]:
         """Return the threads of each worker; they may join or leave at any time."""
+        if self._lost is not None:
+            raise self._lost
         if time.monotonic() - self._asked_at >= _LOOK_S:
-            self._threads = self._patience.check()
+            try:
+                self._threads = self._patience.check()
+            except FileError as error:
+                # Others need not wait as long again.
+                self._lost = error
+                raise
             self._asked_at = time.monotonic()
         return self._threads
 

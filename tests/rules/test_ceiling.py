@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 
 from sightline import Budget, ResidualStream, evaluate
 from sightline._kernels.alarms import restarting_sum
+from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import Segment
 from sightline.facts.calm_rows import facts_of_stream, quiet_rows
 from sightline.metrics.alarm_load import Delays, counted, episodes_of
@@ -215,6 +216,23 @@ def test_one_pass_finds_increments_of_calm_rows_and_the_rows_of_segments(seed, c
         np.testing.assert_allclose(
             found, whitened[segment.rows], rtol=1e-10, atol=1e-10
         )
+
+
+def test_no_bit_depends_on_which_attacks_are_looked_at_together():
+    rng = np.random.default_rng(8)
+    values = rng.normal(size=(5000, 51))
+    _, test = scored_test(ResidualStream(values, values, step_s=1.0))
+    segments = [Segment(100, 1137), Segment(2000, 2051), Segment(3001, 4008)]
+    is_quiet = np.ones(5000, np.bool_)
+    for segment in segments:
+        is_quiet[segment.rows] = False
+    calm = _CalmRows.of(ArrayRows(values), test, is_quiet)
+    ratios = [LikelihoodRatio.of_mean(rng.normal(size=51)) for _ in segments]
+    traces, own = calm.increments(ratios, segments)
+    for k, segment in enumerate(segments):
+        [trace], [rows] = calm.increments([ratios[k]], [segment])
+        np.testing.assert_array_equal(trace, traces[k])
+        np.testing.assert_array_equal(rows, own[k])
 
 
 def test_effect_free_attacks_are_seen_no_more_often_than_promised():

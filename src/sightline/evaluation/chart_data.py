@@ -73,7 +73,7 @@ class ChartRows:
 def read_chart_rows(
     stream: ResidualStream, scored: ScoredStream, test: ScoredTest
 ) -> ChartRows:
-    """Return what charts show of the rows; residuals and telemetry are read once.
+    """Return what charts show of the rows; residuals are read once.
 
     Parameters
     ----------

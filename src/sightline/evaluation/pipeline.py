@@ -850,8 +850,12 @@ def _figures(known: _Known, asked: _Asked, dropped: dict[str, int]) -> _Figures:
         sightings = _sightings(known, asked) if figures.made else None
         return replace(figures, sightings=sightings)
     # What only rules are compared with need not wait for them.
-    figures, sightings = together(measure, partial(_sightings, known, asked))
-    return replace(figures, sightings=sightings)
+    figures, seen = together(measure, partial(_sightings_or_error, known, asked))
+    if figures.made is None:
+        return figures
+    if isinstance(seen, StreamError):
+        raise seen
+    return replace(figures, sightings=seen)
 
 
 def _has_calm_time(known: _Known, budget: Budget | None) -> bool:
@@ -975,10 +979,18 @@ def _diagnosed(
 
 
 def _sightings(known: _Known, asked: _Asked) -> Sightings | None:
-    """Return what an oracle sees of each attack; None without rules or judgement."""
+    """Return what an oracle sees of each attack; None without budget or judgement."""
     if asked.budget is None or not asked.diagnosis:
         return None
     return find_sightings(known.stream.test, known.test, known.is_quiet, asked.budget)
+
+
+def _sightings_or_error(known: _Known, asked: _Asked) -> Sightings | StreamError | None:
+    """Return the same, or the error that matters only if there are rules."""
+    try:
+        return _sightings(known, asked)
+    except StreamError as error:
+        return error
 
 
 def _ceilings(

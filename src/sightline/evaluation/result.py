@@ -176,7 +176,7 @@ class SegmentResult(Shown, SegmentDiagnosis, SegmentMeasures):
     ceiling : Ceiling, optional
         How early any rule could have raised it, and how rules stand to that.
         Null: without a diagnosis, without rules for a budget, for an attack of one row,
-        and where no calm stretch is as long.
+        where no calm stretch is as long, and if calm rows of the test never change.
     """
 
     ceiling: Ceiling | None = None

@@ -117,7 +117,8 @@ def find_sightings(
 ) -> Sightings | None:
     """Return what the oracle sees of each attack.
 
-    None without attacks, or if calm rows have no law: they never change.
+    None without attacks, or if calm rows have no law: there are fewer than two, or they
+    never change.
 
     Parameters
     ----------
@@ -310,11 +311,13 @@ def _find(
         is_calm, is_own = (
             each[start : start + len(block)] for each in (found.is_calm, found.is_own)
         )
-        used = is_calm | is_own
-        rows = _whitened(block if used.all() else block[used], reference)
-        own, calm = rows[is_own[used]], rows
-        if len(own):
-            calm = rows[is_calm[used]]
+        if not (is_calm.any() or is_own.any()):
+            continue
+        # The whole block: the last bits of a product depend on its number of rows, and
+        # must not depend on which attacks are looked at together.
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = _whitened(block, reference)
+        own, calm = rows[is_own], rows if is_calm.all() else rows[is_calm]
         found.own[n_own : n_own + len(own)] = own
         energy = 0.5 * np.einsum("tj,tj->t", calm, calm)
         for ratio, trace in zip(ratios, found.traces, strict=True):
