@@ -6,7 +6,8 @@
 Counted as a reader meets it: lines of code without blank lines, comments and
 docstrings; modules; class names that stand for two things; private functions with one
 use; and the functions and files that `sightline evaluate` of README's stream and
-`sightline commission` visit, all imported and compiled beforehand. `tests/test_house.py` holds the bounds.
+`sightline commission` visit, all imported and compiled beforehand.
+`tests/test_house.py` holds the bounds.
 """
 
 import ast
@@ -117,7 +118,7 @@ def single_importers() -> dict[str, str]:
                 ):
                     importers.setdefault(name, set()).add(module_name(path))
     return {
-        name: (one := next(iter(users)))
+        name: next(iter(users))
         for path in trees()
         if len(users := importers.get(name := module_name(path), set())) == 1
         and next(iter(users)).rpartition(".")[0] == name.rpartition(".")[0]
