@@ -30,9 +30,12 @@ from scipy.signal import lfilter
 from scipy.stats import spearmanr
 
 from sightline import Recording, ResidualStream, make_detector
+from sightline.blindspots.detector import AnyStage1
 from sightline.blindspots.places import quantile_sizes
 from sightline.blindspots.result import BlindSpot, Outcome, WhatIf
-from sightline.blindspots.search import Case, _is_seen
+from sightline.blindspots.search import SpotArena
+from sightline.blindspots.settings import SpotSettings
+from sightline.blindspots.sizes import Case, _is_seen
 from sightline.blindspots.what_if import (
     ActionKind,
     Falsification,
@@ -40,9 +43,6 @@ from sightline.blindspots.what_if import (
     what_if,
 )
 from sightline.export import NO_RULE, ExportedRows, export_rows, export_stream
-from sightline.operation.falsified import AnyStage1
-from sightline.operation.spot_search import SpotArena
-from sightline.operation.spot_settings import SpotSettings
 from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning, commission
 from sightline.rules.rule import Rule
@@ -193,7 +193,7 @@ def agree(seeds: list[int], tolerance: float = 1e-3) -> None:
 
 
 def arena_source(plant: Plant, arena: SpotArena):  # type: ignore[no-untyped-def]
-    from sightline.operation.falsified import detector_rows
+    from sightline.blindspots.detector import detector_rows
 
     return detector_rows(plant.detector, plant.clean, arena.tags)
 

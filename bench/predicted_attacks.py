@@ -33,10 +33,10 @@ from twin_truth import share
 
 from sightline import make_detector
 from sightline.blindspots.result import WhatIf
+from sightline.blindspots.search import SpotArena
+from sightline.blindspots.settings import SpotSettings
 from sightline.blindspots.what_if import what_if
 from sightline.export import NO_RULE, export_stream
-from sightline.operation.spot_search import SpotArena
-from sightline.operation.spot_settings import SpotSettings
 from sightline.rules.budget import Budget
 from sightline.rules.commission import commission
 from sightline.testbeds import network, tep

@@ -24,9 +24,9 @@ from sightline import (
     write_results,
     write_stream,
 )
+from sightline.blindspots.files import FoundSoFar
 from sightline.files import LEAST_LIMIT, sole_writer, staged_file, staged_folder
 from sightline.storage import read_traces
-from sightline.storage.blind_spots import FoundSoFar
 from sightline.tables.lists import check_workbook, list_rows
 from sightline.testbeds.own_plant.look import look_at
 

@@ -19,6 +19,7 @@ from sightline._version import __version__ as __version__
 # Where each public name lives. It is imported on first use, so that `import sightline`
 # loads no package of it. Type checkers read the names in `__init__.pyi`.
 _HOMES = {
+    "blindspots.find": "find_blind_spots",
     "blindspots.result": "BlindSpots",
     "cluster": "on_cluster",
     "comparison.compare": "Comparison compare",
@@ -36,7 +37,6 @@ _HOMES = {
     "export": "export_stream",
     "facts.audit": "inspect_testbed",
     "notebook.tracking": "log_to_mlflow",
-    "operation.blind_spots": "find_blind_spots",
     "operation.watch": "watch_folder",
     "paper": "write_tables write_up",
     "progress": "Step StepKind progress_bar",

@@ -9,15 +9,15 @@ from blind_records import ar1, fitted
 from blind_spots import coverage
 
 from sightline import Residuals, ResidualStream, find_blind_spots
+from sightline.blindspots.detector import AnyStage1, detector_rows
+from sightline.blindspots.find import maker
 from sightline.blindspots.knowing import held_for_good, largest_deviation
 from sightline.blindspots.rule_view import RowChange
-from sightline.blindspots.search import Case, searched
+from sightline.blindspots.search import SpotArena
+from sightline.blindspots.settings import SpotSettings
 from sightline.blindspots.shapes import SHAPES, OwnShape
+from sightline.blindspots.sizes import Case, searched
 from sightline.export import NO_RULE, export_rows, export_stream
-from sightline.operation.blind_spots import maker
-from sightline.operation.falsified import AnyStage1, detector_rows
-from sightline.operation.spot_search import SpotArena
-from sightline.operation.spot_settings import SpotSettings
 from sightline.rules.budget import Budget
 
 BUDGET = Budget(per_day=6, share=0.01)

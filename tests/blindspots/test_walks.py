@@ -10,6 +10,12 @@ from blind_records import fitted, telemetry
 from typer.testing import CliRunner
 
 from sightline import Residuals, ResidualStream, find_blind_spots
+from sightline.blindspots.files import (
+    FoundSoFar,
+    read_blind_spots,
+    spots_folder,
+    write_blind_spots,
+)
 from sightline.blindspots.result import (
     BlindSpot,
     BlindSpots,
@@ -23,12 +29,6 @@ from sightline.blindspots.words import sentence
 from sightline.cli.app import app
 from sightline.errors import FileError, StreamError
 from sightline.storage import read_results, write_stream
-from sightline.storage.blind_spots import (
-    FoundSoFar,
-    read_blind_spots,
-    spots_folder,
-    write_blind_spots,
-)
 
 QUICK = ["--shapes", "step,frozen", "--durations", "1min,15min", "--rules", "energy,z"]
 
@@ -455,8 +455,8 @@ def test_without_train_the_first_part_of_the_record_is_the_reference():
 
 def test_the_chosen_rule_is_the_one_that_commissioning_chose():
     from sightline import commission
+    from sightline.blindspots.spot_record import rules_of
     from sightline.export import export_stream
-    from sightline.operation.spot_record import rules_of
 
     detector, train, test = fitted("var")
     made = commission(export_stream(detector, train, test), choose="z")

@@ -26,8 +26,8 @@ from sightline import (
     write_results,
     write_stream,
 )
+from sightline.blindspots.files import FoundSoFar
 from sightline.cli.app import app
-from sightline.storage.blind_spots import FoundSoFar
 from sightline.storage.rules import _digest
 
 # Detectors whose files are damaged; networks only where torch is installed.

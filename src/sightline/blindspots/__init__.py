@@ -13,6 +13,6 @@ are seen is the answer.
 `result`          typed records, as they are written and read
 ================  ===================================================================
 
-No module here knows a detector: `sightline.operation.blind_spots` passes one in as a
+No module here knows a detector: `sightline.blindspots.find` passes one in as a
 `Stage1`.
 """

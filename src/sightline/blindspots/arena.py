@@ -9,7 +9,7 @@ import numpy as np
 from sightline.blindspots.places import Timing
 from sightline.blindspots.result import BlindSpot
 from sightline.blindspots.rule_view import PlaceRule, RecordRule
-from sightline.blindspots.search import Case
+from sightline.blindspots.sizes import Case
 from sightline.blindspots.targets import Target
 from sightline.blindspots.telemetry import Falsifier, PlaceRows, Stage1, Telemetry
 from sightline.data.arrays import Bools, Ints

@@ -1,531 +1,541 @@
-"""The size from which on a falsification is seen, for every tag, shape and rule.
+"""The search for blind spots: record, rules and places, ready to be falsified."""
 
-For a linear detector one response gives all sizes in closed form. Down-sampling by a
-median is not linear for ramps, scales and noise; a second response, at each place's
-own size, corrects for it. For other detectors the sizes are found by a bracketed
-search, all places of a case in one call.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final, Self
 
 import numpy as np
 
-from sightline.blindspots.places import LEAST_PLACES, quantile_sizes
-from sightline.blindspots.result import BlindSpot, Outcome, SizeAt
-from sightline.blindspots.rule_view import Change, PlaceRule, RuleView
-from sightline.blindspots.shapes import Shape, SizeUnit
-from sightline.blindspots.targets import Target
-from sightline.blindspots.telemetry import (
-    Deltas,
-    Falsifier,
-    PlaceRows,
-    Stage1,
-    has_room,
-    room_before_clipping,
+from sightline.blindspots.arena import Arena
+from sightline.blindspots.detector import detector_rows, stage_of
+from sightline.blindspots.knowing import knowing_attacker
+from sightline.blindspots.own_rule import OWN, OwnRuleViews, own_rule_of
+from sightline.blindspots.places import (
+    LEAST_PLACES,
+    Timing,
+    draw_places,
+    rows_after,
+    rows_before,
 )
-from sightline.data.arrays import Bools, Floats
-from sightline.rules.rule import Memory
+from sightline.blindspots.result import (
+    BlindSpot,
+    BlindSpots,
+    KnowingAttacker,
+    RuleSight,
+    TradeOff,
+    WhatIf,
+    blindness_of,
+    mean_share,
+    nearest_duration,
+)
+from sightline.blindspots.rule_view import (
+    RuleView,
+    RuleViews,
+    TwinRecord,
+    memory_rows,
+)
+from sightline.blindspots.settings import SpotSettings
+from sightline.blindspots.shapes import (
+    RESIDUAL_SHAPES,
+    SHAPES,
+)
+from sightline.blindspots.spot_record import (
+    loads_of,
+    residual_tags,
+    rules_of,
+    stated_memory,
+    tags_of,
+    twin_record,
+)
+from sightline.blindspots.targets import Target, targets_of
+from sightline.blindspots.telemetry import LinearStage1, Stage1, Telemetry
+from sightline.blindspots.what_if import PlannedAttack, what_if
+from sightline.blindspots.words import sentences_of, weight
+from sightline.data.arrays import Bools, Ints
+from sightline.data.recording import Recording, Role
+from sightline.data.row_tables import read_on_grid
+from sightline.data.stream import ResidualStream
+from sightline.detectors.base import Detector, LearnedDetector, RuleInput
+from sightline.errors import StreamError
+from sightline.metrics.alarm_load import DAY_S, AlarmLoad
+from sightline.parallel import one_thread_each, threads, usual_jobs
+from sightline.progress import Progress, Step, StepKind, silent
+from sightline.rules.budget import Budget
+from sightline.rules.commission import Commissioning
+from sightline.rules.rule import Rule
+from sightline.text import did_you_mean, duration
 
-# A searched size lies within this ratio: 5% on either side.
-TOLERANCE: Final = 1.1
-# Steps of the search that widen a bracket.
-_WIDER: Final = (1.1, 1.2, 1.5, 2.0, 4.0, 8.0, 16.0)
-_MOST_CALLS: Final = 40
-# Calls of a search after which what the response predicts is no longer tried.
-_PREDICTED_CALLS: Final = 6
-# A response at the size itself is repeated until the size moves by less than this.
-_CONVERGED: Final = 1e-4
-_MOST_RESPONSES: Final = 5
-# Larger sizes that must be seen too.
-_MULTIPLES: Final = (2.0, 4.0, 8.0)
+# Alarms a day of the trade-off.
+TRADE_OFF: Final = (1.0, 6.0, 24.0, 96.0)
+# Places at which the attacker who knows the rule is solved, and for how many tags.
+KNOWING_PLACES: Final = 3
+KNOWING_TAGS: Final = 10
+# Makes alarm rules for a budget.
+Maker = Callable[[Budget], Commissioning]
 
 
-class Case:
-    """One shape in one target for one duration.
+class SpotArena:
+    """A record, rules and places: ready to be searched.
 
     Parameters
     ----------
-    target, shape : Target, Shape
-        What is written, and where.
-    falsifier : Falsifier
-        The readings.
-    stage : Stage1
-        What makes residuals.
-    views : sequence of PlaceRule
-        The rules at the places.
+    record : TwinRecord
+        Residual rows of the record.
+    is_calm : array of bool, shape (n_rows,)
+        Its attack-free rows, those that set limits included.
+    telemetry : Telemetry
+        What is falsified.
+    rows : array of int, shape (n_rows,)
+        The detector's row of each residual row.
+    stage : callable
+        Returns Stage 1, from the detector's rows of some places.
+    memory : int
+        Earlier rows that a residual depends on, as far as it is stated.
+    rules : Commissioning or sequence of Rule
+        Alarm rules.
+    budget : Budget
+        That their limits were set for.
+    settings : SpotSettings
+        What a user chose.
+    own : pair, optional
+        What the detector's own rule needs, and the detector.
+    loads : mapping of str to AlarmLoad, optional
+        Alarms of the rules on the same record, where they were judged already.
     """
 
     def __init__(
         self,
-        target: Target,
-        shape: Shape,
-        falsifier: Falsifier,
-        stage: Stage1,
-        views: Sequence[PlaceRule],
+        *,
+        record: TwinRecord,
+        is_calm: Bools,
+        telemetry: Telemetry,
+        rows: Ints,
+        stage: Callable[[Ints], Stage1],
+        memory: int,
+        rules: Sequence[Rule],
+        budget: Budget,
+        settings: SpotSettings,
+        own: tuple[RuleInput, LearnedDetector] | None = None,
+        loads: Mapping[str, AlarmLoad] | None = None,
     ) -> None:
-        self.target, self.shape, self.stage = target, shape, stage
-        self.falsifier, self.views = falsifier, views
-        self.sites = [falsifier.site(tag) for tag in target.tags]
-        self.weights = [shape.weights(site) for site in self.sites]
-        written = np.logical_and.reduce(
-            [np.isfinite(one).all(axis=1) for one in self.weights]
+        self.settings, self.budget = settings, budget
+        self.rules, self.record, self.rows = list(rules), record, rows
+        self.telemetry, self.tags = telemetry, telemetry.tags
+        self.own, self.loads = own, loads or {}
+        self.notes: list[str] = []
+        self.targets = self._targets()
+        self.arena = self._arena(is_calm, stage, memory)
+
+    @classmethod
+    def of_detector(
+        cls,
+        detector: Detector,
+        recording: Recording,
+        train: Recording,
+        rules: Commissioning | Sequence[Rule],
+        budget: Budget,
+        settings: SpotSettings,
+    ) -> Self:
+        """Return the search through a detector.
+
+        Parameters
+        ----------
+        detector : Detector
+            Fitted.
+        recording, train : Recording
+            Telemetry to falsify, and telemetry that says what is usual.
+        rules, budget, settings
+            As of the class.
+        """
+        chosen, split = rules_of(rules, settings.rules)
+        source = detector_rows(detector, recording, tags_of(train))
+        exported = source.exported
+        record, is_calm = twin_record(
+            np.asarray(exported.values, np.float64),
+            exported.labels,
+            exported.breaks,
+            exported.step_s,
+            split,
         )
-        self.is_valid = np.asarray(written)
-        self.weights = [np.nan_to_num(one) for one in self.weights]
+        tags = source.telemetry.tags
+        wanted = settings.rules is None or OWN in settings.rules
+        own = own_rule_of(detector, train, recording) if wanted else None
+        return cls(
+            record=record,
+            is_calm=is_calm,
+            telemetry=source.telemetry,
+            rows=source.rows,
+            stage=lambda places: stage_of(source, places, tags),
+            memory=stated_memory(detector),
+            rules=chosen,
+            budget=budget,
+            settings=settings,
+            own=own,
+            loads=loads_of(rules),
+        )
 
-    @property
-    def grid_rows(self) -> PlaceRows:
-        """The rows of the duration."""
-        return self.falsifier.rows
+    @classmethod
+    def of_stream(
+        cls,
+        stream: ResidualStream,
+        rules: Commissioning | Sequence[Rule],
+        budget: Budget,
+        settings: SpotSettings,
+    ) -> Self:
+        """Return the search in residual space, where no detector is known."""
+        chosen, split = rules_of(rules, settings.rules)
+        values = np.concatenate([block for _, block in read_on_grid(stream.test)])
+        record, is_calm = twin_record(
+            values.astype(np.float64),
+            stream.labels,
+            stream.test_breaks,
+            stream.step_s,
+            split,
+        )
+        tags, scales = residual_tags(stream)
+        telemetry = Telemetry(
+            values=record.rows * scales,
+            tags=tags,
+            starts=np.arange(len(values)),
+            every=1,
+            sample=lambda blocks, tag: blocks[:, 0],
+            step_s=record.step_s,
+            is_residual=True,
+        )
+        taps = {j: np.eye(len(tags))[j : j + 1] / scales[j] for j in range(len(tags))}
+        shapes = [name for name in settings.shapes if name in RESIDUAL_SHAPES]
+        return cls(
+            record=record,
+            is_calm=is_calm,
+            telemetry=telemetry,
+            rows=np.arange(len(values)),
+            stage=lambda places: LinearStage1(taps),
+            memory=0,
+            rules=chosen,
+            budget=budget,
+            settings=replace(settings, shapes=tuple(shapes)),
+            loads=loads_of(rules),
+        )
 
-    def change(self, sizes: Floats) -> Change:
-        """Return the change of the residuals if each place gets its own size."""
-        return self.stage.change(self._deltas(sizes), self.grid_rows)
-
-    def unit_change(self, sizes: Floats) -> Change:
-        """Return the change at some sizes, divided by them: a response."""
-        deltas = self._deltas(sizes)
-        scaled = {column: delta / sizes[:, None] for column, delta in deltas.items()}
-        return self.stage.change(scaled, self.grid_rows)
-
-    def _deltas(self, sizes: Floats) -> Deltas:
-        falsifier = self.falsifier
-        if self.shape.is_shift:
-            return {
-                site.tag.column: falsifier.shifted(sizes * weights[:, 0])
-                for site, weights in zip(self.sites, self.weights, strict=True)
-            }
-        return {
-            site.tag.column: falsifier.delta(site, sizes[:, None] * weights, twin)
-            for site, weights, twin in zip(
-                self.sites, self.weights, self._twins, strict=True
+    def _targets(self) -> list[Target]:
+        """Return what is falsified."""
+        settings, known = self.settings, [tag.name for tag in self.tags]
+        kept = set(known if settings.tags is None else settings.tags)
+        if unknown := sorted(kept.difference(known)):
+            raise StreamError(
+                f"There is no tag {unknown[0]!r}; {did_you_mean(unknown[0], known)}"
             )
-        }
+        chosen = [tag for tag in self.tags if tag.name in kept]
+        targets, notes = targets_of(chosen, settings.chosen_shapes())
+        self.notes += notes
+        if not targets:
+            why = notes[0] if notes else "none of the shapes fits the tags given."
+            raise StreamError(f"No tag is left to falsify: {why}")
+        return targets
 
-    @cached_property
-    def _twins(self) -> list[Floats]:
-        """The detector's rows of each tag as they were."""
-        return [self.falsifier.sampled(site) for site in self.sites]
+    def _arena(
+        self, is_calm: Bools, stage: Callable[[Ints], Stage1], memory: int
+    ) -> Arena:
+        """Draw the places, and read rules and detector at them."""
+        settings, record = self.settings, self.record
+        timing = Timing.of(
+            record.step_s,
+            self.budget.per_day,
+            durations_s=settings.durations_s,
+            memory=memory_rows(self.rules),
+        )
+        before = rows_before(is_calm, record.breaks)
+        lengths = [grid.rows + grid.release for grid in timing.grids]
 
-    def spots(self, duration_s: float) -> Iterator[BlindSpot]:
-        """Yield what every rule sees."""
-        if self.shape.unit is SizeUnit.NONE:
-            change = self.change(np.ones(len(self.is_valid)))
-            for view in self.views:
-                yield self._without_size(view, change, duration_s)
-            return
-        signs = (1, -1) if self.shape.has_signs else (1,)
-        guess = np.full(len(self.is_valid), self._guess())
-        response = self.unit_change(guess)
+        def drawn(memory: int) -> tuple[Ints, Bools]:
+            return draw_places(
+                record.is_free,
+                before,
+                record.breaks,
+                before=memory,
+                lengths=lengths,
+                n_places=settings.places,
+                seed=settings.seed,
+            )
+
+        places, fits = drawn(memory)
+        made = stage(self.rows[places])
+        if made.memory > memory:
+            places, fits = drawn(made.memory)
+        timing, fits = self._enough(timing, fits)
+        if not made.is_linear and settings.rules is None and len(self.rules) > 1:
+            self.rules = self.rules[-1:]
+            self.notes.append(
+                "The detector is not linear, so every size is searched through it: by "
+                f"default for the rule {self.rules[0].name!r} alone (and its own). "
+                "Name others with --rules."
+            )
+        self.row_places = places
+        where = (record, places, timing.grids, fits)
+        self.views: tuple[RuleViews | OwnRuleViews, ...] = tuple(
+            RuleViews(rule, *where) for rule in self.rules
+        )
+        if self.own is not None:
+            given, detector = self.own
+            try:
+                own = OwnRuleViews(given, detector, *where)
+            except StreamError as error:
+                self.notes.append(f"The detector's own rule is left out: {error}")
+            else:
+                self.views = (own, *self.views)
+        return Arena(
+            telemetry=self.telemetry,
+            stage=made,
+            timing=timing,
+            places=self.rows[places],
+            fits=fits,
+            reach=before[places],
+            room=rows_after(record.is_free, record.breaks)[places],
+            rules=self.views,
+            seed=settings.seed,
+        )
+
+    def _enough(self, timing: Timing, fits: Bools) -> tuple[Timing, Bools]:
+        """Leave out durations with too few places, by name."""
+        self.notes += timing.left_out
+        enough = fits.sum(axis=0) >= LEAST_PLACES
+        for grid, is_kept, n in zip(
+            timing.grids, enough, fits.sum(axis=0), strict=True
+        ):
+            if not is_kept:
+                self.notes.append(
+                    f"The duration of {duration(timing.seconds(grid))} is left out: "
+                    f"it fits at {int(n)} of {len(fits)} places, and {LEAST_PLACES} "
+                    "are needed."
+                )
+        grids = tuple(g for g, kept in zip(timing.grids, enough, strict=True) if kept)
+        return replace(timing, grids=grids), fits[:, enough]
+
+    def search(
+        self,
+        *,
+        done: Mapping[str, Sequence[BlindSpot]] | None = None,
+        found: Callable[[str, list[BlindSpot]], None] = lambda name, spots: None,
+        progress: Progress = silent,
+    ) -> list[BlindSpot]:
+        """Return the table, tag by tag.
+
+        Parameters
+        ----------
+        done : mapping of str to sequence of BlindSpot, optional
+            Targets that an earlier run has finished.
+        found : callable, optional
+            Called with each target and its part of the table as soon as it is known.
+        progress : callable, optional
+            Called with a `Step`.
+        """
+        known = dict(done or {})
+        left = [target for target in self.targets if target.name not in known]
+        for k, (target, part) in enumerate(
+            zip(left, self._spots_of(self.arena, left), strict=True)
+        ):
+            known[target.name] = part
+            found(target.name, part)
+            progress(Step(StepKind.FALSIFYING, k + 1, len(left), f"{target.name}"))
+        return [spot for target in self.targets for spot in known[target.name]]
+
+    def _spots_of(
+        self, arena: Arena, targets: Sequence[Target]
+    ) -> Iterator[list[BlindSpot]]:
+        """Yield the table of each target, in their order, by as many threads as set."""
+
+        def spots(target: Target) -> list[BlindSpot]:
+            # The cores are busy with other targets.
+            with threads(1):
+                return list(arena.spots(target))
+
+        jobs = self.settings.jobs or usual_jobs()
+        with one_thread_each(), ThreadPoolExecutor(jobs) as pool:
+            yield from pool.map(spots, targets)
+
+    def sights(self, spots: Iterable[BlindSpot]) -> tuple[RuleSight, ...]:
+        """Return cost and blindness of each rule."""
+        table = list(spots)
+        sensors = [tag.name for tag in self.tags if tag.role is not Role.ACTUATOR]
+        sights = []
         for view in self.views:
-            first, rows = self._first_sizes(view, response)
-            analytic = self._analytic(view, response)
-            for k, sign in enumerate(signs):
-                is_last = None if rows is None else rows[k]
-                found = self._sized(view, sign, first[k], is_last)
-                named = sign if len(signs) > 1 else 0
-                if spot := self._spot(view, named, found, duration_s):
-                    yield replace(spot, analytic=analytic)
-
-    def _analytic(self, view: PlaceRule, response: Change) -> float | None:
-        """Return ``sqrt((limit - median energy) / max c)``, of a step and the energy.
-
-        `c` is the energy that a step of 1 adds to a row; the median over places.
-        """
-        if not (isinstance(view, RuleView) and self.shape.is_shift):
-            return None
-        (member, *others) = view.members
-        is_energy = member.bounds is not None and len(member.limits) == 1
-        if others or not is_energy or member.member.memory is not Memory.NONE:
-            return None
-        judged = view.grid.is_judged
-        added = response.through(member.weights)[:, judged]
-        largest = 0.5 * np.square(added).sum(axis=2).max(axis=1)
-        energy = 0.5 * np.square(member.base[:, judged]).sum(axis=2)
-        room = float(member.limits[0]) - float(np.median(energy))
-        cost = float(np.median(largest))
-        return float(np.sqrt(room / cost)) if cost > 0 and room > 0 else None
-
-    def _guess(self) -> float:
-        return max(min(self.shape.guess(tag) for tag in self.target.tags), 1e-300)
-
-    @property
-    def largest(self) -> float:
-        """The largest size that is tried."""
-        return min(self.shape.largest(tag) for tag in self.target.tags)
-
-    def _first_sizes(
-        self, view: PlaceRule, response: Change
-    ) -> tuple[Floats, Floats | None]:
-        """Return the sizes by one response for both signs, and those of each row."""
-        if view.is_linear:
-            rows = view.crossings(response)
-            return _judged(view, rows), rows
-        found = [
-            searched(
-                lambda sizes, sign=sign: _is_seen(  # type: ignore[misc]
-                    view, view.raises(Scaled(response, sign * sizes))
-                ),
-                np.full(len(self.is_valid), self._guess()),
-                self.largest,
-                tolerance=1.001,
+            if isinstance(view, OwnRuleViews):
+                load = view.load()
+            else:
+                # As the rules were judged, so that a page says one number.
+                judged = self.loads.get(view.rule.name)
+                load = judged or self.record.load(view.run)
+            of_rule = [spot for spot in table if spot.rule == view.rule.name]
+            sights.append(
+                RuleSight(
+                    name=view.rule.name,
+                    alarms_per_day=load.alarms_per_day,
+                    share_of_time=load.share_of_time,
+                    blindness=blindness_of(of_rule, sensors),
+                )
             )
-            for sign in (1.0, -1.0)
+        return tuple(sights)
+
+    def trade_off(self, make: Maker, progress: Progress = silent) -> list[TradeOff]:
+        """Return how large a step stays unseen at other numbers of alarms a day.
+
+        Parameters
+        ----------
+        make : callable
+            Makes the rules for another budget; one that is refused is left out.
+        progress : callable, optional
+            Called with a `Step`.
+        """
+        arena, found = self.arena, []
+        usual = nearest_duration([arena.timing.seconds(g) for g in arena.timing.grids])
+        sensors = [
+            replace(target, shapes=(SHAPES["step"],))
+            for target in self.targets
+            if target.tags[0].role is not Role.ACTUATOR and len(target.tags) == 1
         ]
-        return np.stack(found), None
+        n_steps = len(TRADE_OFF) * len(sensors)
+        for k, per_day in enumerate(TRADE_OFF):
+            budget = replace(self.budget, per_day=per_day)
+            try:
+                made = make(budget)
+            except StreamError as error:
+                self.notes.append(f"The trade-off lacks {per_day:g} a day: {error}")
+                continue
+            rules = [made.rules[rule.name].rule for rule in self.rules]
+            other = self._with_rules(rules, usual)
+            spots: list[BlindSpot] = []
+            for j, part in enumerate(self._spots_of(other, sensors)):
+                spots += part
+                done = k * len(sensors) + j + 1
+                progress(Step(StepKind.FALSIFYING, done, n_steps, "the trade-off"))
+            for rule, views in zip(rules, other.rules, strict=True):
+                assert isinstance(views, RuleViews)  # noqa: S101
+                deviation = mean_share([s for s in spots if s.rule == rule.name])
+                if deviation is not None:
+                    found.append(
+                        TradeOff(
+                            rule=rule.name,
+                            budget_per_day=per_day,
+                            alarms_per_day=self.record.load(views.run).alarms_per_day,
+                            duration_s=usual,
+                            deviation=deviation,
+                        )
+                    )
+        return found
 
-    def _sized(
-        self, view: PlaceRule, sign: int, first: Floats, rows: Floats | None
-    ) -> "Found":
-        """Return the size of each place for one sign, corrected or searched."""
-        if not self.stage.is_linear:
-            return self._searched(view, sign, first)
-        is_exact = self.shape.is_exact or self.falsifier.telemetry.every == 1
-        sizes = first
-        if view.is_linear and not is_exact:
-            rows = self._corrected(view, sign, first)
-        room = self._room(sign)
-        if rows is None:
-            return Found(sizes=_within(sizes, room[:, -1], self.largest), rows=None)
-        possible = _within(rows, room, self.largest)
-        return Found(sizes=_least(possible[:, view.grid.is_judged]), rows=possible)
+    def _with_rules(self, rules: Sequence[Rule], duration_s: float) -> Arena:
+        """Return the same places and judged rows with other rules, for one duration."""
+        arena = self.arena
+        timing = Timing.of(
+            self.record.step_s,
+            self.budget.per_day,
+            durations_s=[duration_s],
+            memory=memory_rows(rules),
+        )
+        grid = timing.grids[0]
+        fits = (arena.room >= grid.rows + grid.release)[:, None]
+        views = tuple(
+            RuleViews(rule, self.record, self.row_places, timing.grids, fits)
+            for rule in rules
+        )
+        return replace(arena, timing=timing, fits=fits, rules=views)
 
-    def _corrected(self, view: PlaceRule, sign: int, sizes: Floats) -> Floats:
-        """Return the size of each row by the response at each place's own size.
+    def attackers(self, spots: Sequence[BlindSpot]) -> Iterator[KnowingAttacker]:
+        """Yield how far those who know the rule can push the blindest tags."""
+        arena = self.arena
+        if not isinstance(arena.stage, LinearStage1):
+            return
+        seconds = [arena.timing.seconds(grid) for grid in arena.timing.grids]
+        usual = nearest_duration(seconds)
+        k = seconds.index(usual)
+        if arena.timing.grids[k].rows > arena.timing.grids[k].judged:
+            return
+        by_name = {tag.name: tag for tag in self.tags}
+        steps = [s for s in spots if (s.shape, s.duration_s) == ("step", usual)]
+        # Durations ascend, so that the last of these is the longest.
+        longest = [
+            g for g, one in enumerate(arena.timing.grids) if one.rows <= one.judged
+        ]
+        for views in arena.views:
+            view, long = views[k], views[longest[-1]]
+            if not isinstance(view, RuleView) or not view.is_linear:
+                continue
+            if view.rule is not self.rules[-1] or view.rule.delays.on > 1:
+                continue
+            mine = [s for s in steps if s.rule == view.rule.name and s.tag in by_name]
+            worst = {s.tag: s for s in sorted(mine, key=weight)}
+            names = sorted(worst, key=lambda name: -weight(worst[name]))
+            for name in names[:KNOWING_TAGS]:
+                tag, half = by_name[name], worst[name].half
+                found = knowing_attacker(
+                    view,
+                    arena.stage.taps[tag.column],
+                    tag,
+                    self._clear_places(view),
+                    step_s=arena.timing.step_s,
+                    most=SHAPES["step"].largest(tag),
+                    injected=None if half is None else half.size,
+                    longest=long if isinstance(long, RuleView) else None,
+                )
+                if found is not None:
+                    yield found
 
-        A median is not linear; the response at the size itself is exact.
+    @staticmethod
+    def _clear_places(view: RuleView) -> list[int]:
+        """Return some places whose twin raises no alarm."""
+        inside = view.is_usable[:, view.grid.is_judged].all(axis=1)
+        return [int(k) for k in np.flatnonzero(inside)[:KNOWING_PLACES]]
+
+    def result(
+        self,
+        name: str,
+        *,
+        detector: str | None = None,
+        testbed: str | None = None,
+        make: Maker | None = None,
+        attacks: Sequence[PlannedAttack] = (),
+        done: Mapping[str, Sequence[BlindSpot]] | None = None,
+        found: Callable[[str, list[BlindSpot]], None] = lambda name, spots: None,
+        progress: Progress = silent,
+    ) -> BlindSpots:
+        """Search, and return the table with all that belongs to it.
+
+        Parameters
+        ----------
+        name, detector, testbed : str
+            Names for the result.
+        make : callable, optional
+            Makes rules for other budgets, for the trade-off.
+        attacks : sequence of PlannedAttack
+            Attacks of the user.
+        done, found, progress
+            As of `search`.
         """
-        for _ in range(_MOST_RESPONSES):
-            at = np.where(sizes < self.largest, sizes, self._guess())
-            at = np.maximum(at, self._guess() * 1e-6)
-            crossings = view.crossings(self.unit_change(sign * at))
-            rows = np.asarray(crossings[0 if sign > 0 else 1])
-            sizes = rows[:, view.grid.is_judged].min(axis=1)
-            is_far = (np.abs(sizes - at) > _CONVERGED * at) & (sizes < self.largest)
-            if not is_far.any():
-                break
-        return rows
-
-    def _room(self, sign: int) -> Floats:
-        """Return the size at which a reading leaves its range by each row of the grid.
-
-        Rows after the end have the room of the last falsified one.
-        """
-        every = self.falsifier.telemetry.every
-        room = np.minimum.reduce(
-            [
-                room_before_clipping(site, sign * weights, every)
-                for site, weights in zip(self.sites, self.weights, strict=True)
-            ]
+        spots = tuple(self.search(done=done, found=found, progress=progress))
+        is_linear = self.arena.stage.is_linear
+        with one_thread_each():
+            curve = self.trade_off(make, progress) if make else []
+            knowing = tuple(self.attackers(spots))
+            tried = list(what_if(self.arena, attacks))
+        self.notes += [one for one in tried if isinstance(one, str)]
+        made = BlindSpots(
+            name=name,
+            detector=detector,
+            testbed=testbed,
+            budget=str(self.budget),
+            is_residual=self.telemetry.is_residual,
+            is_linear=is_linear,
+            chosen=self.rules[-1].name,
+            n_places=len(self.arena.places),
+            seed=self.settings.seed,
+            days=float(self.record.is_free.sum() * self.record.step_s / DAY_S),
+            rules=self.sights(spots),
+            spots=spots,
+            tags=tuple(target.name for target in self.targets),
+            trade_off=tuple(curve),
+            attackers=knowing,
+            what_if=tuple(one for one in tried if isinstance(one, WhatIf)),
+            notes=tuple(self.notes),
         )
-        at = np.searchsorted(
-            self.falsifier.falsified, self.grid_rows.grid.offsets, side="right"
-        )
-        return np.asarray(room[:, np.maximum(at - 1, 0)])
-
-    def _searched(self, view: PlaceRule, sign: int, first: Floats) -> "Found":
-        """Return the sizes by a bracketed search through the detector.
-
-        A reading leaves its possible range at the place's room: no larger size is
-        tried.
-        """
-        change: Change | None = None
-
-        def seen(sizes: Floats) -> Bools:
-            nonlocal change
-            change = self.change(sign * sizes)
-            return _is_seen(view, view.raises(change))
-
-        def predicted(sizes: Floats) -> Floats:
-            assert change is not None  # noqa: S101
-            unit = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
-            crossings = view.crossings(Scaled(change, unit))
-            return np.asarray(_judged(view, crossings)[0])
-
-        room = self._room(sign)[:, -1]
-        start = np.where(first < self.largest, first, self._guess())
-        sizes = searched(
-            seen,
-            np.maximum(start, 1e-300),
-            np.minimum(self.largest, room),
-            predicted=predicted if view.is_linear else None,
-        )
-        valid = self.is_valid & np.isfinite(sizes)
-        tried = np.where(valid, sizes, 0.0)
-        # One call tries all multiples, each at another third of the places.
-        larger = np.minimum(np.resize(_MULTIPLES, len(tried)) * tried, self.largest)
-        is_uneven = bool((~seen(larger) & valid).any())
-        if is_uneven:
-            sizes = evened(seen, sizes, self.largest, self.is_valid)
-        sizes = _within(sizes, room, self.largest)
-        half = quantile_sizes(np.abs(sizes[self.is_valid]), 0.5)[0]
-        rows = None
-        if np.isfinite(half):
-            raised = view.raises(self.change(sign * np.full(len(sizes), half)))
-            # At the 50% size a row raises an alarm or not.
-            rows = np.where(raised, 0.0, np.inf)
-        return Found(sizes=sizes, rows=rows, is_uneven=is_uneven)
-
-    def _spot(
-        self, view: PlaceRule, sign: int, found: "Found", duration_s: float
-    ) -> BlindSpot | None:
-        """Return the sizes of one rule as a record; None for too few places."""
-        judgeable = self.judgeable(view, sign)
-        sizes = found.sizes[judgeable]
-        if len(sizes) < LEAST_PLACES:
-            return None
-        impossible = np.isneginf(sizes)
-        sizes = np.where(impossible, np.inf, sizes)
-        half, most = (self._at(sizes, share) for share in (0.5, 0.9))
-        outcome = Outcome.SEEN
-        if half.size is None:
-            # What would be needed for half of the places is possible at fewer.
-            is_possible = np.sum(~impossible) >= np.ceil(0.5 * len(sizes))
-            outcome = Outcome.NOT_SEEN if is_possible else Outcome.NO_POSSIBLE_VALUE
-        delay_s = on_release = None
-        if half.size is not None and found.rows is not None:
-            delay_s, on_release = self._when(view, found, half.size, judgeable)
-        return BlindSpot(
-            tag=self.target.name,
-            shape=self.shape.name,
-            sign=sign,
-            duration_s=duration_s,
-            rule=view.rule.name,
-            outcome=outcome,
-            unit=self._unit(),
-            half=half,
-            most=most,
-            largest=self.largest,
-            delay_s=delay_s,
-            on_release=on_release,
-            n_places=len(sizes),
-            is_uneven=found.is_uneven,
-        )
-
-    def judgeable(self, view: PlaceRule, sign: int = 0) -> Bools:
-        """Return the places that count.
-
-        Those with something to write, at least one row that can be judged, and room
-        for a deviation of this sign.
-        """
-        counts = self.is_valid & (view.is_usable & view.grid.is_judged).any(axis=1)
-        for site in self.sites if self.shape.unit is SizeUnit.TAG else ():
-            counts &= has_room(site, sign or 1)
-        return np.asarray(counts)
-
-    def _when(
-        self, view: PlaceRule, found: "Found", size: float, judgeable: Bools
-    ) -> tuple[float | None, float | None]:
-        """Return the median delay at a size, and the share of alarms on release."""
-        assert found.rows is not None  # noqa: S101
-        grid = view.grid
-        rings = np.abs(found.rows[judgeable]) <= size
-        inside = rings & grid.is_judged
-        is_seen = np.asarray(inside.any(axis=1))
-        step_s = self.falsifier.telemetry.step_s * self.falsifier.telemetry.every
-        delay = on_release = None
-        if is_seen.any():
-            first = grid.offsets[np.argmax(inside[is_seen], axis=1)]
-            delay = float(np.median(first + 1) * step_s)
-        if not is_seen.all():
-            after = np.asarray((rings & grid.is_release).any(axis=1))
-            on_release = float(after[~is_seen].mean())
-        return delay, on_release
-
-    def _without_size(
-        self, view: PlaceRule, change: Change, duration_s: float
-    ) -> BlindSpot:
-        """Return how often a shape without a size is seen."""
-        raised = view.raises(change)
-        judgeable = self.judgeable(view)
-        found = Found(sizes=np.ones(len(judgeable)), rows=np.where(raised, 0.0, np.inf))
-        seen = _is_seen(view, raised)[judgeable]
-        delay_s, on_release = self._when(view, found, 1.0, judgeable)
-        return BlindSpot(
-            tag=self.target.name,
-            shape=self.shape.name,
-            sign=0,
-            duration_s=duration_s,
-            rule=view.rule.name,
-            outcome=Outcome.WITHOUT_SIZE,
-            unit="",
-            share_seen=float(seen.mean()) if len(seen) else None,
-            delay_s=delay_s,
-            on_release=on_release,
-            n_places=int(judgeable.sum()),
-        )
-
-    def _at(self, sizes: Floats, share: float) -> SizeAt:
-        """Return the size seen in a share of places, with its interval."""
-        if not len(sizes):
-            return SizeAt(size=None, low=None, high=None, of_range=None)
-        size, low, high = quantile_sizes(sizes, share)
-        is_known = bool(np.isfinite(size))
-        return SizeAt(
-            size=size if is_known else None,
-            low=low if np.isfinite(low) else None,
-            high=high if np.isfinite(high) else None,
-            of_range=self.shape.of_range(size, self.target.tags[0])
-            if is_known
-            else None,
-        )
-
-    def _unit(self) -> str:
-        unit = self.shape.unit
-        if unit is SizeUnit.TAG:
-            return self.target.tags[0].unit or ""
-        return "%" if unit is SizeUnit.PERCENT else "sd"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
-    """Sizes of the places, and the size at which each row rings.
-
-    Parameters
-    ----------
-    sizes : array of shape (n_places,)
-        Infinite where nothing is seen; negative infinity where the reading leaves its
-        possible range before.
-    rows : array of shape (n_places, n_offsets), optional
-        The size from which on each row rings, where it is known.
-    is_uneven : bool
-        Whether larger sizes were missed.
-    """
-
-    sizes: Floats
-    rows: Floats | None
-    is_uneven: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Scaled:
-    """A change that grows in proportion, at the size of each place."""
-
-    response: Change
-    sizes: Floats
-
-    def through(self, weights: Floats) -> Floats:
-        """Return the change seen through a linear map; see `Change`."""
-        return np.asarray(self.response.through(weights) * self.sizes[:, None, None])
-
-
-def _within(sizes: Floats, room: Floats, largest: float) -> Floats:
-    """Return sizes; negative infinity where a reading leaves its range before."""
-    sizes = np.where(sizes > largest, np.inf, sizes)
-    return np.where(sizes > room, -np.inf, sizes)
-
-
-def _least(sizes: Floats) -> Floats:
-    """Return the least size over rows: of those possible, if there is one."""
-    is_possible = ~np.isneginf(sizes)
-    least = np.where(is_possible, sizes, np.inf).min(axis=1)
-    is_stopped = np.isinf(least) & ~is_possible.all(axis=1)
-    return np.where(is_stopped, -np.inf, least)
-
-
-def _judged(view: PlaceRule, crossings: Floats) -> Floats:
-    """Return the least size over the judged rows, shape (2, n_places)."""
-    return np.asarray(crossings[:, :, view.grid.is_judged].min(axis=2))
-
-
-def _is_seen(view: PlaceRule, raised: Bools) -> Bools:
-    """Return at which places a judged row raises an alarm."""
-    return np.asarray(raised[:, view.grid.is_judged].any(axis=1))
-
-
-def searched(
-    seen: Callable[[Floats], Bools],
-    start: Floats,
-    largest: Floats | float,
-    *,
-    tolerance: float = TOLERANCE,
-    predicted: Callable[[Floats], Floats] | None = None,
-) -> Floats:
-    """Return the size from which on each place is seen, by a bracketed search.
-
-    Parameters
-    ----------
-    seen : callable
-        Takes the size of each place and returns which places see it. A place whose size
-        is already known gets 0, and what is returned for it is not used.
-    start : array of shape (n_places,)
-        Where to begin; the nearer, the fewer calls.
-    largest : float or array of shape (n_places,)
-        The largest size to try.
-    tolerance : float
-        Ratio of the ends of the last bracket.
-    predicted : callable, optional
-        Takes the sizes that `seen` was called with last, and returns the size that each
-        place's response at that size predicts. It saves calls, and changes the result
-        within the tolerance only.
-
-    Returns
-    -------
-    array of shape (n_places,)
-        Geometric mean of the last bracket; infinite where `largest` is not seen.
-
-    Examples
-    --------
-    >>> truth = np.array([1.0, 30.0, 1e9])
-    >>> found = searched(lambda a: a >= truth, np.ones(3), 1e3, tolerance=1.001)
-    >>> found.round(1)
-    array([ 1., 30., inf])
-    """
-    low, high = np.zeros(len(start)), np.full(len(start), np.inf)
-    size = np.clip(start, np.multiply(largest, 1e-12), largest)
-    widened = np.zeros(len(start), np.int64)
-    wider = np.asarray(_WIDER)
-    is_open = size > 0
-    for k in range(_MOST_CALLS):
-        tried = np.where(is_open, size, 0.0)
-        is_seen = seen(tried)
-        high = np.where(is_open & is_seen, np.minimum(high, size), high)
-        low = np.where(is_open & ~is_seen, np.maximum(low, size), low)
-        is_hidden = (low >= largest) & np.isinf(high)
-        is_tiny = high <= np.multiply(largest, 1e-12)
-        is_bracketed = (low > 0) & np.isfinite(high)
-        ratio = np.where(is_bracketed, high / np.where(low > 0, low, 1.0), np.inf)
-        is_open = ~(is_hidden | is_tiny | (ratio <= tolerance))
-        if not is_open.any():
-            break
-        factor = wider[np.minimum(widened, len(wider) - 1)]
-        widened += ~is_bracketed
-        with np.errstate(invalid="ignore"):
-            middle = np.sqrt(low * high)
-        down, up = high / factor, np.minimum(low * factor, largest)
-        size = np.where(is_bracketed, middle, np.where(np.isfinite(high), down, up))
-        if predicted is not None and k < _PREDICTED_CALLS:
-            # Just beyond the prediction, so that the next call closes the bracket.
-            beyond = np.where(is_seen, tolerance**-0.4, tolerance**0.4)
-            wanted = np.minimum(predicted(tried) * beyond, largest)
-            is_better = (wanted > low) & (wanted < high) & (ratio > tolerance**2)
-            size = np.where(is_better, wanted, size)
-    with np.errstate(invalid="ignore"):
-        middle = np.sqrt(low * high)
-    return np.where(np.isfinite(high), np.where(low > 0, middle, high), np.inf)
-
-
-def evened(
-    seen: Callable[[Floats], Bools], sizes: Floats, largest: float, is_valid: Bools
-) -> Floats:
-    """Return sizes from which on the share of places that see them stays above.
-
-    For falsifications of which a larger one may be missed: the k-th smallest size is
-    the least on a grid from which on the share never falls below k places.
-    """
-    finite = sizes[np.isfinite(sizes) & is_valid]
-    if not len(finite):
-        return sizes
-    n_points = int(np.ceil(np.log(largest / finite.min()) / np.log(1.25))) + 1
-    grid = np.geomspace(finite.min(), largest, max(n_points, 2))
-    counts = [int((seen(np.full(len(sizes), size)) & is_valid).sum()) for size in grid]
-    from_here = np.minimum.accumulate(counts[::-1])[::-1]
-    out = np.full(len(sizes), np.inf)
-    valid = np.flatnonzero(is_valid)
-    for k, place in enumerate(valid):
-        enough = np.flatnonzero(from_here >= k + 1)
-        out[place] = grid[enough[0]] if len(enough) else np.inf
-    return out
+        return replace(made, sentences=sentences_of(made))

@@ -24,10 +24,10 @@ from sightline.text import UNKNOWN, duration, number, per_day, share
 
 if TYPE_CHECKING:
     from sightline.blindspots.result import BlindSpots
+    from sightline.blindspots.settings import SpotSettings
     from sightline.data.recording import Recording
     from sightline.data.stream import ResidualStream
     from sightline.detectors.base import LearnedDetector
-    from sightline.operation.spot_settings import SpotSettings
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _DEFAULT_DETECTOR = "var"
@@ -122,9 +122,9 @@ def blindspots_command(
       sightline blindspots residuals.npz --budget 1/week --out blind
     """
     from sightline.blindspots.places import DURATIONS_S
+    from sightline.blindspots.settings import SpotSettings
     from sightline.blindspots.shapes import SHAPES
     from sightline.blindspots.what_if import read_attacks, read_shapes
-    from sightline.operation.spot_settings import SpotSettings
 
     with door(debug=debug, writes=[_target(place, out)]):
         settings = SpotSettings(
@@ -322,7 +322,7 @@ class _Search:
 
     def _searched(self, cell: _Cell) -> "BlindSpots":
         """Return the blind spots of one cell, written to its folder."""
-        from sightline.storage.blind_spots import (
+        from sightline.blindspots.files import (
             FoundSoFar,
             spots_folder,
             write_blind_spots,
@@ -340,8 +340,8 @@ class _Search:
         return made
 
     def _found(self, cell: _Cell, kept: Any, advance: Progress) -> "BlindSpots":
-        from sightline.operation.blind_spots import maker
-        from sightline.operation.spot_search import SpotArena
+        from sightline.blindspots.find import maker
+        from sightline.blindspots.search import SpotArena
         from sightline.rules.budget import Budget
 
         advance(Step(StepKind.FALSIFYING, detail="alarm rules and places"))

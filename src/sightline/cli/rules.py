@@ -185,7 +185,7 @@ def commission_command(
 
 def _blindness(made: "Commissioning") -> Iterator[str]:
     """Yield how blind each rule is, in one sentence; nothing where it is unknown."""
-    from sightline.operation.blind_spots import blindness_of_rules
+    from sightline.blindspots.find import blindness_of_rules
 
     try:
         found = blindness_of_rules(made.source.stream, made)

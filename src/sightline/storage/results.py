@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from sightline.blindspots.files import spots_beside
 from sightline.blindspots.result import BlindSpots
 from sightline.data.zones import FIRST_DATE, iso_stamp
 from sightline.errors import FileError, SightlineError
@@ -38,7 +39,6 @@ from sightline.files import (
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
 from sightline.showing import Shown
-from sightline.storage.blind_spots import spots_beside
 from sightline.storage.charts import read_traces
 from sightline.storage.metadata import parse_json
 from sightline.text import csv_cell

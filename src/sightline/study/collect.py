@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from sightline._version import __version__
+from sightline.blindspots.files import read_blind_spots, spots_folder
 from sightline.comparison.compare import Comparison, compare
 from sightline.data.archives import read_arrays
 from sightline.errors import FileError
@@ -26,7 +27,6 @@ from sightline.storage import (
     read_stream,
     write_stream,
 )
-from sightline.storage.blind_spots import read_blind_spots, spots_folder
 from sightline.study.cache import Cache, RecordedTestbed
 from sightline.study.cell import Cell, Outcome
 from sightline.study.execute_cell import with_labels_of

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from sightline.blindspots.own_rule import OWN
 from sightline.blindspots.rule_view import (
     TwinRecord,
 )
@@ -21,7 +22,6 @@ from sightline.detectors.base import Detector, LearnedDetector
 from sightline.errors import StreamError
 from sightline.facts.calm_rows import beyond_guard
 from sightline.metrics.alarm_load import AlarmLoad
-from sightline.operation.own_rule import OWN
 from sightline.rules.commission import Commissioning
 from sightline.rules.family import channels_of, stages_of
 from sightline.rules.rule import Rule

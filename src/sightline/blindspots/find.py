@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from sightline.blindspots.own_rule import OWN
 from sightline.blindspots.places import (
     DURATIONS_S,
     N_PLACES,
@@ -13,6 +14,8 @@ from sightline.blindspots.result import (
     USUAL_S,
     BlindSpots,
 )
+from sightline.blindspots.search import Maker, SpotArena
+from sightline.blindspots.settings import SpotSettings
 from sightline.blindspots.shapes import (
     SHAPES,
 )
@@ -23,9 +26,6 @@ from sightline.data.recording import Recording
 from sightline.data.stream import ResidualStream
 from sightline.detectors.base import Detector
 from sightline.export import NO_RULE, export_rows, export_stream
-from sightline.operation.own_rule import OWN
-from sightline.operation.spot_search import Maker, SpotArena
-from sightline.operation.spot_settings import SpotSettings
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.budget import Budget
 from sightline.rules.commission import FIRST, Commissioning, commission
