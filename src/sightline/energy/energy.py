@@ -207,7 +207,7 @@ def score_rows(
     watch : Watch, optional
         Takes in each block of symmetrically whitened rows.
     energy_only : bool
-        Leave out `max_z` and `excess_kurtosis`, and with them half the arithmetic;
+        Leave out `max_z` and `excess_kurtosis`, and with them symmetric whitening;
         without `counted` and `watch`.
     tick : callable
         Called with the number of rows of each block done.
@@ -284,7 +284,6 @@ def _score_part(
     other: tuple[Floats, Floats] | None,
 ) -> _ScoredPart:
     """Return the energies of a part of the rows, and the sums of each block."""
-    from sightline._kernels.products import whiten_by_triangle
     from sightline._kernels.rows import center, energies
 
     n_rows, p = part.rows.n_rows, part.rows.n_channels
@@ -296,6 +295,12 @@ def _score_part(
     unsigned = np.arange(p)
     sums = []
     collector = watch.begin()
+
+    def whiten(y: Floats, matrix: Floats, z: Floats) -> None:
+        for first in range(0, len(y), step):
+            some = slice(first, first + step)
+            np.matmul(y[some], matrix, out=z[some])
+
     # Overflow is looked for in the energies, and reported with its row and channel.
     with np.errstate(over="ignore", invalid="ignore"):
         for start, block in part.blocks():
@@ -303,13 +308,7 @@ def _score_part(
             y, z = centered[: len(block)], whitened[: len(block)]
             squares = weighed[: len(block)]
             center(block, mean, weights, y, squares)
-            if whitening is None:
-                z = y
-                whiten_by_triangle(y, factor)
-            else:
-                for first in range(0, len(block), step):
-                    some = slice(first, first + step)
-                    np.matmul(y[some], whitening, out=z[some])
+            whiten(y, factor.T if whitening is None else whitening, z)
             top, two, four = energies(z, counted[start:stop], energy[start:stop])
             sums.append((top, two, four, float(squares @ squares)))
             if not np.isfinite(energy[start:stop]).all():
@@ -318,8 +317,8 @@ def _score_part(
                 collector.take(part.first + start, z)
             if other is not None and other_energy is not None:
                 np.subtract(block, other[0], out=y)
-                whiten_by_triangle(y, other[1])
-                np.einsum("tj,tj->t", y, y, out=other_energy[start:stop])
+                whiten(y, other[1].T, z)
+                np.einsum("tj,tj->t", z, z, out=other_energy[start:stop])
                 other_energy[start:stop] *= 0.5
             if len(unsigned):
                 unsigned = unsigned[(block[:, unsigned] >= 0).all(axis=0)]
