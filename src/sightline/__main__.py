@@ -2,7 +2,6 @@
 
 import _thread
 import errno
-import gc
 import math
 import os
 import signal
@@ -53,8 +52,6 @@ def main() -> None:
             _say(f"error: The output cannot be written ({error.strerror}).")
         else:
             raise
-    # The process ends: to look through all objects once more would find nothing.
-    gc.freeze()
     sys.exit(_flushed(code))
 
 

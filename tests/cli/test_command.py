@@ -1,7 +1,6 @@
 """The command: what it prints, what it writes, and what it leaves alone."""
 
 import csv
-import gc
 import json
 import os
 import re
@@ -29,7 +28,6 @@ from typer.testing import CliRunner
 import sightline
 from sightline import read_evaluation, storage, write_stream
 from sightline.cli.app import app
-from sightline.cli.console import without_collection
 from sightline.data import stream_input
 from sightline.evaluation import pipeline
 from sightline.facts.codes import finding
@@ -900,9 +898,3 @@ def test_findings_that_a_stream_carries_are_printed(tmp_path):
     assert set(audit.findings) <= set(evaluation.findings)
     assert evaluation.recording == audit.recording
     assert evaluation.provenance.meta == {"seed": 4}
-
-
-def test_the_collector_rests_and_goes_on():
-    with without_collection():
-        assert not gc.isenabled()
-    assert gc.isenabled()

@@ -1,6 +1,5 @@
 """What all commands share: consoles, option types, and the handling of errors."""
 
-import gc
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -85,22 +84,6 @@ def door(*, debug: bool, writes: Sequence[Path | None] = ()) -> Iterator[None]:
             raise
         console(stderr=True).print(f"error: {error}", soft_wrap=True)
         raise Exit(1) from error
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Let the garbage collector rest: for a command of seconds.
-
-    It looks through all modules and results again and again, a twentieth of the time of
-    a page, and finds next to nothing: what is not part of a cycle is freed without it.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @contextmanager

@@ -17,7 +17,6 @@ from sightline.cli.console import (
     door,
     options_named,
     shown_notices,
-    without_collection,
 )
 from sightline.errors import FileError, SightlineError, naming
 from sightline.progress import progress_bar
@@ -376,7 +375,6 @@ def _print_results(
         )
 
 
-@without_collection()
 def report_command(
     folders: Annotated[
         list[Path],
