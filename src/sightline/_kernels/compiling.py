@@ -1,9 +1,13 @@
-"""How the inner loops are compiled."""
+"""How the inner loops are compiled, once after an installation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numba
+from numba.core import event
+
+from sightline.progress import Progress, Step, StepKind
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Not all of its options are in its types, and some functions have none.
@@ -14,6 +18,35 @@ _KERNEL = {
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
 }
+
+
+class _Announcement(event.Listener):
+    """Reports the first loop that is compiled, and no other."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress: Progress | None = progress
+
+    def on_start(self, event: event.Event) -> None:
+        """Report that loops are being compiled, the first time."""
+        progress, self._progress = self._progress, None
+        if progress is not None:
+            progress(
+                Step(
+                    StepKind.NOTICE,
+                    detail="Compiling loops: once after an installation, some 10 s.",
+                )
+            )
+
+    def on_end(self, event: event.Event) -> None:
+        """Ignore that a loop is compiled."""
+
+
+@contextmanager
+def announce_compiling(progress: Progress) -> Iterator[None]:
+    """Report one notice if loops have to be compiled inside this block."""
+    install: Any = event.install_listener
+    with install("numba:compile", _Announcement(progress)):
+        yield
 
 
 def kernel(function: F) -> F:

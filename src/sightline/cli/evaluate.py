@@ -1,5 +1,6 @@
 """The commands on results: `evaluate` makes them, `compare` and `report` read them."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from sightline.cli.console import (
     shown_notices,
 )
 from sightline.errors import FileError, SightlineError, naming
-from sightline.progress import progress_bar
+from sightline.progress import progress_bar, silent
 from sightline.text import names
 
 if TYPE_CHECKING:
@@ -183,8 +184,6 @@ def evaluate_command(
       sightline evaluate --train train.csv --test test.csv --label attack
       sightline evaluate --train a.csv --test b.csv --alarms alarm --score score
     """
-    from sightline._kernels.beside import compiled_beside
-
     own = {"alarms": alarms, "score": score, "alarm_log": alarm_log}
     tables = {
         **{"label": label, "time": time, "ignore": ignore or None, "name": name},
@@ -192,8 +191,7 @@ def evaluate_command(
     }
     lists = {"attacks": attacks, "time_format": time_format}
     _check_usage(streams, train, test, own | {"attribution": attribution}, tables)
-    # A cluster compiles on its workers.
-    with door(debug=debug, writes=[out]), compiled_beside(1 if cluster else jobs):
+    with door(debug=debug, writes=[out]):
         from sightline.evaluation.pipeline import evaluate
         from sightline.evaluation.protocol import protocol_named
         from sightline.metrics.alarm_figures import chosen_figures
@@ -353,7 +351,11 @@ def _evaluated(
             if known:
                 stream = stream.replace(**known)
             if cluster is None:
-                return measure(stream, progress=advance)
+                from sightline._kernels.compiling import announce_compiling
+
+                # The line goes with the bar, which only a terminal shows.
+                with announce_compiling(advance if sys.stderr.isatty() else silent):
+                    return measure(stream, progress=advance)
             from sightline.cluster import on_cluster
 
             with on_cluster(stream, cluster) as shared:
