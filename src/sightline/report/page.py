@@ -325,8 +325,6 @@ def _environment() -> "jinja2.Environment":
     """Return the templates, with the filters they use; each is compiled once."""
     import jinja2
 
-    from sightline.report.compiled_templates import CompiledTemplates
-
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
@@ -335,7 +333,6 @@ def _environment() -> "jinja2.Environment":
         undefined=jinja2.StrictUndefined,
         # A filter of a constant is not computed while compiling: filters may change.
         optimized=False,
-        bytecode_cache=CompiledTemplates(Path(str(_ASSETS))),
     )
     environment.filters |= {
         "on": on_testbed,
