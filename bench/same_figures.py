@@ -1,15 +1,22 @@
 """Do figures stay equal from one version of Sightline to the next?
 
     python bench/same_figures.py evaluate OUT [STREAM ...]   with either version
+    python bench/same_figures.py commands OUT [DATA]         with either version
     python bench/same_figures.py compare OLD NEW [CLOSE]     with the newer one
 
 ``evaluate`` makes 14 synthetic streams (and reads others, as ``*.npz``), evaluates
-them and writes the results. ``compare`` reads both folders and lists every figure and
-every trace that differs; texts and versions may differ. Exit code 1 if any does.
-Figures must be equal to the last bit, or to the share CLOSE of the larger one (of the
-largest value of a trace).
+them and writes the results (a minute). ``commands`` runs what users run and keeps what
+it writes: the demo with its seven detectors, four alarm rules with their alarms, a
+table of blind spots and, where the folder DATA holds ``batadal`` and ``skab``, two
+detectors and GeCo on them (ten minutes). ``compare`` reads both folders and lists every
+figure of a JSON file, a table or a trace that differs; texts, versions, dates and
+seconds may. Exit code 1 if any does. Figures must be equal to the last bit, or to the
+share CLOSE of the larger one (of the largest value of a trace).
 """
 
+import csv
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +26,11 @@ import numpy as np
 
 import sightline
 
-# What is worded, and who made it: not figures.
-TEXTS = {"sentence", "advice", "notices", "provenance", "schema"}
+# What is worded, who made it and how long it took: not figures.
+TEXTS = {"sentence", "advice", "notices", "provenance", "schema", "text", "sightline"}
+TEXTS |= {"cost", "seconds", "settings", "created", "made_at", "version", "digest"}
+# The rules that `commands` makes of a detector's stream.
+RULES = {"all": "all", "energy": "energy", "z-memory": "z~", "cusum": "cusum"}
 
 
 def synthetic_streams() -> Iterator[tuple[sightline.ResidualStream, dict[str, Any]]]:
@@ -164,32 +174,80 @@ def is_same(old: Any, new: Any, close: float) -> bool:
     return np.allclose(old, new, rtol=0.0, atol=close * largest, equal_nan=True)
 
 
-def compare_all(old: Path, new: Path, close: float) -> int:
-    """Print every difference between two folders of results; return how many."""
-    import json
+def run_commands(out: Path, data: Path | None) -> None:
+    """Run the commands of users, and keep what they write."""
 
-    count = 0
-    folders = sorted(path.parent.name for path in old.glob("*/evaluation.json"))
-    for name in folders:
-        one, other = (
-            json.loads((root / name / "evaluation.json").read_text())
-            for root in (old, new)
-        )
-        found = list(differences(one, other, close))
-        with (
-            np.load(old / name / "traces.npz") as before,
-            np.load(new / name / "traces.npz") as after,
-        ):
-            found += [
-                f"traces.{key}"
-                for key in before.files
-                if key not in after.files or not is_same(before[key], after[key], close)
-            ]
-        count += len(found)
-        print(f"{name}: {len(found)} differences")
-        for line in found[:20]:
+    def sightline_command(*arguments: object) -> None:
+        command = [sys.executable, "-m", "sightline", *map(str, arguments)]
+        print("sightline", *arguments, flush=True)
+        done = subprocess.run(command, stdout=subprocess.DEVNULL)
+        if done.returncode not in (0, 3):  # 3: a promise is broken
+            sys.exit(f"exit code {done.returncode}")
+
+    sightline_command("demo", "--out", out / "demo")
+    stream = out / "demo" / "streams" / "waterworks-var-seed0.npz"
+    for folder, rule in RULES.items():
+        place = out / "rules" / folder
+        options = ("--rule", "cusum", "--choose", rule, "--out", place)
+        sightline_command("commission", stream, *options)
+        sightline_command("apply", place / "rule.json", stream, "--out", place / "on")
+    sightline_command(
+        *("blindspots", stream, "--tags", "LIT101,FIT101,MV101", "--places", 10),
+        *("--durations", "1min,15min", "--shapes", "step,ramp", "--out", out / "blind"),
+    )
+    if data is not None:
+        for testbed, detectors in (("batadal", "var,pca,geco"), ("skab", "var,pca")):
+            options = ("--root", data / testbed, "--detectors", detectors)
+            sightline_command("run", testbed, *options, "--out", out / testbed)
+
+
+def values_of(path: Path) -> Any:
+    """Return a JSON file, or a table as a list of records with numbers as floats."""
+    if path.suffix == ".json":
+        return json.loads(path.read_text("utf-8"))
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [{key: _number(text) for key, text in row.items()} for row in rows]
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return text
+
+
+def trace_differences(old: Path, new: Path, close: float) -> list[str]:
+    """Return the names of the arrays that differ."""
+    with np.load(old) as before, np.load(new) as after:
+        return [
+            f"{key}"
+            for key in before.files
+            if key not in after.files or not is_same(before[key], after[key], close)
+        ]
+
+
+def compare_all(old: Path, new: Path, close: float) -> int:
+    """Print every difference between two folders; return how many there are."""
+    count = n_files = 0
+    for path in sorted(old.rglob("*")):
+        name = path.relative_to(old)
+        if path.suffix not in (".json", ".csv", ".npz") or "cache" in name.parts:
+            continue
+        n_files += 1
+        other = new / name
+        if not other.exists():
+            lines = ["is gone"]
+        elif path.suffix == ".npz":
+            lines = trace_differences(path, other, close)
+        else:
+            lines = list(differences(values_of(path), values_of(other), close))
+        count += len(lines)
+        if lines:
+            print(f"{name}: {len(lines)} differences")
+        for line in lines[:20]:
             print(f"  {line}")
-    print(f"{count} differences in {len(folders)} results")
+    print(f"{count} differences in {n_files} files")
     return count
 
 
@@ -197,6 +255,8 @@ if __name__ == "__main__":
     command, first, *rest = sys.argv[1:]
     if command == "evaluate":
         evaluate_all(Path(first), [Path(path) for path in rest])
+    elif command == "commands":
+        run_commands(Path(first), Path(rest[0]) if rest else None)
     else:
         close = float(rest[1]) if len(rest) > 1 else 0.0
         sys.exit(min(compare_all(Path(first), Path(rest[0]), close), 1))
