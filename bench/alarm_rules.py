@@ -40,11 +40,10 @@ from sightline.rules.budget import Budget
 from sightline.rules.commission import (
     CommissionSettings,
     commission_scored,
-    facts_of_stream,
-    scored_test,
 )
 from sightline.rules.judging import Kept, RuleOutcome
 from sightline.rules.making import MadeRule, RuleMaker
+from sightline.rules.scoring import score
 from sightline.testbeds.waterworks import Scenario
 
 DETECTORS = ("var", "pca")
@@ -139,12 +138,11 @@ def outcomes(
     kind: str, name: str, stream: ResidualStream, budgets: Sequence[float]
 ) -> Iterator[Outcome]:
     """Yield every rule at every budget; a budget that is refused is left out."""
-    scored, test = scored_test(stream)
-    facts = facts_of_stream(stream, test)
+    scored = score(stream)
     for per_day in budgets:
         settings = CommissionSettings(budget=Budget(per_day=per_day))
         try:
-            made = commission_scored(stream, scored, test, facts, settings)
+            made = commission_scored(scored, settings)
         except StreamError:
             continue
         for row in (*made.table, *made.facts.present):
@@ -297,12 +295,11 @@ def skab(folder: Path) -> None:
         detector = new_detector(name, testbed="skab")
         detector.fit(testbed.train)
         stream = export_stream(detector, testbed.train, testbed.test, testbed="skab")
-        scored, test = scored_test(stream)
-        facts = facts_of_stream(stream, test)
+        scored = score(stream)
         for per_day in (6.0, 24.0, 60.0, 120.0):
             settings = CommissionSettings(budget=Budget(per_day=per_day))
             try:
-                made = commission_scored(stream, scored, test, facts, settings)
+                made = commission_scored(scored, settings)
                 print(
                     f"{name} {per_day:g}: {made.facts.row('all').load.alarms_per_day}"
                 )

@@ -20,9 +20,8 @@ from sightline.energy.energy import energy_trace
 from sightline.rules.commission import (
     CommissionSettings,
     commission_scored,
-    facts_of_stream,
-    scored_test,
 )
+from sightline.rules.scoring import score
 
 GOALS = {"family": 6.0, "energy": 2.0, "all": 12.0, "live": 50.0}
 
@@ -52,17 +51,16 @@ def main() -> None:
     parser.add_argument("--channels", type=int, default=51)
     given = parser.parse_args()
     stream = stream_of(given.rows, given.channels)
-    scored, test = scored_test(stream)
-    facts = facts_of_stream(stream, test)
+    scored = score(stream)
     settings = CommissionSettings()
 
     def family() -> object:
-        return commission_scored(stream, scored, test, facts, settings)
+        return commission_scored(scored, settings)
 
-    made = commission_scored(stream, scored, test, facts, settings)
+    made = commission_scored(scored, settings)
     seconds = cpu_seconds(family, runs=3)
     print(f"family, limits and judging: {seconds:.2f} CPU s (goal {GOALS['family']})")
-    one_pass = cpu_seconds(lambda: energy_trace(stream.test, scored.reference))
+    one_pass = cpu_seconds(lambda: energy_trace(stream.test, scored.energies.reference))
     print(f"one pass of energy: {one_pass:.3f} CPU s")
     for name, built in made.rules.items():
         seconds = cpu_seconds(lambda rule=built.rule: rule.alarms(stream.test), 3)

@@ -39,11 +39,11 @@ import numpy as np
 
 from sightline import Budget, ResidualStream, evaluate
 from sightline.data.segments import run_bounds
-from sightline.facts.calm_rows import facts_of_stream, quiet_rows
 from sightline.rules.against_ceiling import CeilingOutcome
-from sightline.rules.ceiling import ceilings, find_sightings
-from sightline.rules.commission import commission, scored_test
+from sightline.rules.ceiling import ceilings
+from sightline.rules.commission import commission
 from sightline.rules.oracle import LikelihoodRatio
+from sightline.rules.scoring import score
 
 RUN_LENGTH = 1e4
 SPACING = 3000
@@ -146,8 +146,7 @@ def delays_of(kind: Kind, limit: float, n_rows: int, seed: int) -> dict[str, lis
     stream = stream_of(kind, n_rows, seed)
     per_day = 86_400 / RUN_LENGTH
     made = commission(stream, budget=Budget(per_day=per_day, share=0.5))
-    _, test = scored_test(stream)
-    is_quiet = quiet_rows(test, facts_of_stream(stream, test))
+    test = score(stream).test
     split = made.facts.split
     alarms = {
         name: run_bounds(rows, np.zeros(1, np.int64))[0] + split
@@ -155,8 +154,7 @@ def delays_of(kind: Kind, limit: float, n_rows: int, seed: int) -> dict[str, lis
     }
     steps = true_ratio(kind).increments(next(stream.test.chunks()))
     delays = defaultdict(list)
-    budget = Budget.parse(made.facts.budget)
-    found = ceilings(find_sightings(stream.test, test, is_quiet, budget), test, made)
+    found = ceilings(stream.test, test, made)
     for attack, ceiling in zip(test.segments, found, strict=True):
         first, stop = attack.start, attack.stop
         if first < split:

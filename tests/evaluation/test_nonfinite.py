@@ -6,7 +6,7 @@ from strategies import breaks
 
 from sightline import Attack, ResidualStream, StreamError
 from sightline.data.row_tables import gather_rows
-from sightline.evaluation.pipeline import drop_nonfinite
+from sightline.data.stream import drop_nonfinite
 
 TRAIN = np.arange(12.0).reshape(6, 2)
 TEST = np.arange(10.0).reshape(5, 2) / 10

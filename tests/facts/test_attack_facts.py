@@ -12,16 +12,18 @@ from strategies import ChunkedRows, breaks, cuts, seeds
 from sightline import ResidualStream, evaluate
 from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import Attack, Segment
-from sightline.facts import attack_facts
-from sightline.facts.attack_facts import (
+from sightline.energy.attack_free import (
     CAP_LENGTHS,
     ENERGY_BLOCK_ROWS,
     LEAST_FAR,
+    energy_aftermath,
+)
+from sightline.facts import attack_facts
+from sightline.facts.attack_facts import (
     MOST_WINDOWS,
     STEP_S,
     AttackFacts,
     Movement,
-    energy_aftermath,
     facts_of_attacks,
     prepare,
     telemetry_aftermath,

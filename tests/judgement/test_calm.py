@@ -22,17 +22,17 @@ START = np.zeros(1, np.int64)
 
 
 def calm_time(n_rows, attack, log_energy=None, breaks=START):
-    is_calm = np.ones(n_rows, bool)
-    is_calm[slice(*attack)] = False
+    is_attack_free = np.ones(n_rows, bool)
+    is_attack_free[slice(*attack)] = False
     log_energy = np.zeros(n_rows) if log_energy is None else log_energy
-    return CalmTime(is_calm=is_calm, log_energy=log_energy, breaks=breaks)
+    return CalmTime(is_attack_free=is_attack_free, log_energy=log_energy, breaks=breaks)
 
 
 @given(codes([0, 0, 0, 1], least=300, most=1500), st.data(), st.integers(1, 200))
 def test_windows_lie_in_calm_stretches_and_never_across_a_break(labels, data, length):
     starts = data.draw(breaks(len(labels)))
     calm = CalmTime(
-        is_calm=labels == 0, log_energy=np.zeros(len(labels)), breaks=starts
+        is_attack_free=labels == 0, log_energy=np.zeros(len(labels)), breaks=starts
     )
     windows = calm.windows_for(Segment(0, length))
     if windows is None:
@@ -92,7 +92,7 @@ def test_windows_have_at_most_so_many_rows():
 
 def slow_state(calm, start, stop):
     """Return the state before and after a stretch, by their definition."""
-    rows = np.flatnonzero(calm.is_calm)
+    rows = np.flatnonzero(calm.is_attack_free)
     before = calm.log_energy[rows[rows < start]][-300:]
     after = calm.log_energy[rows[rows >= stop]][:300]
     usable = [side.mean() if len(side) >= 100 else None for side in (before, after)]

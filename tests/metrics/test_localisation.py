@@ -60,10 +60,7 @@ def test_strengths_by_hand():
     )
     rows = ArrayRows(np.array([[0.0, 0.0], [3.0, -4.0], [3.0, 4.0], [0.0, 0.0]]))
     attack = Attack(id="a", start=1, stop=3, targets=("x",))
-    alarms = np.array([True, False, True, False])
-    strength = localisation._strengths(
-        rows, reference, [attack], localisation.first_alarms(alarms, [attack])
-    )
+    strength = localisation._strengths(rows, reference, [attack], np.array([1]))
     expected = {
         (Method.CONTRIBUTION, Moment.ATTACK): [9.0, 16.0],
         (Method.CONTRIBUTION, Moment.FIRST_ALARM): [4.5, 8.0],

@@ -11,7 +11,6 @@ from sightline import Budget, ResidualStream, evaluate
 from sightline._kernels.alarms import restarting_sum
 from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import Segment
-from sightline.facts.calm_rows import facts_of_stream, quiet_rows
 from sightline.metrics.alarm_load import Delays, counted, episodes_of
 from sightline.rules.against_ceiling import (
     AttackLaw,
@@ -20,9 +19,10 @@ from sightline.rules.against_ceiling import (
     RuleAtCeiling,
     with_sentences,
 )
-from sightline.rules.ceiling import _CalmRows, ceilings, find_sightings
-from sightline.rules.commission import commission, scored_test
+from sightline.rules.ceiling import _CalmRows, ceilings
+from sightline.rules.commission import commission
 from sightline.rules.oracle import Claims, LikelihoodRatio, oracle_limit
+from sightline.rules.scoring import score
 from tests import strategies
 
 SIZES = (1.0, 0.0, 4.0, 2.0, 0.0, 1.5)
@@ -45,10 +45,7 @@ def attacked(seed=5, p=4, n=40_000, scale=1.0, order=slice(None)):
 
 def ceilings_of(stream, budget="6/day,1%"):
     made = commission(stream, budget=budget)
-    _, test = scored_test(stream)
-    is_quiet = quiet_rows(test, facts_of_stream(stream, test))
-    budget = Budget.parse(made.facts.budget)
-    return ceilings(find_sightings(stream.test, test, is_quiet, budget), test, made)
+    return ceilings(stream.test, score(stream).test, made)
 
 
 @given(seed=strategies.seeds, p=st.integers(1, 6), n_rows=st.integers(2, 40))
@@ -199,7 +196,7 @@ def test_one_pass_finds_increments_of_calm_rows_and_the_rows_of_segments(seed, c
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(3000, 3)) @ rng.normal(size=(3, 3))
     stream = ResidualStream(values, values, step_s=1.0)
-    _, test = scored_test(stream)
+    test = score(stream).test
     # Some rows are neither calm nor of a segment, some are both.
     is_quiet = rng.random(3000) < 0.8
     segments = [Segment(0, 7), Segment(1000, 1030), Segment(1020, 2100)]
@@ -221,7 +218,7 @@ def test_one_pass_finds_increments_of_calm_rows_and_the_rows_of_segments(seed, c
 def test_no_bit_depends_on_which_attacks_are_looked_at_together():
     rng = np.random.default_rng(8)
     values = rng.normal(size=(5000, 51))
-    _, test = scored_test(ResidualStream(values, values, step_s=1.0))
+    test = score(ResidualStream(values, values, step_s=1.0)).test
     segments = [Segment(100, 1137), Segment(2000, 2051), Segment(3001, 4008)]
     is_quiet = np.ones(5000, np.bool_)
     for segment in segments:

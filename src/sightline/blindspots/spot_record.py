@@ -13,14 +13,14 @@ from sightline.blindspots.shapes import (
     TagFacts,
     tag_facts,
 )
-from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.arrays import ATTACK, Bools, Floats, Ints, Labels
 from sightline.data.recording import Recording
 from sightline.data.row_tables import read_on_grid
 from sightline.data.segments import segments_of
 from sightline.data.stream import ResidualStream
 from sightline.detectors.base import Detector, LearnedDetector
+from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import StreamError
-from sightline.facts.calm_rows import beyond_guard
 from sightline.metrics.alarm_load import AlarmLoad
 from sightline.rules.commission import Commissioning
 from sightline.rules.family import channels_of, stages_of
@@ -79,7 +79,7 @@ def twin_record(
             "stamps or `step_s`."
         )
     attacks = segments_of(labels == ATTACK, breaks)
-    is_calm = beyond_guard(labels == NORMAL, attacks, step_s)
+    is_calm = AttackFreeTime.of(labels, attacks, step_s).beyond_guard
     is_free = is_calm & (np.arange(len(is_calm)) >= split)
     record = TwinRecord(rows=rows, breaks=breaks, is_free=is_free, step_s=step_s)
     return record, is_calm

@@ -5,13 +5,15 @@ it (energy to report) knows no model.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import (
     ATTACK,
+    Bools,
     Floats,
     Ints,
     Labels,
@@ -19,8 +21,8 @@ from sightline.data.arrays import (
     check_series,
 )
 from sightline.data.recording import step_from
-from sightline.data.row_tables import ArrayRows, Rows
-from sightline.data.segments import Attack, name_segments, segments_of
+from sightline.data.row_tables import ArrayRows, KeptRows, Rows, finite_rows
+from sightline.data.segments import Attack, breaks_kept, name_segments, segments_of
 from sightline.data.stream_input import (
     check_attacks,
     check_clock,
@@ -430,3 +432,75 @@ def _of_frames(
         return ResidualStream.from_tables(train, test, label=labels, **known)
     stream = ResidualStream.from_tables(train, test, **known)
     return stream.replace(labels=labels)
+
+
+def drop_nonfinite(stream: ResidualStream) -> tuple[ResidualStream, dict[str, int]]:
+    """Return the stream without its non-finite rows, and how many each array lost.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        Its train, test and calibration are read once.
+
+    Returns
+    -------
+    stream : ResidualStream
+        The same object if all rows are finite. Labels, time stamps, alarms, score and
+        telemetry lose the same rows as their array; attacks are moved to the rows that
+        remain. Breaks are those of the full record: a dropped row makes no break of its
+        own.
+    dropped : dict
+        Number of rows dropped from ``train``, ``test`` and ``calibration``.
+
+    Examples
+    --------
+    >>> train, test = [[0.0], [1.0], [2.0]], [[0.0], [np.nan], [1.0]]
+    >>> finite, dropped = drop_nonfinite(ResidualStream(train, test))
+    >>> finite.test.n_rows, dropped
+    (2, {'train': 0, 'test': 1, 'calibration': 0})
+    """
+    dropped = {"train": 0, "test": 0, "calibration": 0}
+    changes: dict[str, Any] = {}
+    for name in dropped:
+        rows: Rows | None = getattr(stream, name)
+        if rows is None:
+            continue
+        keep, n_bad, _ = finite_rows(rows)
+        if not n_bad:
+            continue
+        dropped[name] = int((~keep).sum())
+        changes[name] = KeptRows(rows, keep)
+        if name != "calibration":
+            changes |= _kept_with(stream, name, keep)
+    return (stream.replace(**changes) if changes else stream), dropped
+
+
+def _kept_with(stream: ResidualStream, part: str, keep: Bools) -> dict[str, Any]:
+    """Return what goes with the rows of train or test, for those that are kept.
+
+    An attack of which no row is left is removed, and a notice names it.
+    """
+    series = [f"{part}_time", *(["alarms", "score"] if part == "test" else [])]
+    changes: dict[str, Any] = {
+        name: values[keep]
+        for name in series
+        if (values := getattr(stream, name)) is not None
+    }
+    telemetry: Rows | None = getattr(stream, f"telemetry_{part}")
+    if telemetry is not None:
+        changes[f"telemetry_{part}"] = KeptRows(telemetry, keep)
+    changes[f"{part}_breaks"] = breaks_kept(getattr(stream, f"{part}_breaks"), keep)
+    if part == "train":
+        return changes
+    new_row = np.concatenate([[0], np.cumsum(keep)]).tolist()
+    moved = [
+        replace(attack, start=new_row[attack.start], stop=new_row[attack.stop])
+        for attack in stream.segments
+    ]
+    gone = [attack.id for attack in moved if attack.start == attack.stop]
+    notice = f"Every row of these attacks was dropped: {', '.join(gone)}."
+    return changes | {
+        "labels": stream.labels[keep],
+        "segments": [attack for attack in moved if attack.start < attack.stop],
+        "notices": [*stream.notices, *([notice] if gone else [])],
+    }

@@ -10,16 +10,16 @@ and calibration; `ScoredTest` is the record on which every figure of a test is m
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 
 from sightline.data import row_tables
-from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.row_tables import Rows, Tick
 from sightline.data.segments import Attack, Segment
 from sightline.data.stream import ResidualStream
+from sightline.energy.attack_free import AttackFreeTime
 from sightline.energy.moments import Moments, fold_moments, merged
 from sightline.energy.reference import (
     Reference,
@@ -28,7 +28,7 @@ from sightline.energy.reference import (
     standardised_reference,
 )
 from sightline.errors import StreamError
-from sightline.parallel import one_thread_each, together
+from sightline.parallel import one_thread_each
 from sightline.progress import Progress, Step, StepKind, silent
 
 # Up to this many channels a product of so few rows is a tenth faster: libraries for
@@ -367,6 +367,8 @@ class ScoredTest:
         The limit of the p99 rule (tau99): 1% of train energy exceeds it.
     alarms : array of bool, shape (n_rows,)
         Where energy is above `threshold`.
+    attack_free : AttackFreeTime
+        Which rows are attack-free, and why the others are not.
     own_alarms : array of bool, shape (n_rows,), optional
         Alarms of the user's own rule.
     step_s : float, optional
@@ -380,6 +382,7 @@ class ScoredTest:
     reference: Reference
     threshold: float
     alarms: Bools
+    attack_free: AttackFreeTime
     own_alarms: Bools | None = None
     step_s: float | None = None
 
@@ -392,16 +395,6 @@ class ScoredTest:
     def segments(self) -> list[Segment]:
         """The rows of each attack."""
         return [attack.segment for attack in self.attacks]
-
-    @cached_property
-    def is_normal(self) -> Bools:
-        """Which rows are attack-free and not ignored."""
-        return np.asarray(self.labels == NORMAL)
-
-    @cached_property
-    def is_ignored(self) -> Bools:
-        """Which rows belong neither to an attack nor to normal operation."""
-        return np.asarray(self.labels == IGNORED)
 
 
 class Track:
@@ -421,22 +414,19 @@ class Track:
         self.total = n_passes * stream.train.n_rows + stream.test.n_rows + extra
         self.done = 0
         self.progress = progress or silent
-        # Train and test are scored side by side.
-        self._lock = Lock()
 
     def stage(self, kind: StepKind, detail: str = "") -> Tick:
         """Return the callback for the blocks of one stage."""
 
         def tick(rows: int) -> None:
-            with self._lock:
-                self.done += rows
-                self.progress(Step(kind, self.done, self.total, detail))
+            self.done += rows
+            self.progress(Step(kind, self.done, self.total, detail))
 
         return tick
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ScoredStream:
+class Energies:
     """The reference and all energies: what needs the residuals themselves.
 
     Parameters
@@ -471,22 +461,6 @@ class ScoredStream:
     calibration_mean: float | None
 
 
-def _in_own_spread(
-    stream: ResidualStream, learned: Rows, other: Reference, track: Track
-) -> Floats | None:
-    """Return the energy of train rows in units of each channel's spread.
-
-    None for one channel, which has the same energy in any unit.
-    """
-    if stream.p == 1:
-        return None
-    tick = track.stage(StepKind.SCORING, "train")
-    channels = stream.channels
-    return score_rows(
-        learned, other, name="train", channels=channels, energy_only=True, tick=tick
-    ).energy
-
-
 def score_stream(
     stream: ResidualStream,
     labels: Labels,
@@ -495,7 +469,7 @@ def score_stream(
     track: Track,
     *,
     use_held_out: bool = False,
-) -> ScoredStream:
+) -> Energies:
     """Fit the reference and return the energy of every row.
 
     Parameters
@@ -540,23 +514,30 @@ def score_stream(
 
     train = score("train", learned, scale=scale_of(moments))
     options: dict[str, Any] = {"counted": labels == NORMAL, "watch": watch}
+    standardised_train = None
     if not (labels == ATTACK).any():
-        test, standardised_train = score("test", stream.test, **options), None
+        test = score("test", stream.test, **options)
     else:
         # A single channel has the same energy in any unit.
         other = standardised_reference(moments, train.scaled_fourth)
         other = reference if stream.one_sided else other
-        test, standardised_train = together(
-            partial(score, "test", stream.test, other=other, **options),
-            partial(_in_own_spread, stream, learned, other, track),
-        )
+        test = score("test", stream.test, other=other, **options)
+        if stream.p > 1:
+            standardised_train = score_rows(
+                learned,
+                other,
+                name="train",
+                channels=stream.channels,
+                energy_only=True,
+                tick=track.stage(StepKind.SCORING, "train"),
+            ).energy
     calibration_mean = None
     if held_out is not None:
         calibration = score("calibration", held_out, energy_only=True)
         # Energies may be so large that their sum overflows.
         with np.errstate(over="ignore"):
             calibration_mean = float(np.mean(calibration.energy))
-    return ScoredStream(
+    return Energies(
         folds=folds,
         moments=moments,
         reference=reference,

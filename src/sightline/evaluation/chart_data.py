@@ -5,23 +5,22 @@ are the false alarms, and states tell in which states of the plant they begin.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.row_tables import Rows, gather_rows
 from sightline.data.segments import Segment
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import ScoredStream, ScoredTest
+from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import Reference
 from sightline.evaluation.result import ChartData, SegmentResult
 from sightline.metrics.probe import false_alarm_runs
-from sightline.metrics.ranking import AttackRanks, roc_points
+from sightline.metrics.ranking import roc_points
 from sightline.metrics.window_kl import WindowEnergies
-from sightline.parallel import together
+from sightline.rules.scoring import ScoredStream
 
 # Corners of the ROC curve, at most.
 ROC_POINTS = 2000
@@ -49,73 +48,21 @@ P99, OWN = 0, 1
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ChartRows:
-    """What charts show of the rows, whatever is said of the attacks.
+def chart_data(scored: ScoredStream, segments: Sequence[SegmentResult]) -> ChartData:
+    """Return the arrays that charts need; residuals are read once.
 
     Parameters
     ----------
-    spans : list of _Span
-        The rows around each attack.
-    residuals, telemetry : _SomeRows
-        These rows and, of residuals, the peaks of false alarms; telemetry is None if
-        there is none, or no attack.
-    arrays : dict of str to array
-        The fields of `ChartData` on train energy, false alarms and states.
-    """
-
-    spans: "list[_Span]"
-    residuals: "_SomeRows"
-    telemetry: "_SomeRows | None"
-    arrays: Arrays
-
-
-def read_chart_rows(
-    stream: ResidualStream, scored: ScoredStream, test: ScoredTest
-) -> ChartRows:
-    """Return what charts show of the rows; residuals are read once.
-
-    Parameters
-    ----------
-    stream : ResidualStream
-        The residuals, and telemetry if it was given.
-    scored, test : ScoredStream, ScoredTest
-        All energies, and the labels and alarms of the test.
-    """
-    of_train, read = together(
-        partial(_train_energy, scored.train.energy), partial(_read_rows, stream, test)
-    )
-    return replace(read, arrays=of_train | read.arrays)
-
-
-def chart_data(
-    stream: ResidualStream,
-    test: ScoredTest,
-    ranks: AttackRanks,
-    windows: WindowEnergies,
-    segments: Sequence[SegmentResult],
-    read: ChartRows,
-) -> ChartData:
-    """Return the arrays that charts need.
-
-    Parameters
-    ----------
-    stream : ResidualStream
-        The names of its channels, and the times of its rows.
-    test : ScoredTest
-        Energy, labels and alarms of the test.
-    ranks : AttackRanks
-        Of all attack rows, for the ROC curve.
-    windows : WindowEnergies
-        Of the attacks and their matched windows.
+    scored : ScoredStream
+        The stream and its energies.
     segments : sequence of SegmentResult
         The attacks; their diagnosis decides which channels are shown.
-    read : ChartRows
-        What is shown of the rows.
     """
-    plan = windows.plan
-    roc_fpr, roc_tpr = roc_points(ranks, ROC_POINTS)
-    arrays = read.arrays | _excerpts(stream, segments, read, test.reference)
+    stream, test, windows = scored.stream, scored.test, scored.windows
+    plan, energy = windows.plan, scored.energies.train.energy
+    roc_fpr, roc_tpr = roc_points(scored.ranks, ROC_POINTS)
+    train_rows = extreme_rows(energy, TRAIN_STRETCHES)
+    arrays = _arrays_of_rows(stream, test, segments)
     if test.own_alarms is not None:
         arrays["own_first_alarm"] = _first_alarms(test.own_alarms, segments)
     return ChartData(
@@ -123,6 +70,9 @@ def chart_data(
         labels=test.labels,
         test_time=stream.test_time,
         test_breaks=test.breaks,
+        train_energy=energy[train_rows],
+        train_rows=train_rows,
+        train_quantiles=np.quantile(energy, np.linspace(0, 1, 1001)),
         roc_fpr=roc_fpr,
         roc_tpr=roc_tpr,
         segment_d_full=windows.attack_d_full,
@@ -134,16 +84,6 @@ def chart_data(
         matched_bounds=plan.normal_bounds,
         **arrays,  # type: ignore[arg-type]
     )
-
-
-def _train_energy(energy: Floats) -> Arrays:
-    """Return the fields of `ChartData` on the energy of train."""
-    rows = extreme_rows(energy, TRAIN_STRETCHES)
-    return {
-        "train_energy": energy[rows],
-        "train_rows": rows,
-        "train_quantiles": np.quantile(energy, np.linspace(0, 1, 1001)),
-    }
 
 
 def _excess(windows: WindowEnergies) -> Floats:
@@ -179,8 +119,10 @@ def extreme_rows(values: Floats, n_stretches: int) -> Ints:
     return np.unique(np.concatenate(rows))
 
 
-def _read_rows(stream: ResidualStream, test: ScoredTest) -> ChartRows:
-    """Return what charts show of the rows of the test."""
+def _arrays_of_rows(
+    stream: ResidualStream, test: ScoredTest, segments: Sequence[SegmentResult]
+) -> Arrays:
+    """Return the fields of `ChartData` on false alarms, states and excerpts."""
     own = {} if test.own_alarms is None else {OWN: test.own_alarms}
     spans = _spans(test.segments, stream)
     rule, starts, lengths, peaks = _episodes({P99: test.alarms} | own, test)
@@ -196,12 +138,14 @@ def _read_rows(stream: ResidualStream, test: ScoredTest) -> ChartRows:
         "episode_channel": _leading(residuals, peaks, test.reference),
     }
     telemetry, by_p99 = None, starts[rule == P99]
-    if stream.telemetry_test is not None and spans:
-        telemetry = _SomeRows(stream.telemetry_test, np.unique(np.concatenate(around)))
     if stream.telemetry_test is not None and len(by_p99):
-        arrays |= _states(stream.telemetry_test, test.labels, by_p99)
-    return ChartRows(
-        spans=spans, residuals=residuals, telemetry=telemetry, arrays=arrays
+        arrays |= _states(stream.telemetry_test, test.attack_free.by_label, by_p99)
+    if not spans:
+        return arrays
+    if stream.telemetry_test is not None:
+        telemetry = _SomeRows(stream.telemetry_test, np.unique(np.concatenate(around)))
+    return arrays | _excerpts(
+        stream, segments, spans, residuals, telemetry, test.reference
     )
 
 
@@ -312,13 +256,12 @@ def _leading(residuals: _SomeRows, peaks: Ints, reference: Reference) -> Ints:
 def _excerpts(
     stream: ResidualStream,
     segments: Sequence[SegmentResult],
-    read: ChartRows,
+    spans: Sequence[_Span],
+    residuals: _SomeRows,
+    telemetry: _SomeRows | None,
     reference: Reference,
 ) -> Arrays:
     """Return contributions and signals around each attack, in columns."""
-    spans, telemetry = read.spans, read.telemetry
-    if not spans:
-        return {}
     n_columns = max(span.n_columns for span in spans)
     shape = (len(spans), min(MOST_CHANNELS, stream.p))
     channels, measured = np.full((2, *shape), -1, np.int32)
@@ -326,7 +269,7 @@ def _excerpts(
     signals = np.full((*shape, n_columns, 3), np.nan, np.float32)
     place = {name: j for j, name in enumerate(stream.telemetry_channels)}
     for i, (segment, span) in enumerate(zip(segments, spans, strict=False)):
-        values = read.residuals.at(span.rows)
+        values = residuals.at(span.rows)
         parts = _contributions(values, reference)
         inside = (span.rows >= segment.start) & (span.rows < segment.stop)
         with np.errstate(over="ignore"):  # an infinite strength comes first
@@ -364,13 +307,13 @@ def _channels_of(
     return np.array(strongest[: k - len(missing)] + missing, dtype=np.int32)
 
 
-def _states(telemetry: Rows, labels: Labels, starts: Ints) -> Arrays:
+def _states(telemetry: Rows, is_attack_free: Bools, starts: Ints) -> Arrays:
     """Return how often false alarms begin in each state of the plant.
 
     A channel with few values (a pump, a valve, a mode) has states. Of these the
     channels are returned in which alarms begin most unlike the time spent there.
     """
-    normal = np.flatnonzero(labels == NORMAL)
+    normal = np.flatnonzero(is_attack_free)
     n_rows = min(STATE_ROWS, len(normal))
     usual = normal[(np.arange(n_rows) * len(normal)) // n_rows].astype(np.int64)
     some = _SomeRows(telemetry, np.unique(np.concatenate([usual, starts])))

@@ -19,13 +19,14 @@ from sightline.data.rounding import MOST_DECIMALS, decimals_of
 from sightline.data.row_tables import Part, Rows, gather_rows, map_parts, parts_of
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import ScoredStream, ScoredTest
+from sightline.energy.energy import Energies, ScoredTest
 from sightline.evaluation.caveats import DOMINANT_SHARE, moved_by_units
 from sightline.evaluation.result import StreamMeasures
 from sightline.facts.attack_facts import STILL, AttackFacts
 from sightline.facts.codes import Finding, Severity, by_severity, finding
 from sightline.facts.leaks import row_hashes, stretches_of_hashes
 from sightline.metrics.window_kl import WindowEnergies
+from sightline.rules.scoring import ScoredStream
 from sightline.text import duration, names, plural, share
 
 # Fewer attacks than this prove little: of four found, the true share may be 40%.
@@ -48,7 +49,7 @@ class Linted:
     ----------
     stream : ResidualStream
         Residuals, own alarms and score, time stamps and `meta`.
-    scored, test : ScoredStream, ScoredTest
+    scored, test : Energies, ScoredTest
         Energies, labels, attacks.
     windows : WindowEnergies
         D_FULL of the attacks and of attack-free windows of their length.
@@ -59,7 +60,7 @@ class Linted:
     """
 
     stream: ResidualStream
-    scored: ScoredStream
+    scored: Energies
     test: ScoredTest
     windows: WindowEnergies
     measures: StreamMeasures
@@ -76,12 +77,12 @@ class Linted:
         return _some(self.stream.test)
 
 
-def lint_stream(linted: Linted) -> tuple[Finding, ...]:
+def lint_stream(scored: ScoredStream, measures: StreamMeasures) -> tuple[Finding, ...]:
     """Return what is wrong with how a stream was made and judged.
 
     Parameters
     ----------
-    linted : Linted
+    scored, measures : ScoredStream, StreamMeasures
         The stream and its figures.
 
     Returns
@@ -89,6 +90,14 @@ def lint_stream(linted: Linted) -> tuple[Finding, ...]:
     tuple of Finding
         The most serious first; empty if no check found anything.
     """
+    linted = Linted(
+        scored.stream,
+        scored.energies,
+        scored.test,
+        scored.windows,
+        measures,
+        scored.facts,
+    )
     if parts_of(linted.stream.test) is not None:
         # On a cluster: only what needs no rows.
         return by_severity(one for check in OF_FIGURES for one in check(linted))
@@ -207,7 +216,7 @@ def check_adjustment(linted: Linted) -> Iterator[Finding]:
         return
     # A true alarm fills an attack only where every row of it stands out.
     score = linted.stream.score if linted.stream.score is not None else test.energy
-    calm = score[test.is_normal & ~alarms]
+    calm = score[test.attack_free.by_label & ~alarms]
     if not len(calm):
         return
     usual = np.quantile(calm, 0.99)
@@ -302,9 +311,11 @@ def check_trace(linted: Linted) -> Iterator[Finding]:
     """SL111: an attack that leaves no trace in residuals, nor in the telemetry."""
     outcome, test = linted.windows.outcome, linted.test
     p_values = {fact.id: fact.p_value for fact in linted.facts}
-    views = [_View.of(test.energy, test.is_normal)]
+    views = [_View.of(test.energy, test.attack_free.by_label)]
     if linted.scored.test.other_energy is not None:
-        views.append(_View.of(linted.scored.test.other_energy, test.is_normal))
+        views.append(
+            _View.of(linted.scored.test.other_energy, test.attack_free.by_label)
+        )
     silent, is_known = [], False
     for i, attack in enumerate(test.attacks):
         p_value = p_values.get(attack.id)

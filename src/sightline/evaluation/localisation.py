@@ -21,11 +21,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
-from sightline.data.arrays import Bools, Floats, Ints, finite
+from sightline.data.arrays import Bools, Floats, Ints, check_residuals, finite
 from sightline.data.row_tables import Rows, gather_rows
 from sightline.data.segments import Attack
+from sightline.data.stream import ResidualStream
 from sightline.energy.reference import Reference
+from sightline.errors import StreamError
 from sightline.metrics.localisation import (
     LocalisationFigures,
     measure_localisation,
@@ -115,12 +118,40 @@ class Localisation:
     attacks: tuple[AttackLocalisation, ...]
 
 
+def check_attribution(
+    stream: ResidualStream, attribution: npt.ArrayLike | None, n_dropped: int
+) -> Floats | None:
+    """Return a detector's own attribution of the test rows to channels, checked.
+
+    `StreamError` unless it has one finite value for each test row and channel, and no
+    test row was dropped.
+    """
+    if attribution is None:
+        return None
+    values = check_residuals(attribution, "attribution").astype(np.float64)
+    shape = (stream.test.n_rows + n_dropped, stream.p)
+    if values.shape != shape:
+        raise StreamError(
+            f"`attribution` must have one value for each test row and channel, shape "
+            f"{shape}; got {values.shape}."
+        )
+    if n_dropped:
+        raise StreamError(
+            f"`attribution` cannot be matched to test rows of which {n_dropped} were "
+            "dropped: remove the rows that are not finite from both first."
+        )
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values).all(axis=1)))
+        raise StreamError(f"`attribution` must be finite; row {row} is not: repair it.")
+    return values
+
+
 def localise(
     rows: Rows,
     channels: Sequence[str],
     reference: Reference,
     attacks: Sequence[Attack],
-    alarms: Bools | None,
+    alarms: Bools,
     *,
     stages: Mapping[str, str],
     attribution: Floats | None = None,
@@ -157,7 +188,9 @@ def localise(
     known = [a for a in attacks if any(target in place for target in a.targets)]
     if len(channels) < 2 or not known:
         return None
-    first = first_alarms(alarms, known)
+    inside = [alarms[attack.start : attack.stop] for attack in known]
+    # Counted from the attack's start.
+    first = np.array([int(np.argmax(a)) if a.any() else -1 for a in inside])
     strength = _strengths(rows, reference, known, first)
     if attribution is not None:
         strength[str(Method.OWN)] = _own_strengths(attribution, known, first)
@@ -218,14 +251,6 @@ def _each_attack(
 def _usable(strength: Floats) -> Bools:
     """Return the attacks of which every channel has a strength."""
     return np.asarray(np.isfinite(strength).all(axis=1), dtype=np.bool_)
-
-
-def first_alarms(alarms: Bools | None, attacks: Sequence[Attack]) -> Ints:
-    """Return the first alarmed row of each attack, counted from its start; -1: none."""
-    if alarms is None:
-        return np.full(len(attacks), -1)
-    inside = [alarms[attack.start : attack.stop] for attack in attacks]
-    return np.array([int(np.argmax(a)) if a.any() else -1 for a in inside])
 
 
 def _best_ranks(strength: Floats, targets: Sequence[Sequence[int]]) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints
-from sightline.data.row_tables import Rows, make_calls, parts_of
+from sightline.data.row_tables import make_calls, parts_of
 from sightline.energy.energy import ScoredTest
 from sightline.evaluation.result import (
     BootstrapFacts,
@@ -21,6 +21,7 @@ from sightline.metrics import chance, drawing, intervals
 from sightline.metrics.drawing import Drawable, Draws, MatchedWindows
 from sightline.metrics.window_kl import WindowEnergies, is_beaten
 from sightline.progress import Progress, Step, StepKind, silent
+from sightline.rules.scoring import ScoredStream
 
 # Figures of alarms that are above their floor if recall is.
 _BY_RECALL = ("f1", "precision")
@@ -36,37 +37,29 @@ def figures(measures: StreamMeasures) -> dict[str, float | None]:
 
 
 def measure_uncertainty(
-    test: ScoredTest,
+    scored: ScoredStream,
     measures: StreamMeasures,
-    windows: WindowEnergies,
     *,
-    train_mean: float,
     seed: int,
     n_replicates: int = drawing.N_REPLICATES,
     n_shifts: int = chance.N_SHIFTS,
-    progress: Progress | None = None,
-    rows: Rows | None = None,
+    progress: Progress = silent,
 ) -> Uncertainty:
     """Return a 95% interval and a chance floor for each figure.
 
     Parameters
     ----------
-    test : ScoredTest
-        Energy, labels, attacks and alarms of the test.
+    scored : ScoredStream
+        Energies, labels, attacks and alarms. If the test is divided among workers, they
+        draw.
     measures : StreamMeasures
         The figures themselves.
-    windows : WindowEnergies
-        Of its attacks.
-    train_mean : float
-        Mean train energy.
     seed : int
         Same seed, same intervals.
     n_replicates, n_shifts : int
         How often to draw for intervals, and for floors.
     progress : callable, optional
         Called with a `Step` after some draws.
-    rows : Rows, optional
-        The test: if it is divided among workers, they draw.
 
     Returns
     -------
@@ -74,15 +67,18 @@ def measure_uncertainty(
         Without attacks all floors are None, and all intervals but those of drifts and
         of the share of calm rows in alarm.
     """
+    test, windows, rows = scored.test, scored.windows, scored.stream.test
+    train_mean = scored.energies.train_mean
     n_attacks = len(test.attacks)
     total = n_replicates + (n_shifts if n_attacks else 0)
-    report = progress or silent
 
     def tick(n_done: int) -> None:
-        report(Step(StepKind.DRAWING_INTERVALS, min(n_done, total), total))
+        progress(Step(StepKind.DRAWING_INTERVALS, min(n_done, total), total))
 
-    is_sent = rows is not None and parts_of(rows) is not None
-    block = drawing.block_of_calm(drawing.log_of(test.energy[test.is_normal]))
+    is_sent = parts_of(rows) is not None
+    block = drawing.block_of_calm(
+        drawing.log_of(test.energy[test.attack_free.by_label])
+    )
     block_of = drawing.blocks_of_rows(test.labels, test.breaks, block)
     measured = figures(measures)
     floors: dict[str, chance.Floor | None] = {}
@@ -97,7 +93,7 @@ def measure_uncertainty(
         rolled = partial(chance.chance, test.energy, test.labels, test.alarms)
         rolled = partial(rolled, test.segments, block_of, windows=windows)
         calls.append(partial(rolled, n_draws=n_shifts, seed=seed, tick=ticks[1]))
-    if rows is not None and is_sent:
+    if is_sent:
         (ranges, attack_rows), *at_chance = make_calls(rows, calls)
         tick(total)
     else:

@@ -8,7 +8,7 @@ train. Two views of each channel are judged: its change from row to row, and its
 surprise, the residual of a ridge regression on the row before.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -27,6 +27,7 @@ from sightline.data.segments import (
     segments_of,
     window_starts,
 )
+from sightline.energy.attack_free import aftermath_rows
 
 # Telemetry is averaged to rows of at least this many seconds, and at most this many.
 STEP_S: Final = 10.0
@@ -46,21 +47,10 @@ _LARGEST: Final = 3
 _RARE: Final = 0.95
 # Added before a logarithm is taken: values are in units of the spread of train.
 _TINY: Final = 1e-3
-# Values, and blocks of the aftermath, that are looked at together.
+# Values that are looked at together.
 _MOST_VALUES: Final = 2_000_000
-_AT_ONCE: Final = 512
-# Aftermath: blocks of this many rows, until this many in a row are as usual.
+# Rows of a block of the aftermath.
 BLOCK_ROWS: Final = 12
-ENERGY_BLOCK_ROWS: Final = 20
-BACK: Final = 3
-FAR_QUANTILE: Final = 0.99
-LEAST_FAR: Final = 20
-CAP_LENGTHS: Final = 3
-CAP_S: Final = 3600.0
-CAP_ROWS: Final = 36
-
-
-_SMALLEST: Final = np.finfo(np.float64).tiny
 _HUGE: Final = 1e100
 
 
@@ -309,97 +299,6 @@ def _views(
 # --- Aftermath ------------------------------------------------------------------------
 
 
-def aftermath_rows(
-    statistic: Floats,
-    labels: Labels,
-    breaks: Ints,
-    segments: Sequence[Segment],
-    *,
-    block: int,
-    step_s: float | None,
-    size: Callable[[Floats], Floats],
-) -> list[int]:
-    """Return how many rows after each attack are its aftermath.
-
-    From the attack's end, blocks of normal rows are *out* while their statistic is
-    above the 99th percentile of blocks that are far from any attack. The aftermath
-    runs to the last block that is out before three blocks in a row are in. Without a
-    return within the cap there is none: a change that stays is a new normal.
-
-    Parameters
-    ----------
-    statistic : array of shape (n_rows, k)
-        A block is out if any column is above its own far 99th percentile.
-    labels, breaks, segments
-        Of the same rows.
-    block : int
-        Rows of a block.
-    step_s : float, optional
-        Seconds of a row.
-    size : callable
-        Returns the statistic of each column of blocks, shape (n_blocks, k), from their
-        rows, shape (n_blocks, block, k).
-
-    Returns
-    -------
-    list of int
-        0 where there is none, and everywhere if fewer than `LEAST_FAR` blocks are far.
-    """
-    hour = 0 if step_s is None else int(CAP_S / step_s)
-    caps = [max(CAP_LENGTHS * s.length, hour, CAP_ROWS) for s in segments]
-    is_far = labels == NORMAL
-    for segment, cap in zip(segments, caps, strict=True):
-        is_far[segment.stop : segment.stop + cap] = False
-    far = np.concatenate(
-        [np.empty(0, np.int64)]
-        + [
-            np.arange(s.start, s.stop - block + 1, block)
-            for s in segments_of(is_far, breaks)
-        ]
-    )
-    if len(far) < LEAST_FAR:
-        return [0] * len(segments)
-    sizes = [
-        size(statistic[some[:, None] + np.arange(block)])
-        for some in np.array_split(far, 1 + len(far) // _AT_ONCE)
-    ]
-    usual = np.quantile(np.concatenate(sizes), FAR_QUANTILE, axis=0)
-    ends = np.append(breaks[1:], len(labels))
-    return [
-        _aftermath(statistic, labels == NORMAL, usual, size, segment, block, stop)
-        for segment, cap in zip(segments, caps, strict=True)
-        for stop in [
-            min(
-                segment.stop + cap,
-                int(ends[np.searchsorted(breaks, segment.stop - 1, "right") - 1]),
-            )
-        ]
-    ]
-
-
-def _aftermath(
-    statistic: Floats,
-    is_normal: Bools,
-    usual: Floats,
-    size: Callable[[Floats], Floats],
-    segment: Segment,
-    block: int,
-    stop: int,
-) -> int:
-    """Return the rows of aftermath of one attack; other attacks are passed over."""
-    rows = np.arange(segment.stop, stop)
-    rows = rows[is_normal[rows]]
-    last, n_in = 0, 0
-    for k in range(len(rows) // block):
-        if (size(statistic[None, rows[k * block : (k + 1) * block]]) > usual).any():
-            last, n_in = k + 1, 0
-            continue
-        n_in += 1
-        if n_in == BACK:
-            return int(rows[last * block - 1] + 1 - segment.stop) if last else 0
-    return 0
-
-
 def telemetry_aftermath(telemetry: Telemetry, segments: Sequence[Segment]) -> list[int]:
     """Return the rows of aftermath of each attack, by level and surprise."""
     both = np.concatenate([telemetry.level, telemetry.surprise], axis=1)
@@ -412,28 +311,6 @@ def telemetry_aftermath(telemetry: Telemetry, segments: Sequence[Segment]) -> li
         block=BLOCK_ROWS,
         step_s=telemetry.step_s,
         size=lambda blocks: np.abs(blocks.mean(axis=1)),
-    )
-
-
-def energy_aftermath(
-    energy: Floats,
-    labels: Labels,
-    breaks: Ints,
-    segments: Sequence[Segment],
-    step_s: float | None,
-) -> list[int]:
-    """Return the rows of aftermath of each attack by a detector's own energy.
-
-    For streams without telemetry: the statistic of a block is its median log energy.
-    """
-    return aftermath_rows(
-        np.log(np.clip(energy, _SMALLEST, 1e300))[:, None],
-        labels,
-        breaks,
-        segments,
-        block=ENERGY_BLOCK_ROWS,
-        step_s=step_s,
-        size=lambda blocks: np.median(blocks, axis=1),
     )
 
 

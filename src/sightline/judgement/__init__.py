@@ -1,6 +1,6 @@
 """Tells whether an attack was found, why not, and how sure that is.
 
-`sightline.judgement.judge.diagnose` is the entry. From below to above: ``calm`` finds
+`sightline.judgement.judge.judge` is the entry. From below to above: ``calm`` finds
 attack-free windows to compare an attack with, ``event_test`` has the one test of every
 rule and score, ``verdicts`` the table of verdicts and the records of a diagnosis,
 ``record`` the residuals of an attack and its windows, ``ladder`` the table of the rungs

@@ -138,7 +138,7 @@ class CalmTime:
 
     Parameters
     ----------
-    is_calm : array of bool, shape (n_rows,)
+    is_attack_free : array of bool, shape (n_rows,)
         Rows labelled normal that are not the aftermath of an attack.
     log_energy : array of shape (n_rows,)
         Logarithm of the energy of each row.
@@ -146,19 +146,19 @@ class CalmTime:
         Rows at which a new recording begins.
     """
 
-    is_calm: Bools
+    is_attack_free: Bools
     log_energy: Floats
     breaks: Ints
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is sent to a worker: not what it finds itself."""
-        fields = ("is_calm", "log_energy", "breaks")
+        fields = ("is_attack_free", "log_energy", "breaks")
         return {name: vars(self)[name] for name in fields}
 
     @cached_property
     def rows(self) -> Ints:
         """The numbers of the calm rows."""
-        return np.flatnonzero(self.is_calm)
+        return np.flatnonzero(self.is_attack_free)
 
     @cached_property
     def _sums(self) -> Floats:
@@ -167,7 +167,7 @@ class CalmTime:
 
     @cached_property
     def _stretches(self) -> list[Segment]:
-        return segments_of(self.is_calm, self.breaks)
+        return segments_of(self.is_attack_free, self.breaks)
 
     def windows_for(self, segment: Segment) -> CalmWindows | None:
         """Return the calm windows to compare an attack with.

@@ -8,14 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import make_calls
 from sightline.data.segments import Segment
-from sightline.data.stream import ResidualStream
-from sightline.energy.energy import ScoredStream, ScoredTest
+from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import standardised_reference
 from sightline.facts.attack_facts import AttackFacts, Movement
-from sightline.facts.calm_rows import calm_rows, quiet_rows
 from sightline.judgement.calm import CalmTime, CalmWindows
 from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
 from sightline.judgement.event_test import WAYS
@@ -37,8 +35,9 @@ from sightline.judgement.verdicts import (
 from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of
 from sightline.metrics.segment import SegmentMeasures
 from sightline.progress import Progress, Step, StepKind, silent
+from sightline.rules.commission import REFITTED
 from sightline.rules.judging import CommissioningFacts
-from sightline.rules.replacements import REFITTED
+from sightline.rules.scoring import ScoredStream
 
 # Version of the rules by which verdicts are made.
 METHOD: Final = 2
@@ -69,55 +68,37 @@ class Diagnosis:
     facts: DiagnosisFacts
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class JudgedAttacks:
-    """The attacks of a stream, each compared with calm windows by every rung.
-
-    Parameters
-    ----------
-    record : Record
-        What is the same for all attacks.
-    judgements : list of Judgement or None
-        One for each attack; None where there is too little calm time.
-    """
-
-    record: Record
-    judgements: list[Judgement | None]
-
-
-def judge_attacks(
-    stream: ResidualStream,
+def judge(
     scored: ScoredStream,
-    test: ScoredTest,
-    facts: Sequence[AttackFacts],
+    rows: Sequence[SegmentMeasures],
+    rules: CommissioningFacts | None = None,
     *,
     seed: int = 0,
     progress: Progress = silent,
-) -> JudgedAttacks:
-    """Carry out every repair on every attack of a stream.
+) -> Diagnosis:
+    """Say of every attack why it was missed, by carrying out every repair on it.
 
     Parameters
     ----------
-    stream : ResidualStream
-        The residuals, and telemetry or facts of the recording if they were given.
     scored : ScoredStream
-        The moments of train.
-    test : ScoredTest
-        Energy, labels, alarms, and at least one attack.
-    facts : sequence of AttackFacts
-        What the telemetry says of each attack.
+        The stream and its energies; at least one attack.
+    rows : sequence of SegmentMeasures
+        What was measured of each attack.
+    rules : CommissioningFacts, optional
+        Alarm rules made for the budget: what repairs cost, and the advice.
     seed : int
         Seed of the draws for the confidence.
     progress : callable
         Takes a `Step` for each attack.
     """
-    reference = standardised_reference(scored.moments, scored.train.scaled_fourth)
+    stream, test, moments = scored.stream, scored.test, scored.energies.moments
+    reference = standardised_reference(moments, scored.energies.train.scaled_fourth)
     [units] = make_calls(stream.train, [partial(units_of, stream.train, reference)])
     record = Record(
         scored=test,
         test=stream.test,
         calm=CalmTime(
-            is_calm=calm_rows(test, facts),
+            is_attack_free=test.attack_free.without_aftermath,
             log_energy=np.log(np.clip(test.energy, _TINY, 1e300)),
             breaks=test.breaks,
         ),
@@ -126,43 +107,18 @@ def judge_attacks(
         is_one_sided=stream.one_sided is True,
     )
     judgements = _judge_all(record, test.segments, seed, progress)
-    return JudgedAttacks(record=record, judgements=judgements)
-
-
-def diagnose(
-    judged: JudgedAttacks,
-    rows: Sequence[SegmentMeasures],
-    facts: Sequence[AttackFacts],
-    rules: CommissioningFacts | None = None,
-) -> Diagnosis:
-    """Say of every attack why it was missed, and what each repair would gain.
-
-    Parameters
-    ----------
-    judged : JudgedAttacks
-        The attacks, judged.
-    rows : sequence of SegmentMeasures
-        What was measured of each attack.
-    facts : sequence of AttackFacts
-        What the telemetry says of each attack.
-    rules : CommissioningFacts, optional
-        Alarm rules made for the budget: what repairs cost, and the advice.
-    """
-    record, judgements = judged.record, judged.judgements
-    found = [_found(judgements, RungName.EVIDENCE), _found(judgements, None)]
+    evidence = _found(judgements, RungName.EVIDENCE)
+    by_rule = _found(judgements, None)
     segments = tuple(
-        _segment(row, judgement, fact, evidence, by_rule, record)
-        for row, judgement, fact, evidence, by_rule in zip(
-            rows, judgements, facts, *found, strict=True
-        )
+        _segment(*one, record)
+        for one in zip(rows, judgements, scored.facts, evidence, by_rule, strict=True)
     )
-    repairs = measure_repairs(record.scored, judgements, rules)
     counts = Counter(segment.verdict for segment in segments)
     return Diagnosis(
         segments=segments,
-        repairs=repairs,
+        repairs=measure_repairs(test, judgements, rules),
         verdict_counts={str(verdict): counts[verdict] for verdict in VERDICTS},
-        facts=_facts(record.scored, judgements, record.calm.is_calm, facts, rules),
+        facts=_facts(test, judgements, scored.facts, rules),
     )
 
 
@@ -422,7 +378,6 @@ def _named(outcome: RungOutcome) -> tuple[str, ...]:
 def _facts(
     test: ScoredTest,
     judgements: Sequence[Judgement | None],
-    is_calm: Bools,
     facts: Sequence[AttackFacts],
     rules: CommissioningFacts | None,
 ) -> DiagnosisFacts:
@@ -431,10 +386,10 @@ def _facts(
     n_tried = sum(one.n_tried for one in known)
     rate = sum(one.n_blamed for one in known) / n_tried if n_tried else None
     alarms = test.alarms if test.own_alarms is None else test.own_alarms
-    is_normal = test.is_normal
+    time = test.attack_free
     delays = Delays.of_step(test.step_s)
     episodes = episodes_of(alarms, delays, test.breaks)
-    load = alarm_load(episodes, quiet_rows(test, facts), delays, test.step_s)
+    load = alarm_load(episodes, time.for_alarms, delays, test.step_s)
     before = np.concatenate([[0], np.cumsum(alarms)])
     withheld = None
     if rate is not None and rate > MOST_FALSE_CAUSES:
@@ -464,7 +419,7 @@ def _facts(
         is_standing=bool(known) and sum(o.is_standing for o in known) > len(known) / 2,
         share_in_alarm=load.share_of_time,
         share_in_alarm_calm=load.share_of_time,
-        aftermath_share=float(1 - is_calm.sum() / is_normal.sum()),
+        aftermath_share=float(1 - time.without_aftermath.sum() / time.by_label.sum()),
         method=METHOD,
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints, Labels
+from sightline.data.arrays import ATTACK, Bools, Floats, Ints, Labels
 from sightline.data.row_tables import ArrayRows, Rows
 from sightline.data.segments import (
     Attack,
@@ -15,9 +15,8 @@ from sightline.data.segments import (
     segments_of,
 )
 from sightline.data.table_columns import TableColumns
-from sightline.energy.one_sided import as_judged
+from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import FileError, naming
-from sightline.facts.calm_rows import GUARD_S, facts_of_stream, quiet_rows
 from sightline.operation.telemetry import (
     check_names,
     check_step,
@@ -28,9 +27,9 @@ from sightline.operation.telemetry import (
     rule_rows,
 )
 from sightline.progress import Progress, silent
-from sightline.rules.commission import scored_test
 from sightline.rules.making import MadeRule
 from sightline.rules.origin import raw_rows, stream_digest
+from sightline.rules.scoring import score
 from sightline.storage import read_stream
 from sightline.storage.frames import check_table_file, read_numbers
 from sightline.storage.ipal import state_file
@@ -134,16 +133,16 @@ def _is_stream(path: Path) -> bool:
 
 
 def _from_stream(path: Path, made: MadeRule) -> Record:
-    stream = as_judged(read_stream(path))
+    stream = read_stream(path)
     check_names(stream.channels, made)
     check_step(stream.step_s, made)
-    _, test = scored_test(stream)
-    origin = made.origin
+    scored = score(stream)
+    stream, test, origin = scored.stream, scored.test, made.origin
     return Record(
         name=stream.name,
         rows=raw_rows(stream.test),
         breaks=stream.test_breaks,
-        is_quiet=quiet_rows(test, facts_of_stream(stream, test)),
+        is_quiet=test.attack_free.for_alarms,
         attacks=tuple(test.attacks),
         time=stream.test_time,
         timezone=stream.timezone,
@@ -258,8 +257,5 @@ def _labelled(
     if labels is None:
         return (), np.ones(n_rows, np.bool_)
     attacks = name_segments(segments_of(labels == ATTACK, breaks), listed)
-    is_quiet = np.asarray(labels == NORMAL)
-    n_after = max(1, int(np.ceil(GUARD_S / (step_s or GUARD_S) - 1e-6)))
-    for attack in attacks:
-        is_quiet[attack.stop : attack.stop + n_after] = False
-    return tuple(attacks), is_quiet
+    runs = [attack.segment for attack in attacks]
+    return tuple(attacks), AttackFreeTime.of(labels, runs, step_s).beyond_guard

@@ -92,92 +92,49 @@ AT_ONCE: Final = 4
 MOST_VALUES: Final = 32_000_000
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Sightings:
-    """What the oracle sees of each attack, before it is known what else shows it.
-
-    Parameters
-    ----------
-    calm : _CalmRows
-        The calm rows of the test, and their law.
-    budget : Budget
-        Alarms a day, and share of time.
-    each : list of _Sighting or None
-        In the order of the attacks. None for an attack of one row, whose law cannot be
-        known, and where no calm window is as long.
-    """
-
-    calm: "_CalmRows"
-    budget: Budget
-    each: "list[_Sighting | None]"
-
-
-def find_sightings(
-    rows: Rows, test: ScoredTest, is_quiet: Bools, budget: Budget
-) -> Sightings | None:
-    """Return what the oracle sees of each attack.
-
-    None without attacks, or if calm rows have no law: there are fewer than two, or they
-    never change.
+def ceilings(
+    rows: Rows, test: ScoredTest, made: Commissioning, shown: Sequence[bool] = ()
+) -> list[Ceiling | None]:
+    """Return the ceiling of every attack, and how rules stand to it.
 
     Parameters
     ----------
     rows : Rows
         Test residuals.
     test : ScoredTest
-        Their attacks, with seconds a row.
-    is_quiet : array of bool, shape (n_test,)
-        Calm rows of the test, without ten minutes after each attack.
-    budget : Budget
-        Alarms a day, and share of time.
-    """
-    if not test.attacks:
-        return None
-    try:
-        calm = _CalmRows.of(rows, test, is_quiet)
-    except StreamError:
-        return None
-    return Sightings(
-        calm=calm, budget=budget, each=_sightings(calm, test.segments, budget)
-    )
-
-
-def ceilings(
-    sightings: Sightings | None,
-    test: ScoredTest,
-    made: Commissioning,
-    shown: Sequence[bool] = (),
-) -> list[Ceiling | None]:
-    """Return the ceiling of every attack, and how rules stand to it.
-
-    Parameters
-    ----------
-    sightings : Sightings or None
-        What the oracle sees.
-    test : ScoredTest
-        The test with its attacks.
+        The test with its attacks and its attack-free time.
     made : Commissioning
-        Rules made for the same budget, on this stream.
+        Rules made on this stream; their budget is the oracle's.
     shown : sequence of bool
-        Which attacks another test has shown to differ from calm windows.
+        Which attacks another test has shown to differ from attack-free windows.
 
     Returns
     -------
     list of Ceiling or None
-        In the order of the attacks. None where the oracle knows no law.
+        In the order of the attacks. None where the oracle knows no law: for an attack
+        of one row, where no attack-free window is as long, and everywhere if there are
+        fewer than two attack-free rows, or they never change.
     """
-    if sightings is None:
+    segments, budget = test.segments, made.facts.accepted
+    if not segments:
         return []
-    calm, budget, rules = sightings.calm, sightings.budget, _rules(test, made)
-    shown = shown or [False] * len(test.attacks)
-    seen_ones = [
+    try:
+        calm = _CalmRows.of(rows, test, test.attack_free.for_alarms)
+    except StreamError:
+        return [None] * len(segments)
+    rules = _rules(test, made)
+    sightings = [
         None if seen is None else seen.if_shown(is_shown)
-        for seen, is_shown in zip(sightings.each, shown, strict=True)
+        for seen, is_shown in zip(
+            _sightings(calm, segments, budget),
+            shown or [False] * len(segments),
+            strict=True,
+        )
     ]
-    rows = _first_rows(calm, test.segments, seen_ones, budget)
+    first_rows = _first_rows(calm, segments, sightings, budget)
     return [
         None if seen is None else _ceiling(segment, seen, row, calm, budget, rules)
-        for segment, seen, row in zip(test.segments, seen_ones, rows, strict=True)
+        for segment, seen, row in zip(segments, sightings, first_rows, strict=True)
     ]
 
 
@@ -190,21 +147,21 @@ class _CalmRows:
 
     rows: Rows
     reference: Reference
-    is_quiet: Bools
+    is_attack_free: Bools
     test_breaks: Ints
     starts: Ints
     stops: Ints
     step_s: float
 
     @classmethod
-    def of(cls, rows: Rows, test: ScoredTest, is_quiet: Bools) -> "_CalmRows":
-        starts, stops = run_bounds(is_quiet, test.breaks)
+    def of(cls, rows: Rows, test: ScoredTest, is_attack_free: Bools) -> "_CalmRows":
+        starts, stops = run_bounds(is_attack_free, test.breaks)
         return cls(
             rows=rows,
             reference=fit_reference(
-                kept_rows(rows, is_quiet), estimator="ledoit-wolf-standardised"
+                kept_rows(rows, is_attack_free), estimator="ledoit-wolf-standardised"
             ),
-            is_quiet=is_quiet,
+            is_attack_free=is_attack_free,
             test_breaks=test.breaks,
             starts=starts,
             stops=stops,
@@ -214,12 +171,12 @@ class _CalmRows:
     @property
     def at_once(self) -> int:
         """How many attacks' increments over calm rows are in memory together."""
-        return max(AT_ONCE, MOST_VALUES // max(int(self.is_quiet.sum()), 1))
+        return max(AT_ONCE, MOST_VALUES // max(int(self.is_attack_free.sum()), 1))
 
     @property
     def breaks(self) -> Ints:
         """Where stretches begin, among calm rows alone."""
-        place = np.concatenate([[0], np.cumsum(self.is_quiet)])
+        place = np.concatenate([[0], np.cumsum(self.is_attack_free)])
         return np.asarray(place[self.starts], np.int64)
 
     def increments(
@@ -229,14 +186,14 @@ class _CalmRows:
 
         Both from one pass over the test: to read it takes longer than the arithmetic.
         """
-        is_own = np.zeros(len(self.is_quiet), np.bool_)
+        is_own = np.zeros(len(self.is_attack_free), np.bool_)
         for segment in segments:
             is_own[segment.rows] = True
         # Threads write into shared arrays, so that nothing is twice in memory.
         found = _Found(
-            is_calm=self.is_quiet,
+            is_attack_free=self.is_attack_free,
             is_own=is_own,
-            traces=np.empty((len(ratios), np.count_nonzero(self.is_quiet))),
+            traces=np.empty((len(ratios), np.count_nonzero(self.is_attack_free))),
             own=np.empty((np.count_nonzero(is_own), self.rows.n_channels)),
         )
         task = partial(_find, reference=self.reference, ratios=ratios)
@@ -271,7 +228,7 @@ class _Found:
 
     Parameters
     ----------
-    is_calm, is_own : array of bool, shape (n_rows,)
+    is_attack_free, is_own : array of bool, shape (n_rows,)
         Calm rows, and rows of segments.
     traces : array of shape (n_ratios, number of calm rows)
         Increments of each ratio.
@@ -279,7 +236,7 @@ class _Found:
         Whitened rows of segments.
     """
 
-    is_calm: Bools
+    is_attack_free: Bools
     is_own: Bools
     traces: Floats
     own: Floats
@@ -291,9 +248,9 @@ class _Found:
             return slice(*(int(np.count_nonzero(which[:k])) for k in (first, stop)))
 
         return _Found(
-            is_calm=self.is_calm[first:stop],
+            is_attack_free=self.is_attack_free[first:stop],
             is_own=self.is_own[first:stop],
-            traces=self.traces[:, place(self.is_calm)],
+            traces=self.traces[:, place(self.is_attack_free)],
             own=self.own[place(self.is_own)],
         )
 
@@ -308,16 +265,17 @@ def _find(
     """Write the increments of each ratio over calm rows, and the segments' own rows."""
     n_calm = n_own = 0
     for start, block in part.blocks():
-        is_calm, is_own = (
-            each[start : start + len(block)] for each in (found.is_calm, found.is_own)
+        is_attack_free, is_own = (
+            each[start : start + len(block)]
+            for each in (found.is_attack_free, found.is_own)
         )
-        if not (is_calm.any() or is_own.any()):
+        if not (is_attack_free.any() or is_own.any()):
             continue
         # The whole block: the last bits of a product depend on its number of rows, and
         # must not depend on which attacks are looked at together.
         with np.errstate(over="ignore", invalid="ignore"):
             rows = _whitened(block, reference)
-        own, calm = rows[is_own], rows if is_calm.all() else rows[is_calm]
+        own, calm = rows[is_own], rows if is_attack_free.all() else rows[is_attack_free]
         found.own[n_own : n_own + len(own)] = own
         energy = 0.5 * np.einsum("tj,tj->t", calm, calm)
         for ratio, trace in zip(ratios, found.traces, strict=True):
@@ -340,7 +298,7 @@ class _Evidence:
 def _evidence(calm: _CalmRows, segments: Sequence[Segment]) -> list[_Evidence | None]:
     """Return the law of each attack, with how far calm windows get in the same way."""
     rows = calm.rows
-    labels = np.where(calm.is_quiet, NORMAL, IGNORED).astype(np.int8)
+    labels = np.where(calm.is_attack_free, NORMAL, IGNORED).astype(np.int8)
     plan = plan_windows(segments, labels, calm.test_breaks, most=MOST_WINDOWS)
     watch = WindowWatch(plan, rows.n_channels, rows.n_rows)
     scored = score_rows(rows, calm.reference, name="test", watch=watch)

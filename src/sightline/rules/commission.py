@@ -4,26 +4,21 @@
 *judged rows* are all later ones, which no rule has seen.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Final, Literal
+from functools import cached_property, partial
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from sightline.data.arrays import Bools
 from sightline.data.recording import seconds
-from sightline.data.row_tables import JoinedRows, kept_rows
+from sightline.data.row_tables import JoinedRows, kept_rows, make_calls
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import ScoredStream, ScoredTest, Track, score_stream
+from sightline.energy.attack_free import attack_free_before
+from sightline.energy.energy import ScoredTest
 from sightline.errors import StreamError
-from sightline.facts.attack_facts import AttackFacts
-from sightline.facts.calm_rows import (
-    facts_of_stream,
-    quiet_rows,
-    quiet_rows_before,
-)
 from sightline.metrics.alarm_load import MOST_PER_DAY, Delays
 from sightline.parallel import threads
 from sightline.rules.advice import advice, load_words
@@ -54,44 +49,113 @@ from sightline.rules.limits import (
     LEAST_ALARMS,
 )
 from sightline.rules.making import MadeRule, RuleMaker
+from sightline.rules.masking import mask_after_changes, noisy_channel
 from sightline.rules.origin import Origin, calm_channels, origin_of, raw_rows
-from sightline.rules.probe import QuantileRule
 from sightline.rules.rule import Rule
+from sightline.rules.scoring import ScoredStream, score
 from sightline.showing import Shown
 from sightline.text import counted, names, plural
 
 # The joined rule whose members remember nothing.
 WITHOUT_MEMORY: Final = "rows"
+# The rule by energy whose reference is fitted on commissioning rows.
+REFITTED: Final = "energy, refitted"
 # Share of the test that is used for commissioning.
 FIRST: Final = 0.35
 
 
-# --- Periods --------------------------------------------------------------------------
+# --- Rows -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Periods:
-    """Which rows commission and which rows judge.
+class Basis:
+    """What all rules of a stream are made of and judged on.
 
     Parameters
     ----------
-    calm : CalmPeriod
-        Commissioning rows.
+    stream, test : ResidualStream, ScoredTest
+        As it is judged, and its energies.
+    normal : Normal
+        What rules know of train.
     split : int
         First judged row of the test.
-    is_quiet : array of bool, shape (n_test,)
-        Calm rows of the test, without ten minutes after each attack.
-    uses_calibration : bool
-        Whether calibration rows are among the commissioning rows.
-    n_attacks_before : int
-        Attacks among the commissioning rows, which are left out.
+    is_attack_free : array of bool, shape (n_test,)
+        Attack-free rows of the test, for alarms; those before the split by what was
+        known then.
+    elsewhere : CalmTable, optional
+        Commissioning rows of another stream, in place of those before the split.
     """
 
-    calm: CalmPeriod
+    stream: ResidualStream
+    test: ScoredTest
+    normal: Normal
     split: int
-    is_quiet: Bools
-    uses_calibration: bool
-    n_attacks_before: int
+    is_attack_free: Bools
+    elsewhere: CalmTable | None = None
+
+    @classmethod
+    def of(
+        cls, scored: ScoredStream, split: int, elsewhere: CalmTable | None = None
+    ) -> "Basis":
+        """Return the basis of rules for a scored stream."""
+        test = scored.test
+        is_attack_free = test.attack_free.for_alarms.copy()
+        is_attack_free[:split] = attack_free_before(
+            split, test.energy, test.labels, test.breaks, test.segments, test.step_s
+        )
+        return cls(
+            stream=scored.stream,
+            test=test,
+            normal=normal_of(scored.stream, scored.energies),
+            split=split,
+            is_attack_free=is_attack_free,
+            elsewhere=elsewhere,
+        )
+
+    @cached_property
+    def step_s(self) -> float:
+        """Seconds a row; a budget a day needs them."""
+        if self.stream.step_s is None:
+            raise StreamError(
+                "Seconds a row are not known, so alarms a day cannot be counted: give "
+                "time stamps or `step_s`."
+            )
+        return self.stream.step_s
+
+    @cached_property
+    def judged(self) -> JudgedRows:
+        """The rows that no rule has seen."""
+        return JudgedRows.of(
+            self.is_attack_free,
+            self.test.attacks,
+            self.test.breaks,
+            self.split,
+            self.step_s,
+        )
+
+    def period(self, *, with_calibration: bool, with_train: bool) -> CalmPeriod:
+        """Return the commissioning rows.
+
+        Parameters
+        ----------
+        with_calibration : bool
+            Whether calibration rows are among them.
+        with_train : bool
+            Whether the rows that the detector was fitted on are among them.
+        """
+        stream, table = self.stream, self.elsewhere
+        if table is None:
+            is_used = self.is_attack_free & (np.arange(self.test.n_rows) < self.split)
+            n_attacks = sum(a.start < self.split for a in stream.attack_segments())
+            table = part_of_test(stream, is_used, n_attacks)
+        tables = [table]
+        if with_calibration and stream.calibration is not None:
+            rows = raw_rows(stream.calibration)
+            tables.insert(0, CalmTable(rows=rows, breaks=np.zeros(1, np.int64)))
+        if with_train:
+            rows = raw_rows(stream.train)
+            tables.insert(0, CalmTable(rows=rows, breaks=stream.train_breaks))
+        return CalmPeriod(tables=tuple(tables), step_s=self.step_s)
 
 
 def part_of_test(stream: ResidualStream, is_used: Bools, n_attacks: int) -> CalmTable:
@@ -133,62 +197,6 @@ def split_row(stream: ResidualStream, first: float, until: str | float | None) -
     if not 0 < row:
         raise StreamError(f"`until` ({until}) lies before the first test row.")
     return row
-
-
-def periods_of(
-    stream: ResidualStream,
-    is_quiet: Bools,
-    split: int,
-    *,
-    calm: CalmTable | None = None,
-    with_calibration: bool = True,
-    with_train: bool = False,
-) -> Periods:
-    """Return which rows commission and which rows judge.
-
-    Parameters
-    ----------
-    stream : ResidualStream
-        Its test; calibration rows if it has any.
-    is_quiet : array of bool, shape (n_test,)
-        Calm rows of the test.
-    split : int
-        First judged row.
-    calm : CalmTable, optional
-        Commissioning rows from elsewhere, in place of these.
-    with_calibration : bool
-        Whether calibration rows are used. Rows without the own score cannot be.
-    with_train : bool
-        Whether the rows that the detector was fitted on are used.
-    """
-    is_used = is_quiet & (np.arange(len(is_quiet)) < split)
-    n_attacks = sum(a.start < split for a in stream.attack_segments())
-    tables = [calm or part_of_test(stream, is_used, n_attacks)]
-    calibration = stream.calibration if calm is None else None
-    uses = with_calibration and calibration is not None
-    if uses and calibration is not None:
-        rows = raw_rows(calibration)
-        tables.insert(0, CalmTable(rows=rows, breaks=np.zeros(1, np.int64)))
-    if with_train:
-        rows = raw_rows(stream.train)
-        tables.insert(0, CalmTable(rows=rows, breaks=stream.train_breaks))
-    return Periods(
-        calm=CalmPeriod(tables=tuple(tables), step_s=_step(stream)),
-        split=split,
-        is_quiet=is_quiet,
-        uses_calibration=uses,
-        n_attacks_before=tables[-1].n_attacks,
-    )
-
-
-def _step(stream: ResidualStream) -> float:
-    """Return the seconds a row; a budget a day needs them."""
-    if stream.step_s is None:
-        raise StreamError(
-            "Seconds a row are not known, so alarms a day cannot be counted: give time "
-            "stamps or `step_s`."
-        )
-    return stream.step_s
 
 
 # --- The whole ------------------------------------------------------------------------
@@ -297,6 +305,11 @@ class CommissionSettings:
         Exceedances that start an alarm, and in how many rows.
     train : bool
         Whether the rows that the detector was fitted on commission too.
+    with_repairs : bool
+        Whether to try what else could replace the rule in use: the energy with a
+        reference fitted on commissioning rows, the detector's own score with a limit
+        for the budget, rules without the one channel that makes most false alarms, and
+        a mask after changes of state.
     """
 
     budget: Budget = Budget()  # noqa: RUF009
@@ -310,6 +323,7 @@ class CommissionSettings:
     on: int = 1
     within: int = 1
     train: bool = False
+    with_repairs: bool = False
 
 
 def commission(
@@ -384,8 +398,6 @@ def commission(
     >>> made.facts.chosen, made.chosen.promise.per_day <= 6
     ('all', True)
     """
-    from sightline.energy.one_sided import as_judged
-
     settings = CommissionSettings(
         budget=Budget.parse(budget),
         first=first,
@@ -399,153 +411,180 @@ def commission(
         train=train,
     )
     with threads(jobs):
-        stream = as_judged(stream)
-        scored, test = scored_test(stream)
-        elsewhere = None
+        scored, elsewhere = score(stream), None
         if calm is not None:
             _check_alike(stream, calm)
-            _, other = scored_test(calm := as_judged(calm))
-            quiet = quiet_rows(other, facts_of_stream(calm, other))
-            elsewhere = part_of_test(calm, quiet, len(other.attacks))
-        facts = facts_of_stream(stream, test)
-        return commission_scored(stream, scored, test, facts, settings, calm=elsewhere)
-
-
-def scored_test(stream: ResidualStream) -> tuple[ScoredStream, ScoredTest]:
-    """Return the energy of every row, and the test with its attacks."""
-    labels = stream.labels
-    scored = score_stream(stream, labels, "ledoit-wolf", None, Track(None, stream))
-    probe = QuantileRule.from_normal(scored.train.energy)
-    return scored, ScoredTest(
-        energy=scored.test.energy,
-        labels=labels,
-        attacks=stream.attack_segments(),
-        breaks=stream.test_breaks,
-        reference=scored.reference,
-        threshold=probe.threshold,
-        alarms=probe.alarms(scored.test.energy),
-        own_alarms=None if stream.alarms is None else stream.alarms == 1,
-        step_s=stream.step_s,
-    )
+            other = score(calm)
+            elsewhere = part_of_test(
+                other.stream,
+                other.test.attack_free.for_alarms,
+                len(other.test.attacks),
+            )
+        return commission_scored(scored, settings, elsewhere=elsewhere)
 
 
 def commission_scored(
-    stream: ResidualStream,
     scored: ScoredStream,
-    test: ScoredTest,
-    facts: Sequence[AttackFacts],
     settings: CommissionSettings,
     *,
-    calm: CalmTable | None = None,
+    elsewhere: CalmTable | None = None,
 ) -> Commissioning:
-    """Do the same for a stream that is already scored.
+    """Make alarm rules for a stream that is already scored, and judge them.
 
     Parameters
     ----------
-    stream, scored, test : ResidualStream, ScoredStream, ScoredTest
-        As it is judged, and its energies.
-    facts : sequence of AttackFacts
-        How long each attack lasts after its label.
+    scored : ScoredStream
+        The stream and its energies.
     settings : CommissionSettings
         What a user chose.
-    calm : CalmTable, optional
-        Commissioning rows from elsewhere.
+    elsewhere : CalmTable, optional
+        Commissioning rows of another stream; all rows of this one are judged.
+
+    Raises
+    ------
+    StreamError
+        If there is too little attack-free time for the budget, or a name is unknown.
     """
-    step_s = _step(stream)
-    is_quiet = quiet_rows(test, facts)
-    split = 0 if calm else split_row(stream, settings.first, settings.until)
-    is_quiet[:split] = quiet_rows_before(test, split)
-    normal = replace(normal_of(stream, scored), without=frozenset(settings.without))
+    stream, test = scored.stream, scored.test
+    split = 0 if elsewhere else split_row(stream, settings.first, settings.until)
+    basis = Basis.of(scored, split, elsewhere)
+    if not settings.with_repairs:
+        return _make_family(basis, settings)
+    before_split = basis.is_attack_free[:split]
+    noisy = noisy_channel(stream, test, before_split)
+    calls: list[Callable[[], Any]] = [
+        partial(_make_family, basis, settings),
+        partial(mask_after_changes, stream, test, basis.judged, before_split),
+    ]
+    calls += [
+        partial(_try_repair, basis, *one) for one in _repairs(basis, noisy, settings)
+    ]
+    family, mask, *tables = make_calls(stream.test, calls)
+    facts = replace(
+        family.facts,
+        table=(*family.facts.table, *(row for table in tables for row in table)),
+        noisy_channel=noisy,
+        mask=mask,
+    )
+    made: Commissioning = replace(family, facts=replace(facts, advice=advice(facts)))
+    return made
+
+
+def _repairs(
+    basis: Basis, noisy: str | None, settings: CommissionSettings
+) -> Iterator[tuple[str, CommissionSettings]]:
+    """Yield the names of further rules, ``{}`` for their own, and their settings."""
+    base = CommissionSettings(
+        budget=settings.budget, family=("energy",), choose="energy"
+    )
+    if not basis.stream.one_sided:
+        yield REFITTED, replace(base, reference="commissioning")
+    if basis.stream.score is not None:
+        yield "{}", replace(base, family=("score",), choose="score")
+    if noisy is not None:
+        family = ("energy", "all")
+        yield f"{{}} without {noisy}", replace(base, family=family, without=(noisy,))
+
+
+def _try_repair(
+    basis: Basis, name: str, settings: CommissionSettings
+) -> list[RuleOutcome]:
+    """Return how further rules did; none where they have too few rows."""
+    try:
+        table = _make_family(basis, settings).table
+    except StreamError:  # fewer rows than the family has, as without calibration
+        return []
+    return [replace(row, name=name.format(row.name)) for row in table]
+
+
+def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
+    """Make the rules of a family, and judge them."""
+    stream, test, judged = basis.stream, basis.test, basis.judged
+    normal = replace(basis.normal, without=frozenset(settings.without))
+    basis = replace(basis, normal=normal)
     family = default_family(normal) if settings.family is None else settings.family
-    wanted = (*family, *settings.rules)
     chosen = settings.choose or (CHOSEN if CHOSEN in family else family[-1])
-    wanted = tuple(dict.fromkeys((*wanted, chosen)))
-    maker, periods = _maker(stream, normal, wanted, is_quiet, split, settings, calm)
+    wanted = tuple(dict.fromkeys((*family, *settings.rules, chosen)))
+    maker, uses_calibration = _maker(basis, wanted, settings)
+    calm = maker.fitting.period
     rules = {name: maker.make(name) for name in wanted}
     maker.fitting.free_traces()
-    judged = JudgedRows.of(is_quiet, test.attacks, test.breaks, split, step_s)
     table, curves, alarm_rows = _judged(stream, maker, rules, judged)
-    notes = list(_notes(stream, periods, judged, settings))
+    notes = list(_notes(basis, calm, settings, uses_calibration=uses_calibration))
     if settings.choose is None:
         instead = within_budget(chosen, table, settings.budget)
         if instead != chosen:
             notes.append(_instead(chosen, instead, table))
         chosen = instead
-    made = CommissioningFacts(
+    present = [judge_present("p99", test.alarms[basis.split :], judged, test.threshold)]
+    if test.own_alarms is not None:
+        own = test.own_alarms[basis.split :]
+        present.append(judge_present("own", own, judged))
+    facts = CommissioningFacts(
         budget=str(settings.budget),
         chosen=chosen,
-        days=periods.calm.days,
-        split=split,
+        days=calm.days,
+        split=basis.split,
         judged_days=judged.days,
         n_attacks=len(judged.attacks),
-        uses_calibration=periods.uses_calibration,
+        uses_calibration=uses_calibration,
         table=table,
-        present=_present(test, judged),
+        present=tuple(present),
         curves=curves,
         notes=tuple(notes),
     )
+    ends = calm.ends
+    if basis.elsewhere is None and ends and stream.test_time is not None:
+        # Rows after the split are judged.
+        ends = ends[0], float(stream.test_time[max(basis.split, 1) - 1])
     return Commissioning(
         rules=rules,
-        facts=replace(made, advice=advice(made)),
-        source=CommissioningSource(
-            stream=stream,
-            normal=normal,
-            calm=periods.calm,
-            ends=_ends(stream, periods, is_elsewhere=calm is not None),
-        ),
+        facts=replace(facts, advice=advice(facts)),
+        source=CommissioningSource(stream=stream, normal=normal, calm=calm, ends=ends),
         alarm_rows=alarm_rows,
     )
 
 
 def _maker(
-    stream: ResidualStream,
-    normal: Normal,
-    names: Sequence[str],
-    is_quiet: Bools,
-    split: int,
-    settings: CommissionSettings,
-    calm: CalmTable | None,
-) -> tuple[RuleMaker, Periods]:
-    """Return what makes the rules, and its commissioning rows.
+    basis: Basis, names: Sequence[str], settings: CommissionSettings
+) -> tuple[RuleMaker, bool]:
+    """Return what makes the rules, and whether it uses calibration rows.
 
-    Calibration rows are used if they ring as often as calm rows of the test.
+    They are used if they ring as often as attack-free rows of the test. Rows without
+    the own score cannot be where a rule needs it.
     """
-    members = list(
-        dict.fromkeys(m for name in names for m in members_of(name, normal.has_stages))
-    )
-    own = stream.score if calm is None else calm.score
+    stream, elsewhere = basis.stream, basis.elsewhere
+    has_stages = basis.normal.has_stages
+    members = list(dict.fromkeys(m for n in names for m in members_of(n, has_stages)))
+    own = stream.score if elsewhere is None else elsewhere.score
     if "score" in members and (stream.score is None or own is None or settings.train):
         raise StreamError(
             "The rule 'score' needs the detector's own score of every row: give it, "
             "or leave the rule out."
         )
-    delays = Delays.of_step(_step(stream), settings.on, settings.within)
+    delays = Delays.of_step(basis.step_s, settings.on, settings.within)
 
-    def made(with_calibration: bool) -> tuple[RuleMaker, Periods]:
-        periods = periods_of(
-            stream,
-            is_quiet,
-            split,
-            calm=calm,
-            with_calibration=with_calibration and "score" not in members,
-            with_train=settings.train,
+    def maker_of(with_calibration: bool) -> RuleMaker:
+        period = basis.period(
+            with_calibration=with_calibration, with_train=settings.train
         )
-        _check_days(periods.calm, settings.budget)
-        known = normal
+        _check_days(period, settings.budget)
+        normal = basis.normal
         if settings.reference == "commissioning":
-            tables = tuple(table.rows for table in periods.calm.tables)
+            tables = tuple(table.rows for table in period.tables)
             rows = tables[0] if len(tables) == 1 else JoinedRows(tables)
-            known = refitted(normal, rows)
-        fitting = Fitting(known, members, periods.calm)
-        return RuleMaker(fitting, settings.budget, delays), periods
+            normal = refitted(normal, rows)
+        return RuleMaker(Fitting(normal, members, period), settings.budget, delays)
 
-    maker, periods = made(with_calibration=True)
-    if periods.uses_calibration and not settings.train:
-        n_first = periods.calm.tables[0].rows.n_rows
-        joined = max(names, key=lambda name: len(members_of(name, normal.has_stages)))
+    uses = stream.calibration is not None and elsewhere is None
+    uses = uses and "score" not in members
+    maker = maker_of(with_calibration=uses)
+    if uses and not settings.train:
+        n_first = maker.fitting.period.tables[0].rows.n_rows
+        joined = max(names, key=lambda name: len(members_of(name, has_stages)))
         if not maker.rings_alike(joined, n_first):
-            maker, periods = made(with_calibration=False)
-    return maker, periods
+            uses, maker = False, maker_of(with_calibration=False)
+    return maker, uses
 
 
 def within_budget(chosen: str, table: Sequence[RuleOutcome], budget: Budget) -> str:
@@ -587,16 +626,6 @@ def _instead(chosen: str, instead: str, table: Sequence[RuleOutcome]) -> str:
         f"{load_words(usual.load)}. Rule {instead!r} is chosen in its place: it {why}. "
         "This choice is made in hindsight."
     )
-
-
-def _ends(
-    stream: ResidualStream, periods: Periods, *, is_elsewhere: bool
-) -> tuple[float, float] | None:
-    """Return when commissioning begins and ends; rows after it are judged."""
-    ends, time = periods.calm.ends, stream.test_time
-    if is_elsewhere or ends is None or time is None:
-        return ends
-    return ends[0], float(time[max(periods.split, 1) - 1])
 
 
 def _check_days(calm: CalmPeriod, budget: Budget) -> None:
@@ -649,41 +678,33 @@ def _judged(
     return tuple(table), tuple(curves), alarm_rows
 
 
-def _present(test: ScoredTest, judged: JudgedRows) -> tuple[RuleOutcome, ...]:
-    """Return how the rules in use did on the judged rows."""
-    alarms = test.alarms[judged.first :]
-    rows = [judge_present("p99", alarms, judged, test.threshold)]
-    if test.own_alarms is not None:
-        rows.append(judge_present("own", test.own_alarms[judged.first :], judged))
-    return tuple(rows)
-
-
 def _notes(
-    stream: ResidualStream,
-    periods: Periods,
-    judged: JudgedRows,
+    basis: Basis,
+    calm: CalmPeriod,
     settings: CommissionSettings,
+    *,
+    uses_calibration: bool,
 ) -> Iterator[str]:
     """Yield sentences about what was left out or is uncertain."""
-    calm, budget = periods.calm, settings.budget
-    if periods.n_attacks_before:
+    n_attacks = calm.tables[-1].n_attacks
+    if n_attacks:
         yield (
-            f"{counted(periods.n_attacks_before, 'attack', 'was', 'were')} left out of "
-            "the commissioning rows, with the time after."
+            f"{counted(n_attacks, 'attack', 'was', 'were')} left out of the "
+            "commissioning rows, with the time after."
         )
-    if budget.per_day * calm.days < FEW_ALARMS:
+    if settings.budget.per_day * calm.days < FEW_ALARMS:
         yield (
             f"The budget allows fewer than {FEW_ALARMS:.0f} alarms in the "
             f"{24 * calm.days:.0f} attack-free hours that set the limits, so they are "
             "uncertain."
         )
-    is_within = periods.split > 0  # not commissioned on another stream
-    if is_within and stream.calibration is not None and not periods.uses_calibration:
+    is_within = basis.split > 0  # not commissioned on another stream
+    if is_within and basis.stream.calibration is not None and not uses_calibration:
         yield (
             "Held-out rows of train were not used: they do not ring as often as "
             "attack-free rows of the test, or lack the own score."
         )
-    if not judged.is_quiet.any():
+    if not basis.judged.is_quiet.any():
         yield "No attack-free rows are left to judge the rules on."
 
 

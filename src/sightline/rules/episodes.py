@@ -7,7 +7,6 @@ set the limit hides itself. Someone who knows the plant reviews the episodes; wh
 person calls an incident is then the incident list.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,11 +16,7 @@ import numpy.typing as npt
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.row_tables import gather_rows
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import ScoredStream, ScoredTest
-from sightline.energy.one_sided import as_judged
 from sightline.energy.reference import Reference
-from sightline.facts.attack_facts import AttackFacts
-from sightline.facts.calm_rows import facts_of_stream, quiet_rows
 from sightline.metrics.alarm_load import Episodes, episodes_in
 from sightline.rules.budget import Budget
 from sightline.rules.commission import (
@@ -29,9 +24,9 @@ from sightline.rules.commission import (
     CommissionSettings,
     commission_scored,
     part_of_test,
-    scored_test,
 )
 from sightline.rules.origin import raw_rows
+from sightline.rules.scoring import ScoredStream, score
 
 # How many episodes are listed.
 MOST_EPISODES: Final = 20
@@ -85,30 +80,22 @@ class Episode:
 
 
 def unexplained_episodes(
-    stream: ResidualStream,
-    scored: ScoredStream,
-    test: ScoredTest,
-    facts: Sequence[AttackFacts],
-    made: Commissioning,
-    *,
-    most: int = MOST_EPISODES,
+    scored: ScoredStream, made: Commissioning, *, most: int = MOST_EPISODES
 ) -> tuple[Episode, ...]:
     """Return the strongest alarms outside of attacks, in the order of time.
 
     Parameters
     ----------
-    stream, scored, test : ResidualStream, ScoredStream, ScoredTest
-        As it is judged, and its energies.
-    facts : sequence of AttackFacts
-        How long each attack lasts after its label.
+    scored : ScoredStream
+        The stream and its energies.
     made : Commissioning
         Rules made on the first part of this stream; the chosen one raises the alarms.
     most : int
         How many are returned.
     """
-    is_quiet = quiet_rows(test, facts)
-    trace, alarms = _alarms(stream, scored, test, facts, made, is_quiet)
-    places = _strongest(alarms, trace, is_quiet, most)
+    stream, test = scored.stream, scored.test
+    trace, alarms = _alarms(scored, made)
+    places = _strongest(alarms, trace, test.attack_free.for_alarms, most)
     peaks = np.array(
         [a + int(np.argmax(trace[a : b + 1])) for a, b in places], np.int64
     )
@@ -125,25 +112,20 @@ def unexplained_episodes(
     )
 
 
-def _alarms(
-    stream: ResidualStream,
-    scored: ScoredStream,
-    test: ScoredTest,
-    facts: Sequence[AttackFacts],
-    made: Commissioning,
-    is_quiet: Bools,
-) -> tuple[Floats, Episodes]:
+def _alarms(scored: ScoredStream, made: Commissioning) -> tuple[Floats, Episodes]:
     """Return the score over its limit of every row, and the alarms.
 
     Each of both parts is judged by the limit of the other: an incident without a label
     would hide itself by raising the limit.
     """
+    stream, test = scored.stream, scored.test
     split, rule = made.facts.split, made.chosen.rule
-    later = part_of_test(stream, is_quiet & (np.arange(test.n_rows) >= split), 0)
+    is_later = np.arange(test.n_rows) >= split
+    later = part_of_test(stream, test.attack_free.for_alarms & is_later, 0)
     settings = CommissionSettings(
         budget=made.facts.accepted, family=(rule.name,), choose=rule.name
     )
-    others = commission_scored(stream, scored, test, facts, settings, calm=later)
+    others = commission_scored(scored, settings, elsewhere=later)
     rows = raw_rows(stream.test)
     runs = [
         each.run(rows, breaks=test.breaks, score=stream.score)
@@ -163,10 +145,10 @@ def _alarms(
 
 
 def _strongest(
-    alarms: Episodes, trace: Floats, is_quiet: Bools, most: int
+    alarms: Episodes, trace: Floats, is_attack_free: Bools, most: int
 ) -> list[tuple[int, int]]:
     """Return first row and last exceedance of the strongest unexplained alarms."""
-    disturbed = np.concatenate([[0], np.cumsum(~is_quiet)])
+    disturbed = np.concatenate([[0], np.cumsum(~is_attack_free)])
     places = [
         (int(start), int(last))
         for start, last in zip(alarms.starts, alarms.lasts, strict=True)
@@ -250,11 +232,9 @@ def find_episodes(
     >>> strongest.start, strongest.tags
     (20000, ('B',))
     """
-    stream = as_judged(stream)
-    scored, test = scored_test(stream)
-    facts = facts_of_stream(stream, test)
+    scored = score(stream)
     # The rules among which `evaluate` chooses.
-    joined = () if stream.one_sided else ("memory",)
+    joined = () if scored.stream.one_sided else ("memory",)
     settings = CommissionSettings(budget=Budget.parse(budget), rules=joined)
-    made = commission_scored(stream, scored, test, facts, settings)
-    return unexplained_episodes(stream, scored, test, facts, made, most=most)
+    made = commission_scored(scored, settings)
+    return unexplained_episodes(scored, made, most=most)

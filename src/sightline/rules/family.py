@@ -32,7 +32,7 @@ import numpy as np
 from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import Rows
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import ScoredStream
+from sightline.energy.energy import Energies
 from sightline.energy.moments import fold_moments, merged
 from sightline.energy.reference import (
     Reference,
@@ -290,14 +290,14 @@ class Normal:
         )
 
 
-def normal_of(stream: ResidualStream, scored: ScoredStream) -> Normal:
+def normal_of(stream: ResidualStream, scored: Energies) -> Normal:
     """Return what rules know of normal operation, from train.
 
     Parameters
     ----------
     stream : ResidualStream
         As it is judged (`as_judged`).
-    scored : ScoredStream
+    scored : Energies
         Its reference and moments.
     """
     one_sided = stream.one_sided is True

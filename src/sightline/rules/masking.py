@@ -1,8 +1,10 @@
-"""A mask after changes of state: false alarms that the stop of a pump brings.
+"""What makes false alarms: one channel alone, or a change of state, as of a pump.
 
-The mask is found on attack-free rows before the split and judged on the rows after it.
+Both are found on attack-free rows before the split. A mask after a change of state is
+judged on the rows after it.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -13,11 +15,14 @@ from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.row_tables import Rows, gather_rows
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredTest
-from sightline.facts.calm_rows import quiet_rows_before
 from sightline.metrics.alarm_load import Delays, episodes_of
 from sightline.rules.judging import JudgedRows, Mask, RuleOutcome, judge_present
 from sightline.text import names, number, plural, share
 
+# One channel alone makes the false alarms if it leads this share of
+DOMINATES: Final = 0.5
+# at least this many.
+LEAST_LED: Final = 10
 MINUTES: Final = 10
 # A channel with more values than this, among this many rows, has no states.
 MOST_STATES: Final = 6
@@ -33,6 +38,29 @@ LEAST_SAVED: Final = 3
 MOST_SKILL: Final = 0.05
 
 
+def noisy_channel(
+    stream: ResidualStream, test: ScoredTest, is_attack_free: Bools
+) -> str | None:
+    """Return the channel that alone makes most false alarms before the split.
+
+    Of each false alarm of the p99 rule the channel that contributes most to the energy
+    where it starts is its leader. None if no channel leads half of them.
+    `is_attack_free` has the rows before the split.
+    """
+    if stream.p < 3:
+        return None
+    episodes = episodes_of(test.alarms, Delays.of_step(test.step_s), test.breaks)
+    starts = episodes.starts[episodes.starts < len(is_attack_free)]
+    starts = starts[is_attack_free[starts]]
+    if len(starts) < LEAST_LED:
+        return None
+    rows = gather_rows(stream.test, starts) - test.reference.mean
+    parts = rows * (rows @ test.reference.precision)
+    leaders = Counter(np.argmax(parts, axis=1).tolist())
+    channel, count = leaders.most_common(1)[0]
+    return stream.channels[channel] if count >= DOMINATES * len(starts) else None
+
+
 @dataclass(frozen=True, eq=False)
 class _Candidate:
     """A change of state, and the test rows within the mask after it."""
@@ -43,7 +71,10 @@ class _Candidate:
 
 
 def mask_after_changes(
-    stream: ResidualStream, test: ScoredTest, judged: JudgedRows
+    stream: ResidualStream,
+    test: ScoredTest,
+    judged: JudgedRows,
+    is_attack_free: Bools,
 ) -> Mask | None:
     """Return the mask that would save most false alarms of the rule in use.
 
@@ -55,6 +86,8 @@ def mask_after_changes(
         Alarms of the rule in use: the detector's own, else the p99 rule.
     judged : JudgedRows
         The rows after the split.
+    is_attack_free : array of bool, shape (split,)
+        Attack-free rows before it.
 
     Returns
     -------
@@ -68,14 +101,16 @@ def mask_after_changes(
     name, alarms = "p99", test.alarms
     if test.own_alarms is not None:
         name, alarms = "own", test.own_alarms
-    is_quiet = quiet_rows_before(test, split)
     delays = Delays.of_step(test.step_s)
-    starts = episodes_of(alarms[:split], delays, _before(test.breaks, split)).starts
-    starts = starts[is_quiet[starts]]
+    breaks = test.breaks[test.breaks < split]
+    starts = episodes_of(alarms[:split], delays, breaks).starts
+    starts = starts[is_attack_free[starts]]
     best, gain = None, 0.0
     for one in _candidates(stream, stream.telemetry_test, test, split):
         n_inside = int(one.rows[starts].sum())
-        covered = float(one.rows[:split][is_quiet].mean()) if is_quiet.any() else 1.0
+        covered = 1.0
+        if is_attack_free.any():
+            covered = float(one.rows[:split][is_attack_free].mean())
         expected = covered * len(starts)
         is_worth = n_inside >= max(LEAST, LIFT * expected) and covered <= MOST_MASKED
         if is_worth and n_inside - expected > gain:
@@ -102,10 +137,6 @@ def mask_after_changes(
         is_advised=is_advised,
         sentence=_sentence(one, before, after, covered, lost, is_advised=is_advised),
     )
-
-
-def _before(breaks: Ints, split: int) -> Ints:
-    return breaks[breaks < split]
 
 
 def _candidates(

@@ -25,7 +25,6 @@ import numpy.typing as npt
 
 from sightline.data.arrays import (
     ATTACK,
-    NORMAL,
     Bools,
     Floats,
     Ints,
@@ -34,8 +33,8 @@ from sightline.data.arrays import (
 )
 from sightline.data.row_tables import as_rows, read_on_grid
 from sightline.data.segments import segments_of
+from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import StreamError
-from sightline.facts.calm_rows import beyond_guard
 from sightline.metrics.alarm_load import Delays, Episodes, counted, episodes_in
 from sightline.rules.budget import Budget
 from sightline.showing import Shown
@@ -420,8 +419,9 @@ class Rule(Shown):
                 f"it has {len(marks):,}."
             )
         attacks = segments_of(marks == ATTACK, cuts.astype(np.int64))
-        is_calm = beyond_guard(marks == NORMAL, attacks, self.step_s)
-        return replace(found, counts=counted(found, is_calm, self.delays.unit)[0])
+        time = AttackFreeTime.of(marks, attacks, self.step_s)
+        counts, _, _ = counted(found, time.beyond_guard, self.delays.unit)
+        return replace(found, counts=counts)
 
     def run(
         self, rows: object, *, breaks: Sequence[int] | Ints = (), score: object = None

@@ -1,0 +1,177 @@
+"""Score a stream: reference, energy, alarms of the p99 rule, and attack-free time.
+
+The first stage of `evaluate` and of `commission`. Everything later reads the one value
+that `score` returns.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from sightline.data.arrays import ATTACK, NORMAL, Floats, Labels
+from sightline.data.segments import Attack, with_guard
+from sightline.data.stream import ResidualStream
+from sightline.energy.attack_free import AttackFreeTime, energy_aftermath
+from sightline.energy.energy import Energies, ScoredTest, Track, score_stream
+from sightline.energy.one_sided import as_judged
+from sightline.errors import StreamError
+from sightline.facts import attack_facts
+from sightline.facts.attack_facts import AttackFacts
+from sightline.facts.records import audit_in
+from sightline.metrics.ranking import AttackRanks, rank_attacks
+from sightline.metrics.window_collection import WindowWatch, windows_of_parts
+from sightline.metrics.window_kl import WindowEnergies, plan_windows
+from sightline.progress import Progress
+from sightline.rules.probe import QuantileRule
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoredStream:
+    """A scored stream, as all later stages read it.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        As it is judged: from its floor if it is one-sided.
+    energies : Energies
+        The reference, and the energy of every row of train, test and calibration.
+    test : ScoredTest
+        Energy, labels, attacks and alarms of the test, and its attack-free time.
+    windows : WindowEnergies
+        D_FULL and D_MS of the attacks and of normal windows of their length; empty
+        without attacks, or if they were not wanted.
+    facts : sequence of AttackFacts
+        What the telemetry says of each attack.
+    """
+
+    stream: ResidualStream
+    energies: Energies
+    test: ScoredTest
+    windows: WindowEnergies
+    facts: Sequence[AttackFacts]
+
+    @cached_property
+    def ranks(self) -> AttackRanks:
+        """Where attack rows stand among normal rows by energy."""
+        return ranks_of_score(self.test.energy, self.test.labels)
+
+
+def ranks_of_score(score: Floats, labels: Labels) -> AttackRanks:
+    """Return where attack rows stand among normal rows by a score.
+
+    Ignored rows count as neither. Higher scores rank as more anomalous; without attacks
+    the ranks are empty, and every figure of them is None.
+    """
+    normal = np.sort(score[labels == NORMAL])
+    return rank_attacks(score[labels == ATTACK], normal)
+
+
+def score(
+    stream: ResidualStream,
+    *,
+    guard: int = 0,
+    estimator: str = "ledoit-wolf",
+    is_paper: bool = False,
+    with_windows: bool = False,
+    progress: Progress | None = None,
+) -> ScoredStream:
+    """Fit the reference on train, and score every row under it.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The residuals; each table is read block by block.
+    guard : int
+        Normal rows after each attack that are labelled -1, so that recovery counts
+        neither as attack nor as normal; a guard ends at the next break.
+    estimator : str
+        Covariance estimator of the reference.
+    is_paper : bool
+        Fit the reference on held-out rows too, use plain covariances of windows, and
+        judge every stream two-sided, as the paper does.
+    with_windows : bool
+        Whether to compare the attacks with normal windows of their length, in the same
+        pass.
+    progress : callable, optional
+        Called with a `Step`.
+
+    Raises
+    ------
+    StreamError
+        If a row is not finite, or the guard leaves no normal row.
+    """
+    stream = as_judged(stream.replace(one_sided=False) if is_paper else stream)
+    attacks = stream.attack_segments()
+    runs = [attack.segment for attack in attacks]
+    labels = with_guard(stream.labels, runs, stream.test_breaks, guard)
+    if not (labels == NORMAL).any():
+        raise StreamError(
+            f"A guard of {guard} rows leaves no normal test row: choose a smaller one."
+        )
+    plan = plan_windows(runs if with_windows else [], labels, stream.test_breaks)
+    watch = None
+    if with_windows and attacks:
+        watch = WindowWatch(plan, stream.p, stream.test.n_rows, is_plain=is_paper)
+    track = Track(progress, stream)
+    energies = score_stream(
+        stream, labels, estimator, watch, track, use_held_out=is_paper
+    )
+    parts = energies.test.collected if watch else ()
+    windows = windows_of_parts(plan, stream.p, parts, is_plain=is_paper)
+    energies = replace(energies, test=replace(energies.test, collected=()))
+    facts = _facts_of_attacks(stream, energies.test.energy, labels, attacks)
+    rule = QuantileRule.from_normal(energies.train.energy)
+    test = ScoredTest(
+        energy=energies.test.energy,
+        labels=labels,
+        attacks=attacks,
+        breaks=stream.test_breaks,
+        reference=energies.reference,
+        threshold=rule.threshold,
+        alarms=rule.alarms(energies.test.energy),
+        attack_free=AttackFreeTime.of(
+            labels, runs, stream.step_s, aftermath_s=[f.aftermath_s for f in facts]
+        ),
+        own_alarms=None if stream.alarms is None else stream.alarms == 1,
+        step_s=stream.step_s,
+    )
+    return ScoredStream(
+        stream=stream, energies=energies, test=test, windows=windows, facts=facts
+    )
+
+
+def _facts_of_attacks(
+    stream: ResidualStream, energy: Floats, labels: Labels, attacks: Sequence[Attack]
+) -> list[AttackFacts]:
+    """Return what the telemetry says of each attack.
+
+    Facts of the recording that the stream carries come first (they are the same for
+    all detectors); else they are found from the stream's own telemetry. Without either
+    nothing is known but the aftermath, from the energy.
+    """
+    audit = audit_in(stream.meta)
+    carried = {} if audit is None else {f.id: f for f in audit.recording.attacks}
+    if all(attack.id in carried for attack in attacks):
+        return [carried[attack.id] for attack in attacks]
+    train, tested = stream.telemetry_train, stream.telemetry_test
+    if train is not None and tested is not None:
+        telemetry = attack_facts.prepare(
+            train,
+            tested,
+            labels=labels,
+            train_breaks=stream.train_breaks,
+            test_breaks=stream.test_breaks,
+            channels=stream.telemetry_channels,
+            step_s=stream.step_s,
+        )
+        if telemetry is not None:
+            return list(attack_facts.facts_of_attacks(telemetry, attacks))
+    runs = [attack.segment for attack in attacks]
+    after = energy_aftermath(energy, labels, stream.test_breaks, runs, stream.step_s)
+    step_s = stream.step_s or 1.0
+    return [
+        AttackFacts(id=attack.id, aftermath_s=n_rows * step_s)
+        for attack, n_rows in zip(attacks, after, strict=True)
+    ]
