@@ -1,0 +1,314 @@
+"""What is shown of evaluations: figures, attacks found, and ``summary.csv``.
+
+`EVALUATIONS` are the figures on a terminal, `FOUND` the attacks found with chance and
+cost (also of a comparison, and in print), `SUMMARY` the columns of ``summary.csv``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from math import isnan, nan
+from typing import Any, NamedTuple
+from typing import Protocol as Interface
+
+from sightline.evaluation.protocol import Protocol
+from sightline.evaluation.result import (
+    Evaluation,
+    ReferenceFacts,
+    StreamFacts,
+    plain,
+)
+from sightline.figures import FIGURES, Figure
+from sightline.judgement.confidence import STANDING
+from sightline.judgement.event_test import LEVEL
+from sightline.judgement.verdicts import Count, RungName
+from sightline.metrics.probe import AlarmLoad, AlarmMetrics
+from sightline.metrics.quality import Compactness, Drift
+from sightline.metrics.ranking import Rank
+from sightline.metrics.window_kl import Windows
+from sightline.rules.advice import count_words, false_alarm_words
+from sightline.show.phrases import Phrase, fixed, percent
+from sightline.show.table import Cell, Column, Columns, Table, pick
+from sightline.text import (
+    UNKNOWN,
+    mean_count,
+    number,
+    p_value,
+    probability,
+    score,
+    share,
+)
+
+LEGEND = """\
+False alarms: of the limit that 1% of train energy exceeds (p99 rule), with
+nothing tuned; if the detector has its own rule, this rule comes first.
+ROC-AUC: probability that an attack row has more energy than a normal row (50% is
+chance); per attack: the same with equal weight for each attack; pAUC@1%: the same
+for false-alarm rates up to 1% (0 is chance, 1 is perfect). Below: 95% intervals.
+Energy: mean of train, median of attack-free test rows; a large rise is drift.
+"""
+FOUND_LEGEND = f"""\
+Found: the present rule does in the attack what few attack-free stretches of
+its length do (at most {LEVEL:.0%}). Any alarm: attacks with at least one.
+By chance: the mean count if each attack were such a stretch; p: probability of
+that count or more. Time in alarm: share of attack-free time, the cost.
+"""
+RULE_WORDS = {RungName.OWN_RULE: "own", RungName.PROBE: "p99"}
+
+
+def name_of(evaluation: Evaluation) -> str:
+    """Return the stream's name, with guard and protocol if they are not the usual."""
+    notes = [f"guard {evaluation.guard}"] if evaluation.guard else []
+    if evaluation.protocol is not Protocol.SIGHTLINE:
+        notes.append(f"protocol {evaluation.protocol}")
+    name = evaluation.stream.name
+    return f"{name} ({', '.join(notes)})" if notes else name
+
+
+def false_alarms(evaluation: Evaluation) -> str:
+    """Return false alarms a day, or their number if the step is unknown.
+
+    One line for the detector's own rule, if it has one, and one for p99, by name.
+    """
+    lines = []
+    for name, rule in (("own", evaluation.own_rule), ("p99", evaluation.probe)):
+        if rule is not None:
+            text = false_alarm_words(rule)
+            if rule.load is not None:
+                text += f"\n{share(rule.time_in_alarm, 1)} of time"
+            lines.append(text if evaluation.own_rule is None else f"{name} {text}")
+    return "\n".join(lines)
+
+
+def energies(evaluation: Evaluation) -> tuple[str, str]:
+    """Return mean energy of train and median energy of attack-free test rows."""
+    level, rise = evaluation.compactness.p_eff / 2, evaluation.drift.d_drift_robust
+    return number(level), number(None if rise is None else level + rise)
+
+
+def _share(value: float | None) -> str:
+    return share(value, 1)
+
+
+def _figure(
+    figure: Figure, header: str, write: Callable[[float | None], str]
+) -> Column[Evaluation]:
+    """Return the column of a figure, with its 95% interval below it."""
+    entry = FIGURES[figure]
+
+    def get(evaluation: Evaluation) -> str:
+        text, ends = write(entry.of(evaluation)), entry.interval(evaluation)
+        if ends is None:
+            return text
+        low, high = ends
+        if high is None:
+            return f"{text}\nfrom {write(low)}"
+        if write is _share:
+            return f"{text}\n{100 * low:.0f}-{high:.0%}"
+        return f"{text}\n{low:.2f}..{high:.2f}"
+
+    return Column(figure, header, get, "r", tip=entry.sentence, wrap=True)
+
+
+EVALUATIONS: Columns[Evaluation] = (
+    Column("stream", "stream", name_of, min_width=8),
+    Column("false_alarms", "false\nalarms", false_alarms, "r", wrap=True),
+    _figure(Figure.ROC_AUC, "ROC-AUC", _share),
+    _figure(Figure.MEAN_SEGMENT_AUC, "ROC-AUC\nper\nattack", _share),
+    _figure(Figure.PAUC_1, "pAUC@1%", score),
+    Column(
+        "energy", "energy\ntrain/test", lambda e: "/".join(energies(e)), "r", wrap=True
+    ),
+)
+
+
+class HasFound(Interface):
+    """What says how many attacks a present rule finds, with chance and cost."""
+
+    @property
+    def rule(self) -> RungName | None:
+        """The present rule."""
+
+    @property
+    def found(self) -> Count | None:
+        """Attacks that it finds."""
+
+    @property
+    def rings(self) -> Count | None:
+        """Attacks with any alarm."""
+
+    @property
+    def share_in_alarm(self) -> float | None:
+        """Share of attack-free time in alarm."""
+
+
+class FoundRecord(NamedTuple):
+    """The same of one evaluation, by name; not judged if `found` is None."""
+
+    name: str
+    rule: RungName | None
+    found: Count | None
+    rings: Count | None
+    share_in_alarm: float | None
+
+
+def _count(count: Count | None, unknown: str = UNKNOWN) -> Cell:
+    """Return a count of attacks and of how many."""
+    if count is None:
+        return Cell(unknown, (None, None))
+    return Cell(f"{count.count} of {count.total}", (count.count, count.total))
+
+
+def _chance(count: Count | None) -> Cell:
+    """Return the mean count by chance; nan where nothing can tell it."""
+    if count is None or isnan(count.by_chance):
+        return Cell(UNKNOWN, (None,))
+    text = mean_count(count.by_chance).replace("under ", "<")
+    return Cell(text, (count.by_chance,), printed=fixed(count.by_chance, 1))
+
+
+def found_words(count: Count | None) -> str | None:
+    """Return how many attacks, and how many by chance; None without attacks."""
+    if count is None:
+        return None
+    chance = f"{mean_count(count.by_chance)} by chance, {p_value(count.p_value)}"
+    return f"{count.count} of {count.total} ({chance})"
+
+
+FOUND: Columns[HasFound] = (
+    Column(
+        "rule",
+        "rule",
+        lambda r: Cell(
+            UNKNOWN if r.rule is None else RULE_WORDS[r.rule],
+            (None if r.rule is None else str(r.rule),),
+        ),
+    ),
+    Column(
+        "found",
+        "found",
+        lambda r: _count(r.found, "not judged" if r.rings else UNKNOWN),
+        "r",
+        parts=("", "of"),
+        tip="Attacks in which the present rule does what few attack-free stretches of "
+        "their length do.",
+    ),
+    Column(
+        "by_chance",
+        "by\nchance",
+        lambda r: _chance(r.found),
+        "r",
+        tip="The mean count if each attack were an attack-free stretch.",
+    ),
+    Column(
+        "p_value",
+        Phrase("p", "$p$"),
+        lambda r: Cell(
+            probability(r.found.p_value if r.found else None),
+            (r.found.p_value if r.found else None,),
+        ),
+        "r",
+        tip="Probability of that count or more by chance.",
+    ),
+    Column(
+        "rings",
+        "any\nalarm",
+        lambda r: _count(r.rings),
+        "r",
+        parts=("", "of"),
+        tip="Attacks with at least one alarm.",
+    ),
+    Column("rings_by_chance", "by\nchance", lambda r: _chance(r.rings), "r"),
+    Column(
+        "share_in_alarm",
+        "time in\nalarm",
+        lambda r: Cell(
+            share(r.share_in_alarm, 1),
+            (r.share_in_alarm,),
+            printed=None if r.share_in_alarm is None else percent(r.share_in_alarm),
+        ),
+        "r",
+        tip="Share of attack-free time, the cost.",
+    ),
+)
+
+
+def load_cell(load: AlarmLoad | None) -> Cell:
+    """Return the alarms of a rule in attack-free time."""
+    if load is None:
+        return Cell(UNKNOWN, (None,))
+    return Cell(count_words(load), (load.alarms_per_day,))
+
+
+def found_table(evaluations: Sequence[Evaluation]) -> Table[FoundRecord]:
+    """Return how many attacks the present rules find, with chance and cost.
+
+    An evaluation that was not judged, as it has no attack-free windows that could tell
+    what chance gives, has its attacks with any alarm alone.
+    """
+    records = []
+    for e in evaluations:
+        facts = e.diagnosis
+        if facts is not None and facts.found is not None:
+            counts = facts.rule, facts.found, facts.rings, facts.share_in_alarm
+            records.append(FoundRecord(name_of(e), *counts))
+        elif e.stream.n_segments:
+            rule = RungName.PROBE if e.own_rule is None else RungName.OWN_RULE
+            hits = (e.own_rule or e.probe).hits
+            rings = Count(hits, e.stream.n_segments, nan, nan)
+            records.append(FoundRecord(name_of(e), rule, None, rings, None))
+    name: Column[FoundRecord] = Column("stream", "stream", lambda r: r.name, min_width=8)
+    return Table("Attacks found", (name, *FOUND), records, FOUND_LEGEND)
+
+
+def standing_words(name: str, share_in_alarm: float | None) -> str:
+    """Return why a rule that never stops finds nothing."""
+    return (
+        f"{name}: the present rule is in alarm in {share(share_in_alarm)} of "
+        f"attack-free time, {share(STANDING)} or more of a usual stretch of it. An "
+        "alarm that does not stop finds nothing."
+    )
+
+
+# The name of a result's folder, and its evaluation.
+Named = tuple[str, Evaluation]
+# Blocks of the evaluation whose figures are columns of summary.csv, with a prefix where
+# they would else have the names of others.
+_BLOCKS: tuple[tuple[str, type, str], ...] = (
+    ("stream", StreamFacts, ""),
+    ("reference", ReferenceFacts, ""),
+    ("rank", Rank, ""),
+    ("windows", Windows, ""),
+    ("drift", Drift, ""),
+    ("compactness", Compactness, ""),
+    ("probe", AlarmMetrics, ""),
+    ("probe_test_calibrated", AlarmMetrics, "test_calibrated_"),
+    ("own_rule", AlarmMetrics, "own_rule_"),
+)
+
+
+def _in_block(block: str, name: str) -> Callable[[Named], Cell]:
+    """Return how a figure is found in a block of an evaluation, which may be None."""
+
+    def get(named: Named) -> Cell:
+        figures: Any = getattr(named[1], block)
+        return Cell(values=(plain(getattr(figures, name, None)),))
+
+    return get
+
+
+SUMMARY: Columns[Named] = (
+    Column("result", get=lambda n: n[0]),
+    Column("guard", get=lambda n: Cell(values=(n[1].guard,))),
+    Column("protocol", get=lambda n: str(n[1].protocol)),
+    *(
+        Column(
+            # The stream has segments too.
+            "windows_n_segments"
+            if (block, field.name) == ("windows", "n_segments")
+            else f"{prefix}{field.name}",
+            get=_in_block(block, field.name),
+        )
+        for block, record, prefix in _BLOCKS
+        for field in fields(record)
+    ),
+)
