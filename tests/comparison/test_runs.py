@@ -11,8 +11,8 @@ from strategies import make_stream
 from sightline import compare, evaluate
 from sightline.comparison.compare import agreements, why_undefined
 from sightline.comparison.runs import Figure, group_runs, match_spans
-from sightline.paper.cross_tables import agreement_table
 from sightline.paper.study import Study
+from sightline.paper.tables import agreement_table
 from sightline.report.entries import entries_of
 from sightline.report.overview import agreement_table as page_agreement
 from sightline.storage import Result
@@ -102,8 +102,9 @@ def test_agreement_of_a_pair_is_one_number_on_page_and_in_tables():
         low < row.rho < high
     )  # seeds differ, so the first seeds alone differ from all
     assert page_agreement(entries_of(results)).rho[0][1] == row.rho
-    cells = agreement_table(Study(results), compared).groups[0].rows[0]
-    assert row.rho in [cell.values[0] for cell in cells[1:]]
+    table = agreement_table(Study(results), compared)
+    cells = [column.cell(table.groups[0].records[0]) for column in table.columns[1:]]
+    assert row.rho in [cell.values[0] for cell in cells]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from judged_streams import calm_stream, with_test
 from rich.console import Console
 
 from sightline import evaluate, read_results, write_report, write_results
-from sightline.cli.tables import summary
+from sightline.cli.summary import summary
 from sightline.data.row_tables import gather_rows
 from sightline.judgement.event_test import Scores
 from sightline.judgement.ladder import LADDER, Kind, Rung

@@ -33,8 +33,8 @@ from sightline.blindspots.result import (
 )
 from sightline.data.segments import Attack
 from sightline.detectors.adapters import FromFunction, from_arrays
-from sightline.notebook.view import View, rendered
 from sightline.notebook.views import VIEWS
+from sightline.show.html import View, rendered
 from sightline.showing import Shown
 from sightline.storage import Result
 from sightline.testbeds.base import Testbed

@@ -9,16 +9,17 @@ from sightline.comparison.compare import compare
 from sightline.facts.attack_facts import AttackFacts, Movement
 from sightline.judgement.verdicts import RungOutcome, Verdict
 from sightline.paper import tables
-from sightline.paper.cross_tables import found_table, transfer_table
 from sightline.paper.example_attacks import case_table
 from sightline.paper.study import Study
 from sightline.paper.tables import (
     PUBLISHED,
     detector_table,
+    found_table,
     main_table,
     printed_values_table,
     published,
     supplementary_table,
+    transfer_table,
 )
 from sightline.rules.advice import count_words
 

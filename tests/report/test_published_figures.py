@@ -10,7 +10,7 @@ from report.plant import CHANNELS, evaluations
 from sightline.evaluation.localisation import Moment
 from sightline.metrics.alarm_figures import FIGURES, AlarmFigure
 from sightline.metrics.chance import Floor
-from sightline.paper import alarm_tables
+from sightline.paper import tables
 from sightline.paper.study import Study
 from sightline.report.entries import entries_of
 from sightline.report.page import render
@@ -117,8 +117,8 @@ def rows_of(table):
 
 def test_tables_for_print(results):
     study = Study(results)
-    alarms, scores = alarm_tables.alarm_table(study), alarm_tables.score_table(study)
-    places = alarm_tables.localisation_table(study)
+    alarms, scores = tables.alarm_table(study), tables.score_table(study)
+    places = tables.localisation_table(study)
     rows = [row for row in rows_of(alarms) if row["of"] == "p99 rule"]
     assert {"pa_f1", "pa_f1_floor", "etapr_recall_interval_low"} <= set(rows[0])
     # A point-adjusted figure never stands without its floor.

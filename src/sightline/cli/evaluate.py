@@ -366,7 +366,7 @@ def _print_results(
     evaluations: "Sequence[Evaluation]", out: Path, folders: Sequence[str]
 ) -> None:
     """Print the summary and the names of all files written."""
-    from sightline.cli.tables import summary
+    from sightline.cli.summary import summary
 
     screen = console()
     screen.print(summary(evaluations))
@@ -538,7 +538,7 @@ def compare_command(
       sightline compare result
       sightline compare swat wadi --out compared.json --write-up paper
     """
-    from sightline.cli.tables import comparison
+    from sightline.cli.summary import comparison
     from sightline.comparison.compare import compare
     from sightline.paper import write_up
     from sightline.storage import read_results, write_json

@@ -632,7 +632,8 @@ def study_summary(study: "Study") -> RenderableType:
     first (for up to `_MOST_ADVICE` detectors), notices, failed cells, and where the
     files are.
     """
-    from sightline.cli.tables import figures_table
+    from sightline.show.comparison import figures_table
+    from sightline.show.terminal import rendered
     from sightline.study.collect import REPORT
 
     parts: list[RenderableType] = []
@@ -640,7 +641,7 @@ def study_summary(study: "Study") -> RenderableType:
         for testbed in dict.fromkeys(row.testbed for row in study.at_a_glance):
             rows = [row for row in study.at_a_glance if row.testbed == testbed]
             parts.append(_glance_table(testbed, rows))
-        parts.append(figures_table(study.comparison))
+        parts.append(rendered(figures_table(study.comparison)))
     if 0 < len(study.at_a_glance) <= _MOST_ADVICE:
         parts.append(Text("What to check first", style="bold"))
         parts += [

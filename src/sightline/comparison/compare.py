@@ -188,6 +188,11 @@ class SideBySide:
     seen_by: tuple[str, ...]
     reading: str
 
+    @property
+    def is_seen_by_all(self) -> bool:
+        """Whether every detector detects the attack."""
+        return self.reading == SEEN_BY_ALL
+
 
 @dataclass(frozen=True, kw_only=True)
 class Detections:

@@ -5,11 +5,9 @@ Values reach it by name through `sightline.showing`, only when they are asked to
 themselves.
 """
 
-from sightline.notebook.frames import frame_of
 from sightline.notebook.pictures import plot_evaluation, plot_segment
-from sightline.notebook.texts import summary_of
 from sightline.notebook.tracking import log_to_mlflow
-from sightline.notebook.views import html_of
+from sightline.notebook.views import frame_of, html_of, summary_of
 
 __all__ = [
     "frame_of",

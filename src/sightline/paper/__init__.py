@@ -22,30 +22,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sightline.comparison.compare import Comparison, compare, why_undefined
+from sightline.comparison.compare import Comparison, compare
 from sightline.errors import FileError
 from sightline.files import reading, staged_folder, writing
 from sightline.metrics.drawing import N_REPLICATES
-from sightline.paper import tables as paper_tables
-from sightline.paper.alarm_tables import alarm_table, localisation_table, score_table
-from sightline.paper.cross_tables import (
-    agreement_table,
-    difference_table,
-    found_table,
-    transfer_table,
-)
-from sightline.paper.example_attacks import case_table
-from sightline.paper.figures import Drawn, draw_all
+from sightline.paper.figures import draw_all
 from sightline.paper.findings import (
     Finding,
     findings_json,
     findings_markdown,
     judge_findings,
 )
-from sightline.paper.markup import PaperTable, escaped_markdown, filled, render
 from sightline.paper.methods import methods_markdown, references_of
 from sightline.paper.study import Study
+from sightline.paper.tables import all_tables
 from sightline.progress import Progress
+from sightline.show.phrases import escaped_markdown, filled
+from sightline.show.printed import PaperTable, render
 from sightline.storage import Given, results_of
 
 __all__ = ["Finding", "PaperTable", "WriteUp", "write_tables", "write_up"]
@@ -185,7 +178,7 @@ def write_up(
     if comparison is None:
         comparison = compare(given, n_replicates=n_replicates, progress=progress)
     study = Study(given)
-    tables, no_tables = _tables(study, comparison)
+    tables, no_tables = all_tables(study, comparison)
     figures, no_figures = draw_all(study, comparison, identity_of=identity_of)
     findings = judge_findings(study)
     contents: dict[str, str | bytes] = {
@@ -194,19 +187,32 @@ def write_up(
         "methods.md": methods_markdown(study),
         "references.bib": "\n\n".join(references_of(study)) + "\n",
         "comparison.json": _json(comparison.to_dict()),
-        "preview.tex": _preview(tables, figures),
+        "preview.tex": render(
+            "preview.tex",
+            package="sightline.paper",
+            tables=[table.name for table in tables],
+            figures=[(one.name, filled(one.caption).latex) for one in figures],
+        ),
     }
     for table in tables:
         contents[f"tables/{table.name}.csv"] = table.to_csv()
         contents[f"tables/{table.name}.md"] = table.to_markdown()
         contents[f"tables/{table.name}.tex"] = table.to_latex()
     if figures:
-        contents["figures/captions.md"] = _captions(figures)
+        captions = [f"**{f.name}.** {escaped_markdown(f.caption)}" for f in figures]
+        contents["figures/captions.md"] = "\n\n".join(["# Captions", *captions]) + "\n"
     for figure in figures:
-        for kind, content in figure.files.items():
-            contents[f"figures/{figure.name}.{kind}"] = content
+        for kind, picture in figure.files.items():
+            contents[f"figures/{figure.name}.{kind}"] = picture
     with staged_folder(folder) as partial:
-        _write(partial, contents)
+        for name, content in contents.items():
+            (partial / name).parent.mkdir(exist_ok=True)
+            # The name of a detector may hold a lone surrogate.
+            (partial / name).write_bytes(
+                content.encode("utf-8", errors="backslashreplace")
+                if isinstance(content, str)
+                else content
+            )
     # Files of an earlier write-up that this study does not have must not stay.
     with writing(folder):
         for name in set(_FILES) - set(contents):
@@ -243,36 +249,6 @@ def _check_folder(folder: Path, *, overwrite: bool) -> None:
         )
 
 
-def _tables(study: Study, compared: Comparison) -> tuple[list[PaperTable], list[str]]:
-    """Return the tables that have rows, and a notice for each that has none."""
-    needs = (
-        (paper_tables.testbed_table(study), "it needs results"),
-        (paper_tables.detector_table(study), "it needs results"),
-        (paper_tables.main_table(study), "it needs results"),
-        (paper_tables.supplementary_table(study, compared), "it needs results"),
-        (found_table(study, compared), "it needs attacks judged by the present rules"),
-        (case_table(study), "it needs an attack with a verdict"),
-        (transfer_table(study, compared), "it needs at least two testbeds"),
-        (agreement_table(study, compared), why_undefined(compared.agreement)),
-        (
-            difference_table(study, compared),
-            "it needs two detectors of one testbed that share an attack",
-        ),
-        (alarm_table(study), "it needs attacks and --metrics"),
-        (score_table(study), "it needs attacks and --metrics"),
-        (localisation_table(study), "it needs attacks with known targets"),
-        (
-            paper_tables.printed_values_table(study),
-            "it needs a detector of the paper on a testbed of the paper",
-        ),
-    )
-    skipped = [(table.name, need) for table, need in needs if not table.n_rows]
-    return (
-        [table for table, _ in needs if table.n_rows],
-        [f"Skipped table '{name}': {need}." for name, need in skipped],
-    )
-
-
 def _same_seeds(study: Study) -> Iterator[str]:
     """Yield a notice if results of one detector and testbed have the same seed."""
     same = []
@@ -288,33 +264,5 @@ def _same_seeds(study: Study) -> Iterator[str]:
         )
 
 
-def _captions(figures: Sequence[Drawn]) -> str:
-    """Return the content of ``figures/captions.md``."""
-    lines = ["# Captions"]
-    lines += [f"**{f.name}.** {escaped_markdown(f.caption)}" for f in figures]
-    return "\n\n".join(lines) + "\n"
-
-
-def _preview(tables: Sequence[PaperTable], figures: Sequence[Drawn]) -> str:
-    """Return a LaTeX document with all tables and figures, each referred to."""
-    return render(
-        "preview.tex",
-        tables=[table.name for table in tables],
-        figures=[(figure.name, filled(figure.caption).latex) for figure in figures],
-    )
-
-
 def _json(values: object) -> str:
     return json.dumps(values, indent=1, allow_nan=False) + "\n"
-
-
-def _write(folder: Path, contents: dict[str, str | bytes]) -> None:
-    for name, content in contents.items():
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        # The name of a detector may hold a lone surrogate.
-        path.write_bytes(
-            content.encode("utf-8", errors="backslashreplace")
-            if isinstance(content, str)
-            else content
-        )

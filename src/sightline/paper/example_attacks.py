@@ -10,9 +10,16 @@ from sightline.comparison.runs import Attack, DetectorRuns
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.sentences import telemetry_finding
 from sightline.judgement.verdicts import Verdict
-from sightline.paper import markup
-from sightline.paper.markup import Cell, Column, PaperTable, Phrase, words
-from sightline.paper.study import Study, space_of
+from sightline.paper.study import Study, caption, note, space_of
+from sightline.show.phrases import SYMBOLS, Phrase, fixed, powers, whole, words
+from sightline.show.printed import (
+    PaperTable,
+    number_cell,
+    one_group,
+    range_cell,
+    text_cell,
+)
+from sightline.show.table import Cell, Column, Columns
 from sightline.text import names
 
 LENGTH = Phrase("W", "$W$")
@@ -50,7 +57,7 @@ class Example:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class ExampleCase:
     """The answer to one question.
 
     Parameters
@@ -71,7 +78,7 @@ class Case:
     remark: str | None = None
 
 
-def choose_cases(study: Study) -> tuple[Case, ...]:
+def choose_cases(study: Study) -> tuple[ExampleCase, ...]:
     """Return the clearest attack for each question, if there is any.
 
     Verdicts are those of all detectors of a testbed together.
@@ -92,7 +99,7 @@ def choose_cases(study: Study) -> tuple[Case, ...]:
 
     Returns
     -------
-    tuple of Case
+    tuple of ExampleCase
         Four, in this order. A case without an example has no lines.
     """
     judged = {
@@ -133,7 +140,7 @@ def _telemetry(attack: Attack) -> str:
     return telemetry_finding(telemetry_of(attack))
 
 
-def _without_evidence(attacks: Sequence[Sequence[Example]]) -> Case:
+def _without_evidence(attacks: Sequence[Sequence[Example]]) -> ExampleCase:
     """Return the attack that no repair shows, for the largest share of detectors."""
     question = "Is there residual evidence?"
     candidates: list[tuple[float, float, int, list[Example], int]] = []
@@ -145,13 +152,13 @@ def _without_evidence(attacks: Sequence[Sequence[Example]]) -> Case:
             auc = float(np.median([example.segment.auc for example in without]))
             candidates.append((-share, auc, len(candidates), without, len(judged)))
     if not candidates:
-        return Case(question=question)
+        return ExampleCase(question=question)
     *_, without, n_judged = min(candidates, key=lambda item: item[:3])
     is_of_all = len(without) == n_judged > 1
-    return Case(question=question, lines=(tuple(without),), is_of_all=is_of_all)
+    return ExampleCase(question=question, lines=(tuple(without),), is_of_all=is_of_all)
 
 
-def _local(attacks: Sequence[Sequence[Example]]) -> Case:
+def _local(attacks: Sequence[Sequence[Example]]) -> ExampleCase:
     """Return an attack that a smaller space detects and a larger one loses."""
     question = "Is the evidence local?"
     candidates = []
@@ -165,7 +172,7 @@ def _local(attacks: Sequence[Sequence[Example]]) -> Case:
                 candidates.append((not is_diluted, -gap, number, small, large))
     if candidates:
         *_, small, large = min(candidates, key=lambda item: item[:3])
-        return Case(question=question, lines=((small,), (large,)))
+        return ExampleCase(question=question, lines=((small,), (large,)))
     return _single(
         question,
         attacks,
@@ -193,14 +200,14 @@ def _single(
     order: Callable[[SegmentResult], tuple[float, float]],
     as_in_paper: Callable[[SegmentResult], bool],
     remark: str,
-) -> Case:
+) -> ExampleCase:
     """Return the example that is first in an order, remarked if not as in the paper."""
     examples = [one for attack in attacks for one in attack if is_example(one.segment)]
     if not examples:
-        return Case(question=question)
+        return ExampleCase(question=question)
     best = min(examples, key=lambda example: order(example.segment))
     unlike = None if as_in_paper(best.segment) else remark
-    return Case(question=question, lines=((best,),), remark=unlike)
+    return ExampleCase(question=question, lines=((best,),), remark=unlike)
 
 
 def case_table(study: Study) -> PaperTable:
@@ -220,74 +227,94 @@ def case_table(study: Study) -> PaperTable:
     """
     has_verdicts = any(s.verdict for r in study.runs for s in r.evaluation.segments)
     cases = choose_cases(study) if has_verdicts else ()
-    remarks = [markup.note(case.remark) for case in cases if case.remark is not None]
-    notes = [markup.note("cases", length=LENGTH), *remarks]
+    remarks = [note(case.remark) for case in cases if case.remark is not None]
+    notes = [note("cases", length=LENGTH), *remarks]
     unanswered = [case.question for case in cases if not case.lines]
     if unanswered:
         notes.append(words(f"No attack of this study answers: {' '.join(unanswered)}"))
     return PaperTable(
         name="attack_cases",
-        caption=markup.caption("attack_cases"),
-        columns=(
-            Column("question", words("Question"), "p{2.1cm}"),
-            Column("attack", words("Testbed / segment"), "p{2.0cm}", ("testbed", "id")),
-            Column("detectors", words("Detector"), "p{1.6cm}"),
-            Column("length", LENGTH, parts=("low", "high")),
-            Column("auc", words("AUC")),
-            Column("coverage", words("p99 cov.")),
-            Column("sdr", words("SDR")),
-            Column("d_eff", markup.SYMBOLS["D_eff"]),
-            Column("verdict", words("Verdict"), "l"),
-            Column("confidence", words("Conf.")),
-            Column("sentence", words("In words"), "p{4.6cm}"),
-        ),
-        groups=markup.one_group(
-            _case_row(study, case, line) for case in cases for line in case.lines
-        ),
+        caption=caption("attack_cases"),
+        columns=_case_columns(study),
+        groups=one_group((case, line) for case in cases for line in case.lines),
         grouped_by=None,
         notes=tuple(notes),
     )
 
 
-def _case_row(study: Study, case: Case, line: Sequence[Example]) -> tuple[Cell, ...]:
-    """Return a row of the table: medians over the detectors of the line."""
-    testbed, segment = line[0].runs.testbed, line[0].segment
-    segments = [example.segment for example in line]
-    labels = [example.runs.label for example in line]
-    titles = names([study.detector_title(label) for label in labels])
-    verdicts = ", ".join(sorted({str(s.verdict) for s in segments}))
-    sentence = segment.sentence
-    if len(line) > 1:
-        sentence = (
-            "None of the repairs makes this attack stand out in these residuals. "
-            + line[0].telemetry
-        )
-    sure = [s.confidence for s in segments if s.confidence is not None]
-    coverage = _median([s.coverage for s in segments])
-    sdr = _median([s.sdr for s in segments])
+# A row of the table: a case, and one detector or several on its attack.
+Line = tuple[ExampleCase, Sequence[Example]]
+
+
+def _case_columns(study: Study) -> Columns[Line]:
+    """Return the columns: the attack, its detectors, and medians over them."""
+
+    def segments(row: Line) -> list[SegmentResult]:
+        return [example.segment for example in row[1]]
+
+    def median(row: Line, name: str) -> float | None:
+        values = (getattr(segment, name) for segment in segments(row))
+        defined = [value for value in values if value is not None]
+        return float(np.median(defined)) if defined else None
+
+    def attack(row: Line) -> Cell:
+        testbed, id = row[1][0].runs.testbed, row[1][0].segment.id
+        return Cell(f"{study.testbed_title(testbed)}, segment {id}", (testbed, id))
+
+    def detectors(row: Line) -> Cell:
+        labels = [example.runs.label for example in row[1]]
+        titles = names([study.detector_title(label) for label in labels])
+        title = "all detectors (median)" if row[0].is_of_all else titles
+        return text_cell(names(labels), title)
+
+    def sdr(row: Line) -> Cell:
+        is_usable = any(segment.sdr_usable for segment in segments(row))
+        value = median(row, "sdr")
+        return Cell(values=(value,), printed=powers(value if is_usable else None))
+
+    def confidence(row: Line) -> Cell:
+        known = [s.confidence for s in segments(row) if s.confidence is not None]
+        lowest = min(known, default=None)
+        return Cell(values=(lowest,), printed=fixed(lowest, 2))
+
+    def coverage(row: Line) -> Cell:
+        value = median(row, "coverage")
+        return Cell(values=(value,), printed=fixed(value, 2))
+
+    def sentence(row: Line) -> Cell:
+        first = row[1][0]
+        if len(row[1]) == 1:
+            return text_cell(first.segment.sentence)
+        nothing = "None of the repairs makes this attack stand out in these residuals."
+        return text_cell(f"{nothing} {first.telemetry}")
+
     return (
-        markup.text_cell(case.question),
-        Cell(
-            words(f"{study.testbed_title(testbed)}, segment {segment.id}"),
-            (testbed, segment.id),
+        Column("question", "Question", lambda r: r[0].question, "p{2.1cm}"),
+        Column(
+            "attack", "Testbed / segment", attack, "p{2.0cm}", parts=("testbed", "id")
         ),
-        markup.text_cell(
-            names(labels), "all detectors (median)" if case.is_of_all else titles
+        Column("detectors", "Detector", detectors, "p{1.6cm}"),
+        Column(
+            "length",
+            LENGTH,
+            lambda r: range_cell([s.length for s in segments(r)], whole),
+            "r",
+            parts=("low", "high"),
         ),
-        markup.range_cell([s.length for s in segments], markup.whole),
-        markup.number_cell(_median([s.auc for s in segments]), markup.fixed),
-        Cell(markup.fixed(coverage, 2), (coverage,)),
-        Cell(
-            markup.powers(sdr if any(s.sdr_usable for s in segments) else None), (sdr,)
+        Column("auc", "AUC", lambda r: number_cell(median(r, "auc"), fixed), "r"),
+        Column("coverage", words("p99 cov."), coverage, "r"),
+        Column("sdr", "SDR", sdr, "r"),
+        Column(
+            "d_eff",
+            SYMBOLS["D_eff"],
+            lambda r: number_cell(median(r, "d_eff"), powers),
+            "r",
         ),
-        markup.number_cell(_median([s.d_eff for s in segments]), markup.powers),
-        markup.text_cell(verdicts),
-        Cell(markup.fixed(min(sure, default=None), 2), (min(sure, default=None),)),
-        markup.text_cell(sentence),
+        Column(
+            "verdict",
+            "Verdict",
+            lambda r: ", ".join(sorted({str(s.verdict) for s in segments(r)})),
+        ),
+        Column("confidence", "Conf.", confidence, "r"),
+        Column("sentence", "In words", sentence, "p{4.6cm}"),
     )
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    """Return the median of the known values; None without any."""
-    defined = [value for value in values if value is not None]
-    return float(np.median(defined)) if defined else None

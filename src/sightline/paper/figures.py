@@ -10,9 +10,8 @@ import numpy as np
 from sightline.comparison.compare import Agreement, Comparison, why_undefined
 from sightline.comparison.runs import DetectorRuns, Figure, Spread
 from sightline.data.arrays import Floats
-from sightline.paper.cross_tables import agreement_of, by_space
-from sightline.paper.markup import texts
-from sightline.paper.study import Study, space_of
+from sightline.paper.study import Study, space_of, texts
+from sightline.paper.tables import agreement_of
 from sightline.report import print_style as style
 from sightline.text import drawable, names, short
 
@@ -145,7 +144,9 @@ def _heat(
     """Draw the lower triangle of rho, each cell with its number."""
     import matplotlib as mpl
 
-    labels = by_space(study, testbed)
+    detectors = study.on(testbed).detectors
+    ordered = sorted(detectors, key=lambda runs: (str(space_of(runs)), runs.label))
+    labels = [runs.label for runs in ordered]
     n = len(labels)
     grid = np.full((n - 1, n - 1), np.nan)
     for i in range(1, n):

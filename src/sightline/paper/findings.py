@@ -20,8 +20,9 @@ from sightline.judgement.ladder import causes
 from sightline.judgement.verdicts import Verdict
 from sightline.paper import rankings
 from sightline.paper.example_attacks import is_missed
-from sightline.paper.markup import one_line, render
 from sightline.paper.study import Outcome, Study, Trial, space_of
+from sightline.show.phrases import one_line
+from sightline.show.printed import render
 from sightline.text import names
 
 FEWEST_MISSED = 2
@@ -402,4 +403,4 @@ def findings_json(findings: tuple[Finding, ...]) -> dict[str, object]:
 
 def findings_markdown(findings: tuple[Finding, ...]) -> str:
     """Return the content of ``findings.md``: outcomes, reasons and rules."""
-    return render("findings.md", findings=findings, scope=SCOPE)
+    return render("findings.md", "sightline.paper", findings=findings, scope=SCOPE)

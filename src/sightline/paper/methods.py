@@ -14,8 +14,9 @@ from sightline.evaluation.protocol import SWITCHES, Protocol
 from sightline.facts import attack_facts
 from sightline.judgement import calm, confidence, event_test, ladder, record
 from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
-from sightline.paper.markup import escaped_latex, escaped_markdown, one_line, render
 from sightline.paper.study import Study, card_of_runs, plant_of, space_of
+from sightline.show.phrases import escaped_latex, escaped_markdown, one_line
+from sightline.show.printed import render
 from sightline.text import names, plural
 
 # Settings that do not change what a detector computes.
@@ -61,6 +62,7 @@ def methods_markdown(study: Study) -> str:
     guards = sorted({result.evaluation.guard for result in results})
     return render(
         "methods.md",
+        package="sightline.paper",
         testbeds=[f"- {_testbed(study, name)}" for name in study.testbeds],
         detectors=[_detector(study, label) for label in study.detectors],
         estimators=_listed({str(reference.estimator) for reference in references}),

@@ -1,16 +1,18 @@
-"""A study as the paper presents it: titles, cards, order, and trials of findings."""
+"""A study as the paper presents it: titles, captions, order, trials of findings."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
 
 from sightline.comparison.joint import JointVerdict, joint_verdicts
 from sightline.comparison.runs import DetectorRuns, Figure, TestbedRuns, group_runs
 from sightline.detectors import list_detectors
 from sightline.detectors.base import DetectorCard
 from sightline.evaluation.result import SegmentResult
+from sightline.show.phrases import Phrase, filled
 from sightline.storage import Result
 from sightline.testbeds import list_testbeds
 
@@ -192,6 +194,25 @@ def plant_of(testbed: str) -> str:
     'wadi'
     """
     return testbed.lower().partition("-")[0]
+
+
+@cache
+def texts() -> dict[str, dict[str, str]]:
+    """Return the captions of tables and figures, and notes below tables, by name."""
+    import msgspec
+
+    path = files("sightline.paper") / "texts" / "captions.toml"
+    return msgspec.toml.decode(path.read_bytes(), type=dict[str, dict[str, str]])
+
+
+def caption(table: str, **phrases: Phrase) -> Phrase:
+    """Return the caption of a table, with its fields filled in."""
+    return filled(texts()["tables"][table], **phrases)
+
+
+def note(name: str, **phrases: Phrase) -> Phrase:
+    """Return a note of ``texts/captions.toml``, with its fields filled in."""
+    return filled(texts()["notes"][name], **phrases)
 
 
 def _unambiguous(titles: dict[str, str]) -> dict[str, str]:

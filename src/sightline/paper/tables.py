@@ -1,42 +1,59 @@
-"""The paper's tables of testbeds, detectors and figures, and its printed values."""
+"""The tables of a paper: columns over the runs of a study, and its printed values."""
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Any, NamedTuple
 
-from sightline.comparison.compare import Comparison
-from sightline.comparison.runs import DetectorRuns, Figure, Spread, TestbedRuns
-from sightline.evaluation.result import Interval
-from sightline.paper import markup
-from sightline.paper.markup import (
-    SYMBOLS,
-    Cell,
-    Column,
+import numpy as np
+
+from sightline.comparison.compare import Agreement, Comparison, why_undefined
+from sightline.comparison.differences import PAIRED_FIGURES
+from sightline.comparison.runs import DetectorRuns, Figure, TestbedRuns
+from sightline.evaluation.localisation import Method, Moment
+from sightline.evaluation.result import Evaluation
+from sightline.figures import FIGURES, FigureEntry, MeasuredOn
+from sightline.figures import published as published_entries
+from sightline.metrics.alarm_figures import AlarmFigure
+from sightline.metrics.localisation import LocalisationFigure, LocalisationFigures
+from sightline.paper.example_attacks import case_table
+from sightline.paper.study import (
+    Study,
+    caption,
+    card_of,
+    card_of_runs,
+    note,
+    plant_of,
+    space_of,
+)
+from sightline.show import phrases
+from sightline.show.comparison import (
+    detection_columns,
+    difference_columns,
+    figure_header,
+    first_of,
+    pairs_of,
+    transfer_columns,
+)
+from sightline.show.phrases import EMPTY, FORMATS, Phrase, filled, words
+from sightline.show.printed import (
     Group,
     PaperTable,
-    Phrase,
-    filled,
-    words,
+    number_cell,
+    one_group,
+    range_cell,
+    text_cell,
 )
-from sightline.paper.study import Study, card_of, card_of_runs, plant_of, space_of
+from sightline.show.table import Cell, Column, Columns
 
 RANGE = ("", "low", "high")
 # A compactness below this share of all others is set in bold: it marks another kind of
 # residual space. The paper sets two of three such values in bold.
 DISTINCT_COMPACTNESS = 0.5
-DETECTOR = Column("detector", words("Detector"), "l")
-N_SEEDS = Column("n_seeds", is_shown=False)
 P = Phrase("p", "$p$")
-# Headers that are formulas; all others are the label of the figure.
-_FORMULAS = {
-    Figure.P_FULL: SYMBOLS["P_FULL"],
-    Figure.MEDIAN_D_FULL: filled("med. D_FULL"),
-    Figure.D_DRIFT: SYMBOLS["D_drift"],
-    Figure.D_DRIFT_ROBUST: filled("D_drift (rob.)"),
-    Figure.COMPACTNESS: SYMBOLS["p_eff/p"],
-    Figure.MAX_Z: Phrase("max-z", "max-$z$"),
-}
+RHO = Phrase("rho", r"$\rho$")
+N = Phrase("n", "$n$")
 _SCORES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL)
 # The paper's columns of alarms are at a limit that 1% of the attack-free test rows
 # exceed, so they are compared with these (docs/paper.md).
@@ -78,19 +95,54 @@ _PRINTED = (
     Figure.MEDIAN_D_FULL,
     *_HINDSIGHT,
 )
+# Differences that are shown; those of other figures are in CSV.
+_SHOWN_DIFFERENCES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.RECALL)
 # The paper's tables that come with the package.
 PUBLISHED = ("main", "full", "cross_testbed_ranking", "detectors", "testbeds")
 
 
-def header(figure: Figure) -> Phrase:
-    r"""Return the header of a figure's column.
+def all_tables(
+    study: Study, compared: Comparison
+) -> tuple[list[PaperTable], list[str]]:
+    """Return the tables that have rows, and a notice for each that has none."""
+    needs = (
+        (testbed_table(study), "it needs results"),
+        (detector_table(study), "it needs results"),
+        (main_table(study), "it needs results"),
+        (supplementary_table(study, compared), "it needs results"),
+        (
+            found_table(study, compared),
+            "it needs attacks judged by the present rules",
+        ),
+        (case_table(study), "it needs an attack with a verdict"),
+        (
+            transfer_table(study, compared),
+            "it needs at least two testbeds",
+        ),
+        (
+            agreement_table(study, compared),
+            why_undefined(compared.agreement),
+        ),
+        (
+            difference_table(study, compared),
+            "it needs two detectors of one testbed that share an attack",
+        ),
+        (alarm_table(study), "it needs attacks and --metrics"),
+        (score_table(study), "it needs attacks and --metrics"),
+        (localisation_table(study), "it needs attacks with known targets"),
+        (
+            printed_values_table(study),
+            "it needs a detector of the paper on a testbed of the paper",
+        ),
+    )
+    skipped = [(table.name, need) for table, need in needs if not table.n_rows]
+    return (
+        [table for table, _ in needs if table.n_rows],
+        [f"Skipped table '{name}': {need}." for name, need in skipped],
+    )
 
-    Examples
-    --------
-    >>> header(Figure.P_FULL).latex, header(Figure.F1).markdown
-    ('$P_{\\mathrm{FULL}}$', 'F1@p99')
-    """
-    return _FORMULAS.get(figure, words(figure.label))
+
+# ---- testbeds and detectors ----------------------------------------------------------
 
 
 def testbed_table(study: Study) -> PaperTable:
@@ -106,29 +158,43 @@ def testbed_table(study: Study) -> PaperTable:
         ``n_test``, test rows; ``attack_rate``, attack rows / rows that are not ignored;
         ``n_segments``, attack segments.
     """
-    rows = []
-    for testbed in study.testbeds:
-        streams = [result.evaluation.stream for result in study.on(testbed).results]
-        rates = [s.n_attack / max(s.n_test - s.n_ignored, 1) for s in streams]
-        rows.append(
-            (
-                markup.text_cell(testbed, study.testbed_title(testbed)),
-                markup.range_cell([s.n_test for s in streams], markup.thousands),
-                markup.range_cell(rates, markup.percent),
-                markup.range_cell([s.n_segments for s in streams], markup.whole),
-            )
-        )
+
+    def streams(testbed: str) -> list[Any]:
+        return [result.evaluation.stream for result in study.on(testbed).results]
+
     ends = ("low", "high")
+    columns: Columns[str] = (
+        Column("testbed", "Testbed", lambda t: text_cell(t, study.testbed_title(t))),
+        Column(
+            "n_test",
+            "Test length",
+            lambda t: range_cell([s.n_test for s in streams(t)], phrases.thousands),
+            "r",
+            parts=ends,
+        ),
+        Column(
+            "attack_rate",
+            "Attack rate",
+            lambda t: range_cell(
+                [s.n_attack / max(s.n_test - s.n_ignored, 1) for s in streams(t)],
+                phrases.percent,
+            ),
+            "r",
+            parts=ends,
+        ),
+        Column(
+            "n_segments",
+            "Processed seg.",
+            lambda t: range_cell([s.n_segments for s in streams(t)], phrases.whole),
+            "r",
+            parts=ends,
+        ),
+    )
     return PaperTable(
         name="testbeds",
-        caption=markup.caption("testbeds"),
-        columns=(
-            Column("testbed", words("Testbed"), "l"),
-            Column("n_test", words("Test length"), parts=ends),
-            Column("attack_rate", words("Attack rate"), parts=ends),
-            Column("n_segments", words("Processed seg."), parts=ends),
-        ),
-        groups=markup.one_group(rows),
+        caption=caption("testbeds"),
+        columns=columns,
+        groups=one_group(study.testbeds),
         grouped_by=None,
         wide=False,
     )
@@ -146,34 +212,105 @@ def detector_table(study: Study) -> PaperTable:
         ``space``, what its residuals are of; ``p_TESTBED`` for each testbed, the number
         of residual channels, empty where the detector was not run.
     """
-    rows = []
-    for name in study.detectors:
-        all_runs = study.runs_of(name)
-        card = card_of_runs(all_runs[0])
-        spaces = ", ".join(sorted({space for r in all_runs if (space := space_of(r))}))
-        size_on = {runs.testbed: runs.evaluation.stream.p for runs in all_runs}
+
+    def paradigm(name: str) -> Cell:
+        card = card_of_runs(study.runs_of(name)[0])
+        return text_cell(None if card is None else card.kind)
+
+    def spaces(name: str) -> Cell:
+        listed = {space for r in study.runs_of(name) if (space := space_of(r))}
+        return text_cell(", ".join(sorted(listed)) or None)
+
+    def dimensions(name: str) -> Cell:
+        size_on = {r.testbed: r.evaluation.stream.p for r in study.runs_of(name)}
         sizes = [size_on.get(testbed) for testbed in study.testbeds]
-        rows.append(
-            (
-                markup.text_cell(name, study.detector_title(name)),
-                markup.text_cell(None if card is None else card.kind),
-                markup.text_cell(spaces or None),
-                Cell(markup.joined(map(markup.whole, sizes), " / "), tuple(sizes)),
-            )
-        )
+        printed = phrases.joined(map(phrases.whole, sizes), " / ")
+        return Cell(values=tuple(sizes), printed=printed)
+
+    columns: Columns[str] = (
+        Column("detector", "Detector", lambda n: text_cell(n, study.detector_title(n))),
+        Column("paradigm", "Paradigm", paradigm),
+        Column("space", "Residual space", spaces),
+        Column("p", P, dimensions, "c", parts=tuple(study.testbeds)),
+    )
     titles = [words(study.testbed_title(testbed)) for testbed in study.testbeds]
     return PaperTable(
         name="detectors",
-        caption=markup.caption("detectors", p=P, plants=markup.joined(titles, " / ")),
-        columns=(
-            DETECTOR,
-            Column("paradigm", words("Paradigm"), "l"),
-            Column("space", words("Residual space"), "l"),
-            Column("p", P, "c", parts=tuple(study.testbeds)),
-        ),
-        groups=markup.one_group(rows),
+        caption=caption("detectors", p=P, plants=phrases.joined(titles, " / ")),
+        columns=columns,
+        groups=one_group(study.detectors),
         grouped_by=None,
     )
+
+
+# ---- figures of each detector on each testbed ----------------------------------------
+
+
+def detector_column(study: Study) -> Column[DetectorRuns]:
+    """Return the column with the title of a detector."""
+    return Column(
+        "detector",
+        "Detector",
+        lambda runs: text_cell(runs.label, study.detector_title(runs.label)),
+    )
+
+
+N_SEEDS: Column[DetectorRuns] = Column(
+    "n_seeds", get=lambda runs: Cell(values=(len(runs.results),)), is_shown=False
+)
+
+
+def figure_cell(
+    runs: DetectorRuns, figure: Figure, *, bold: bool = False, mark: Phrase = EMPTY
+) -> Cell:
+    """Return a figure over seeds: its mean, and in brackets its range.
+
+    Parameters
+    ----------
+    runs : DetectorRuns
+        The seeds.
+    figure : Figure
+        The figure.
+    bold : bool
+        Whether the mean is bold.
+    mark : Phrase
+        What follows the mean.
+
+    Returns
+    -------
+    Cell
+        Its values are mean, lowest and highest. The range is not shown if all seeds
+        agree in the printed digits.
+    """
+    spread, how = runs.spread(figure), FORMATS[FIGURES[figure].style]
+    if spread is None:
+        return Cell(values=(None, None, None), printed=phrases.UNKNOWN)
+    middle = (how(spread.mean).bold() if bold else how(spread.mean)) + mark
+    printed = phrases.ranged(middle, how(spread.low), how(spread.high))
+    return Cell(values=(spread.mean, spread.low, spread.high), printed=printed)
+
+
+def _figure_column(figure: Figure, *, is_shown: bool = True) -> Column[DetectorRuns]:
+    """Return the column of a figure over seeds."""
+    return Column(
+        figure,
+        figure_header(figure),
+        lambda runs: figure_cell(runs, figure),
+        "r",
+        parts=RANGE,
+        is_shown=is_shown,
+    )
+
+
+def _by_testbed(
+    study: Study, records_on: Callable[[str], Iterable[Any]]
+) -> tuple[Group, ...]:
+    """Return a group with the title of each testbed that has records."""
+    groups = (
+        Group(name=t, title=study.testbed_title(t), records=tuple(records_on(t)))
+        for t in study.testbeds
+    )
+    return tuple(group for group in groups if group.records)
 
 
 def main_table(study: Study) -> PaperTable:
@@ -192,46 +329,76 @@ def main_table(study: Study) -> PaperTable:
         ``median_d_full``; ``mean_dominated``, whether extreme points dominate the mean
         drift of any seed (the dagger); ``n_seeds``.
     """
-    bold = {
-        testbed: {figure: _best(figure, study.on(testbed)) for figure in _SCORES}
-        | {Figure.COMPACTNESS: _distinct(study.on(testbed))}
-        for testbed in study.testbeds
-    }
     robust = Figure.D_DRIFT_ROBUST
 
-    def row(runs: DetectorRuns) -> Iterable[Cell]:
-        def cell(figure: Figure, mark: Phrase = markup.EMPTY) -> Cell:
-            is_bold = runs.label in bold[runs.testbed].get(figure, ())
-            return figure_cell(runs, figure, bold=is_bold, mark=mark)
+    def bold(figure: Figure) -> Column[DetectorRuns]:
+        labels = {t: _outstanding(figure, study.on(t)) for t in study.testbeds}
+        return Column(
+            figure,
+            figure_header(figure),
+            lambda r: figure_cell(r, figure, bold=r.label in labels[r.testbed]),
+            "r",
+            parts=RANGE,
+        )
 
-        mark = markup.DAGGER if runs.is_mean_dominated else markup.EMPTY
+    def drift(runs: DetectorRuns) -> Cell:
+        mark = phrases.DAGGER if runs.is_mean_dominated else EMPTY
         if not study.has_seeds:
-            mark = markup.filled(" ({robust})", robust=cell(robust).text) + mark
-        yield from map(cell, _SCORES)
-        yield cell(Figure.D_DRIFT, mark)
-        yield cell(robust)
-        yield markup.hidden_cell(runs.is_mean_dominated)
-        yield cell(Figure.COMPACTNESS)
-        yield cell(Figure.MEDIAN_D_FULL)
-        yield markup.hidden_cell(len(runs.results))
+            inner = figure_cell(runs, robust).printed or EMPTY
+            mark = filled(" ({robust})", robust=inner) + mark
+        return figure_cell(runs, Figure.D_DRIFT, mark=mark)
 
-    drift = header(Figure.D_DRIFT if study.has_seeds else robust)
+    columns: Columns[DetectorRuns] = (
+        detector_column(study),
+        *map(bold, _SCORES),
+        Column(
+            Figure.D_DRIFT,
+            figure_header(Figure.D_DRIFT if study.has_seeds else robust),
+            drift,
+            "r",
+            parts=RANGE,
+        ),
+        _figure_column(robust, is_shown=study.has_seeds),
+        Column(
+            "mean_dominated",
+            get=lambda runs: Cell(values=(runs.is_mean_dominated,)),
+            is_shown=False,
+        ),
+        bold(Figure.COMPACTNESS),
+        _figure_column(Figure.MEDIAN_D_FULL),
+        N_SEEDS,
+    )
     return PaperTable(
         name="main",
-        caption=markup.caption("main", dagger=markup.DAGGER, seeds=_seeds_note(study)),
-        columns=(
-            DETECTOR,
-            *map(_column, _SCORES),
-            Column(Figure.D_DRIFT, drift, parts=RANGE),
-            _column(robust, is_shown=study.has_seeds),
-            Column("mean_dominated", is_shown=False),
-            _column(Figure.COMPACTNESS),
-            _column(Figure.MEDIAN_D_FULL),
-            N_SEEDS,
-        ),
-        groups=_by_testbed(study, row),
-        notes=(markup.note("bold"),),
+        caption=caption("main", dagger=phrases.DAGGER, seeds=_seeds_note(study)),
+        columns=columns,
+        groups=_by_testbed(study, lambda t: study.on(t).detectors),
+        notes=(note("bold"),),
     )
+
+
+def _outstanding(figure: Figure, runs: TestbedRuns) -> set[str]:
+    """Return the labels with the highest mean; empty for a single detector.
+
+    Of compactness, the one that is less than `DISTINCT_COMPACTNESS` of every other.
+    """
+    means = {detector.label: detector.mean(figure) for detector in runs.detectors}
+    ordered = sorted((mean, label) for label, mean in means.items() if mean is not None)
+    if len(ordered) < 2:
+        return set()
+    if figure is not Figure.COMPACTNESS:
+        return {label for mean, label in ordered if mean == ordered[-1][0]}
+    is_distinct = ordered[0][0] < DISTINCT_COMPACTNESS * ordered[1][0]
+    return {ordered[0][1]} if is_distinct else set()
+
+
+def _seeds_note(study: Study) -> Phrase:
+    """Return what the brackets mean, if any detector has several seeds."""
+    if not study.has_seeds:
+        return EMPTY
+    counts = [len(runs.results) for runs in study.runs]
+    n = range_cell(counts, phrases.whole).printed or EMPTY
+    return words(" ") + note("seeds", n=n)
 
 
 def supplementary_table(study: Study, compared: Comparison) -> PaperTable:
@@ -257,28 +424,38 @@ def supplementary_table(study: Study, compared: Comparison) -> PaperTable:
         ``FIGURE_interval_low``, ``FIGURE_interval_high`` and ``FIGURE_floor`` of every
         figure that has them, empty if evaluated without intervals; ``n_seeds``.
     """
-
-    def row(runs: DetectorRuns) -> Iterable[Cell]:
-        yield from (figure_cell(runs, figure) for figure in _SUPPLEMENT)
-        yield from (_uncertainty_cell(runs, figure, ranges) for figure in _UNCERTAIN)
-        yield markup.hidden_cell(len(runs.results))
-
     ranges = {
         (row.testbed, row.detector, row.figure): row.interval
         for row in compared.figures
     }
-    parts = ("interval_low", "interval_high", "floor")
+
+    def uncertainty(figure: Figure) -> Column[DetectorRuns]:
+        def get(runs: DetectorRuns) -> Cell:
+            evaluations = [result.evaluation for result in runs.results]
+            floors = [
+                f.value for e in evaluations if (f := (e.floor or {}).get(figure))
+            ]
+            interval = ranges.get((runs.testbed, runs.label, figure.value))
+            low, high = interval or (None, None)
+            return Cell(values=(low, high, max(floors, default=None)))
+
+        parts = ("interval_low", "interval_high", "floor")
+        return Column(figure, get=get, parts=parts, is_shown=False)
+
     return PaperTable(
         name="supplementary",
-        caption=markup.caption("supplementary", seeds=_seeds_note(study)),
+        caption=caption("supplementary", seeds=_seeds_note(study)),
         columns=(
-            DETECTOR,
-            *map(_column, _SUPPLEMENT),
-            *(Column(figure, parts=parts, is_shown=False) for figure in _UNCERTAIN),
+            detector_column(study),
+            *map(_figure_column, _SUPPLEMENT),
+            *map(uncertainty, _UNCERTAIN),
             N_SEEDS,
         ),
-        groups=_by_testbed(study, row),
+        groups=_by_testbed(study, lambda t: study.on(t).detectors),
     )
+
+
+# ---- the paper's printed values ------------------------------------------------------
 
 
 @cache
@@ -339,132 +516,393 @@ def printed_values_table(study: Study) -> PaperTable:
         ``_low`` and ``_high`` over seeds, and ``_paper``, the printed value.
     """
 
-    def row(runs: DetectorRuns) -> Iterable[Cell]:
-        printed = published_figures(runs.testbed, runs.detector)
-        for figure in _PRINTED if printed else ():
-            spread, how = runs.spread(figure), markup.FORMATS[figure.style]
-            yield Cell(how(spread.mean if spread else None), _parts(spread))
-            yield markup.number_cell(printed[figure.key] if printed else None, how)
+    def in_paper(runs: DetectorRuns) -> dict[str, float]:
+        return published_figures(runs.testbed, runs.detector) or {}
 
-    columns, paper = [DETECTOR], Phrase("paper", r"\emph{paper}")
-    for figure in _PRINTED:
-        is_shown = figure is not Figure.D_DRIFT  # the robust drift is enough to read
-        columns.append(_column(figure, is_shown=is_shown))
-        columns.append(Column(f"{figure}_paper", paper, is_shown=is_shown))
+    def mean(runs: DetectorRuns, figure: Figure) -> Cell:
+        cell, spread = figure_cell(runs, figure), runs.spread(figure)
+        how = FORMATS[FIGURES[figure].style]
+        return Cell(values=cell.values, printed=how(spread.mean if spread else None))
+
+    def columns_of(figure: Figure) -> Iterator[Column[DetectorRuns]]:
+        # Of drift the robust one is enough to read.
+        is_shown = figure is not Figure.D_DRIFT
+        entry = FIGURES[figure]
+        yield Column(
+            figure,
+            figure_header(figure),
+            lambda runs: mean(runs, figure),
+            "r",
+            parts=RANGE,
+            is_shown=is_shown,
+        )
+        yield Column(
+            f"{figure}_paper",
+            Phrase("paper", r"\emph{paper}"),
+            lambda runs: number_cell(in_paper(runs)[entry.field], FORMATS[entry.style]),
+            "r",
+            is_shown=is_shown,
+        )
+
     return PaperTable(
         name="main_beside_paper",
-        caption=markup.caption("main_beside_paper"),
-        columns=tuple(columns),
-        groups=_by_testbed(study, row),
+        caption=caption("main_beside_paper"),
+        columns=(
+            detector_column(study),
+            *(column for figure in _PRINTED for column in columns_of(figure)),
+        ),
+        groups=_by_testbed(
+            study, lambda t: [runs for runs in study.on(t).detectors if in_paper(runs)]
+        ),
     )
 
 
-def figure_cell(
-    runs: DetectorRuns,
-    figure: Figure,
-    *,
-    bold: bool = False,
-    mark: Phrase = markup.EMPTY,
-) -> Cell:
-    """Return a figure over seeds: its mean, and in brackets its range.
+# ---- across detectors and testbeds ---------------------------------------------------
+
+
+def transfer_table(study: Study, compared: Comparison) -> PaperTable:
+    """Return whether detectors rank alike on two testbeds, by three figures.
+
+    A row for each figure and each two testbeds; no rows for a single testbed.
 
     Parameters
     ----------
-    runs : DetectorRuns
-        The seeds.
-    figure : Figure
-        The figure.
-    bold : bool
-        Whether the mean is bold.
-    mark : Phrase
-        What follows the mean.
+    study : Study
+        For the titles.
+    compared : Comparison
+        Its `transfer` is written.
 
     Returns
     -------
-    Cell
-        Its values are mean, lowest and highest. The range is not shown if all seeds
-        agree in the printed digits.
+    PaperTable
+        Columns in CSV: ``figure``, ``testbeds_first``, ``testbeds_second``; ``n``,
+        detectors that both have; ``rho``, from -1 to 1, empty for fewer than three;
+        ``p_value`` and ``p_exact``, two-sided (exact for at most seven detectors).
     """
-    spread, how = runs.spread(figure), markup.FORMATS[figure.style]
-    if spread is None:
-        return Cell(markup.UNKNOWN, _parts(None))
-    middle = (how(spread.mean).bold() if bold else how(spread.mean)) + mark
-    text = markup.ranged(middle, how(spread.low), how(spread.high))
-    return Cell(text, _parts(spread))
+    figures = dict.fromkeys(row.figure for row in compared.transfer)
+    groups = {f: [row for row in compared.transfer if row.figure == f] for f in figures}
+    return PaperTable(
+        name="cross_testbed_ranking",
+        caption=caption("cross_testbed_ranking", n=N, rho=RHO, p=P),
+        columns=transfer_columns(study.testbed_title),
+        groups=tuple(
+            Group(name=figure, title="", records=tuple(rows))
+            for figure, rows in groups.items()
+        ),
+        grouped_by=None,
+        wide=False,
+    )
 
 
-def _by_testbed(
-    study: Study, row: Callable[[DetectorRuns], Iterable[Cell]]
-) -> tuple[Group, ...]:
-    """Return a group for each testbed: its detectors, each followed by its cells.
+def agreement_table(study: Study, compared: Comparison) -> PaperTable:
+    """Return the agreement of each two detectors on each testbed.
 
-    Detectors without cells are left out.
+    A row and a column for each detector; no rows for a testbed with one detector. See
+    `sightline.comparison.compare.Agreement` for the number.
+
+    Parameters
+    ----------
+    study : Study
+        For titles and order.
+    compared : Comparison
+        Its `agreement` is written.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed. Columns in CSV: ``testbed``, ``detector``, and for each
+        detector ``_rho``, ``_low`` and ``_high`` over pairs of seeds, and
+        ``_n_attacks``, the attacks that both have.
     """
 
-    def rows(testbed: str) -> Iterator[tuple[Cell, ...]]:
+    # A record is a testbed and the label of one of its detectors.
+    def with_detector(other: str) -> Column[tuple[str, str]]:
+        def get(record: tuple[str, str]) -> Cell:
+            testbed, label = record
+            row = agreement_of(compared, testbed).get(frozenset((label, other)))
+            if row is None or row.rho is None or row.rho_range is None:
+                n = row.n_matched if row else None
+                return Cell(values=(None, None, None, n), printed=phrases.UNKNOWN)
+            rhos = (row.rho, *row.rho_range)
+            printed = phrases.ranged(*(phrases.fixed(rho, 2) for rho in rhos))
+            return Cell(values=(*rhos, row.n_matched), printed=printed)
+
+        parts = ("rho", "low", "high", "n_attacks")
+        return Column(other, words(study.short_title(other)), get, "r", parts=parts)
+
+    def records(testbed: str) -> list[tuple[str, str]]:
+        labels = [name for name in study.detectors if name in study.on(testbed)]
+        return [(testbed, label) for label in labels] if len(labels) > 1 else []
+
+    detector: Column[tuple[str, str]] = Column(
+        "detector", "Detector", lambda r: text_cell(r[1], study.short_title(r[1]))
+    )
+    seeds = words(" and its range" if study.has_seeds else "")
+    return PaperTable(
+        name="agreement",
+        caption=caption("agreement", rho=RHO, seeds=seeds),
+        columns=(detector, *map(with_detector, study.detectors)),
+        groups=_by_testbed(study, records),
+    )
+
+
+def agreement_of(compared: Comparison, testbed: str) -> dict[frozenset[str], Agreement]:
+    """Return the agreements on a testbed by the labels of the two detectors."""
+    rows = (row for row in compared.agreement if row.testbed == testbed)
+    return {frozenset(row.detectors): row for row in rows}
+
+
+def difference_table(study: Study, compared: Comparison) -> PaperTable:
+    """Return the differences of each two detectors, a row for each pair.
+
+    Parameters
+    ----------
+    study : Study
+        For the titles.
+    compared : Comparison
+        Its `differences` are written.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed. Columns in CSV: ``testbed``, ``first``, ``second``,
+        ``n_attacks`` (that both have), ``n_alone_first`` and ``n_alone_second``; for
+        each figure ``_difference``, ``_low`` and ``_high`` (its 95% interval), ``_p``,
+        ``_p_adjusted``, ``_better``, ``_worse``, ``_same`` (attacks), ``_detectable``,
+        ``_n_needed``; see `sightline.comparison.differences.Difference`.
+    """
+    pairs = pairs_of(compared)
+    return PaperTable(
+        name="differences",
+        caption=caption("differences"),
+        columns=difference_columns(
+            PAIRED_FIGURES, _SHOWN_DIFFERENCES, study.short_title
+        ),
+        groups=_by_testbed(
+            study, lambda t: [pair for pair in pairs if first_of(pair).testbed == t]
+        ),
+        notes=(note("differences"),),
+    )
+
+
+def found_table(study: Study, compared: Comparison) -> PaperTable:
+    """Return how many attacks each detector's present rule finds, with chance and cost.
+
+    Parameters
+    ----------
+    study : Study
+        For the titles.
+    compared : Comparison
+        Its `detections` are written.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed. Columns in CSV: ``testbed``, ``detector``, ``rule``;
+        ``found`` and ``found_of``, ``by_chance`` and ``p_value``; ``rings`` and
+        ``rings_of``, attacks with any alarm, and ``rings_by_chance``;
+        ``alarms_per_day`` and ``share_in_alarm``, of attack-free time;
+        ``is_standing``.
+    """
+    return PaperTable(
+        name="found",
+        caption=caption("found"),
+        # The testbed is the name of the group; the last two repeat others in words.
+        columns=detection_columns(study.detector_title)[1:-2],
+        groups=_by_testbed(
+            study,
+            lambda t: [
+                row
+                for row in compared.detections
+                if row.testbed == t and row.found is not None
+            ],
+        ),
+    )
+
+
+# ---- figures under published names, and localisation ---------------------------------
+
+PARTS = ("", "floor", "interval_low", "interval_high")
+_SOURCES = {
+    "own_rule": "own rule",
+    "probe": "p99 rule",
+    "score": "own score",
+    "energy": "energy",
+}
+_HITS = {
+    "hit_1": "hit@1",
+    "hit_3": "hit@3",
+    "hit_5": "hit@5",
+    "normalised_rank": "norm. rank",
+    "stage_hit_1": "stage hit@1",
+}
+_METHODS = {
+    Method.CONTRIBUTION: "contribution",
+    Method.CONDITIONAL: "conditional",
+    Method.ACCUMULATED: "accumulated",
+    Method.OWN: "own",
+}
+_MOMENTS = {Moment.FIRST_ALARM: "first alarm", Moment.ATTACK: "attack"}
+
+
+class Measured(NamedTuple):
+    """Figures of one detector from one source, by key: one mapping for each seed."""
+
+    runs: DetectorRuns
+    source: str
+    blocks: Sequence[Mapping[str, AlarmFigure]]
+
+
+def _evaluations(runs: DetectorRuns) -> list[Evaluation]:
+    return [result.evaluation for result in runs.results]
+
+
+def alarm_table(study: Study) -> PaperTable:
+    """Return the alarm metrics of each detector's rules.
+
+    Each figure stands beside its chance floor in brackets. CSV has all figures; print
+    those that reviewers ask for most.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed, a row for each rule of each detector. CSV: ``testbed``,
+        ``detector``, ``of`` (whose alarms), every key of ``alarm_metrics`` with
+        ``_floor``, ``_interval_low`` and ``_interval_high`` (mean over seeds, highest
+        floor, widest interval), ``n_seeds``.
+    """
+    of_rules = {
+        source
+        for runs in study.runs
+        for evaluation in _evaluations(runs)
+        for source in evaluation.alarm_metrics or {}
+        if source not in _SOURCES
+    }
+    sources = ("own_rule", "probe", *sorted(of_rules))
+    entries = published_entries(MeasuredOn.ALARMS)
+    return _published_table(study, "alarm_metrics", sources, entries)
+
+
+def score_table(study: Study) -> PaperTable:
+    """Return the same of the score metrics, of energy and of each own score."""
+    entries = published_entries(MeasuredOn.SCORE)
+    return _published_table(study, "score_metrics", ("score", "energy"), entries)
+
+
+def _published_table(
+    study: Study, name: str, sources: Sequence[str], entries: Sequence[FigureEntry]
+) -> PaperTable:
+    """Return the figures of some sources, for all detectors that have them."""
+
+    def records(testbed: str) -> Iterator[Measured]:
         for runs in study.on(testbed).detectors:
-            if cells := tuple(row(runs)):
-                title = study.detector_title(runs.label)
-                yield markup.text_cell(runs.label, title), *cells
+            for source in sources:
+                of_seeds = ((e.alarm_metrics or {}) for e in _evaluations(runs))
+                blocks = [b for one in of_seeds if (b := one.get(source))]
+                if blocks:
+                    yield Measured(runs, source, blocks)
 
-    return testbed_groups(study, rows)
+    def column(entry: FigureEntry) -> Column[Measured]:
+        def get(measured: Measured) -> Cell:
+            figures = [b[entry.key] for b in measured.blocks if entry.key in b]
+            if entry.needs_floor:
+                figures = [figure for figure in figures if figure.floor is not None]
+            return _with_floor(figures)
 
+        return Column(
+            entry.key, words(entry.name), get, "r", parts=PARTS, is_shown=entry.in_print
+        )
 
-def testbed_groups(
-    study: Study, rows_on: Callable[[str], Iterable[tuple[Cell, ...]]]
-) -> tuple[Group, ...]:
-    """Return a group with the title of each testbed that has rows."""
-    groups = (
-        Group(name=t, title=study.testbed_title(t), rows=tuple(rows_on(t)))
-        for t in study.testbeds
+    columns: Columns[Measured] = (
+        detector_column(study).over(lambda m: m.runs),
+        Column("of", "Of", lambda m: _SOURCES.get(m.source, m.source)),
+        *map(column, entries),
+        Column("n_seeds", get=lambda m: Cell(values=(len(m.blocks),)), is_shown=False),
     )
-    return tuple(group for group in groups if group.rows)
-
-
-def _column(figure: Figure, *, is_shown: bool = True) -> Column:
-    return Column(figure, header(figure), parts=RANGE, is_shown=is_shown)
-
-
-def _parts(spread: Spread | None) -> tuple[float | None, ...]:
-    return (spread.mean, spread.low, spread.high) if spread else (None, None, None)
-
-
-def _seeds_note(study: Study) -> Phrase:
-    """Return what the brackets mean, if any detector has several seeds."""
-    if not study.has_seeds:
-        return markup.EMPTY
-    counts = [len(runs.results) for runs in study.runs]
-    return words(" ") + markup.note(
-        "seeds", n=markup.range_cell(counts, markup.whole).text
+    return PaperTable(
+        name=name,
+        caption=caption(name),
+        columns=columns,
+        groups=_by_testbed(study, records),
     )
 
 
-def _best(figure: Figure, runs: TestbedRuns) -> set[str]:
-    """Return the labels with the highest mean; empty for a single detector."""
-    means = {detector.label: detector.mean(figure) for detector in runs.detectors}
-    defined = [mean for mean in means.values() if mean is not None]
-    if len(defined) < 2:
-        return set()
-    return {label for label, mean in means.items() if mean == max(defined)}
+class Located(NamedTuple):
+    """How well one way points at attacked tags: figures of each seed."""
+
+    runs: DetectorRuns
+    method: Method
+    moment: Moment
+    figures: Sequence[LocalisationFigures]
 
 
-def _distinct(runs: TestbedRuns) -> set[str]:
-    """Return whose compactness is less than half of every other."""
-    means = ((one.mean(Figure.COMPACTNESS), one.label) for one in runs.detectors)
-    ordered = sorted((mean, label) for mean, label in means if mean is not None)
-    if len(ordered) < 2 or ordered[0][0] >= DISTINCT_COMPACTNESS * ordered[1][0]:
-        return set()
-    return {ordered[0][1]}
+def localisation_table(study: Study) -> PaperTable:
+    """Return how often the evidence points at the attacked tag.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed, a row for each detector, method and moment. CSV:
+        ``testbed``, ``detector``, ``method``, ``moment``, ``n_attacks`` (of the first
+        seed), and ``hit_1``, ``hit_3``, ``hit_5``, ``normalised_rank`` and
+        ``stage_hit_1`` with ``_floor``, ``_interval_low`` and ``_interval_high``;
+        ``n_seeds``.
+    """
+
+    def records(testbed: str) -> Iterator[Located]:
+        for runs in study.on(testbed).detectors:
+            of_seeds = [e.localisation for e in _evaluations(runs) if e.localisation]
+            for method in _METHODS:
+                for moment in _MOMENTS:
+                    by_moment = (one.figures.get(method, {}) for one in of_seeds)
+                    figures = [f for one in by_moment if (f := one.get(moment))]
+                    if figures:
+                        yield Located(runs, method, moment, figures)
+
+    def column(hit: str) -> Column[Located]:
+        return Column(
+            hit,
+            words(_HITS[hit]),
+            lambda r: _with_floor([v for f in r.figures if (v := getattr(f, hit))]),
+            "r",
+            parts=PARTS,
+        )
+
+    columns: Columns[Located] = (
+        detector_column(study).over(lambda r: r.runs),
+        Column("method", "By", lambda r: _METHODS[r.method]),
+        Column("moment", "At", lambda r: _MOMENTS[r.moment]),
+        Column(
+            "n_attacks",
+            "Attacks",
+            lambda r: number_cell(r.figures[0].n_attacks, phrases.whole),
+            "r",
+        ),
+        *map(column, _HITS),
+        Column("n_seeds", get=lambda r: Cell(values=(len(r.figures),)), is_shown=False),
+    )
+    return PaperTable(
+        name="localisation",
+        caption=caption("localisation"),
+        columns=columns,
+        groups=_by_testbed(study, records),
+    )
 
 
-def _uncertainty_cell(
-    runs: DetectorRuns,
-    figure: Figure,
-    ranges: Mapping[tuple[str, str, str], Interval | None],
-) -> Cell:
-    """Return the 95% interval over seeds, and the highest chance floor."""
-    evaluations = [result.evaluation for result in runs.results]
-    floors = [f.value for e in evaluations if (f := (e.floor or {}).get(figure))]
-    interval = ranges.get((runs.testbed, runs.label, figure.value))
-    low, high = interval or (None, None)
-    return Cell(markup.EMPTY, (low, high, max(floors, default=None)))
+def _with_floor(figures: Iterable[AlarmFigure | LocalisationFigure]) -> Cell:
+    """Return the mean over seeds, with the highest floor in brackets."""
+    known = [figure for figure in figures if figure.value is not None]
+    if not known:
+        return Cell(values=(None,) * len(PARTS), printed=phrases.UNKNOWN)
+    value = float(np.mean([f.value for f in known if f.value is not None]))
+    floors = [f.floor.value for f in known if f.floor]
+    ends = [f.interval for f in known if f.interval]
+    floor = max(floors, default=None)
+    is_score = abs(value) <= 1 and (floor is None or abs(floor) <= 1)
+    how = phrases.fixed if is_score else phrases.compact
+    printed = how(value)
+    if floor is not None:
+        printed = printed + words(" (") + how(floor) + words(")")
+    low = min((end[0] for end in ends), default=None)
+    high = max((end[1] for end in ends), default=None)
+    return Cell(values=(value, floor, low, high), printed=printed)

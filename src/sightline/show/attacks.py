@@ -4,8 +4,8 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any
 
 from sightline.data.segments import Attack
 from sightline.data.zones import FIRST_DATE, iso_stamp, stamp, zone_words
@@ -33,7 +33,8 @@ of attack and attack-free time that give the same.
 """
 
 
-class AttackRecord(NamedTuple):
+@dataclass(frozen=True)
+class AttackRecord:
     """One attack of an evaluation: the evaluation, and which of its attacks it is."""
 
     evaluation: Evaluation
@@ -158,13 +159,10 @@ NOTEBOOK = ("id", "rows", "verdict", "coverage", "first_alarm", "sentence")
 def terminal_table(evaluation: Evaluation) -> Table[AttackRecord]:
     """Return the attacks as a terminal shows them: times if the stream has dates."""
     records = attacks_of(evaluation)[:MAX_ATTACKS]
-    columns = pick(ATTACKS, *TERMINAL)
     if records and records[0].ends is not None:
         clock = f", {zone_words(evaluation.stream.timezone)}"
-        return Table(f"Each attack{clock}", columns, records, LEGEND)
-    rows = Column("when", "rows", when, "r")
-    columns = tuple(rows if one.key == "when" else one for one in columns)
-    return Table("Each attack", columns, records, LEGEND)
+        return Table(f"Each attack{clock}", pick(ATTACKS, *TERMINAL), records, LEGEND)
+    return Table("Each attack", pick(ATTACKS, *TERMINAL, when="rows"), records, LEGEND)
 
 
 def notebook_table(evaluation: Evaluation) -> Table[AttackRecord]:

@@ -4,16 +4,14 @@ Each list of columns serves every renderer; what a terminal or a notebook shows 
 picked below. In print detectors and testbeds have titles, hence the argument `title`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sightline.figures import FIGURES, Figure
 from sightline.rules.advice import load_words
 from sightline.show.attacks import sure
 from sightline.show.evaluations import FOUND, found_words, load_cell
-from sightline.show.phrases import FORMULAS, Phrase, filled, fixed, words
-from sightline.show.phrases import UNKNOWN as NO_PHRASE
+from sightline.show.phrases import Phrase, filled, fixed, words
 from sightline.show.table import Cell, Column, Columns, Table, pick
 from sightline.text import UNKNOWN, correlation, names, probability, score
 
@@ -44,21 +42,426 @@ DIFFERENCE_PARTS = (
     "detectable",
     "n_needed",
 )
-# Figures of one detector on one testbed, and differences of two detectors, by figure.
-ByFigure = "Mapping[str, SeededFigure]"
-Pair = "Mapping[str, Difference]"
 Title = Callable[[str], str]
 
 
-def figure_header(figure: Figure) -> Phrase:
-    r"""Return the header of a figure's column, a formula in LaTeX where it is one.
+def figure_header(figure: str) -> Phrase:
+    r"""Return the header of a figure's column, with formulas in LaTeX.
 
     Examples
     --------
     >>> figure_header(Figure.P_FULL).latex, figure_header(Figure.F1).markdown
     ('$P_{\\mathrm{FULL}}$', 'F1@p99')
     """
-    symbol = FIGURES[figure].symbol
-    return FORMULAS[figure] if figure in FORMULAS else words(symbol)
+    if figure == Figure.MAX_Z:
+        return Phrase("max-z", "max-$z$")
+    return filled(FIGURES[figure].symbol)
 
 
+# ---- figures over seeds, and their order -----------------------------------------
+
+# The figures of one detector on one testbed.
+Seeded = Mapping[str, "SeededFigure"]
+
+
+def _of(seeded: Seeded) -> "SeededFigure":
+    """Return one of the figures, for the names that all have in common."""
+    return next(iter(seeded.values()))
+
+
+def _over_seeds(figure: Figure) -> Column[Seeded]:
+    """Return the column of a figure: mean, range and 95% interval over seeds."""
+
+    def get(seeded: Seeded) -> str:
+        row = seeded[figure]
+        text, low, high = score(row.mean), score(row.low), score(row.high)
+        if low != high:
+            text += f"\n{low}\u2013{high}"
+        if row.n_seeds > 1 and row.interval is not None and row.interval[1] is not None:
+            text += f"\n[{row.interval[0]:.2f}, {row.interval[1]:.2f}]"
+        return text
+
+    entry = FIGURES[figure]
+    return Column(figure, entry.name, get, "r", tip=entry.sentence)
+
+
+SEEDED: Columns[Seeded] = (
+    Column("testbed", "testbed", lambda s: _of(s).testbed),
+    Column("detector", "detector", lambda s: _of(s).detector),
+    *(_over_seeds(figure) for figure in MAIN_FIGURES),
+)
+
+
+def figures_table(compared: "Comparison") -> Table[Seeded]:
+    """Return the main figures of each detector on each testbed, over its seeds.
+
+    With several seeds, the 95% interval of their mean stands below their range.
+    """
+    rows: dict[tuple[str, str], dict[str, SeededFigure]] = {}
+    for row in compared.figures:
+        rows.setdefault((row.testbed, row.detector), {})[row.figure] = row
+    several = any(row.n_seeds > 1 for row in compared.figures)
+    over_seeds = ": mean over seeds, range, [95% interval]" if several else ""
+    return Table(f"Figures{over_seeds}", SEEDED, [rows[key] for key in sorted(rows)])
+
+
+def _order(row: "Ranking") -> str:
+    """Return the order of detectors, and how often each is above the next."""
+    steps = zip(row.above, row.order[1:], strict=True)
+    return row.order[0] + "".join(f" {above:.0%} > {name}" for above, name in steps)
+
+
+RANKINGS: Columns["Ranking"] = (
+    Column("testbed", "testbed", lambda r: r.testbed),
+    Column("figure", "figure", lambda r: FIGURES[r.figure].name),
+    Column("order", "order, and how often each is above the next", _order),
+    Column("holds", "whole order", lambda r: f"{r.holds:.0%}", "r"),
+)
+
+
+# A place among mean ranks: all ranks on a testbed, and the label of a detector.
+Place = tuple["MeanRanks", str]
+
+
+def _alike(place: Place) -> str:
+    """Return who is not told apart from a detector."""
+    row, label = place
+    alike = [
+        other
+        for other in row.detectors
+        if other != label
+        and any(label in group and other in group for group in row.groups)
+    ]
+    if len(alike) == len(row.detectors) - 1 > 1:
+        return "all others"
+    return names(alike) or UNKNOWN
+
+
+MEAN_RANKS: Columns[Place] = (
+    Column("testbed", "testbed", lambda p: p[0].testbed),
+    Column("detector", "detector", lambda p: p[1]),
+    Column(
+        "rank",
+        "mean rank",
+        lambda p: f"{p[0].ranks[p[0].detectors.index(p[1])]:.2f}",
+        "r",
+    ),
+    Column("alike", "not told apart from", _alike),
+)
+
+# ---- differences -----------------------------------------------------------------
+
+# Differences of two detectors of a testbed, by figure.
+Pair = Mapping[str, "Difference"]
+
+
+def pairs_of(compared: "Comparison") -> list[Pair]:
+    """Return the differences of each two detectors."""
+    pairs: dict[tuple[str, tuple[str, str]], dict[str, Difference]] = {}
+    for row in compared.differences:
+        pairs.setdefault((row.testbed, row.detectors), {})[row.figure] = row
+    return list(pairs.values())
+
+
+def first_of(pair: Pair) -> "Difference":
+    """Return one of the differences, for what all have in common."""
+    return next(iter(pair.values()))
+
+
+def _difference(figure: str, *, is_shown: bool) -> Column[Pair]:
+    """Return the column of a figure: difference, interval, a star if beyond chance."""
+
+    def get(pair: Pair) -> Cell:
+        row = pair.get(figure)
+        if row is None:
+            return Cell(UNKNOWN, (None,) * len(DIFFERENCE_PARTS))
+        low, high = row.interval or (None, None)
+        text, star = f"{row.difference:+.3f}", "*" if row.has_star else ""
+        if low is not None and high is not None:
+            text += f" ({low:+.2f} to {high:+.2f}){star or ' '}"
+        printed = filled(
+            "{difference} ({low} to {high}){star}",
+            difference=fixed(row.difference),
+            low=fixed(low, 2),
+            high=fixed(high, 2),
+            star=words(star),
+        )
+        rest = (getattr(row, part) for part in DIFFERENCE_PARTS[3:])
+        return Cell(text, (row.difference, low, high, *rest), printed=printed)
+
+    return Column(
+        figure,
+        figure_header(figure),
+        get,
+        "r",
+        tip=FIGURES[figure].sentence,
+        parts=DIFFERENCE_PARTS,
+        is_shown=is_shown,
+    )
+
+
+def difference_columns(
+    figures: Sequence[str], shown: Sequence[str], title: Title = str
+) -> Columns[Pair]:
+    """Return the columns of differences: the pair, its attacks, and each figure."""
+
+    def pair_cell(pair: Pair) -> Cell:
+        labels = first_of(pair).detectors
+        first, second = (words(title(label)) for label in labels)
+        printed = first + Phrase(" - ", " -- ") + second
+        return Cell(" - ".join(map(title, labels)), labels, printed=printed)
+
+    return (
+        Column("detectors", "first - second", pair_cell, parts=PAIR),
+        Column(
+            "n_attacks",
+            "attacks",
+            lambda p: Cell(str(first_of(p).n_attacks), (first_of(p).n_attacks,)),
+            "r",
+        ),
+        Column(
+            "n_alone",
+            get=lambda p: Cell(values=first_of(p).n_alone),
+            parts=PAIR,
+            is_shown=False,
+        ),
+        *(_difference(figure, is_shown=figure in shown) for figure in figures),
+    )
+
+
+_SHOWN_DIFFERENCES = (Figure.ROC_AUC, Figure.PAUC_1)
+
+
+def _testbed_of(pair: Pair) -> str:
+    return first_of(pair).testbed
+
+
+def differences_table(compared: "Comparison") -> Table[Pair]:
+    """Return the differences of each two detectors, a row for each pair."""
+    columns = difference_columns(_SHOWN_DIFFERENCES, _SHOWN_DIFFERENCES)
+    testbed: Column[Pair] = Column("testbed", "testbed", _testbed_of)
+    return Table(
+        "Differences with 95% intervals (* p, over all pairs in this figure, <= 0.05)",
+        (testbed, *pick(columns, "detectors", *_SHOWN_DIFFERENCES)),
+        pairs_of(compared),
+    )
+
+
+# One difference in a row of its own.
+DIFFERENCES: Columns["Difference"] = (
+    Column("testbed", "testbed", lambda d: d.testbed),
+    Column("detectors", "first - second", lambda d: " - ".join(d.detectors)),
+    Column("figure", "figure", lambda d: FIGURES[d.figure].name),
+    Column("difference", "difference", lambda d: f"{d.difference:+.3f}", "r"),
+    Column(
+        "interval",
+        "95%",
+        lambda d: "{:+.2f} to {:+.2f}".format(*d.interval) if d.interval else UNKNOWN,
+        "r",
+    ),
+    Column(
+        "p",
+        "p",
+        lambda d: probability(d.p_adjusted) + (" *" if d.has_star else ""),
+        "r",
+        tip="Corrected over all pairs in the figure.",
+    ),
+)
+
+# ---- agreement and transfer ------------------------------------------------------
+
+AGREEMENT: Columns["Agreement"] = (
+    Column("testbed", "testbed", lambda a: a.testbed),
+    Column("detectors", "detectors", lambda a: names(a.detectors)),
+    Column("rho", "rho", lambda a: correlation(a.rho), "r"),
+    Column("n_matched", "shared attacks", lambda a: str(a.n_matched), "r"),
+    Column("n_alone", "only one has", lambda a: "{} | {}".format(*a.n_alone), "r"),
+)
+
+
+def transfer_columns(title: Title = str) -> Columns["Transfer"]:
+    """Return the columns that say whether a ranking holds on another testbed."""
+
+    def testbeds(row: "Transfer") -> Cell:
+        first, second = (words(title(name)) for name in row.testbeds)
+        printed = first + Phrase(" - ", "--") + second
+        return Cell(" - ".join(row.testbeds), row.testbeds, printed=printed)
+
+    def number(value: float | None, text: str, digits: int = 3) -> Cell:
+        return Cell(text, (value,), printed=fixed(value, digits))
+
+    return (
+        Column(
+            "figure",
+            "metric",
+            lambda t: Cell(
+                FIGURES[t.figure].name, (t.figure,), printed=figure_header(t.figure)
+            ),
+        ),
+        Column("testbeds", "testbeds", testbeds, parts=PAIR),
+        Column(
+            "n",
+            Phrase("n", "$n$"),
+            lambda t: number(t.correlation.n, str(t.correlation.n), 0),
+            "r",
+            tip="Detectors that both testbeds have.",
+        ),
+        Column(
+            "rho",
+            Phrase("rho", r"$\rho$"),
+            lambda t: number(t.correlation.rho, correlation(t.correlation.rho), 2),
+            "r",
+        ),
+        Column(
+            "p_value",
+            Phrase("p", "$p$"),
+            lambda t: number(t.correlation.p_value, score(t.correlation.p_value)),
+            "r",
+        ),
+        Column(
+            "p_exact",
+            Phrase("exact p", "exact $p$"),
+            lambda t: number(t.correlation.p_exact, score(t.correlation.p_exact)),
+            "r",
+        ),
+    )
+
+
+TRANSFER = ("figure", "testbeds", "n", "rho", "p_value", "p_exact")
+
+# ---- attacks found, and verdicts side by side ------------------------------------
+
+
+def detection_columns(title: Title = str) -> Columns["Detections"]:
+    """Return the columns of attacks found by each detector, with chance and cost."""
+    by_key: dict[str, Column[Detections]] = {c.key: c for c in FOUND}
+    cost = by_key.pop("share_in_alarm")
+    return (
+        Column("testbed", "testbed", lambda d: d.testbed, min_width=8),
+        Column(
+            "detector",
+            "detector",
+            lambda d: Cell(title(d.detector), (d.detector,)),
+            min_width=8,
+        ),
+        *by_key.values(),
+        Column("alarms_per_day", "false\nalarms", lambda d: load_cell(d.load), "r"),
+        cost,
+        Column(
+            "is_standing",
+            get=lambda d: str(d.is_standing).lower(),
+            is_shown=False,
+        ),
+        # Count, chance and p in one cell, for narrow tables.
+        Column("found_words", "found", lambda d: found_words(d.found) or UNKNOWN),
+        Column(
+            "load_words",
+            "false alarms",
+            lambda d: UNKNOWN if d.load is None else load_words(d.load),
+        ),
+    )
+
+
+FOUND_IN_TERMINAL = ("testbed", "detector", *(column.key for column in FOUND))
+FOUND_IN_NOTEBOOK = ("testbed", "detector", "found_words", "load_words")
+
+
+def _side_by_side(row: "SideBySide") -> str:
+    """Return the verdicts on one attack, how sure they are, and who vetoes."""
+    verdicts = ", ".join(
+        f"{name}: {sure(word, row.confidences[name])}"
+        for name, word in row.joint_verdicts.items()
+    )
+    text = f"{verdicts} ({row.reading})"
+    if row.vetoed_by:
+        text += f". The telemetry's own test does not show it; {names(row.vetoed_by)} "
+        text += "shows it." if len(row.vetoed_by) == 1 else "show it."
+    return text
+
+
+VERDICTS: Columns["SideBySide"] = (
+    Column("testbed", "testbed", lambda r: r.testbed),
+    Column("attack", "attack", lambda r: r.attack),
+    Column("verdicts", "verdicts", _side_by_side),
+)
+
+# ---- what a terminal and a notebook show -----------------------------------------
+
+
+def terminal_tables(compared: "Comparison") -> list[Table[Any]]:
+    """Return all tables of a comparison, also those without rows."""
+    missed = [row for row in compared.verdicts if not row.is_seen_by_all]
+    return [
+        figures_table(compared),
+        Table(
+            "Mean rank over attacks, by the AUC of each attack (1 is the best)",
+            MEAN_RANKS,
+            [(row, label) for row in compared.ranks for label in row.detectors],
+        ),
+        differences_table(compared),
+        Table(
+            "How often does the order hold over seeds, attacks as they are? "
+            "(tie: half)",
+            RANKINGS,
+            [row for row in compared.rankings if max(row.n_seeds) > 1],
+        ),
+        Table(
+            "Do detectors agree on which attacks are strong? (D_FULL)",
+            AGREEMENT,
+            compared.agreement,
+        ),
+        Table(
+            "Does a ranking of detectors hold on another testbed?",
+            pick(transfer_columns(), *TRANSFER, n="detectors"),
+            compared.transfer,
+        ),
+        Table(
+            "Attacks found (first seeds)",
+            pick(detection_columns(), *FOUND_IN_TERMINAL),
+            compared.detections,
+        ),
+        Table(
+            "Attacks that not every detector detects (verdicts of all together)",
+            VERDICTS,
+            missed,
+        ),
+    ]
+
+
+def notebook_tables(compared: "Comparison") -> list[Table[Any]]:
+    """Return figures side by side, differences, attacks found."""
+    return [
+        figures_table(compared),
+        Table(
+            "Differences on shared attacks (* beyond chance over all pairs)",
+            DIFFERENCES,
+            [row for row in compared.differences if row.figure in _SHOWN_DIFFERENCES],
+        ),
+        Table(
+            "Attacks found",
+            pick(detection_columns(), *FOUND_IN_NOTEBOOK),
+            compared.detections,
+        ),
+    ]
+
+
+def seen_differences(compared: "Comparison") -> list[str]:
+    """Return for each testbed which differences in ROC-AUC could have been seen."""
+    by_testbed: dict[str, list[Difference]] = {}
+    for row in compared.differences:
+        if row.figure == Figure.ROC_AUC:
+            by_testbed.setdefault(row.testbed, []).append(row)
+    notices = []
+    for testbed, rows in by_testbed.items():
+        sizes = [row.detectable for row in rows if row.detectable is not None]
+        attacks = sorted({row.n_attacks for row in rows})
+        n = " to ".join(str(k) for k in dict.fromkeys((attacks[0], attacks[-1])))
+        if not sizes:
+            notices.append(f"{testbed}: {rows[0].power}")
+            continue
+        ends = dict.fromkeys(f"{end:.2g}" for end in (min(sizes), max(sizes)))
+        notices.append(
+            f"{testbed}: with {n} attacks a difference in ROC-AUC of "
+            f"{' to '.join(ends)}, by pair, could have been seen."
+        )
+    return notices

@@ -21,13 +21,14 @@ from sightline.figures import FIGURES, Figure
 from sightline.judgement.confidence import STANDING
 from sightline.judgement.event_test import LEVEL
 from sightline.judgement.verdicts import Count, RungName
-from sightline.metrics.probe import AlarmLoad, AlarmMetrics
+from sightline.metrics.alarm_load import AlarmLoad
+from sightline.metrics.probe import AlarmMetrics
 from sightline.metrics.quality import Compactness, Drift
 from sightline.metrics.ranking import Rank
 from sightline.metrics.window_kl import Windows
 from sightline.rules.advice import count_words, false_alarm_words
 from sightline.show.phrases import Phrase, fixed, percent
-from sightline.show.table import Cell, Column, Columns, Table, pick
+from sightline.show.table import Cell, Column, Columns, Table
 from sightline.text import (
     UNKNOWN,
     mean_count,
@@ -253,10 +254,16 @@ def found_table(evaluations: Sequence[Evaluation]) -> Table[FoundRecord]:
             records.append(FoundRecord(name_of(e), *counts))
         elif e.stream.n_segments:
             rule = RungName.PROBE if e.own_rule is None else RungName.OWN_RULE
-            hits = (e.own_rule or e.probe).hits
-            rings = Count(hits, e.stream.n_segments, nan, nan)
+            rings = Count(
+                count=(e.own_rule or e.probe).hits or 0,
+                total=e.stream.n_segments,
+                by_chance=nan,
+                p_value=nan,
+            )
             records.append(FoundRecord(name_of(e), rule, None, rings, None))
-    name: Column[FoundRecord] = Column("stream", "stream", lambda r: r.name, min_width=8)
+    name: Column[FoundRecord] = Column(
+        "stream", "stream", lambda r: r.name, min_width=8
+    )
     return Table("Attacks found", (name, *FOUND), records, FOUND_LEGEND)
 
 

@@ -2,13 +2,13 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from sightline.show.phrases import UNKNOWN, Phrase, escaped_markdown, words
+from sightline.show.phrases import UNKNOWN, Phrase, escaped_markdown, span, words
 from sightline.show.plain import csv_line, values_of
 from sightline.show.table import Cell, Column
 from sightline.text import UNKNOWN as UNKNOWN_TEXT
@@ -146,16 +146,32 @@ def printed(cell: Cell) -> Phrase:
 
 
 def header(column: Column[Any]) -> Phrase:
-    """Return the header of a column in Markdown and LaTeX; a text begins in capitals.
+    r"""Return the header of a column in Markdown and LaTeX; a text begins in capitals.
 
     Examples
     --------
-    >>> header(Column("rings", "any\\nalarm")).markdown
+    >>> header(Column("rings", "any\nalarm")).markdown
     'Any alarm'
     """
     if isinstance(column.header, Phrase):
         return column.header
     return words(column.line[:1].upper() + column.line[1:])
+
+
+def text_cell(text: str | None, title: str | None = None) -> Cell:
+    """Return a cell of text; people read `title` in its place where given."""
+    return Cell(UNKNOWN_TEXT if text is None else title or text, (text,))
+
+
+def number_cell(value: float | None, how: Callable[[float | None], Phrase]) -> Cell:
+    """Return the cell of one number, printed by a function of `phrases`."""
+    return Cell(values=(value,), printed=how(value))
+
+
+def range_cell(values: Sequence[float], how: Callable[[float], Phrase]) -> Cell:
+    """Return the cell of the lowest and the highest of several numbers."""
+    low, high = min(values), max(values)
+    return Cell(values=(low, high), printed=span(how(low), how(high)))
 
 
 def _stacked(column: Column[Any]) -> str:

@@ -7,11 +7,10 @@ from sightline.evaluation.result import Evaluation
 from sightline.rules.advice import count_words
 from sightline.rules.judging import CommissioningFacts, RuleOutcome
 from sightline.show.evaluations import name_of
-from sightline.show.table import Cell, Column, Columns, Table, pick
+from sightline.show.table import Column, Columns, Table, pick
 from sightline.text import UNKNOWN, mean_count, names, number, share
 
 if TYPE_CHECKING:
-    from sightline.blindspots.result import RuleBlindness
     from sightline.rules.rule import Member
 
 LEGEND = """\
@@ -75,6 +74,10 @@ TERMINAL = ("rule", "false_alarms", "share_of_time", "raised", "by_chance", "ski
 NOTEBOOK = ("rule", "false_alarms", "share_of_time", "raised", "by_chance", "promise")
 
 
+def _outcome(record: tuple[str, RuleOutcome]) -> RuleOutcome:
+    return record[1]
+
+
 def terminal_table(
     evaluations: Sequence[Evaluation],
 ) -> Table[tuple[str, RuleOutcome]]:
@@ -84,7 +87,7 @@ def terminal_table(
     stream = Column("stream", "stream", lambda r: r[0], min_width=8)
     return Table(
         f"Alarm rules for a budget of {names(list(budgets))}, on later rows",
-        (stream, *(c.over(lambda r: r[1]) for c in pick(RULES, *TERMINAL))),
+        (stream, *(column.over(_outcome) for column in pick(RULES, *TERMINAL))),
         [
             (name_of(e), outcome)
             for e in evaluations

@@ -14,6 +14,8 @@ from sightline.judgement.verdicts import VerdictInfo
 from sightline.show.phrases import Phrase
 
 Record = TypeVar("Record")
+# A column of a record serves every table whose records have what it asks for.
+Seen = TypeVar("Seen", contravariant=True)
 Other = TypeVar("Other")
 
 
@@ -44,7 +46,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Column(Generic[Record]):
+class Column(Generic[Seen]):
     """A column of a table.
 
     Parameters
@@ -77,7 +79,7 @@ class Column(Generic[Record]):
 
     key: str
     header: str | Phrase = ""
-    get: Callable[[Record], str | Cell] = field(default=str)
+    get: Callable[[Seen], str | Cell] = field(default=str)
     align: str = "l"
     tip: str = ""
     parts: tuple[str, ...] = ("",)
@@ -85,7 +87,7 @@ class Column(Generic[Record]):
     min_width: int | None = None
     wrap: bool | None = None
 
-    def cell(self, record: Record) -> Cell:
+    def cell(self, record: Seen) -> Cell:
         """Return what is shown of a record."""
         shown = self.get(record)
         return shown if isinstance(shown, Cell) else Cell(shown)
@@ -103,10 +105,12 @@ class Column(Generic[Record]):
         """The names of the columns in CSV."""
         return tuple(f"{self.key}_{part}" if part else self.key for part in self.parts)
 
-    def over(self, find: Callable[[Other], Record]) -> "Column[Other]":
+    def over(self, find: Callable[[Other], Any]) -> "Column[Other]":
         """Return the same column of a table whose records hold these."""
-        get = self.get
-        return replace(self, get=lambda other: get(find(other)))  # type: ignore
+        column: Any = self
+        same: Column[Other]
+        same = replace(column, get=lambda record: column.get(find(record)))
+        return same
 
 
 Columns = tuple[Column[Record], ...]
@@ -134,7 +138,22 @@ class Table(Generic[Record]):
     legend: str = ""
 
 
-def pick(columns: Iterable[Column[Record]], *keys: str) -> Columns[Record]:
-    """Return some columns by key, in the order of the keys."""
+def pick(
+    columns: Iterable[Column[Record]], *keys: str, **headers: str
+) -> Columns[Record]:
+    """Return some columns by key, in the order of the keys.
+
+    Parameters
+    ----------
+    columns : iterable of Column
+        All of them.
+    *keys : str
+        Those to show.
+    **headers : str
+        By key, where another header fits the place better.
+    """
     by_key = {column.key: column for column in columns}
-    return tuple(by_key[key] for key in keys)
+    return tuple(
+        replace(by_key[key], header=headers.get(key, by_key[key].header))
+        for key in keys
+    )

@@ -4,11 +4,10 @@ What is read is what was written: `read_evaluation` gives an equal `Evaluation`.
 of an older schema pass through one migration, so that all else sees the present one.
 """
 
-import csv
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import numpy as np
 
 from sightline.blindspots.files import spots_beside
 from sightline.blindspots.result import BlindSpots
-from sightline.data.zones import FIRST_DATE, iso_stamp
 from sightline.errors import FileError, SightlineError
 from sightline.evaluation.protocol import Protocol
 from sightline.evaluation.result import (
@@ -25,8 +23,6 @@ from sightline.evaluation.result import (
     ChartData,
     Evaluation,
     EvaluationRecord,
-    SegmentResult,
-    plain,
 )
 from sightline.files import (
     brief,
@@ -37,52 +33,12 @@ from sightline.files import (
     staged_folder,
 )
 from sightline.judgement.verdicts import RungName
-from sightline.metrics.probe import AlarmMetrics
+from sightline.show.attacks import SEGMENTS, attacks_of
+from sightline.show.evaluations import SUMMARY
+from sightline.show.plain import write_csv
 from sightline.showing import Shown
 from sightline.storage.charts import read_traces
 from sightline.storage.metadata import parse_json
-from sightline.text import csv_cell
-
-# Columns that segments.csv has beside the keys of `SegmentResult`: times, and figures
-# of the records within a segment by themselves, to sort and filter by.
-_SEGMENT_TIMES = ("start_time", "end_time")
-_SEGMENT_FIGURES = {
-    "found_p_value": ("found", "p_value"),
-    "found_q_value": ("found", "q_value"),
-    "found_statistic": ("found", "statistic"),
-    "found_rule": ("found", "rule"),
-    "evidence_p_value": ("evidence", "p_value"),
-    "telemetry_p_value": ("telemetry", "p_value"),
-    "telemetry_movement": ("telemetry", "movement"),
-    "ceiling_delay_s": ("ceiling", "delay_s"),
-    "ceiling_p_value": ("ceiling", "p_value"),
-}
-# How the chosen rule stands to the ceiling, by the key of `RuleAtCeiling`.
-_CEILING_FIGURES = {
-    "ceiling_rule": "rule",
-    "ceiling_outcome": "outcome",
-    "rule_delay_s": "delay_s",
-    "divergence_share": "divergence_share",
-    "efficiency": "efficiency",
-    "could_save_s": "could_save_s",
-}
-# Blocks of the evaluation whose figures are columns of summary.csv.
-_SUMMARY_BLOCKS = (
-    "stream",
-    "reference",
-    "rank",
-    "windows",
-    "drift",
-    "compactness",
-    "probe",
-    "probe_test_calibrated",
-    "own_rule",
-)
-# Their columns would else have the names of those of `probe`.
-_SUMMARY_PREFIXES = {
-    "probe_test_calibrated": "test_calibrated_",
-    "own_rule": "own_rule_",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -371,49 +327,12 @@ def _write_summary(
     every = dict(named)
     for path in _others(out, named):
         every[path.parent.name] = known.get(path) or read_evaluation(path)
-    rows = [_summary_row(name, every[name]) for name in sorted(every)]
-    _write_csv(rows, folder / "summary.csv")
-
-
-def segment_rows(evaluation: Evaluation) -> list[dict[str, object]]:
-    """Return the rows of ``segments.csv``, one for each attack, as plain values.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-        With traces, if rows are to have times.
-
-    Returns
-    -------
-    list of dict
-        By column, see `SEGMENT_COLUMNS`; records within an attack are dicts.
-    """
-    segments = plain(evaluation.segments)
-    return [
-        row
-        | {
-            column: (row[record] or {}).get(key)
-            for column, (record, key) in _SEGMENT_FIGURES.items()
-        }
-        | _ceiling_figures(row["ceiling"])
-        | _segment_times(evaluation, segment)
-        for row, segment in zip(segments, evaluation.segments, strict=True)
-    ]
-
-
-# Columns of ``segments.csv``, in order.
-SEGMENT_COLUMNS = (
-    *(field.name for field in fields(SegmentResult)),
-    *_SEGMENT_FIGURES,
-    *_CEILING_FIGURES,
-    *_SEGMENT_TIMES,
-)
+    write_csv(SUMMARY, sorted(every.items()), folder / "summary.csv")
 
 
 def _write_folder(evaluation: Evaluation, folder: Path) -> None:
     values = evaluation.to_dict()
-    rows = segment_rows(evaluation)
-    _write_csv(rows, folder / "segments.csv", SEGMENT_COLUMNS)
+    write_csv(SEGMENTS, attacks_of(evaluation), folder / "segments.csv")
     if evaluation.traces is not None:
         charts = vars(evaluation.traces).items()
         arrays = {name: array for name, array in charts if array is not None}
@@ -421,27 +340,6 @@ def _write_folder(evaluation: Evaluation, folder: Path) -> None:
     (folder / "evaluation.json").write_text(
         json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8"
     )
-
-
-def _ceiling_figures(ceiling: Mapping[str, Any] | None) -> dict[str, object]:
-    """Return how the chosen rule stands to the ceiling, by column."""
-    rules = (ceiling or {}).get("rules") or [{}]
-    return {column: rules[0].get(key) for column, key in _CEILING_FIGURES.items()}
-
-
-def _segment_times(evaluation: Evaluation, segment: SegmentResult) -> dict[str, str]:
-    """Return the times of an attack's first and last row for ``segments.csv``.
-
-    ISO 8601 with the offset of the stream's time zone; without an offset on the
-    plant's own clock; empty if the rows have no time stamps since 1970.
-    """
-    time = None if evaluation.traces is None else evaluation.traces.test_time
-    if time is None or not len(time) or time[0] < FIRST_DATE:
-        return dict.fromkeys(_SEGMENT_TIMES, "")
-    ends = (segment.start, segment.stop - 1)
-    zone = evaluation.stream.timezone
-    texts = [iso_stamp(float(time[row]), zone) for row in ends]
-    return dict(zip(_SEGMENT_TIMES, texts, strict=True))
 
 
 def write_json(values: Mapping[str, object], path: Path, *, overwrite: bool) -> None:
@@ -664,41 +562,3 @@ def read_result(folder: Path, evaluation: Evaluation | None = None) -> Result:
         evaluation = read_evaluation(folder)
     traces = read_traces(folder, evaluation)
     return Result(folder, replace(evaluation, traces=traces), spots_beside(folder))
-
-
-def _summary_row(result: str, evaluation: Evaluation) -> dict[str, object]:
-    row: dict[str, object] = {
-        "result": result,
-        "guard": evaluation.guard,
-        "protocol": str(evaluation.protocol),
-    }
-    for block in _SUMMARY_BLOCKS:
-        figures = getattr(evaluation, block)
-        prefix = _SUMMARY_PREFIXES.get(block, "")
-        for field in fields(figures or AlarmMetrics):
-            column = f"{prefix}{field.name}"
-            # The stream has segments too.
-            if (block, column) == ("windows", "n_segments"):
-                column = "windows_n_segments"
-            row[column] = plain(getattr(figures, field.name, None))
-    return row
-
-
-def _write_csv(
-    rows: Sequence[Mapping[str, object]], path: Path, columns: Sequence[str] = ()
-) -> None:
-    # A file's or an attack's name may hold what is not a character.
-    with open(
-        path, "w", newline="", encoding="utf-8", errors="backslashreplace"
-    ) as handle:
-        writer = csv.DictWriter(handle, columns or list(rows[0]))
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: _cell(value) for key, value in row.items()})
-
-
-def _cell(value: object) -> object:
-    """Return a CSV cell: empty for None, JSON for lists and objects."""
-    if value is None:
-        return ""
-    return json.dumps(value) if isinstance(value, list | dict) else csv_cell(value)

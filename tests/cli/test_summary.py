@@ -15,10 +15,11 @@ from sightline import (
     read_results,
     write_results,
 )
-from sightline.cli.tables import EARLIER_RULES, MAX_ATTACKS, comparison, summary
+from sightline.cli.summary import EARLIER_RULES, comparison, summary
 from sightline.judgement.confidence import confidence_word
 from sightline.judgement.verdicts import Verdict
 from sightline.rules.advice import false_alarm_words
+from sightline.show.attacks import MAX_ATTACKS
 from sightline.text import UNKNOWN, mean_count, probability, share
 
 HISTORIC = Path(__file__).parents[1] / "historic_results"

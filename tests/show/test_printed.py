@@ -6,21 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.paper.markup import (
-    Cell,
-    Column,
-    Group,
-    PaperTable,
+from sightline.show.phrases import (
     Phrase,
     compact,
     fixed,
     powers,
     ranged,
-    text_cell,
     thousands,
     whole,
     words,
 )
+from sightline.show.printed import Group, PaperTable, text_cell
+from sightline.show.table import Cell, Column
 from sightline.text import from_csv_cell
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
@@ -31,23 +28,17 @@ def table_of(text):
         name="t",
         caption=words(text),
         columns=(
-            Column(key="detector", header=words("Detector"), align="l"),
-            Column(key="x", header=words("x"), parts=("", "low", "high")),
-            Column(key="n", is_shown=False),
-        ),
-        groups=(
-            Group(
-                name=text,
-                title=text,
-                rows=(
-                    (
-                        text_cell(text),
-                        Cell(fixed(1 / 3), (1 / 3, 0.1, 0.2)),
-                        Cell(words(""), (3,)),
-                    ),
-                ),
+            Column("detector", "detector", text_cell),
+            Column(
+                "x",
+                words("x"),
+                lambda _: Cell(values=(1 / 3, 0.1, 0.2), printed=fixed(1 / 3)),
+                "r",
+                parts=("", "low", "high"),
             ),
+            Column("n", get=lambda _: Cell(values=(3,)), is_shown=False),
         ),
+        groups=(Group(name=text, title=text, records=(text,)),),
         notes=(words(text),),
     )
 

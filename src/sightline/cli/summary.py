@@ -1,0 +1,131 @@
+"""What the terminal shows of evaluations and of a comparison: tables and sentences."""
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from sightline.comparison.compare import Comparison
+from sightline.evaluation.result import Evaluation
+from sightline.judgement.judge import METHOD
+from sightline.judgement.verdicts import Verdict
+from sightline.show import attacks, rules
+from sightline.show.comparison import seen_differences, terminal_tables
+from sightline.show.evaluations import (
+    EVALUATIONS,
+    LEGEND,
+    found_table,
+    name_of,
+    standing_words,
+)
+from sightline.show.table import Table
+from sightline.show.terminal import rendered, with_legend
+from sightline.text import share
+
+# Missed attacks that are explained in words.
+MAX_MISSED = 12
+EARLIER_RULES = (
+    "Verdicts were made by the rules of an earlier version, which judged many attacks "
+    "differently: evaluate again to renew them."
+)
+
+
+def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
+    """Return the table of evaluations, with details of the attacks of a single one.
+
+    Parameters
+    ----------
+    evaluations : sequence of Evaluation
+        One row each, and one row each on the attacks found, with chance and cost. If
+        there is only one, its attacks and the reasons why they were missed follow.
+
+    Returns
+    -------
+    RenderableType
+        For a `rich` console, at most 80 columns wide; ends with the errors and
+        warnings of the data's audit, and all notices.
+    """
+    parts = with_legend(Table("Evaluation", EVALUATIONS, evaluations, LEGEND))
+    if found := with_legend(found_table(evaluations)):
+        standing = [
+            Text(standing_words(name_of(e), e.diagnosis.share_in_alarm), style="bold")
+            for e in evaluations
+            if e.diagnosis is not None and e.diagnosis.is_standing
+        ]
+        parts += [found[0], *standing, *found[1:]]
+    parts += with_legend(rules.terminal_table(evaluations))
+    if len(evaluations) == 1:
+        parts += [*_attacks(evaluations[0]), *_advice(evaluations[0])]
+    serious = [one.line for e in evaluations for one in e.findings if one.is_serious]
+    parts += [Text(f"- {line}", style="bold") for line in dict.fromkeys(serious)]
+    for e in evaluations:
+        is_earlier = e.diagnosis is not None and e.diagnosis.method < METHOD
+        name = f"{name_of(e)}: " if len(evaluations) > 1 else ""
+        notices = [*e.notices, *([EARLIER_RULES] if is_earlier else [])]
+        parts += [Text(f"- {name}{notice}") for notice in notices]
+    return Group(*parts)
+
+
+def _attacks(e: Evaluation) -> list[RenderableType]:
+    """Return the table of attacks, why attacks were missed, and what to check first.
+
+    Where causes cannot be told apart on the stream, that is said first, and no advice
+    is given.
+    """
+    parts = with_legend(attacks.terminal_table(e))
+    if len(e.segments) > attacks.MAX_ATTACKS:
+        parts.insert(1, _more(len(e.segments) - attacks.MAX_ATTACKS))
+    facts = e.diagnosis
+    if facts is None or not parts:
+        return parts
+    if facts.advice_withheld is not None:
+        parts.append(Text(facts.advice_withheld, style="bold"))
+    missed = [row for row in e.segments if row.verdict != Verdict.DETECTED]
+    parts += [Text("Why attacks were missed", style="bold")] if missed else []
+    for row in missed[:MAX_MISSED]:
+        sure = "" if row.confidence is None else f", {share(row.confidence)}"
+        parts.append(Text(f"{row.id} ({row.verdict}{sure}): {row.sentence}"))
+    if len(missed) > MAX_MISSED:
+        parts.append(_more(len(missed) - MAX_MISSED))
+    if facts.advice_withheld is None and e.repairs:
+        sentences = [one.sentence for one in e.repairs.values() if one.sentence]
+        parts += [Text(f"- {sentence}") for sentence in sentences]
+    return [*parts, Text()]
+
+
+def _more(n: int) -> Text:
+    return Text(f"... and {n} more in segments.csv", style="dim")
+
+
+def _advice(e: Evaluation) -> list[RenderableType]:
+    """Return what to change first, or why no alarm rule could be made."""
+    if e.rules is not None:
+        return [Text(e.rules.advice, style="bold"), Text()]
+    if e.rules_refused is not None:
+        return [Text(f"No alarm rule was made: {e.rules_refused}"), Text()]
+    return []
+
+
+def comparison(compared: Comparison) -> RenderableType:
+    """Return the tables of a comparison that have rows, and its notices.
+
+    Parameters
+    ----------
+    compared : Comparison
+        As `sightline.compare` returns it.
+
+    Returns
+    -------
+    RenderableType
+        For a `rich` console, at most 80 columns wide.
+    """
+    standing = [
+        standing_words(f"{row.detector} on {row.testbed}", row.share_in_alarm)
+        for row in compared.detections
+        if row.is_standing
+    ]
+    notices = [*seen_differences(compared), *standing, *compared.notices]
+    return Group(
+        *(rendered(table) for table in terminal_tables(compared) if table.records),
+        *(Text(f"- {notice}") for notice in notices),
+    )

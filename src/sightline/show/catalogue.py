@@ -1,0 +1,126 @@
+"""What is shown of plants, recordings, files and the settings of detectors."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.data.recording import Recording, Tag
+from sightline.data.zones import OWN_CLOCK
+from sightline.show.table import Cell, Column, Columns, Table
+from sightline.text import UNKNOWN, duration, number, plural
+
+if TYPE_CHECKING:
+    from sightline.detectors.base import LearnedDetector
+    from sightline.facts.records import Audit, TableFacts
+    from sightline.testbeds.base import Testbed
+
+# A tag, and its values in a recording.
+TagValues = tuple[Tag, np.typing.NDArray[Any]]
+
+
+def _end(extreme: np.ufunc, tag: TagValues) -> str:
+    """Return the lowest or highest value of a tag; unknown if none is a number."""
+    values = np.where(np.isfinite(tag[1]), tag[1], np.nan)
+    end = float(extreme.reduce(values)) if len(values) else np.nan
+    return number(end) if np.isfinite(end) else UNKNOWN
+
+
+CHANNELS: Columns[TagValues] = (
+    Column("tag", "tag", lambda t: t[0].name),
+    Column("role", "role", lambda t: str(t[0].role)),
+    Column("stage", "stage", lambda t: t[0].stage or ""),
+    Column("unit", "unit", lambda t: t[0].unit or ""),
+    Column("lowest", "lowest", lambda t: _end(np.fmin, t), "r"),
+    Column("highest", "highest", lambda t: _end(np.fmax, t), "r"),
+)
+
+
+def channels_table(recording: Recording) -> Table[TagValues]:
+    """Return the tags of a recording with their ranges."""
+    columns = [recording.values[:, k] for k in range(len(recording.tags))]
+    return Table("Channels", CHANNELS, list(zip(recording.tags, columns, strict=True)))
+
+
+# Train or test, by name.
+Part = tuple[str, Recording]
+RECORDINGS: Columns[Part] = (
+    Column("name", "", lambda p: p[0]),
+    Column("steps", "steps", lambda p: f"{p[1].n_steps:,}", "r"),
+    Column("step", "step", lambda p: duration(p[1].step_s), "r"),
+    Column(
+        "runs",
+        "continuous",
+        lambda p: plural(0 if p[1].breaks is None else len(p[1].breaks), "run"),
+    ),
+    Column("attacks", "attacks", lambda p: str(len(p[1].attacks)), "r"),
+)
+
+
+def recordings_table(testbed: "Testbed") -> Table[Part]:
+    """Return train and test of a testbed."""
+    parts = [("train", testbed.train), ("test", testbed.test)]
+    return Table("Recordings", RECORDINGS, parts)
+
+
+# A setting of a detector by name, and its value as text.
+Setting = tuple[str, str]
+SETTINGS: Columns[Setting] = (
+    Column("setting", "setting", lambda s: s[0]),
+    Column("value", "value", lambda s: s[1]),
+)
+
+
+def settings_table(settings: object) -> Table[Setting]:
+    """Return the settings of a detector; no rows if it has none."""
+    listed = fields(settings) if is_dataclass(settings) else ()
+    rows = [(field.name, str(getattr(settings, field.name))) for field in listed]
+    return Table("Settings", SETTINGS, rows)
+
+
+def defaults_table(kind: "type[LearnedDetector]") -> Table[Any]:
+    """Return every setting with its default and its value in preset 'official'."""
+
+    def default(field: Any) -> str:
+        value = field.default
+        if value is MISSING and field.default_factory is not MISSING:
+            value = field.default_factory()
+        return "required" if value is MISSING else repr(value)
+
+    official: Mapping[str, object] = kind.official
+    columns: Columns[Any] = (
+        Column("setting", "setting", lambda f: f.name),
+        Column("default", "default", default),
+        Column(
+            "official",
+            "preset official",
+            lambda f: repr(official[f.name]) if f.name in official else "",
+        ),
+    )
+    return Table("", columns if official else columns[:2], fields(kind.settings_type))
+
+
+def files_table(audit: "Audit") -> Table["TableFacts"]:
+    """Return the files of an audit; a wrong number of rows is printed in red."""
+
+    def rows(file: "TableFacts") -> Cell:
+        is_right = file.expected is None or file.expected == file.rows
+        return Cell(f"{file.rows:,}", style="" if is_right else "bold red")
+
+    zone = audit.recording.timezone or OWN_CLOCK
+    columns: Columns[TableFacts] = (
+        Column("file", "file", lambda f: f.name),
+        Column("rows", "rows", rows, "r"),
+        Column(
+            "expected",
+            "expected",
+            lambda f: "-" if f.expected is None else f"{f.expected:,}",
+            "r",
+        ),
+        Column("gaps", "gaps", lambda f: str(f.gaps), "r"),
+        Column(
+            "times", f"from, to\n({zone})", lambda f: f"{f.first}\n{f.last}", wrap=False
+        ),
+    )
+    return Table(f"Audit: {audit.title}", columns, audit.files)
