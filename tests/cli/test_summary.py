@@ -20,7 +20,14 @@ from sightline.judgement.confidence import confidence_word
 from sightline.judgement.verdicts import Verdict
 from sightline.rules.advice import false_alarm_words
 from sightline.show.attacks import MAX_ATTACKS
-from sightline.text import UNKNOWN, mean_count, probability, share
+from sightline.text import (
+    UNKNOWN,
+    correlation,
+    mean_count,
+    probability,
+    score,
+    share,
+)
 
 HISTORIC = Path(__file__).parents[1] / "historic_results"
 
@@ -340,8 +347,8 @@ def test_seeds_show_their_mean_and_range(rivals):
     shown = [f for f in rivals.figures if f.figure in ("roc_auc", "pauc_1", "f1")]
     assert any(row.low != row.high for row in shown)
     for row in shown:
-        assert f"{row.mean:.3f}" in text
-        low, high = f"{row.low:.3f}", f"{row.high:.3f}"
+        assert score(row.mean) in text
+        low, high = score(row.low), score(row.high)
         # Two ends that read alike are no range.
         assert (f"{low}\u2013{high}" in text) == (low != high)
 
@@ -359,7 +366,7 @@ def test_a_difference_beyond_chance_is_marked(rivals):
 def test_agreement_shows_rho_and_shared_attacks(rivals):
     text = printed(comparison(rivals))
     row = rivals.agreement[0]
-    assert f"{row.rho:+.2f}" in text
+    assert correlation(row.rho) in text
     assert "0 | 0" in text
 
 

@@ -235,7 +235,7 @@ def test_nothing_half_written_stays(make_result, tmp_path, monkeypatch, no_figur
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("sightline.paper._write", fail)
+    monkeypatch.setattr("pathlib.Path.write_bytes", fail)
     with pytest.raises(FileError, match="disk full"):
         write_up([make_result("x", "a")], tmp_path / "up", n_replicates=2)
     assert list(tmp_path.iterdir()) == []
