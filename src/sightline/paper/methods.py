@@ -10,6 +10,7 @@ from importlib.resources import files
 from sightline.comparison.joint import LEAST_SHOWING
 from sightline.comparison.runs import DetectorRuns
 from sightline.detectors import detector_type
+from sightline.energy import attack_free
 from sightline.evaluation.protocol import SWITCHES, Protocol
 from sightline.facts import attack_facts
 from sightline.judgement import calm, confidence, event_test, ladder, record
@@ -83,6 +84,7 @@ def methods_markdown(study: Study) -> str:
         most_false_causes=f"{MOST_FALSE_CAUSES:.0%}",
         least_showing=LEAST_SHOWING,
         attack_facts=attack_facts,
+        attack_free=attack_free,
         calm=calm,
         confidence=confidence,
         event_test=event_test,
