@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from sightline import FileError, read_results, write_up
 from sightline.cli.app import app
 from sightline.comparison.compare import compare
-from sightline.facts import attack_facts
+from sightline.energy.attack_free import CAP_LENGTHS
 from sightline.judgement import calm, confidence, event_test, ladder
 from sightline.paper import figures
 from sightline.paper.methods import methods_markdown
@@ -177,7 +177,7 @@ def test_methods_say_how_it_was_made(written):
         f"p of at most {event_test.LEVEL} with a coverage at least {event_test.EFFECT}",
         f"{ladder.NEARLY_ALL} of the best coverage",
         f"share of {confidence.N_DRAWS} draws",
-        f"within {attack_facts.CAP_LENGTHS} attack lengths",
+        f"within {CAP_LENGTHS} attack lengths",
         "No telemetry was judged.",
         "q-values (Benjamini and Hochberg)",
     ):
