@@ -333,7 +333,6 @@ class NSIBF(TrainedDetector):
                 errors.append(squares.mean(1).cpu().numpy())
                 done, total = int(part[-1]), int(which[-1])
                 progress(Step(StepKind.TRAINING, done, total, "NSIBF, noise"))
-        network.reader.clear()
         self._forecast_error = float(np.concatenate(errors).mean())
         self.state_noise = covariance_of(transitions)
         noise = covariance_of(reconstructions)
@@ -436,7 +435,6 @@ class NSIBF(TrainedDetector):
             return np.tanh(encoder(x)).astype(np.float64)
 
         codes = [self._codes(network, values, track, device) for track in tracks]
-        network.reader.clear()
         return run_filters(
             filters,
             tracks,

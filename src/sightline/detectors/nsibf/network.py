@@ -8,8 +8,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from sightline.detectors.nsibf.lstm import Reader
-
 # Weights of the terms of the loss: reconstruction, forecast, smoothness.
 WEIGHTS = (0.45, 0.45, 0.10)
 # Parameters of one LSTM layer in Keras' order; torch has the gates in the same order.
@@ -112,7 +110,6 @@ class NSIBFNetwork(nn.Module):
         self.h = Dense(decoder)
         self.f = Dense(transition)
         self.lstm = nn.LSTM(inputs, width, layers)
-        self.reader = Reader()
         for name, parameter in self.lstm.named_parameters():
             if name.startswith("weight_ih"):
                 nn.init.xavier_uniform_(parameter)
@@ -207,8 +204,6 @@ class NSIBFNetwork(nn.Module):
 
     def read(self, u: Tensor) -> Tensor:
         """Return the LSTM's code of covariates (batch, rows, inputs)."""
-        if u.dtype is torch.float32 and u.device.type == "cpu":
-            return self.reader.last_codes(self.lstm, u)
         codes: Tensor = self.lstm(u.transpose(0, 1))[1][0][-1]
         return codes
 
