@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sightline.detectors.base import DetectorCard, LearnedDetector
     from sightline.facts.codes import Finding
     from sightline.facts.records import Audit
+    from sightline.plugins import Registry
     from sightline.testbeds.base import TestbedCard
     from sightline.testbeds.twin.simulation import Simulation
 
@@ -69,18 +70,22 @@ def list_testbeds_command(
     Example:
       sightline testbeds --root /data
     """
-    from sightline.testbeds import READERS, list_testbeds
+    from sightline.testbeds import READERS, SIMULATED, list_testbeds
     from sightline.testbeds.csv_reader import find_files
     from sightline.testbeds.open_release import found_releases
 
     with door(debug=debug):
-        releases = None
+        releases, cards = None, list_testbeds()
         if root is not None:
             files = find_files(root)
             releases = {
-                name: found_releases(reader, files) for name, reader in READERS.items()
+                card.name: found_releases(READERS[card.name], files)
+                for card in cards
+                if card.name in READERS
             }
-        console().print(cards_table(list_testbeds(), releases))
+        console().print(cards_table(cards, releases))
+        for registry in (READERS, SIMULATED):
+            _print_problems(registry)
 
 
 def inspect_command(
@@ -323,7 +328,7 @@ def detectors_command(
       sightline detectors
       sightline detectors gdn
     """
-    from sightline.detectors import detector_type, list_detectors
+    from sightline.detectors import DETECTORS, detector_type, list_detectors
 
     with door(debug=debug):
         # `find_spec` does not import: torch alone takes seconds.
@@ -333,6 +338,14 @@ def detectors_command(
             if name is None
             else card_table(detector_type(name), missing)
         )
+        if name is None:
+            _print_problems(DETECTORS)
+
+
+def _print_problems(registry: "Registry[Any]") -> None:
+    """Print a sentence on each plug-in that cannot be used."""
+    for problem in registry.others()[1]:
+        console().print(Text(problem, style="yellow"), soft_wrap=True)
 
 
 def detectors_table(

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from sightline import plugins
 from sightline.detectors.autoregression import VectorAutoregression
 from sightline.detectors.base import (
     Detector,
@@ -20,6 +21,7 @@ from sightline.detectors.nsibf.detector import NSIBF
 from sightline.detectors.saving import read_saved
 from sightline.detectors.tranad.detector import TranAD
 from sightline.errors import FileError, StreamError
+from sightline.plugins import Registry
 from sightline.text import did_you_mean
 
 __all__ = [
@@ -45,24 +47,24 @@ __all__ = [
     "make_detector",
 ]
 
-DETECTORS: dict[str, type[LearnedDetector]] = {
-    kind.card.name: kind
-    for kind in (
-        GDN,
-        FuSAGNet,
-        TranAD,
-        NSIBF,
-        GeCo,
-        VectorAutoregression,
-        PCAReconstruction,
-        TrainingMean,
-        LastValue,
-    )
-}
+
+def _checked(name: str, kind: Any) -> type[LearnedDetector]:
+    """Return a registered detector's class; `TypeError` if it is none."""
+    if not isinstance(kind, type) or not issubclass(kind, LearnedDetector):
+        raise TypeError("it is no subclass of sightline.detectors.LearnedDetector")
+    if kind.card.name != name:
+        raise TypeError(f"its card is that of {kind.card.name!r}")
+    return kind
+
+
+DETECTORS: Registry[type[LearnedDetector]] = Registry(plugins.DETECTORS, _checked)
 
 
 def list_detectors() -> tuple[DetectorCard, ...]:
-    """Return the cards of all detectors.
+    """Return the cards of all detectors, those of other packages last.
+
+    A detector of another package that cannot be imported is left out; asked for by
+    name, it says why.
 
     Returns
     -------
@@ -74,7 +76,8 @@ def list_detectors() -> tuple[DetectorCard, ...]:
     >>> [card.name for card in list_detectors()][:3]
     ['gdn', 'fusagnet', 'tranad']
     """
-    return tuple(kind.card for kind in DETECTORS.values())
+    ours = [DETECTORS[name] for name in plugins.OURS[plugins.DETECTORS]]
+    return tuple(kind.card for kind in (*ours, *DETECTORS.others()[0].values()))
 
 
 def detector_type(name: str) -> type[LearnedDetector]:
@@ -83,7 +86,8 @@ def detector_type(name: str) -> type[LearnedDetector]:
     Raises
     ------
     StreamError
-        If there is no such detector; the message names the nearest one.
+        If there is no such detector, where the message names the nearest one, or the
+        package that registers it is broken.
     """
     if name not in DETECTORS:
         raise StreamError(

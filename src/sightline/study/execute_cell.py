@@ -26,7 +26,7 @@ from typing import IO, Any
 import msgspec
 
 from sightline.data.stream import ResidualStream
-from sightline.detectors import DETECTORS, detector_type
+from sightline.detectors import detector_type
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import SightlineError, StreamError
 from sightline.evaluation.pipeline import evaluate
@@ -224,11 +224,11 @@ def new_detector(
 def code_version(detector: str) -> str:
     """Return a text that changes whenever a detector's residuals may: part of a key.
 
-    For a detector of this package it is the version on its card; for a class of the
-    user it is the digest of its source file.
+    For a detector of this package it is the version on its card; for any other class
+    it is the digest of its source file.
     """
     kind = detector_class(detector)
-    if detector in DETECTORS:
+    if kind.__module__.startswith("sightline."):
         return str(kind.card.version)
     source = inspect.getsourcefile(kind)
     text = b"" if source is None else Path(source).read_bytes()

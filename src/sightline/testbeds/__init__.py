@@ -12,34 +12,30 @@
 `twin`                          what simulated plants share: attacks, twins, truth
 ==============================  ====================================================
 
-To add a testbed: write a module with a `Reader`, list it in `READERS`, and put its card
-into ``cards.toml``, its tags into ``tags.csv`` and its attack list into
-``attack_lists/``. A simulated one: write a package with `simulate`, `read_scenario` and
-`write_simulation`, and list it in `SIMULATED`.
+To add a testbed: write a module with a `Reader`, list it in `sightline.plugins` and in
+the entry points of pyproject.toml, and put its card into ``cards.toml``, its tags into
+``tags.csv`` and its attack list into ``attack_lists/``. A simulated one: write a
+package with `simulate`, `read_scenario` and `write_simulation`, and list it there.
 """
 
 import inspect
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from sightline import plugins
 from sightline.data.downsampling import preset as preset_named
 from sightline.data.downsampling import without_shared_time
 from sightline.data.rounding import TrainDecimals, train_rounded_like
 from sightline.errors import FileError, StreamError
+from sightline.plugins import Registry
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.testbeds.base import LabelSource, Reader, Testbed, TestbedCard, card_of
-from sightline.testbeds.batadal import Batadal
-from sightline.testbeds.hai import Hai
 from sightline.testbeds.open_release import open_parts
 from sightline.testbeds.own_plant import read_folder
-from sightline.testbeds.skab import Skab
-from sightline.testbeds.swat import Swat
-from sightline.testbeds.wadi import Wadi
 from sightline.text import names
 
 if TYPE_CHECKING:
@@ -57,15 +53,38 @@ __all__ = [
     "simulator",
 ]
 
-READERS: dict[str, Reader] = {
-    reader.card.name: reader for reader in (Swat(), Wadi(), Hai(), Batadal(), Skab())
-}
-SIMULATED = {name: card_of(name) for name in ("waterworks", "tep", "network")}
-WATERWORKS = SIMULATED["waterworks"]
+
+def _reader(name: str, kind: Any) -> Reader:
+    """Return the reader that a package registers; `TypeError` if it is none."""
+    reader: Reader = kind()
+    if not isinstance(reader.card, TestbedCard) or reader.card.name != name:
+        raise TypeError(f"it has no card of {name!r}")
+    return reader
+
+
+def _simulated_plant(name: str, plant: ModuleType) -> ModuleType:
+    """Return the module of a simulated plant; `TypeError` if it is none."""
+    if name not in plugins.OURS[plugins.TESTBEDS]:
+        if not isinstance(plant.card, TestbedCard) or plant.card.name != name:
+            raise TypeError(f"it has no card of {name!r}")
+    if not callable(plant.simulate):
+        raise TypeError("its `simulate` is no function")
+    return plant
+
+
+# A class reads files, a module simulates.
+READERS = Registry(plugins.TESTBEDS, _reader, lambda entry: ":" in entry.value)
+SIMULATED = Registry(
+    plugins.TESTBEDS, _simulated_plant, lambda entry: ":" not in entry.value
+)
+WATERWORKS = card_of("waterworks")
 
 
 def list_testbeds() -> tuple[TestbedCard, ...]:
-    """Return the cards of all testbeds: five read from files, three simulated.
+    """Return the cards of all testbeds, those of other packages last.
+
+    A testbed of another package that cannot be imported is left out; asked for by name,
+    it says why.
 
     Returns
     -------
@@ -77,7 +96,11 @@ def list_testbeds() -> tuple[TestbedCard, ...]:
     >>> [card.name for card in list_testbeds()]
     ['swat', 'wadi', 'hai', 'batadal', 'skab', 'waterworks', 'tep', 'network']
     """
-    return (*(reader.card for reader in READERS.values()), *SIMULATED.values())
+    others = (*READERS.others()[0].values(), *SIMULATED.others()[0].values())
+    return (
+        *(card_of(name) for name in plugins.OURS[plugins.TESTBEDS]),
+        *(testbed.card for testbed in others),
+    )
 
 
 def open_testbed(
@@ -221,7 +244,8 @@ def reader_of(
     """
     text = str(name)
     chosen, _, edition = text.partition("-")
-    reader = READERS.get(chosen.lower())
+    chosen = chosen.lower()
+    reader = READERS[chosen] if chosen in READERS else None
     # `Path` asks the system in a way that fails for a name that is too long.
     if root is None and os.path.isdir(text):
         return None
@@ -336,7 +360,7 @@ def simulator(name: str) -> ModuleType:
             f"There is no simulated plant called {name!r}; there are "
             f"{names(list(SIMULATED))}."
         )
-    return import_module(f"sightline.testbeds.{name}")
+    return SIMULATED[name]
 
 
 def simulation_of(
@@ -369,11 +393,13 @@ def simulation_of(
     if isinstance(options.get("scenario"), str | Path):
         where = {key: options[key] for key in ("network",) if key in options}
         options["scenario"] = plant.read_scenario(options["scenario"], **where)
-    checks = [
-        ("scenario", plant.Scenario, "a scenario or the path of its table"),
+    checks: list[tuple[str, Any, str]] = [
         ("quick", bool, "true or false"),
         ("recovery_labels", bool, "true or false"),
     ]
+    if "scenario" in known:
+        wanted = "a scenario or the path of its table"
+        checks.insert(0, ("scenario", plant.Scenario, wanted))
     if "drift" in known:
         checks.append(("drift", plant.Drift, "a drift such as 'mild'"))
     for option, kind, wanted in checks:
@@ -386,7 +412,9 @@ def simulation_of(
 
 def _simulated(name: str, options: Mapping[str, Any], progress: Progress) -> Testbed:
     """Return a simulation as a testbed."""
-    made = simulation_of(name, options, progress)
+    made: Simulation | Testbed = simulation_of(name, options, progress)
+    if isinstance(made, Testbed):  # Plants of other packages may return one.
+        return made
     return Testbed(
         name=name,
         release=made.release,
