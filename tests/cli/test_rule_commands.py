@@ -68,7 +68,6 @@ def test_commission_writes_the_rule_in_all_forms(made):
         "detector.npz",
         "rule.json",
         "rule.py",
-        "rule.st",
         "rules.csv",
     }
     rule = read_rule(made / "rule")
@@ -102,6 +101,16 @@ def test_commission_says_what_was_promised_and_what_came_true(made):
     assert "It promised" in text
     assert "Before (p99)" in text
     assert "1 attack was left out of the commissioning rows" in text
+    assert "could not see: `sightline blindspots`" in text
+    assert "Blindness" not in text
+
+
+def test_blind_spots_are_searched_if_asked(home):
+    words = ("commission", "streams/var.npz", "--out", "rule", "--overwrite")
+    (home / "rule" / "rule.st").write_text("of an earlier version")
+    text = done(*words, "--blind-spots")
+    assert "Blindness, in residual space: energy" in text
+    assert "rule/rule.st is of an earlier rule, and stays as it is." in text
 
 
 def test_nothing_is_replaced_without_being_asked(home):

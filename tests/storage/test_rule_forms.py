@@ -6,14 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline import ResidualStream, StreamError, commission, write_rule
+from sightline import write_rule
 from sightline.metrics.alarm_load import Delays
 from sightline.rules.family import DEFAULT_FAMILY
-from sightline.rules.rule import Channel
 from sightline.storage.rules import write_script
-from sightline.storage.structured_text import structured_text
 from tests.rules.made_rules import BY_NAME, STEP_S, made_rules, one_score, plant_stream
-from tests.structured_text import FunctionBlock
 
 EVERY = (*DEFAULT_FAMILY, *BY_NAME)
 N_ROWS = 4000
@@ -83,31 +80,6 @@ def test_the_script_gives_the_same_alarms_to_the_last_bit(name, tmp_path):
     assert flags == known.in_alarm[:2200].tolist()
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_structured_text_gives_the_same_alarms(name):
-    made = rule_named(name)
-    rows, (cut,), score = record()
-    first, stop = 1500, 2900
-    rows, score = rows[first:stop], score[first:stop]
-    known = made.rule.run(rows, breaks=[cut - first], score=score)
-    block = FunctionBlock(structured_text(made))
-    trace, flags, member = np.empty(len(rows)), [], []
-    for t, row in enumerate(rows.tolist()):
-        own = {"score": float(score[t])} if made.rule.needs_score else {}
-        if made.rule.views:
-            own["r"] = row
-        flags.append(block(after_break=t == cut - first, **own))
-        trace[t] = block.trace
-        member.append(block.member)
-    if "log" in name or "quiet" in name:
-        # The logarithm of a controller may differ in its last bit.
-        np.testing.assert_allclose(trace, known.trace, rtol=1e-12, atol=1e-12)
-    else:
-        assert trace.tobytes() == known.trace.tobytes()
-    assert flags == known.in_alarm.tolist()
-    assert member == known.leading.tolist()
-
-
 def test_rules_of_one_score(tmp_path):
     made = rule_named("one score")
     rows = np.abs(record()[0][:600, :1])
@@ -115,47 +87,6 @@ def test_rules_of_one_score(tmp_path):
     trace, in_alarm = script_of(tmp_path, made).run(rows)
     assert trace.tobytes() == known.trace.tobytes()
     assert np.array_equal(in_alarm, known.in_alarm)
-    block = FunctionBlock(structured_text(made))
-    flags = [block(r=row, after_break=False) for row in rows.tolist()]
-    assert flags == known.in_alarm.tolist()
-
-
-def wide_rule(n_tags):
-    """Return a rule of 17 channels that looks at some of them."""
-    rng = np.random.default_rng(3)
-    names = [f"T{k}" for k in range(17)]
-    stream = ResidualStream(
-        rng.normal(size=(3000, 17)),
-        rng.normal(size=(9000, 17)),
-        channels=names,
-        step_s=STEP_S,
-    )
-    left_out = names[: 17 - n_tags]
-    made = commission(stream, budget="9/day", without=left_out, choose="x")
-    return made.deployed("x"), rng.normal(size=(300, 17)) * 2
-
-
-def test_larger_rules_are_not_written_as_structured_text():
-    made, _ = wide_rule(17)
-    with pytest.raises(StreamError, match="looks at 17 tags, and structured text is"):
-        structured_text(made)
-
-
-def test_tags_that_a_rule_does_not_look_at_do_not_count():
-    made, rows = wide_rule(15)
-    block = FunctionBlock(structured_text(made))
-    known = made.rule.alarms(rows)
-    assert known.any()
-    assert [block(r=row, after_break=False) for row in rows[:, 2:].tolist()] == (
-        known.tolist()
-    )
-
-
-def test_names_of_tags_cannot_end_a_comment():
-    made = made_rules().deployed("x")
-    odd = (Channel(name="A*) END_VAR"), *made.rule.channels[1:])
-    text = structured_text(replace(made, rule=replace(made.rule, channels=odd)))
-    FunctionBlock(text)
 
 
 def test_the_script_needs_numpy_alone_and_reads_a_table(tmp_path):

@@ -104,6 +104,9 @@ _Detector = Annotated[
         "that a study saved beside its streams."
     ),
 ]
+_BlindSpots = Annotated[
+    bool, Option("--blind-spots", help="Also search what each rule could not see.")
+]
 COST_LEGEND = """\
 Promised: alarms a day that commissioning rows make at the limit, with the 90%
 interval for later rows. Came true: on attack-free rows after the split; a
@@ -134,13 +137,14 @@ def commission_command(
     step: _StepOption = None,
     jobs: JobsOption = None,
     overwrite: _Overwrite = False,
+    blind_spots: _BlindSpots = False,
     debug: DebugOption = False,
 ) -> None:
     """Make alarm rules for a budget, and judge them on later rows.
 
     Limits are set on attack-free rows before the split alone. OUT gets rules.csv (all
-    rules), the picture curve.pdf, .svg and .png, and the chosen rule as rule.json,
-    rule.py (needs numpy alone) and, for at most 16 tags, rule.st (IEC 61131-3).
+    rules), the picture curve.pdf, .svg and .png, and the chosen rule as rule.json and
+    rule.py (needs numpy alone).
 
     \b
     Examples:
@@ -178,27 +182,30 @@ def commission_command(
             written, notes = _write_commissioning(made, out, saved)
         screen = console()
         screen.print(commissioning_tables(made.facts))
-        for note in (*made.facts.notes, *notes, *_blindness(made)):
+        if blind_spots:
+            notes.append(_blindness(made))
+        for note in (*made.facts.notes, *notes):
             screen.print(f"- {note}", soft_wrap=True)
         screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
+        screen.print(
+            "What the rule could not see: `sightline blindspots`.", soft_wrap=True
+        )
 
 
-def _blindness(made: "Commissioning") -> Iterator[str]:
-    """Yield how blind each rule is, in one sentence; nothing where it is unknown."""
+def _blindness(made: "Commissioning") -> str:
+    """Return how blind each rule is, in residual space, in one sentence."""
     from sightline.blindspots.find import blindness_of_rules
 
     try:
-        found = blindness_of_rules(made.source.stream, made)
-    except StreamError:
-        return
-    known = [f"{name} {share(value)}" for name, value in found.items() if value]
-    if known:
-        yield (
-            f"Blindness, in residual space: {', '.join(known)}. So much of a channel's "
-            "range in train can be kept off for 15 minutes unseen, in half of the "
-            "places, as a mean; the lower, the better. `sightline blindspots` says it "
-            "for telemetry."
-        )
+        blindness = blindness_of_rules(made.source.stream, made)
+    except StreamError as error:
+        return f"Blindness is not known: {error}"
+    values = [f"{name} {share(value)}" for name, value in blindness.items() if value]
+    return (
+        f"Blindness, in residual space: {', '.join(values) or UNKNOWN}. So much of a "
+        "channel's range in train can be kept off for 15 minutes unseen, in half of "
+        "the places, as a mean; the lower, the better."
+    )
 
 
 def _on_delay(text: str) -> tuple[int, int]:
@@ -283,9 +290,10 @@ def _write_commissioning(
     from sightline.files import staged_folder
     from sightline.report.rule_figure import write_rule_figure
     from sightline.storage.rules import write_rule, write_script
-    from sightline.storage.structured_text import structured_text
 
     notes = []
+    if (out / "rule.st").exists():
+        notes.append(f"{out}/rule.st is of an earlier rule, and stays as it is.")
     with staged_folder(out) as folder:
         _write_csv(folder / "rules.csv", list(rule_rows(made.facts)))
         saved = None
@@ -299,12 +307,6 @@ def _write_commissioning(
             shutil.copyfile(detector, saved)
         write_rule(made, folder / "rule.json", detector=saved)
         write_script(folder / "rule.py")
-        try:
-            text = structured_text(made.deployed())
-        except StreamError as error:
-            notes.append(f"rule.st was not written: {error}")
-        else:
-            (folder / "rule.st").write_text(text, encoding="utf-8")
         if not write_rule_figure(made.facts, folder):
             notes.append("curve.svg was not written: no attack is among judged rows.")
         return sorted(path.name for path in folder.iterdir()), notes
