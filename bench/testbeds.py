@@ -21,7 +21,7 @@ import polars as pl
 from sightline import open_testbed
 from sightline.data.recording import seconds
 from sightline.testbeds import swat, wadi
-from sightline.testbeds.attack_tables import attack_table
+from sightline.testbeds.base import attack_table
 from sightline.testbeds.copies import CACHE_FOLDER
 
 GOAL_RATIO, GOAL_GIB, TURNS = 1.5, 4.0, 5

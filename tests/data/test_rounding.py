@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.data.recording import Recording, Tag
-from sightline.data.rounding import (
+from sightline.data.downsampling import (
     MOST_DECIMALS,
     decimals_of,
     rounded_like,
     train_rounded_like,
 )
+from sightline.data.recording import Recording, Tag
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 from samples import CHANNELS, N_TEST, N_TRAIN, bare_stream, refused
 
 from sightline import ResidualStream, read_tables
-from sightline.data.table_columns import is_called, is_time_name
+from sightline.data.stream_input import is_called, is_time_name
 from sightline.storage import join_files
 
 CSV_AND_PARQUET = pytest.mark.parametrize("kind", ["csv", "parquet"])

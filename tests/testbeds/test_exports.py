@@ -9,7 +9,7 @@ import pytest
 from export_corpus import CASES, FILES, HEADERS, NUMBERS, PLAIN, TIMES, Case
 
 from sightline import SightlineError, files, open_testbed, read_tables
-from sightline.tables.headers import NAMES
+from sightline.tables.cells import NAMES
 from sightline.tables.text_tables import read_table
 from sightline.testbeds.own_plant.look import look_at
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from sightline.errors import StreamError
 from sightline.testbeds import simulation_of
-from sightline.testbeds.twin.forging import forged_value
-from sightline.testbeds.twin.noise import NoiseSource
 from sightline.testbeds.twin.scenario import (
     Action,
     ActionKind,
     PlannedAttack,
     Scenario,
     Vocabulary,
+    forged_value,
 )
+from sightline.testbeds.twin.simulation import NoiseSource
 from sightline.testbeds.twin.truth import sensor_units
 
 WORDS = Vocabulary(
@@ -53,10 +53,10 @@ def test_what_a_forged_sensor_reads(reading, value, before, replayed):
 
 
 def test_codes_of_the_kinds_are_those_that_forging_reads():
-    from sightline.testbeds.twin import forging
+    from sightline.testbeds.twin import scenario
 
     for kind in ActionKind:
-        assert getattr(forging, kind.name) == kind.code
+        assert getattr(scenario, kind.name) == kind.code
 
 
 def attack(*actions, start=600, duration=120):

@@ -24,6 +24,7 @@ from sightline.data.recording import step_from
 from sightline.data.row_tables import ArrayRows, KeptRows, Rows, finite_rows
 from sightline.data.segments import Attack, breaks_kept, name_segments, segments_of
 from sightline.data.stream_input import (
+    TableColumns,
     check_attacks,
     check_clock,
     check_one_sided,
@@ -40,7 +41,6 @@ from sightline.data.stream_input import (
     without_ignored,
     zone_in_text,
 )
-from sightline.data.table_columns import TableColumns
 from sightline.data.zones import check_timezone
 from sightline.errors import StreamError
 from sightline.showing import Shown

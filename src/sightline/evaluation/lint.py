@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import ATTACK, Bools, Floats, Ints
-from sightline.data.downsampling import PRESETS
-from sightline.data.rounding import MOST_DECIMALS, decimals_of
+from sightline.data.downsampling import MOST_DECIMALS, PRESETS, decimals_of
 from sightline.data.row_tables import Part, Rows, gather_rows, map_parts, parts_of
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream

@@ -10,9 +10,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
-from sightline.data.attack_list import ListedAttack, Span, rows_within
 from sightline.data.recording import Recording, step_from
-from sightline.data.segments import GAP_FACTOR, Segment, segments_of
+from sightline.data.segments import (
+    GAP_FACTOR,
+    ListedAttack,
+    Segment,
+    Span,
+    rows_within,
+    segments_of,
+)
 from sightline.data.zones import stamp
 from sightline.facts.codes import Finding, Severity, finding
 from sightline.facts.leaks import shared_stretches

@@ -14,7 +14,7 @@ from sightline.data.segments import (
     name_segments,
     segments_of,
 )
-from sightline.data.table_columns import TableColumns
+from sightline.data.stream_input import TableColumns
 from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import FileError, naming
 from sightline.operation.telemetry import (
@@ -34,7 +34,7 @@ from sightline.storage import read_stream
 from sightline.storage.frames import check_table_file, read_numbers
 from sightline.storage.ipal import state_file
 from sightline.storage.metadata import is_npz
-from sightline.tables.headers import columns_called
+from sightline.tables.cells import columns_called
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import PARQUET, TEXT, Table, read_table
 from sightline.testbeds.own_plant import read_folder

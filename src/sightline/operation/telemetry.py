@@ -23,8 +23,7 @@ from sightline.storage.rules import file_digest
 from sightline.tables.text_tables import is_table
 from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
-from sightline.testbeds.own_plant.states import States, states_of
-from sightline.testbeds.own_plant.tables import open_source
+from sightline.testbeds.own_plant.tables import States, open_source, states_of
 from sightline.text import names
 
 # Tables of a folder that are no telemetry.

@@ -23,8 +23,7 @@ from sightline.rules.origin import Telemetry
 from sightline.tables.text_tables import PARQUET
 from sightline.testbeds.own_plant.exports import readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings
-from sightline.testbeds.own_plant.states import States
-from sightline.testbeds.own_plant.tables import Source, open_source
+from sightline.testbeds.own_plant.tables import Source, States, open_source
 from sightline.text import names, plural
 
 # A file that changed less than this many seconds ago may still be written.

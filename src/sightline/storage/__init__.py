@@ -12,8 +12,7 @@ from typing import Any
 import numpy.typing as npt
 
 from sightline.data.stream import ResidualStream
-from sightline.data.stream_input import without_ignored
-from sightline.data.table_columns import TableColumns
+from sightline.data.stream_input import TableColumns, without_ignored
 from sightline.errors import FileError, naming
 from sightline.files import reading
 from sightline.storage.charts import read_traces

@@ -13,21 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints, check_alarms
-from sightline.data.attack_list import (
+from sightline.data.row_tables import ArrayRows, KeptRows, Rows
+from sightline.data.segments import (
+    GAP_FACTOR,
     Incident,
     labelled,
     rows_within,
 )
-from sightline.data.row_tables import ArrayRows, KeptRows, Rows
-from sightline.data.segments import GAP_FACTOR
 from sightline.data.stream import NO_LABELS, ResidualStream
 from sightline.data.stream_input import (
     MOST_NAMES,
+    TableColumns,
+    is_called,
+    is_time_name,
     matrix_of,
     seconds_of,
     zone_in_text,
 )
-from sightline.data.table_columns import TableColumns, is_called, is_time_name
 from sightline.data.zones import stamp
 from sightline.errors import FileError, StreamError, naming
 from sightline.files import reading

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL
-from sightline.data.stream_input import zone_in_text
-from sightline.data.table_columns import TableColumns
+from sightline.data.stream_input import TableColumns, zone_in_text
 from sightline.errors import FileError
 from sightline.files import reading
 from sightline.tables.cells import (

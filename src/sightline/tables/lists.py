@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.data.arrays import require
-from sightline.data.attack_list import Incident
+from sightline.data.segments import Incident
 from sightline.errors import FileError
 from sightline.files import brief, check_unpacked, damage, reading
 from sightline.tables.stamps import iso_dates

@@ -19,7 +19,7 @@ import numpy as np
 from sightline.data.arrays import Ints
 from sightline.errors import FileError
 from sightline.files import brief, check_ordinary, reading, unpacked
-from sightline.tables.headers import columns_called, is_unit, name_and_unit
+from sightline.tables.cells import columns_called, is_unit, name_and_unit
 from sightline.text import names as listed
 from sightline.text import plural
 

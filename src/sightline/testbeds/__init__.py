@@ -27,9 +27,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sightline import plugins
+from sightline.data.downsampling import (
+    TrainDecimals,
+    train_rounded_like,
+    without_shared_time,
+)
 from sightline.data.downsampling import preset as preset_named
-from sightline.data.downsampling import without_shared_time
-from sightline.data.rounding import TrainDecimals, train_rounded_like
 from sightline.errors import FileError, StreamError
 from sightline.plugins import Registry
 from sightline.progress import Progress, Step, StepKind, silent

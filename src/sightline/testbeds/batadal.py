@@ -20,12 +20,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.data.arrays import IGNORED, Labels
-from sightline.data.attack_list import attacks_at, labels_of
-from sightline.data.rounding import TrainDecimals
-from sightline.data.segments import Attack
+from sightline.data.downsampling import TrainDecimals
+from sightline.data.segments import Attack, attacks_at, labels_of
 from sightline.errors import FileError
 from sightline.testbeds import base
-from sightline.testbeds.attack_tables import attack_table
+from sightline.testbeds.base import attack_table
 from sightline.testbeds.csv_reader import ParsedFile, SourceFile, find_header, first_row
 
 TAGS = base.tags_of("batadal")

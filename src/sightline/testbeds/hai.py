@@ -24,13 +24,18 @@ from itertools import pairwise
 import numpy as np
 
 from sightline.data.arrays import ATTACK, Floats, Labels
-from sightline.data.attack_list import ListedAttack, attacks_at, labels_of
 from sightline.data.downsampling import without_attacks
 from sightline.data.recording import Recording
-from sightline.data.segments import Attack, segments_of
+from sightline.data.segments import (
+    Attack,
+    ListedAttack,
+    attacks_at,
+    labels_of,
+    segments_of,
+)
 from sightline.errors import FileError
 from sightline.testbeds import base, csv_reader
-from sightline.testbeds.attack_tables import attack_table
+from sightline.testbeds.base import attack_table
 
 _STEP_S = 1.0
 _TIME = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")

@@ -23,11 +23,10 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Labels
-from sightline.data.attack_list import attacks_at, labels_of
-from sightline.data.segments import Attack
+from sightline.data.segments import Attack, attacks_at, labels_of
 from sightline.errors import FileError
 from sightline.testbeds import base, csv_reader
-from sightline.testbeds.attack_tables import attack_table
+from sightline.testbeds.base import attack_table
 
 TAGS = base.tags_of("swat")
 CHANNELS = tuple(tag.name for tag in TAGS)

@@ -24,12 +24,17 @@ from dataclasses import replace
 import numpy as np
 
 from sightline.data.arrays import IGNORED, NORMAL, Labels
-from sightline.data.attack_list import attacks_at, labels_of, rows_within
 from sightline.data.recording import seconds
-from sightline.data.segments import Attack, breaks_from_time
+from sightline.data.segments import (
+    Attack,
+    attacks_at,
+    breaks_from_time,
+    labels_of,
+    rows_within,
+)
 from sightline.errors import FileError
 from sightline.testbeds import base, csv_reader
-from sightline.testbeds.attack_tables import attack_table
+from sightline.testbeds.base import attack_table
 from sightline.text import names
 
 # The 127 tags in the order of the files. Roles are those of NSIBF, 67 sensors and 26

@@ -73,9 +73,7 @@ def test_plant_and_controllers_are_those_of_tep_studio_bit_for_bit():
     from tep_studio.simulation import native, schema
     from tep_studio.simulation.core import TennesseeEastmanProcess
 
-    from sightline.testbeds.tep.controllers import Controllers
-    from sightline.testbeds.tep.model import Model
-    from sightline.testbeds.tep.process import MODEL_FLAGS
+    from sightline.testbeds.tep.process import MODEL_FLAGS, Controllers, Model
 
     theirs = TennesseeEastmanProcess(ms_flag=MODEL_FLAGS)
     reading, _ = theirs.reset(seed=12345677.0)

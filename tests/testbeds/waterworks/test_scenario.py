@@ -29,7 +29,7 @@ from sightline.testbeds.waterworks.plant import (
     HEIGHT_MM,
     SENSORS,
 )
-from sightline.testbeds.waterworks.scenario import family_of, stages_of
+from sightline.testbeds.waterworks.simulation import family_of, stages_of
 
 KINDS = set(ActionKind) - {"disturbance"}
 HEADER = "id,start_s,duration_s,tag,kind,value,rate,note\n"

@@ -13,9 +13,14 @@ import numpy as np
 
 from sightline.data.arrays import Floats
 from sightline.testbeds.network.plant import STEP_S, Control, Network, When, due
-from sightline.testbeds.twin.forging import forged_value
-from sightline.testbeds.twin.noise import NoiseSource
-from sightline.testbeds.twin.scenario import DAY_S, Action, ActionKind, PlannedAttack
+from sightline.testbeds.twin.scenario import (
+    DAY_S,
+    Action,
+    ActionKind,
+    PlannedAttack,
+    forged_value,
+)
+from sightline.testbeds.twin.simulation import NoiseSource
 from sightline.testbeds.twin.truth import Rows
 
 # Demand differs from the file's pattern by a factor that all consumers share and one of

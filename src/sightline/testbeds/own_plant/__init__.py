@@ -25,19 +25,23 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline.data.attack_list import (
+from sightline.data.downsampling import (
+    TrainDecimals,
+    rounded_like,
+    with_trim,
+    without_attacks,
+)
+from sightline.data.recording import Recording, Role, Tag, stamp
+from sightline.data.segments import (
     Incident,
+    breaks_from_time,
     labelled,
     rows_within,
 )
-from sightline.data.downsampling import with_trim, without_attacks
-from sightline.data.recording import Recording, Role, Tag, stamp
-from sightline.data.rounding import TrainDecimals, rounded_like
-from sightline.data.segments import breaks_from_time
 from sightline.errors import FileError, naming
 from sightline.files import reading
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.tables.headers import name_and_unit
+from sightline.tables.cells import name_and_unit
 from sightline.tables.lists import EXCEL, list_rows, read_incidents
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import PARQUET, TEXT
@@ -45,8 +49,7 @@ from sightline.testbeds.base import MOST_NAMES, Testbed
 from sightline.testbeds.csv_reader import sha256_of
 from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
-from sightline.testbeds.own_plant.states import leave_out_empty, states_of
-from sightline.testbeds.own_plant.tables import open_source
+from sightline.testbeds.own_plant.tables import leave_out_empty, open_source, states_of
 from sightline.text import did_you_mean, names, plural
 
 LISTS = (".csv", ".txt", ".tsv", *EXCEL)

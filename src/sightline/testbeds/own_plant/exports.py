@@ -18,8 +18,7 @@ from sightline.data.recording import expanded_rows, step_from
 from sightline.data.segments import GAP_FACTOR, breaks_from_time
 from sightline.data.zones import stamp
 from sightline.errors import FileError, naming
-from sightline.tables.cells import Cells, label_codes
-from sightline.tables.headers import plain
+from sightline.tables.cells import Cells, label_codes, plain
 from sightline.testbeds.base import (
     HOLD_S,
     MOST_NAMES,
@@ -29,8 +28,13 @@ from sightline.testbeds.base import (
     still_missing,
 )
 from sightline.testbeds.own_plant.settings import PlantSettings
-from sightline.testbeds.own_plant.states import States, states_of
-from sightline.testbeds.own_plant.tables import Source, is_like_labels, open_source
+from sightline.testbeds.own_plant.tables import (
+    Source,
+    States,
+    is_like_labels,
+    open_source,
+    states_of,
+)
 from sightline.text import counted, duration, names, plural
 
 # The largest number of rows of a grid for each row of its table.

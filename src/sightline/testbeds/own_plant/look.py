@@ -20,11 +20,11 @@ from sightline.tables.cells import (
     has_certain_comma,
     is_missing,
     label_codes,
+    plain,
     read_cells,
     word_numbers,
     words_in_text,
 )
-from sightline.tables.headers import plain
 from sightline.tables.lists import EXCEL, check_workbook
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import Table, read_table

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Meta
 
 from sightline.data.arrays import Floats
+from sightline.data.downsampling import TrainDecimals
 from sightline.data.recording import Role
-from sightline.data.rounding import TrainDecimals
 from sightline.errors import FileError, StreamError
 from sightline.files import read_toml
 from sightline.tables.stamps import check_zone
@@ -35,7 +35,7 @@ class ColumnNames:
     time : str or (str, str), optional
         The column of time stamps, or those of date and time of day.
     tag, value, quality, label : str, optional
-        Names of columns; the names in `sightline.tables.headers` by default.
+        Names of columns; the names in `sightline.tables.cells` by default.
     ignore : tuple of str
         Columns that are not read.
     """

@@ -14,10 +14,9 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from sightline.data.arrays import IGNORED, NORMAL, Labels
-from sightline.data.attack_list import labels_of
+from sightline.data.arrays import IGNORED, NORMAL, Floats, Labels
 from sightline.data.recording import Recording, Tag
-from sightline.data.segments import Attack
+from sightline.data.segments import Attack, labels_of
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind
 from sightline.testbeds.twin.scenario import DAY_S, PlannedAttack, Scenario
@@ -29,6 +28,34 @@ from sightline.testbeds.twin.truth import (
     truth_of,
     usual_of,
 )
+
+BLOCK_STEPS = 3600
+
+
+class NoiseSource:
+    """Standard normal draws that depend on the seed and the step alone.
+
+    They come in blocks of `BLOCK_STEPS` steps (3600), each from its own generator. A
+    run may start at any step, stop anywhere, and be repeated: step t has the same
+    numbers. One block is in memory at a time.
+    """
+
+    def __init__(self, seed: int, n_draws: int) -> None:
+        self._seed = seed
+        self._n_draws = n_draws
+        self._number = -1
+        self._block: Floats = np.empty((0, n_draws))
+
+    def upto(self, step: int, n_steps: int) -> Floats:
+        """Return the draws of up to `n_steps` steps from `step`, within one block."""
+        number, offset = divmod(step, BLOCK_STEPS)
+        if number != self._number:
+            sequence = np.random.SeedSequence(self._seed, spawn_key=(0, number))
+            generator = np.random.Generator(np.random.PCG64(sequence))
+            self._block = generator.standard_normal((BLOCK_STEPS, self._n_draws))
+            self._number = number
+        return self._block[offset : offset + n_steps]
+
 
 # Train begins on Monday, 1 January 2024, at midnight.
 FIRST_SECOND = 1_704_067_200.0

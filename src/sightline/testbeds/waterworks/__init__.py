@@ -42,12 +42,14 @@ from sightline.testbeds.waterworks.plant import (
     TankBalance,
     WaterBalance,
 )
-from sightline.testbeds.waterworks.scenario import (
+from sightline.testbeds.waterworks.simulation import (
+    Drift,
+    Simulation,
     default_scenario,
     quick_scenario,
     read_scenario,
+    simulate,
 )
-from sightline.testbeds.waterworks.simulation import Drift, Simulation, simulate
 
 __all__ = [
     "SETPOINTS",

@@ -293,7 +293,7 @@ INFLOW, OUTFLOW, OVERFLOW, UNMET = range(4)
 
 # Files whose functions and constants are compiled.
 SOURCES = (
-    "twin/forging.py",
+    "twin/scenario.py",
     "waterworks/controller.py",
     "waterworks/physics.py",
     "waterworks/plant.py",

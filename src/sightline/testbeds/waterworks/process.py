@@ -12,9 +12,9 @@ import numpy as np
 from numba import njit
 
 from sightline.data.arrays import Floats
-from sightline.testbeds.twin import forging as f
-from sightline.testbeds.twin.noise import NoiseSource
+from sightline.testbeds.twin import scenario as f
 from sightline.testbeds.twin.scenario import Action, ActionKind, PlannedAttack
+from sightline.testbeds.twin.simulation import NoiseSource
 from sightline.testbeds.twin.truth import Rows
 from sightline.testbeds.waterworks import plant as p
 from sightline.testbeds.waterworks.controller import control
