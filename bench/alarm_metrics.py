@@ -16,8 +16,9 @@ from importlib import import_module
 import numpy as np
 from bench_tools import made_up
 
+from sightline.figures import FIGURES
 from sightline.metrics import ALARM_METRICS, AlarmRuns, ScoreRanks
-from sightline.metrics.alarm_figures import FIGURES, measure_figures
+from sightline.metrics.alarm_figures import measure_figures
 
 N_ROWS = 449_919
 ALARM_FAMILIES = (

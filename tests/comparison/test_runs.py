@@ -10,7 +10,8 @@ from strategies import make_stream
 
 from sightline import compare, evaluate
 from sightline.comparison.compare import agreements, why_undefined
-from sightline.comparison.runs import Figure, group_runs, match_spans
+from sightline.comparison.runs import group_runs, match_spans
+from sightline.figures import Figure
 from sightline.paper.study import Study
 from sightline.paper.tables import agreement_table
 from sightline.report.entries import entries_of

@@ -11,8 +11,8 @@ from sightline import (
     read_evaluation,
     write_results,
 )
+from sightline.figures import FIGURES, MeasuredOn, published
 from sightline.metrics import ALARM_METRICS
-from sightline.metrics.alarm_figures import ALARM_FIGURES, FIGURES, SCORE_FIGURES
 
 
 def stream(**known):
@@ -32,7 +32,8 @@ def test_blocks_are_named_by_whose_alarms_or_score_they_are():
     e = evaluate(stream(alarms=alarms, score=score), diagnosis=False)
     assert set(e.alarm_metrics) == {"probe", "own_rule", "energy", "score"}
     for name, figures in e.alarm_metrics.items():
-        table = ALARM_FIGURES if name in ("probe", "own_rule") else SCORE_FIGURES
+        is_score = name in ("energy", "score")
+        table = published(MeasuredOn.SCORE if is_score else MeasuredOn.ALARMS)
         assert list(figures) == [spec.key for spec in table]
     labels, energy = e.traces.labels, e.traces.test_energy
     given = {

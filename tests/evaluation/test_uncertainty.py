@@ -8,7 +8,7 @@ from strategies import make_stream, streams
 
 from sightline import evaluate
 from sightline.evaluation.result import BootstrapFacts, EffectiveAttacks
-from sightline.evaluation.uncertainty import figures
+from sightline.figures import with_interval
 from sightline.metrics.chance import Floor
 from sightline.metrics.drawing import block_length
 
@@ -25,7 +25,7 @@ MANY = [(start, start + 12) for start in STARTS]
 
 def test_every_figure_has_an_interval_about_it_and_a_floor():
     evaluation = evaluate(make_stream(attacks=MANY, strength=2.0))
-    measured = figures(evaluation)
+    measured = {e.key: e.of(evaluation) for e in with_interval()}
     assert list(evaluation.intervals) == list(measured) == FIGURES
     assert list(evaluation.floor) == [n for n in FIGURES if n not in OF_CALM_TIME]
     for name, (low, high) in evaluation.intervals.items():
@@ -38,7 +38,7 @@ def test_every_figure_has_an_interval_about_it_and_a_floor():
 
 def test_figures_are_the_evaluations_own():
     evaluation = evaluate(make_stream(), intervals=False)
-    measured = figures(evaluation)
+    measured = {e.key: e.of(evaluation) for e in with_interval()}
     written = evaluation.to_dict()
     for block in ("rank", "windows", "drift", "probe"):
         for name in written[block].keys() & measured.keys():
@@ -112,7 +112,7 @@ def test_without_attacks_only_what_needs_none_has_intervals():
     assert set(evaluation.floor.values()) == {None}
     for name in OF_CALM_TIME:
         low, high = evaluation.intervals[name]
-        assert low < figures(evaluation)[name] < high
+        assert low < {e.key: e.of(evaluation) for e in with_interval()}[name] < high
 
 
 def test_one_attack_has_wide_intervals_and_a_floor():
@@ -166,7 +166,9 @@ def test_the_same_seed_gives_the_same_and_another_seed_does_not():
     assert one.to_dict() == same.to_dict()
     for block in ("intervals", "floor"):
         assert getattr(one, block) != getattr(other, block)
-    assert figures(one) == figures(other)
+    assert {e.key: e.of(one) for e in with_interval()} == {
+        e.key: e.of(other) for e in with_interval()
+    }
 
 
 def test_chance_is_not_above_its_floor_and_a_clear_stream_is():
@@ -199,7 +201,7 @@ def test_any_small_stream_gives_ordered_intervals_and_clean_json(stream):
     written = evaluation.to_dict()
     assert json.loads(json.dumps(written, allow_nan=False)) == written
     assert list(evaluation.intervals) == FIGURES
-    measured = figures(evaluation)
+    measured = {e.key: e.of(evaluation) for e in with_interval()}
     for name, interval in evaluation.intervals.items():
         if interval is None:
             continue

@@ -7,12 +7,10 @@ import pytest
 from golden_alarms import large
 
 from sightline import StreamError
+from sightline.figures import MeasuredOn, published
 from sightline.metrics import ALARM_METRICS, AlarmRuns, ScoreRanks, alarm_figures
 from sightline.metrics.alarm_figures import (
-    ALARM_FIGURES,
-    FIGURES,
     N_SHIFTS,
-    SCORE_FIGURES,
     attack_intervals,
     chosen_figures,
     floor_of,
@@ -20,6 +18,8 @@ from sightline.metrics.alarm_figures import (
     shuffled_episodes,
 )
 from sightline.metrics.intervals import count_interval
+
+FIGURES = {entry.key: entry for entry in published()}
 
 
 def record(seed=0, n=400, n_attacks=6, share=0.05):
@@ -32,14 +32,14 @@ def record(seed=0, n=400, n_attacks=6, share=0.05):
 
 
 def test_the_keys_are_those_of_the_file():
-    assert [spec.key for spec in ALARM_FIGURES] == (
+    assert [spec.key for spec in published(MeasuredOn.ALARMS)] == (
         "pa_f1 pak_20_f1 pak_auc range_precision range_recall range_f1 "
         "etapr_precision etapr_recall etapr_f1 affiliation_precision "
         "affiliation_recall affiliation_f1 event_precision event_recall event_f1 "
         "composite_f1 esa_f05 esa_alarming_precision nab_standard delay_mean "
         "delay_median delay_censored_mean"
     ).split()
-    assert [spec.key for spec in SCORE_FIGURES] == (
+    assert [spec.key for spec in published(MeasuredOn.SCORE)] == (
         "best_f1 best_pa_f1 pa_average_precision vus_roc vus_pr r_auc_roc r_auc_pr"
     ).split()
 
@@ -51,7 +51,7 @@ def test_a_figure_is_the_output_of_its_metric():
     ) | measure_figures(ScoreRanks.of(labels, scores), FIGURES, uncertainty=False)
     assert set(measured) == set(FIGURES)
     for key, spec in FIGURES.items():
-        given = alarms if spec in ALARM_FIGURES else scores
+        given = alarms if spec.on is MeasuredOn.ALARMS else scores
         outputs = ALARM_METRICS[spec.family](labels, given, **dict(spec.parameters))
         assert measured[key].value == outputs[spec.output]
         assert measured[key].definition == spec.definition
@@ -59,7 +59,7 @@ def test_a_figure_is_the_output_of_its_metric():
 
 
 def test_oracles_say_that_they_saw_the_labels():
-    oracles = {key for key, spec in FIGURES.items() if "oracle" in spec.title}
+    oracles = {key for key, spec in FIGURES.items() if "oracle" in spec.name}
     assert oracles == {key for key in FIGURES if key.startswith("best_")}
     assert all("saw the labels" in FIGURES[key].definition for key in oracles)
 
@@ -80,7 +80,7 @@ def test_a_floor_is_the_mean_over_rolled_rows():
             ]
             floor = measured[key].floor
             assert floor.value == pytest.approx(np.mean(draws))
-            sign = -1 if spec.lower_is_better else 1
+            sign = 1 if spec.higher_is_better else -1
             reached = np.sum(
                 sign * np.array(draws) >= sign * measured[key].value - 1e-12
             )
@@ -225,8 +225,7 @@ def test_undefined_draws_are_left_out_of_the_mean():
 def test_the_page_has_every_figure_with_its_definition():
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
     for key, spec in FIGURES.items():
-        better = "lower" if spec.lower_is_better else "higher"
-        row = f"| `{key}` | {spec.title} | {better} | {spec.definition} |"
+        row = f"| `{key}` | {spec.name} | {spec.better} | {spec.definition} |"
         assert row in page.splitlines()
     assert f"the mean over {N_SHIFTS} shifts" in page
     assert f"whether `p` is at\n  most {alarm_figures.FLOOR_SHARE}" in page

@@ -11,7 +11,8 @@ from strategies import breaks, codes, make_stream, seeds, window_energies
 from sightline import evaluate, fit_reference
 from sightline.data.row_tables import gather_rows
 from sightline.data.segments import segments_of
-from sightline.evaluation.uncertainty import figures, matched_windows
+from sightline.evaluation.uncertainty import matched_windows
+from sightline.figures import with_interval
 from sightline.metrics import drawing
 from sightline.metrics.drawing import (
     Drawable,
@@ -251,7 +252,7 @@ def test_everything_drawn_once_gives_the_evaluations_own_figures():
     drawn = draw(drawable, draws)
     ends = ends_of(drawn, draws, weights_of(drawn))
     ends |= drift_ends(drawn, float(np.mean(traces.train_energy)))
-    own = figures(evaluation)
+    own = {e.key: e.of(evaluation) for e in with_interval()}
     own["hits"] /= 4
     assert own.keys() == ends.keys()
     for name, expected in own.items():

@@ -15,9 +15,9 @@ from sightline import find_blind_spots
 from sightline.blindspots.result import Outcome
 from sightline.facts.attack_facts import Movement
 from sightline.facts.codes import Severity
+from sightline.figures import FIGURES
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import all_infos
-from sightline.metrics.alarm_figures import FIGURES
 from sightline.report.better_rules import KEPT_WORDS
 from sightline.report.entries import entries_of
 from sightline.report.glossary import glossary, markdown, rule_key
@@ -100,7 +100,7 @@ def test_every_entry_is_used_somewhere(pages):
     used |= {f"kept-{slug(one)}" for one in KEPT_WORDS}
     used |= {f"severity-{one}" for one in Severity}
     used |= {f"rung-{name}" for name in LADDER}
-    used |= {f"figure-{slug(key)}" for key in FIGURES}
+    used |= {entry.term for entry in FIGURES.values()}
     used |= {term.key for term in glossary().values() if term.group == "Alarm rules"}
     used |= {f"movement-{one}" for one in Movement}
     # Of an attack that can hardly be compared.
@@ -117,7 +117,7 @@ def test_every_word_of_the_method_has_an_entry():
         *(f"severity-{one}" for one in Severity),
         *(f"movement-{one}" for one in Movement),
         *(f"outcome-{slug(one)}" for one in Outcome),
-        *(f"figure-{slug(key)}" for key in FIGURES),
+        *(entry.term for entry in FIGURES.values()),
         *(rule_key(name) for name in (*DEFAULT_FAMILY, "p99", "own", "score")),
     }
     assert wanted <= set(known)

@@ -8,7 +8,8 @@ import pytest
 from report.plant import CHANNELS, evaluations
 
 from sightline.evaluation.localisation import Moment
-from sightline.metrics.alarm_figures import FIGURES, AlarmFigure
+from sightline.figures import FIGURES
+from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.metrics.chance import Floor
 from sightline.paper import tables
 from sightline.paper.study import Study

@@ -14,17 +14,11 @@ from sightline.comparison.differences import (
     SeededInterval,
 )
 from sightline.comparison.joint import joint_verdicts_on, telemetry_of
-from sightline.comparison.runs import (
-    Attack,
-    DetectorRuns,
-    Figure,
-    TestbedRuns,
-    group_runs,
-)
+from sightline.comparison.runs import Attack, DetectorRuns, TestbedRuns, group_runs
 from sightline.data.arrays import Ints
 from sightline.evaluation.result import Interval, plain
-from sightline.evaluation.uncertainty import figures
 from sightline.facts.attack_facts import AttackFacts
+from sightline.figures import Figure, with_interval
 from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Count, RungName, Verdict
 from sightline.metrics.alarm_load import AlarmLoad
@@ -458,21 +452,20 @@ def _detections(runs: TestbedRuns) -> list[Detections]:
     ]
 
 
-def _no_interval(runs: DetectorRuns, figure: Figure) -> SeededInterval:
+def _no_interval(runs: DetectorRuns, figure: str) -> SeededInterval:
     return SeededInterval(None, False)
 
 
 def seeded_figures(
     studied: Sequence[TestbedRuns],
-    interval_of: Callable[[DetectorRuns, Figure], SeededInterval] = _no_interval,
+    interval_of: Callable[[DetectorRuns, str], SeededInterval] = _no_interval,
 ) -> list[SeededFigure]:
     """Return the mean and the range over seeds of every figure with an interval."""
     rows = []
     for runs in (runs for testbed in studied for runs in testbed.detectors):
-        for name in figures(runs.evaluation):
-            figure = Figure(name)
+        for figure in (entry.key for entry in with_interval()):
             spread = runs.spread(figure)
-            row = SeededFigure(runs.testbed, runs.label, name)
+            row = SeededFigure(runs.testbed, runs.label, figure)
             if spread is not None:
                 row = replace(
                     row,

@@ -17,12 +17,13 @@ from sightline.comparison.permutation import (
     joined_groups,
     ranks_of,
 )
-from sightline.comparison.runs import DetectorRuns, Figure, TestbedRuns
+from sightline.comparison.runs import DetectorRuns, TestbedRuns
 from sightline.data.arrays import Bools, Floats
 from sightline.evaluation.result import Interval
+from sightline.figures import FIGURES, Figure
 from sightline.metrics.drawing import DrawnStream, Value
 from sightline.metrics.intervals import (
-    FIGURES,
+    MEANS,
     Ends,
     WeightedMean,
     Weighting,
@@ -236,7 +237,7 @@ class PairedTestbed:
         rows = (group.mean_ranks() for group in self._groups)
         return [row for row in rows if row is not None]
 
-    def seeded_interval(self, runs: DetectorRuns, figure: Figure) -> "SeededInterval":
+    def seeded_interval(self, runs: DetectorRuns, figure: str) -> "SeededInterval":
         """Return the interval of a figure's mean over seeds."""
         evaluations = [result.evaluation for result in runs.results]
         stored = (evaluations[0].intervals or {}).get(figure)
@@ -248,9 +249,9 @@ class PairedTestbed:
         values = runs.values(figure)
         if ends is None or not values:
             return SeededInterval(None, False)
-        scale = int(kept.sum()) if figure is Figure.HITS else 1
+        scale = int(kept.sum()) if figure == Figure.HITS else 1
         low, high = FIGURES[figure].low, FIGURES[figure].high
-        if figure is Figure.HITS:
+        if figure == Figure.HITS:
             high = scale
         interval = interval_of(
             float(np.mean(values)),
@@ -325,7 +326,7 @@ class _Compared:
             return []
         exchanges, rows = self.exchanges, []
         for figure in PAIRED_FIGURES:
-            mean, largest = FIGURES[figure].mean, None
+            mean, largest = MEANS.get(figure), None
             paired: dict[tuple[int, int], PairedValues] = {}
             if mean is not None:
                 paired = {
@@ -508,7 +509,7 @@ class _Pair:
         n = min(map(len, values))
         if interval is None or n < FEWEST_SEEDS:
             return interval or (None, None), False
-        scale = int(self.kept.sum()) if figure is Figure.HITS else 1
+        scale = int(self.kept.sum()) if figure == Figure.HITS else 1
         spread = sum(float(np.var(own, ddof=1)) for own in values) / scale**2
         return _widened(interval, estimate, spread, n), True
 

@@ -6,9 +6,7 @@ and `compare` all start from `group_runs`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
-from math import isfinite
 from operator import attrgetter
 
 import numpy as np
@@ -16,109 +14,10 @@ import numpy as np
 from sightline.data.arrays import Floats, Ints
 from sightline.evaluation.protocol import Protocol
 from sightline.evaluation.result import ChartData, Evaluation, SegmentResult
+from sightline.figures import FIGURES
 from sightline.storage import Result
 
 Span = tuple[float, float]
-
-
-class FigureStyle(StrEnum):
-    """How the values of a figure are best written."""
-
-    SCORE = "score"  # between 0 and 1: a fixed number of decimals
-    SIZE = "size"  # of any magnitude: two digits and a power of ten
-    COUNT = "count"  # a whole number, or a mean of whole numbers
-    STATISTIC = "statistic"  # around 1 to 1,000: three digits
-
-
-_HINDSIGHT = "probe_test_calibrated"
-
-
-class Figure(StrEnum):
-    """The figures of a detector on a testbed; the value is the name in results.
-
-    Attributes
-    ----------
-    block : str
-        The part of an `Evaluation` that holds the figure.
-    label : str
-        What people read above a column.
-    style : FigureStyle
-        How values are written.
-
-    Examples
-    --------
-    >>> Figure("f1").block, Figure.F1.label, Figure.F1 == "f1"
-    ('probe', 'F1@p99', True)
-    """
-
-    block: str
-    label: str
-    style: FigureStyle
-
-    def __new__(
-        cls,
-        name: str,
-        block: str = "",
-        label: str = "",
-        style: FigureStyle = FigureStyle.SCORE,
-    ) -> "Figure":
-        """Make a member whose value is the name alone."""
-        member = str.__new__(cls, name)
-        member._value_ = name
-        member.block, member.label, member.style = block, label, style
-        return member
-
-    ROC_AUC = "roc_auc", "rank", "ROC-AUC"
-    PAUC_1 = "pauc_1", "rank", "pAUC@1%"
-    PAUC_5 = "pauc_5", "rank", "pAUC@5%"
-    AVERAGE_PRECISION = "average_precision", "rank", "AP"
-    MEAN_SEGMENT_AUC = "mean_segment_auc", "rank", "mean segment AUC"
-    P_FULL = "p_full", "windows", "P_FULL"
-    P_FULL_PER_SEGMENT = "p_full_per_segment", "windows", "P_FULL per attack"
-    MEDIAN_D_FULL = "median_d_full", "windows", "median D_FULL", FigureStyle.SIZE
-    D_DRIFT = "d_drift", "drift", "D_drift", FigureStyle.SIZE
-    D_DRIFT_ROBUST = "d_drift_robust", "drift", "D_drift (rob.)", FigureStyle.SIZE
-    F1 = "f1", "probe", "F1@p99"
-    PRECISION = "precision", "probe", "Prec."
-    RECALL = "recall", "probe", "Rec."
-    HITS = "hits", "probe", "Hits", FigureStyle.COUNT
-    FALSE_ALARM_RATE = "false_alarm_rate", "probe", "time in false alarm"
-    FALSE_POSITIVE_SEGMENTS = (
-        "false_positive_segments",
-        "probe",
-        "FP-seg",
-        FigureStyle.COUNT,
-    )
-    # With the limit set in hindsight on attack-free test rows.
-    HINDSIGHT_F1 = "test_calibrated_f1", _HINDSIGHT, "F1 (hindsight)"
-    HINDSIGHT_PRECISION = "test_calibrated_precision", _HINDSIGHT, "Prec. (hindsight)"
-    HINDSIGHT_RECALL = "test_calibrated_recall", _HINDSIGHT, "Rec. (hindsight)"
-    HINDSIGHT_FALSE_POSITIVE_SEGMENTS = (
-        "test_calibrated_false_positive_segments",
-        _HINDSIGHT,
-        "FP-seg (hindsight)",
-        FigureStyle.COUNT,
-    )
-    HINDSIGHT_HITS = (
-        "test_calibrated_hits",
-        _HINDSIGHT,
-        "Hits (hindsight)",
-        FigureStyle.COUNT,
-    )
-    COMPACTNESS = "compactness", "compactness", "p_eff/p"
-    P_EFF = "p_eff", "compactness", "p_eff", FigureStyle.STATISTIC
-    MAX_Z = "max_z", "quality", "max-z", FigureStyle.STATISTIC
-    EXCESS_KURTOSIS = "excess_kurtosis", "quality", "kurt.", FigureStyle.STATISTIC
-
-    @property
-    def key(self) -> str:
-        """Its key within the block."""
-        return self.value.removeprefix("test_calibrated_")
-
-    def of(self, evaluation: Evaluation) -> float | None:
-        """Return the value in an evaluation; None where it is undefined."""
-        value = getattr(getattr(evaluation, self.block), self.key, None)
-        return None if value is None or not isfinite(value) else float(value)
 
 
 @dataclass(frozen=True)
@@ -188,12 +87,13 @@ class DetectorRuns:
         """Whether extreme points dominate the mean drift of any seed."""
         return any(bool(r.evaluation.drift.mean_dominated) for r in self.results)
 
-    def values(self, figure: Figure) -> list[float]:
+    def values(self, figure: str) -> list[float]:
         """Return a figure of each seed that has it, in the order of the seeds."""
-        values = (figure.of(result.evaluation) for result in self.results)
+        entry = FIGURES[figure]
+        values = (entry.of(result.evaluation) for result in self.results)
         return [value for value in values if value is not None]
 
-    def spread(self, figure: Figure) -> Spread | None:
+    def spread(self, figure: str) -> Spread | None:
         """Return a figure over seeds; None where no seed has it."""
         values = self.values(figure)
         if not values:
@@ -203,7 +103,7 @@ class DetectorRuns:
         mean = float(np.clip(np.mean(values), low, high))
         return Spread(mean, low, high, len(values))
 
-    def mean(self, figure: Figure) -> float | None:
+    def mean(self, figure: str) -> float | None:
         """Return the mean of a figure over seeds; None where no seed has it."""
         spread = self.spread(figure)
         return None if spread is None else spread.mean

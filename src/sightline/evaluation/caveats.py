@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sightline.evaluation.protocol import HINDSIGHT, SWITCHES, Protocol
 from sightline.evaluation.result import BootstrapFacts, StreamMeasures, Uncertainty
-from sightline.evaluation.uncertainty import figures
+from sightline.figures import FIGURES, Figure, FigureStyle
 from sightline.metrics import intervals
 from sightline.metrics.chance import FLOOR_SHARE
 from sightline.text import names, share
@@ -18,14 +18,14 @@ MOST_MOVED = 1 / 3
 # More channels than this are counted, not listed.
 MOST_NAMES = 6
 # Figures that are named if they are not shown to be better than chance.
-_LABELS = {
-    "roc_auc": "ROC-AUC",
-    "pauc_1": "pAUC at 1%",
-    "mean_segment_auc": "AUC per attack",
-    "p_full": "P_FULL",
-    "f1": "F1",
-    "hits": "attacks alarmed",
-}
+_AT_CHANCE = (
+    Figure.ROC_AUC,
+    Figure.PAUC_1,
+    Figure.MEAN_SEGMENT_AUC,
+    Figure.P_FULL,
+    Figure.F1,
+    Figure.HITS,
+)
 
 
 def remarks(measures: StreamMeasures, uncertainty: Uncertainty) -> list[str]:
@@ -188,15 +188,16 @@ def _on_drift_cost(measures: StreamMeasures) -> Iterator[str]:
 
 def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[str]:
     """Yield remarks on figures at chance, and on intervals from few attacks."""
-    measured, floors = figures(measures), uncertainty.floor or {}
     at_chance = []
-    for name, label in _LABELS.items():
-        floor = floors.get(name)
+    for entry in (FIGURES[figure] for figure in _AT_CHANCE):
+        floor = entry.floor(uncertainty)
         if floor is not None and not floor.above_floor:
-            form = ".3g" if name == "hits" else ".3f"
-            figure = f"{measured[name] or 0.0:{form}}"
+            form = ".3g" if entry.style is FigureStyle.COUNT else ".3f"
+            value = f"{entry.of(measures) or 0.0:{form}}"
             p = "" if floor.p is None else f", p {floor.p:.2g}"
-            at_chance.append(f"{label} ({figure}; chance {floor.value:{form}}{p})")
+            at_chance.append(
+                f"{entry.spoken} ({value}; chance {floor.value:{form}}{p})"
+            )
     if at_chance:
         yield (
             "Not shown to be better than chance (calm windows in place of the attacks, "

@@ -17,6 +17,7 @@ from sightline.evaluation.result import (
     StreamMeasures,
     Uncertainty,
 )
+from sightline.figures import FIGURES, with_interval
 from sightline.metrics import chance, drawing, intervals
 from sightline.metrics.drawing import Drawable, Draws, MatchedWindows
 from sightline.metrics.window_kl import WindowEnergies, is_beaten
@@ -26,14 +27,6 @@ from sightline.rules.scoring import ScoredStream
 # Figures of alarms that are above their floor if recall is.
 _BY_RECALL = ("f1", "precision")
 METHOD = "one-more-attack"
-
-
-def figures(measures: StreamMeasures) -> dict[str, float | None]:
-    """Return the figures that get an interval, by name; None if undefined."""
-    return {
-        name: getattr(getattr(measures, figure.block), name)
-        for name, figure in intervals.FIGURES.items()
-    }
 
 
 def measure_uncertainty(
@@ -80,7 +73,7 @@ def measure_uncertainty(
         drawing.log_of(test.energy[test.attack_free.by_label])
     )
     block_of = drawing.blocks_of_rows(test.labels, test.breaks, block)
-    measured = figures(measures)
+    measured = {entry.key: entry.of(measures) for entry in with_interval()}
     floors: dict[str, chance.Floor | None] = {}
     ticks = (tick, lambda n_done: tick(n_replicates + n_done))
     if is_sent:
@@ -102,12 +95,8 @@ def measure_uncertainty(
         ranges["hits"] = intervals.count_interval(measures.probe.hits or 0, n_attacks)
         floors = _floors(measured, at_chance[0])
     return Uncertainty(
-        intervals={name: ranges.get(name) for name in intervals.FIGURES},
-        floor={
-            name: floors.get(name)
-            for name, figure in intervals.FIGURES.items()
-            if figure.needs_attack
-        },
+        intervals={entry.key: ranges.get(entry.key) for entry in with_interval()},
+        floor={e.key: floors.get(e.key) for e in with_interval() if e.has_floor},
         bootstrap=_facts(attack_rows, block, n_replicates, n_shifts, seed),
     )
 
@@ -197,8 +186,8 @@ def _intervals(
         name: intervals.interval_of(
             measured[name],
             one,
-            low=intervals.FIGURES[name].low,
-            high=intervals.FIGURES[name].high,
+            low=FIGURES[name].low,
+            high=FIGURES[name].high,
         )
         for name, one in ends.items()
     }

@@ -6,6 +6,7 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from sightline.metrics import alarm_metrics, score_metrics
 from sightline.metrics.alarm_metrics import (
     Outputs,
     affiliation,
@@ -40,25 +41,7 @@ from sightline.metrics.score_metrics import (
 # By the name of the call: ``ALARM_METRICS["pak"](labels, alarms, k=20)``. All but the
 # last five take alarms, those a score.
 ALARM_METRICS: Mapping[str, Callable[..., Outputs]] = MappingProxyType(
-    {
-        "point": point,
-        "pak": pak,
-        "pak_auc": pak_auc,
-        "range": range_based,
-        "etapr": etapr,
-        "tapr": tapr,
-        "affiliation": affiliation,
-        "event": event,
-        "composite": composite,
-        "esa": esa,
-        "delay": delay,
-        "nab": nab,
-        "rank": rank,
-        "best_pak": best_pak,
-        "pa_rank": pa_rank,
-        "vus": vus,
-        "r_auc": r_auc,
-    }
+    alarm_metrics.METRICS | score_metrics.METRICS
 )
 
 __all__ = [

@@ -1,8 +1,8 @@
 """The alarm and score figures of an evaluation, each with chance floor and interval.
 
-`ALARM_FIGURES` are measured of alarms and `SCORE_FIGURES` of a score; both tables say
-which metric with which parameters a figure is. `measure_figures` computes them for one
-set of alarms or one score.
+Entries of `sightline.figures` say which metric with which parameters a figure is, and
+whether it is of alarms or of a score. `measure_figures` computes them for one set of
+alarms or one score.
 
 A **floor** is what the same alarms or scores reach when they are rolled round the
 record against the labels, which keeps their bursts and their number. An **interval** is
@@ -10,15 +10,16 @@ given for means over attacks only: a Bayesian bootstrap with one more attack, wh
 unseen for the lower end and wholly seen for the upper one.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from sightline.data.arrays import NORMAL, Floats
 from sightline.errors import StreamError
+from sightline.figures import Better, FigureEntry, MeasuredOn, published
+from sightline.metrics import ALARM_METRICS
 from sightline.metrics import alarm_metrics as alarm
-from sightline.metrics import score_metrics as score
 from sightline.metrics.alarm_metrics import Outputs
 from sightline.metrics.alarm_runs import AlarmRuns
 from sightline.metrics.chance import Floor
@@ -67,198 +68,6 @@ class AlarmFigure:
     definition: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class FigureSpec:
-    """Which output of which metric a figure is.
-
-    Parameters
-    ----------
-    key : str
-        Its name in ``evaluation.json``.
-    title : str
-        Its name in tables.
-    family, output : str
-        Name of the metric in `sightline.metrics.ALARM_METRICS`, and its output.
-    definition : str
-        Which definition is followed, in words, with its parameters.
-    parameters : tuple of (str, float)
-        Parameters that differ from the metric's defaults.
-    """
-
-    key: str
-    title: str
-    family: str
-    output: str
-    definition: str
-    parameters: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def lower_is_better(self) -> bool:
-        """Whether less is better: for delays."""
-        return self.family == "delay"
-
-    @property
-    def needs_floor(self) -> bool:
-        """Whether chance alone reaches high values: not to be shown without floor."""
-        adjusted = self.family == "pak" and not self.parameters
-        return adjusted or self.family in ("best_pak", "pa_rank", "affiliation")
-
-    @property
-    def call(self) -> tuple[str, tuple[tuple[str, float], ...]]:
-        """The metric and its parameters: figures of one call are computed once."""
-        return self.family, self.parameters
-
-
-_TITLES = {
-    "pa_f1": "PA F1",
-    "pak_20_f1": "PA%20 F1",
-    "pak_auc": "PA%K area",
-    "etapr_precision": "eTaP",
-    "etapr_recall": "eTaR",
-    "etapr_f1": "eTaPR F1",
-    "esa_f05": "ESA F0.5",
-    "esa_alarming_precision": "ESA alarming precision",
-    "nab_standard": "NAB, standard profile",
-    "delay_mean": "mean delay (rows)",
-    "delay_median": "median delay (rows)",
-    "delay_censored_mean": "mean delay, missed = length (rows)",
-    "best_f1": "best F1 (oracle)",
-    "best_pa_f1": "best PA F1 (oracle)",
-    "pa_average_precision": "PA average precision",
-    "vus_roc": "VUS-ROC",
-    "vus_pr": "VUS-PR",
-    "r_auc_roc": "R-AUC-ROC",
-    "r_auc_pr": "R-AUC-PR",
-}
-
-
-def _family(
-    family: str, definition: str, *parameters: tuple[str, float], **outputs: str
-) -> tuple[FigureSpec, ...]:
-    """Return the figures of one call; `outputs` are the metric's, by key."""
-    return tuple(
-        FigureSpec(
-            key=key,
-            title=_TITLES.get(key, key.replace("_f1", "_F1").replace("_", " ")),
-            family=family,
-            output=output,
-            definition=definition,
-            parameters=parameters,
-        )
-        for key, output in outputs.items()
-    )
-
-
-_PAK = (
-    "point-adjusted as tadpak d3061e4: an attack counts whole if more than K% of its "
-    "rows are alarmed; K = "
-)
-_ORACLE = "oracle: the threshold saw the labels; "
-_DELAY = "rows from an attack's start to its first alarmed row inside it; "
-
-ALARM_FIGURES = (
-    *_family("pak", f"{_PAK}0", pa_f1="f1"),
-    *_family("pak", f"{_PAK}20", ("k", 20.0), pak_20_f1="f1"),
-    *_family("pak_auc", f"{_PAK}0, 1, .., 100, trapezoid", pak_auc="value"),
-    *_family(
-        "range",
-        "range-based (Tatbul 2018): alpha 0, reciprocal cardinality, flat bias, beta 1",
-        range_precision="precision",
-        range_recall="recall",
-        range_f1="f",
-    ),
-    *_family(
-        "etapr",
-        "as eTaPR 22.6.1: theta_p 0.5, theta_r 0.1, delta 0",
-        etapr_precision="eTaP",
-        etapr_recall="eTaR",
-        etapr_f1="f1",
-    ),
-    *_family(
-        "affiliation",
-        "affiliation (Huet 2022), as the authors' code 8d84498",
-        affiliation_precision="precision",
-        affiliation_recall="recall",
-        affiliation_f1="f1",
-    ),
-    *_family(
-        "event",
-        "attacks with an alarmed row, and episodes that touch no attack; read it with "
-        "the share of time in alarm",
-        event_precision="precision",
-        event_recall="recall",
-        event_f1="f1",
-    ),
-    *_family(
-        "composite",
-        "composite (Garg 2021): precision of rows, recall of attacks, whole events",
-        composite_f1="f1",
-    ),
-    *_family(
-        "esa",
-        "ESA-ADB 489cb61: event-wise; precision corrected by the share of normal rows "
-        "in alarm; alarming precision counts repeated episodes",
-        esa_f05="f_0.5",
-        esa_alarming_precision="alarming_precision",
-    ),
-    *_family(
-        "nab",
-        "NAB ea702d7: standard profile (0.11, 1), attacks as windows, no probation",
-        nab_standard="score",
-    ),
-    *_family("delay", f"{_DELAY}mean over detected attacks", delay_mean="mean"),
-    *_family("delay", f"{_DELAY}median over detected attacks", delay_median="median"),
-    *_family(
-        "delay",
-        f"{_DELAY}a missed attack counts with its length",
-        delay_censored_mean="censored_mean",
-    ),
-)
-SCORE_FIGURES = (
-    *_family(
-        "rank", f"{_ORACLE}F1 of rows, over all distinct scores", best_f1="best_f1"
-    ),
-    *_family(
-        "best_pak", f"{_ORACLE}{_PAK}0, over all distinct scores", best_pa_f1="f1"
-    ),
-    *_family(
-        "pa_rank",
-        "step-wise, after raising each attack row to the attack's largest score",
-        pa_average_precision="average_precision",
-    ),
-    *_family(
-        "vus",
-        "VUS as TSB-AD 1.5 and vus 0.0.6: windows 0 to 100, 250 thresholds",
-        vus_roc="roc",
-        vus_pr="pr",
-    ),
-    *_family(
-        "r_auc",
-        "range AUC as vus 0.0.6: window 100, 250 thresholds",
-        r_auc_roc="roc",
-        r_auc_pr="pr",
-    ),
-)
-FIGURES = {spec.key: spec for spec in (*ALARM_FIGURES, *SCORE_FIGURES)}
-_CALLS: Mapping[str, Callable[..., Outputs]] = {
-    "pak": alarm.pak,
-    "pak_auc": alarm.pak_auc,
-    "range": alarm.range_based,
-    "etapr": alarm.etapr,
-    "affiliation": alarm.affiliation,
-    "event": alarm.event,
-    "composite": alarm.composite,
-    "esa": alarm.esa,
-    "nab": alarm.nab,
-    "delay": alarm.delay,
-    "rank": score.rank,
-    "best_pak": score.best_pak,
-    "pa_rank": score.pa_rank,
-    "vus": score.vus,
-    "r_auc": score.r_auc,
-}
-
-
 def chosen_figures(chosen: str | Collection[str]) -> frozenset[str]:
     """Return the keys of the figures that were asked for.
 
@@ -281,11 +90,9 @@ def chosen_figures(chosen: str | Collection[str]) -> frozenset[str]:
     names = chosen.split(",") if isinstance(chosen, str) else chosen
     keys: set[str] = set()
     for name in (name.strip() for name in names):
-        found = {
-            key for key, spec in FIGURES.items() if name in (ALL, key, spec.family)
-        }
+        found = {e.key for e in published() if name in (ALL, e.key, e.family)}
         if not found and name not in (NONE, ""):
-            families = ", ".join(_CALLS)
+            families = ", ".join(dict.fromkeys(e.family for e in published()))
             raise StreamError(
                 f"No alarm metric is called {name!r}: choose among {families}, the "
                 f"keys of `alarm_metrics`, {ALL} and {NONE}."
@@ -330,8 +137,8 @@ def measure_figures(
     >>> round(figure.value, 3), round(figure.floor.value, 1)
     (0.952, 0.2)
     """
-    table = ALARM_FIGURES if isinstance(given, AlarmRuns) else SCORE_FIGURES
-    specs = [spec for spec in table if spec.key in keys]
+    on = MeasuredOn.ALARMS if isinstance(given, AlarmRuns) else MeasuredOn.SCORE
+    specs = [entry for entry in published(on) if entry.key in keys]
     values = _values(given, specs)
     found: dict[str, Floor | None] = {}
     ranges: dict[str, Interval | None] = {}
@@ -351,22 +158,23 @@ def measure_figures(
 
 
 def _values(
-    given: AlarmRuns | ScoreRanks, specs: Iterable[FigureSpec]
+    given: AlarmRuns | ScoreRanks, specs: Iterable[FigureEntry]
 ) -> dict[str, float | None]:
     """Return the figures by key; each metric is called once."""
     calls: dict[tuple[str, tuple[tuple[str, float], ...]], Outputs] = {}
     values: dict[str, float | None] = {}
     for spec in specs:
-        if spec.call not in calls:
-            calls[spec.call] = _CALLS[spec.family](given, **dict(spec.parameters))
-        value = calls[spec.call][spec.output]
+        call = spec.family, spec.parameters
+        if call not in calls:
+            calls[call] = ALARM_METRICS[spec.family](given, **dict(spec.parameters))
+        value = calls[call][spec.output]
         values[spec.key] = value if isinstance(value, float) else None
     return values
 
 
 def _floors(
     given: AlarmRuns | ScoreRanks,
-    specs: Collection[FigureSpec],
+    specs: Collection[FigureEntry],
     values: Mapping[str, float | None],
     floor: str,
     seed: int,
@@ -384,7 +192,7 @@ def _floors(
         spec.key: floor_of(
             values[spec.key],
             [draw[spec.key] for draw in draws],
-            lower_is_better=spec.lower_is_better,
+            lower_is_better=spec.better is Better.LOWER,
         )
         for spec in specs
     }

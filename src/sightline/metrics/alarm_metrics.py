@@ -16,7 +16,7 @@ Higher is better for all but delays. In place of labels, a function takes `Alarm
 which many calls for the same alarms can share.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import exp, fsum
 
 import numpy as np
@@ -886,3 +886,20 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise StreamError(
             f"`{name}` must be one of {', '.join(choices)}; got {value!r}."
         )
+
+
+# The metrics of alarms, by the name of their call.
+METRICS: dict[str, Callable[..., Outputs]] = {
+    "point": point,
+    "pak": pak,
+    "pak_auc": pak_auc,
+    "range": range_based,
+    "etapr": etapr,
+    "tapr": tapr,
+    "affiliation": affiliation,
+    "event": event,
+    "composite": composite,
+    "esa": esa,
+    "delay": delay,
+    "nab": nab,
+}

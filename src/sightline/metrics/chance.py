@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.segments import Segment, evenly_chosen
+from sightline.figures import PAUC_RATES
 from sightline.metrics.drawing import Draws, Tick, attacks_of_rows, log_of, no_tick
-from sightline.metrics.ranking import PAUC_RATES
 from sightline.metrics.window_kl import EQUAL_EVIDENCE, WindowEnergies
 
 if TYPE_CHECKING:

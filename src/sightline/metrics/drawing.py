@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.segments import Segment, segments_of
+from sightline.figures import PAUC_RATES
 from sightline.metrics.drawn_ranks import Seen, draw_ranks, lanes_of, running_sums
-from sightline.metrics.ranking import PAUC_RATES
 
 N_REPLICATES = 500
 # Attack-free time is cut into about this many blocks at most: more draw no better.

@@ -22,6 +22,7 @@ from enum import StrEnum
 import numpy as np
 
 from sightline.data.arrays import Floats
+from sightline.figures import Figure
 from sightline.metrics.drawing import DrawnStream, Draws, Value
 from sightline.metrics.quantiles import least_probability
 
@@ -58,44 +59,16 @@ class WeightedMean:
     unseen: float = 0.0
 
 
-@dataclass(frozen=True)
-class FigureInfo:
-    """A figure that gets an interval: its block, its range, what it is a mean of.
-
-    Intervals end where the figure does. What needs no attack has no chance floor.
-    """
-
-    block: str
-    mean: WeightedMean | None = None
-    low: float = 0.0
-    high: float = 1.0
-    needs_attack: bool = True
-
-
-FIGURES = {
-    "roc_auc": FigureInfo("rank", WeightedMean(Value.AUC, Weighting.ROWS, 0.5)),
-    "pauc_1": FigureInfo(
-        "rank", WeightedMean(Value.PAUC_1, Weighting.ROWS), low=-np.inf
-    ),
-    "pauc_5": FigureInfo(
-        "rank", WeightedMean(Value.PAUC_5, Weighting.ROWS), low=-np.inf
-    ),
-    "average_precision": FigureInfo("rank"),
-    "mean_segment_auc": FigureInfo(
-        "rank", WeightedMean(Value.AUC, Weighting.EQUAL, 0.5)
-    ),
-    "p_full": FigureInfo("windows", WeightedMean(Value.BEATEN, Weighting.WINDOWS, 0.5)),
-    "p_full_per_segment": FigureInfo(
-        "windows", WeightedMean(Value.BEATEN, Weighting.EQUAL, 0.5)
-    ),
-    "median_d_full": FigureInfo("windows", high=np.inf),
-    "d_drift": FigureInfo("drift", low=-np.inf, high=np.inf, needs_attack=False),
-    "d_drift_robust": FigureInfo("drift", low=-np.inf, high=np.inf, needs_attack=False),
-    "f1": FigureInfo("probe"),
-    "precision": FigureInfo("probe"),
-    "recall": FigureInfo("probe", WeightedMean(Value.COVERAGE, Weighting.ROWS)),
-    "hits": FigureInfo("probe", WeightedMean(Value.HIT, Weighting.EQUAL), high=np.inf),
-    "false_alarm_rate": FigureInfo("probe", needs_attack=False),
+# Figures that are means over attacks, by their key in `sightline.figures`.
+MEANS = {
+    Figure.ROC_AUC: WeightedMean(Value.AUC, Weighting.ROWS, 0.5),
+    Figure.PAUC_1: WeightedMean(Value.PAUC_1, Weighting.ROWS),
+    Figure.PAUC_5: WeightedMean(Value.PAUC_5, Weighting.ROWS),
+    Figure.MEAN_SEGMENT_AUC: WeightedMean(Value.AUC, Weighting.EQUAL, 0.5),
+    Figure.P_FULL: WeightedMean(Value.BEATEN, Weighting.WINDOWS, 0.5),
+    Figure.P_FULL_PER_SEGMENT: WeightedMean(Value.BEATEN, Weighting.EQUAL, 0.5),
+    Figure.RECALL: WeightedMean(Value.COVERAGE, Weighting.ROWS),
+    Figure.HITS: WeightedMean(Value.HIT, Weighting.EQUAL),
 }
 
 
@@ -218,7 +191,7 @@ def weights_of(drawn: DrawnStream) -> dict[Weighting, Floats]:
 def ends_of(
     drawn: DrawnStream, draws: Draws, weights: Mapping[Weighting, Floats]
 ) -> dict[str, Ends]:
-    """Return every figure of `FIGURES` but the drifts, in every draw.
+    """Return every figure with an interval but the drifts, in every draw.
 
     Parameters
     ----------
@@ -237,11 +210,11 @@ def ends_of(
     ends = {"false_alarm_rate": Ends(drawn.false_rate, drawn.false_rate_more)}
     if drawn.stream.n_attacks == 0:
         return ends
-    for name, figure in FIGURES.items():
-        if figure.mean is not None and figure.mean.value in drawn.values:
-            mean = mean_of(figure.mean, drawn, draws, weights)
-            if mean is not None:
-                ends[name] = mean
+    for figure, mean in MEANS.items():
+        if mean.value in drawn.values:
+            drawn_mean = mean_of(mean, drawn, draws, weights)
+            if drawn_mean is not None:
+                ends[figure.value] = drawn_mean
     ends |= _alarm_ends(drawn, ends["recall"])
     precision = drawn.average_precision
     ends["average_precision"] = Ends(precision[:, 0], precision[:, 1])

@@ -20,9 +20,8 @@ from sightline.data.arrays import (
     check_series,
 )
 from sightline.errors import StreamError, UndefinedMetricWarning
+from sightline.figures import PAUC_RATES
 
-# The low false-alarm rates up to which `pauc_1` and `pauc_5` are measured.
-PAUC_RATES = (0.01, 0.05)
 # An exact p-value tries all orders of up to this many values.
 MOST_PERMUTED = 7
 # Fewer pairs have no rank correlation worth a number.

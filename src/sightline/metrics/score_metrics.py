@@ -10,6 +10,7 @@ place of labels, a function takes `ScoreRanks`, which many calls can share: it s
 score once.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -698,3 +699,13 @@ def _ranks(
             "`scores` must be given: one number for each row of `labels`."
         )
     return ScoreRanks.of(labels, scores, breaks)
+
+
+# The metrics of a score, by the name of their call.
+METRICS: dict[str, Callable[..., Outputs]] = {
+    "rank": rank,
+    "best_pak": best_pak,
+    "pa_rank": pa_rank,
+    "vus": vus,
+    "r_auc": r_auc,
+}

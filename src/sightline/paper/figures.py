@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.comparison.compare import Agreement, Comparison, why_undefined
-from sightline.comparison.runs import DetectorRuns, Figure, Spread
+from sightline.comparison.runs import DetectorRuns, Spread
+from sightline.figures import Figure
 from sightline.data.arrays import Floats
 from sightline.paper.study import Study, space_of, texts
 from sightline.paper.tables import agreement_of

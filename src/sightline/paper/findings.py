@@ -13,8 +13,9 @@ from math import comb
 
 import msgspec
 
-from sightline.comparison.runs import DetectorRuns, Figure
+from sightline.comparison.runs import DetectorRuns
 from sightline.evaluation.result import SegmentResult, plain
+from sightline.figures import Figure
 from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
 from sightline.judgement.ladder import causes
 from sightline.judgement.verdicts import Verdict

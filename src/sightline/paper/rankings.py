@@ -5,8 +5,9 @@ from itertools import combinations
 
 import numpy as np
 
-from sightline.comparison.runs import DetectorRuns, Figure, Spread, TestbedRuns
+from sightline.comparison.runs import DetectorRuns, Spread, TestbedRuns
 from sightline.data.arrays import Floats
+from sightline.figures import Figure
 from sightline.metrics.ranking import rank_correlation
 from sightline.paper.study import Outcome, Study, Trial, space_of
 from sightline.text import names

@@ -8,7 +8,8 @@ from functools import cache, cached_property
 from importlib.resources import files
 
 from sightline.comparison.joint import JointVerdict, joint_verdicts
-from sightline.comparison.runs import DetectorRuns, Figure, TestbedRuns, group_runs
+from sightline.comparison.runs import DetectorRuns, TestbedRuns, group_runs
+from sightline.figures import Figure
 from sightline.detectors import list_detectors
 from sightline.detectors.base import DetectorCard
 from sightline.evaluation.result import SegmentResult

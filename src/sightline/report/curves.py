@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
+from sightline.figures import PAUC_RATES
 from sightline.metrics.quantiles import half_chi_square
-from sightline.metrics.ranking import PAUC_RATES
 from sightline.report import encoding
 from sightline.report.encoding import Clock, JsonObject
 from sightline.report.entries import Entry

@@ -1,7 +1,7 @@
 """The glossary: one source for the page's tooltips and for ``docs/glossary.md``.
 
-Most entries are in ``assets/glossary.toml``. Verdicts, published figures and what
-became of a promise are read from their own tables, so that they have no second text.
+Most entries are in ``assets/glossary.toml``. Verdicts, figures and what became of a
+promise are read from their own tables, so that they have no second text.
 Numbers in the texts are constants of the method.
 """
 
@@ -11,14 +11,15 @@ from importlib.resources import files
 
 from sightline.comparison.permutation import STAR_LEVEL
 from sightline.facts import attack_facts
+from sightline.figures import FIGURES
 from sightline.judgement import confidence, event_test, ladder
 from sightline.judgement.verdicts import all_infos
-from sightline.metrics import alarm_load, ranking
-from sightline.metrics.alarm_figures import FIGURES
+from sightline.metrics import alarm_load
 from sightline.report.better_rules import KEPT_WORDS, RULE_WORDS, rule_words
 from sightline.rules import advice
 from sightline.text import DAGGER, share, slug
 
+PAPER_GROUP = "The paper's figures"
 FIGURE_GROUP = "Figures under their published names"
 PREFACE = """\
 # Glossary
@@ -77,7 +78,6 @@ def numbers() -> dict[str, object]:
         "draws": confidence.N_DRAWS,
         "most_channels": max(ladder.SIZES),
         "star": share(STAR_LEVEL),
-        "pauc": share(ranking.PAUC_RATES[0]),
         "dagger": DAGGER,
     }
 
@@ -165,15 +165,16 @@ def _promises() -> list[Term]:
 
 
 def _figures() -> list[Term]:
-    """Return the figures under their published names, from their table."""
+    """Return the figures, from their table: the paper's, then published ones."""
     return [
         Term(
-            key=f"figure-{slug(key)}",
-            name=spec.title,
-            text=_sentence(spec.definition),
-            group=FIGURE_GROUP,
+            key=entry.term,
+            name=entry.name,
+            paper="" if entry.symbol == entry.name else entry.symbol,
+            text=entry.sentence,
+            group=PAPER_GROUP if entry.on is None else FIGURE_GROUP,
         )
-        for key, spec in FIGURES.items()
+        for entry in FIGURES.values()
     ]
 
 

@@ -4,7 +4,7 @@ The functions return records; `sightline.report.page` puts them into tables, and
 `sightline.cli` prints the rows of `glance` after a study.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +13,10 @@ from sightline import text
 from sightline.comparison import compare
 from sightline.comparison.differences import Difference
 from sightline.comparison.permutation import STAR_LEVEL
-from sightline.comparison.runs import Figure, FigureStyle, TestbedRuns, group_runs
+from sightline.comparison.runs import TestbedRuns, group_runs
 from sightline.evaluation.protocol import SWITCHES, Protocol
 from sightline.evaluation.result import Evaluation, Interval
+from sightline.figures import FIGURES, Figure, FigureEntry
 from sightline.judgement.event_test import LEVEL
 from sightline.judgement.judge import METHOD
 from sightline.judgement.sentences import chance_of
@@ -244,7 +245,7 @@ class Standing:
     @property
     def text(self) -> str:
         """The figure, and whether it can be told apart from the highest."""
-        start = f"{self.figure.label} {text.score(self.mean)}"
+        start = f"{FIGURES[self.figure].name} {text.score(self.mean)}"
         if self.is_best:
             return f"{start}: the highest"
         if self.p_adjusted is None:
@@ -286,8 +287,8 @@ class PaperCell:
 
     Parameters
     ----------
-    figure : Figure
-        Which figure; it has a label and knows where an evaluation holds it.
+    figure : FigureEntry
+        Which figure.
     value : float, optional
         Of the first seed; None if undefined.
     text : str
@@ -299,7 +300,7 @@ class PaperCell:
         Whether the value is better than chance; None if that was not tested.
     """
 
-    figure: Figure
+    figure: FigureEntry
     value: float | None
     text: str
     interval: str
@@ -763,35 +764,24 @@ def paper_table(
 
 def _paper_cell(entry: Entry, figure: Figure, over_seeds: Interval | None) -> PaperCell:
     """Return a figure of the first seed, and how far it can be trusted."""
-    evaluation = entry.evaluation
-    written = text.score if figure.style == FigureStyle.SCORE else text.number
-    value = figure.of(evaluation)
-    interval = (evaluation.intervals or {}).get(figure)
-    floor = (evaluation.floor or {}).get(figure)
+    evaluation, known = entry.evaluation, FIGURES[figure]
+    value, floor = known.of(evaluation), known.floor(evaluation)
     marked = figure == Figure.D_DRIFT and evaluation.drift.mean_dominated
     seeds = ""
     if len(entry.results) > 1 and (spread := entry.spread(figure)):
-        mean, low, high = map(written, (spread.mean, spread.low, spread.high))
+        mean, low, high = map(known.text, (spread.mean, spread.low, spread.high))
         seeds = f"mean {mean}, {low} to {high}"
         if over_seeds is not None:
-            seeds += f"; 95% interval {_range_text(over_seeds, written)}"
+            seeds += f"; 95% interval {known.range_text(over_seeds)}"
     return PaperCell(
-        figure=figure,
+        figure=known,
         value=value,
-        text=written(value) + (text.DAGGER if marked else ""),
-        interval=_range_text(interval, written) if interval else "",
-        floor=f"chance {written(floor.value)}" if floor else "",
+        text=known.text(value) + (text.DAGGER if marked else ""),
+        interval=known.range_text(known.interval(evaluation)),
+        floor=f"chance {known.text(floor.value)}" if floor else "",
         is_above_floor=None if floor is None else floor.above_floor,
         seeds=seeds,
     )
-
-
-def _range_text(interval: Interval, written: Callable[[float | None], str]) -> str:
-    """Return an interval in words; one end may be open."""
-    low, high = interval
-    if high is None:
-        return f"from {written(low)}"
-    return f"{written(low)} to {written(high)}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from sightline._version import __version__
 from sightline.comparison.compare import Comparison, compare
-from sightline.comparison.runs import Figure
 from sightline.errors import FileError
 from sightline.evaluation.protocol import HINDSIGHT
 from sightline.evaluation.result import plain
+from sightline.figures import FIGURES
 from sightline.files import staged_file
 from sightline.judgement.verdicts import Verdict, all_infos
 from sightline.report import curves, glossary, overview, provenance, your_data
@@ -340,7 +340,7 @@ def _environment() -> "jinja2.Environment":
         "sort_rules": lambda pairs: sorted(
             [pair for pair in pairs if pair[1]], key=lambda pair: pair[1].facts is None
         ),
-        "figure": lambda name: Figure(name).label,
+        "figure": lambda name: FIGURES[name].name,
         "rule_key": glossary.rule_key,
         "slug": slug,
         "correlation": correlation,

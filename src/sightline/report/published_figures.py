@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from sightline import text
 from sightline.evaluation.localisation import AttackLocalisation, Method, Moment
 from sightline.evaluation.result import Evaluation
-from sightline.metrics.alarm_figures import FIGURES, AlarmFigure, FigureSpec
+from sightline.figures import FIGURES, FigureEntry, published
+from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.report.encoding import JsonObject
 from sightline.report.entries import Entry
 
@@ -126,11 +127,11 @@ def figure_table(source: str, evaluations: dict[str, Evaluation]) -> FigureTable
     rows = [
         FigureRow(
             key=key,
-            title=spec.title,
+            title=spec.name,
             definition=next(b[key].definition for b in blocks if key in b),
             cells=tuple(figure_cell(spec, block.get(key)) for block in blocks),
         )
-        for key, spec in FIGURES.items()
+        for key, spec in ((entry.key, entry) for entry in published())
         if any(key in block for block in blocks)
     ]
     shown = [row for row in rows if any(cell.value is not None for cell in row.cells)]
@@ -148,14 +149,13 @@ def _rule_title(source: str) -> str:
     return f"Alarms of the rule made for the budget ({name}), on later rows"
 
 
-def figure_cell(spec: FigureSpec, figure: AlarmFigure | None) -> FigureCell:
+def figure_cell(spec: FigureEntry, figure: AlarmFigure | None) -> FigureCell:
     """Return one figure as text; a dash without a value or a floor that it needs."""
     if figure is None or figure.value is None:
         return FigureCell(text=text.UNKNOWN)
     if figure.floor is None and spec.needs_floor:
         return FigureCell(text=text.UNKNOWN)
-    is_share = spec.family not in ("delay", "nab")
-    written = text.score if is_share else text.number
+    written = spec.text
     return FigureCell(
         text=written(figure.value),
         value=figure.value,
