@@ -11,7 +11,7 @@ from strategies import make_stream
 from sightline import compare, evaluate
 from sightline.comparison.compare import agreements, why_undefined
 from sightline.comparison.runs import group_runs, match_spans
-from sightline.figures import Figure
+from sightline.figures import FIGURES, Figure
 from sightline.paper.study import Study
 from sightline.paper.tables import agreement_table
 from sightline.report.entries import entries_of
@@ -67,8 +67,9 @@ def test_a_figure_over_seeds():
 @pytest.mark.parametrize("figure", Figure)
 def test_every_figure_is_a_field_of_an_evaluation(figure):
     evaluation = result("a").evaluation
-    block = getattr(evaluation, figure.block)
-    assert figure.of(evaluation) == getattr(block, figure.key)
+    entry = FIGURES[figure]
+    block = getattr(evaluation, entry.block)
+    assert entry.of(evaluation) == getattr(block, entry.field)
 
 
 def test_every_attack_of_any_detector_is_matched():
