@@ -19,6 +19,7 @@ from sightline.energy.one_sided import two_sided_energy
 from sightline.energy.reference import crossfit_excess
 from sightline.evaluation import result
 from sightline.evaluation.protocol import Protocol
+from sightline.figures import PAUC_RATES
 from sightline.metrics import quality, ranking
 from sightline.metrics.alarm_figures import AlarmFigure, measure_figures
 from sightline.metrics.alarm_runs import AlarmRuns, LabelledRows
@@ -139,9 +140,7 @@ def _standardised(
     alarms = QuantileRule.from_normal(normal).alarms(energy)
     return {
         "standardised_roc_auc": ranking.roc_auc_of_ranks(ranks),
-        "standardised_pauc_1": ranking.partial_auc_of_ranks(
-            ranks, ranking.PAUC_RATES[0]
-        ),
+        "standardised_pauc_1": ranking.partial_auc_of_ranks(ranks, PAUC_RATES[0]),
         "standardised_f1": _judge_alarms(test, alarms).f1,
         "standardised_compactness": finite(2 * float(np.mean(normal)) / p),
     }
@@ -174,7 +173,7 @@ def _two_sided(energies: Energies, test: ScoredTest) -> result.TwoSided:
     alarms = QuantileRule.from_normal(train).alarms(tested)
     return result.TwoSided(
         roc_auc=ranking.roc_auc_of_ranks(ranks),
-        pauc_1=ranking.partial_auc_of_ranks(ranks, ranking.PAUC_RATES[0]),
+        pauc_1=ranking.partial_auc_of_ranks(ranks, PAUC_RATES[0]),
         f1=_judge_alarms(test, alarms).f1,
     )
 
