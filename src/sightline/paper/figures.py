@@ -9,8 +9,8 @@ import numpy as np
 
 from sightline.comparison.compare import Agreement, Comparison, why_undefined
 from sightline.comparison.runs import DetectorRuns, Spread
-from sightline.figures import Figure
 from sightline.data.arrays import Floats
+from sightline.figures import Figure
 from sightline.paper.study import Study, space_of, texts
 from sightline.paper.tables import agreement_of
 from sightline.report import print_style as style

@@ -9,10 +9,10 @@ from importlib.resources import files
 
 from sightline.comparison.joint import JointVerdict, joint_verdicts
 from sightline.comparison.runs import DetectorRuns, TestbedRuns, group_runs
-from sightline.figures import Figure
 from sightline.detectors import list_detectors
 from sightline.detectors.base import DetectorCard
 from sightline.evaluation.result import SegmentResult
+from sightline.figures import Figure
 from sightline.show.phrases import Phrase, filled
 from sightline.storage import Result
 from sightline.testbeds import list_testbeds

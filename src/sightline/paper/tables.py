@@ -13,7 +13,7 @@ from sightline.comparison.differences import PAIRED_FIGURES
 from sightline.comparison.runs import DetectorRuns, TestbedRuns
 from sightline.evaluation.localisation import Method, Moment
 from sightline.evaluation.result import Evaluation
-from sightline.figures import FIGURES, FigureEntry, MeasuredOn, Figure
+from sightline.figures import FIGURES, Figure, FigureEntry, MeasuredOn
 from sightline.figures import published as published_entries
 from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.metrics.localisation import LocalisationFigure, LocalisationFigures
