@@ -34,8 +34,8 @@ from sightline import (
     write_stream,
 )
 from sightline import make_detector as new_detector
+from sightline.audit.data import audit_of
 from sightline.export import export_stream
-from sightline.facts.audit import audit_of
 from sightline.rules.budget import Budget
 from sightline.rules.commission import (
     CommissionSettings,

@@ -29,13 +29,13 @@ import numpy as np
 from scipy.stats import binomtest, spearmanr
 
 from sightline import evaluate, read_results, read_stream, write_results
+from sightline.audit.record import AUDIT_KEY, audit_in
 from sightline.comparison.joint import joint_verdicts
 from sightline.comparison.runs import group_runs
 from sightline.data.segments import Attack, KnownEffect
 from sightline.data.stream import ResidualStream
 from sightline.errors import StreamError
 from sightline.evaluation.result import Evaluation
-from sightline.facts.records import AUDIT_KEY, audit_in
 from sightline.judgement.verdicts import Verdict
 from sightline.rules.commission import commission
 from sightline.rules.judging import Kept

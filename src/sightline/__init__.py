@@ -35,7 +35,7 @@ _HOMES = {
     "evaluation.pipeline": "evaluate",
     "evaluation.result": "Evaluation",
     "export": "export_stream",
-    "facts.audit": "inspect_testbed",
+    "audit.data": "inspect_testbed",
     "notebook.tracking": "log_to_mlflow",
     "operation.watch": "watch_folder",
     "paper": "write_tables write_up",

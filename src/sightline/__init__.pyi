@@ -1,6 +1,7 @@
 """The public names, for type checkers; `__init__.py` imports each on first use."""
 
 from sightline._version import __version__
+from sightline.audit.data import inspect_testbed
 from sightline.blindspots.find import find_blind_spots
 from sightline.blindspots.result import BlindSpots
 from sightline.cluster import on_cluster
@@ -29,7 +30,6 @@ from sightline.errors import (
 from sightline.evaluation.pipeline import evaluate
 from sightline.evaluation.result import Evaluation
 from sightline.export import export_stream
-from sightline.facts.audit import inspect_testbed
 from sightline.notebook.tracking import log_to_mlflow
 from sightline.operation.watch import watch_folder
 from sightline.paper import write_tables, write_up

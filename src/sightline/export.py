@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from sightline.audit.record import Audit, carried
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.downsampling import Preparation
 from sightline.data.recording import Recording, Tag
@@ -25,7 +26,6 @@ from sightline.detectors.native_rules import NativeAlarms, TestUse, rule_named
 from sightline.detectors.preprocessing import Matrix, fill_missing, means_of
 from sightline.detectors.settings import RowSettings
 from sightline.errors import StreamError
-from sightline.facts.records import Audit, carried
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.text import names
 

@@ -27,11 +27,11 @@ from typer.testing import CliRunner
 
 import sightline
 from sightline import read_evaluation, storage, write_stream
+from sightline.audit.codes import finding
+from sightline.audit.record import Audit, RecordingFacts, carried
 from sightline.cli.app import app
 from sightline.data import stream_input
 from sightline.evaluation import pipeline
-from sightline.facts.codes import finding
-from sightline.facts.records import Audit, RecordingFacts, carried
 from sightline.text import from_csv_cell
 
 WRITTEN = {"evaluation.json", "segments.csv", "traces.npz"}

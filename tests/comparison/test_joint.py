@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from strategies import make_stream
 
 from sightline import evaluate
+from sightline.audit.attack_facts import MOVES, STILL, AttackFacts, Movement
 from sightline.comparison.joint import (
     LEAST_SHOWING,
     joint_verdicts,
@@ -17,7 +18,6 @@ from sightline.comparison.joint import (
 )
 from sightline.comparison.runs import Attack, group_runs
 from sightline.evaluation.result import SegmentResult
-from sightline.facts.attack_facts import MOVES, STILL, AttackFacts, Movement
 from sightline.judgement.verdicts import RungName, RungOutcome, Verdict
 from sightline.storage import Result
 

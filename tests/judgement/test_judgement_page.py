@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from sightline.audit import attack_facts
 from sightline.comparison.joint import LEAST_SHOWING
-from sightline.facts import attack_facts
 from sightline.judgement import calm, confidence, event_test, ladder, record
 from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
 from sightline.judgement.ladder import LADDER

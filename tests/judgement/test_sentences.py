@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.facts.attack_facts import AttackFacts, Movement
+from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.judgement.calm import LEAST_ROWS, LEAST_WINDOWS, Flag, WindowFacts
 from sightline.judgement.event_test import Way
 from sightline.judgement.sentences import (

@@ -8,6 +8,7 @@ import metric_tables
 import pytest
 
 import sightline.metrics
+from sightline.audit.attack_facts import AttackFacts
 from sightline.evaluation.localisation import (
     AttackLocalisation,
     LeadingChannel,
@@ -21,7 +22,6 @@ from sightline.evaluation.result import (
     StreamMeasures,
     Uncertainty,
 )
-from sightline.facts.attack_facts import AttackFacts
 from sightline.judgement.calm import WindowFacts
 from sightline.judgement.verdicts import Count, Found, Repair, RungOutcome, Signature
 from sightline.metrics import (

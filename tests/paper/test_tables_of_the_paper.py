@@ -5,8 +5,8 @@ import io
 
 import pytest
 
+from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.comparison.compare import compare
-from sightline.facts.attack_facts import AttackFacts, Movement
 from sightline.judgement.verdicts import RungOutcome, Verdict
 from sightline.paper import tables
 from sightline.paper.example_attacks import case_table

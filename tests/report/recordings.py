@@ -3,8 +3,8 @@
 import numpy as np
 from report.plant import CHANNELS, SCRIPT
 
-from sightline.facts.codes import Finding, Severity
-from sightline.facts.records import RecordingFacts, TableFacts, TagFacts, TagSummary
+from sightline.audit.codes import Finding, Severity
+from sightline.audit.record import RecordingFacts, TableFacts, TagFacts, TagSummary
 
 N_MORE_TAGS = 40
 

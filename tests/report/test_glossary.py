@@ -12,9 +12,9 @@ from report.recordings import findings, recording_facts
 from report.test_page import Parsed, without_plotly
 
 from sightline import find_blind_spots
+from sightline.audit.attack_facts import Movement
+from sightline.audit.codes import Severity
 from sightline.blindspots.result import Outcome
-from sightline.facts.attack_facts import Movement
-from sightline.facts.codes import Severity
 from sightline.figures import FIGURES
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import all_infos

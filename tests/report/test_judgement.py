@@ -13,7 +13,7 @@ from report.test_page import Parsed, without_plotly
 from scipy.stats import binom
 
 from sightline import write_report
-from sightline.facts.attack_facts import AttackFacts, Movement
+from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.judgement.calm import Flag
 from sightline.judgement.verdicts import Count, RungName, Verdict
 from sightline.report.attacks import attack_details, attack_groups, matrix

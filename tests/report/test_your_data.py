@@ -7,7 +7,7 @@ import pytest
 from report.plant import evaluations
 from report.recordings import N_MORE_TAGS, findings, recording_facts
 
-from sightline.facts.codes import Severity
+from sightline.audit.codes import Severity
 from sightline.report.entries import entries_of
 from sightline.report.page import render
 from sightline.report.your_data import (

@@ -16,7 +16,7 @@ from samples import (
 )
 
 from sightline import evaluate, read_stream, read_tables, write_stream
-from sightline.evaluation import lint
+from sightline.audit import protocol as lint
 from sightline.storage import parquet
 
 

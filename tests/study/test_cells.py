@@ -9,10 +9,10 @@ import pytest
 from study_plans import CELL, small_plan
 
 from sightline import Recording
+from sightline.audit.data import audit_of
 from sightline.data.recording import Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError, StreamError
-from sightline.facts.audit import audit_of
 from sightline.progress import silent
 from sightline.study.cache import Cache
 from sightline.study.cell import Cell

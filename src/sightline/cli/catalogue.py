@@ -17,9 +17,9 @@ from sightline.progress import progress_bar
 from sightline.text import plural
 
 if TYPE_CHECKING:
+    from sightline.audit.codes import Finding
+    from sightline.audit.record import Audit
     from sightline.detectors.base import DetectorCard, LearnedDetector
-    from sightline.facts.codes import Finding
-    from sightline.facts.records import Audit
     from sightline.plugins import Registry
     from sightline.testbeds.base import TestbedCard
     from sightline.testbeds.twin.simulation import Simulation
@@ -114,7 +114,7 @@ def inspect_command(
       sightline inspect swat --root /data/swat
       sightline inspect my-plant/
     """
-    from sightline.facts.audit import inspect_testbed
+    from sightline.audit.data import inspect_testbed
 
     with door(debug=debug):
         with progress_bar(name) as advance:
@@ -274,7 +274,7 @@ def audit_table(audit: "Audit") -> RenderableType:
 
 def findings_table(findings: "Sequence[Finding]") -> Table:
     """Return findings with code, severity, text and remedy."""
-    from sightline.facts.codes import Severity
+    from sightline.audit.codes import Severity
 
     styles = {
         Severity.ERROR: "bold red",

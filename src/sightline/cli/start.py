@@ -16,7 +16,7 @@ from sightline.progress import Step, StepKind, progress_bar
 from sightline.text import exact, names
 
 if TYPE_CHECKING:
-    from sightline.facts.records import Audit
+    from sightline.audit.record import Audit
     from sightline.testbeds.own_plant.proposal import Proposal
     from sightline.testbeds.own_plant.settings import ColumnNames
 
@@ -140,7 +140,7 @@ def _columns(stated: Sequence[str]) -> "ColumnNames":
 
 def _audit(partial: Path, folder: Path) -> "Audit":
     """Return the audit of the folder as written, or the error that reading it gives."""
-    from sightline.facts.audit import audit_of
+    from sightline.audit.data import audit_of
     from sightline.testbeds.own_plant import read_folder
 
     try:

@@ -31,7 +31,7 @@ from sightline.progress import Step, StepKind
 from sightline.text import duration, share
 
 if TYPE_CHECKING:
-    from sightline.facts.records import Audit
+    from sightline.audit.record import Audit
     from sightline.report.overview import GlanceRow
     from sightline.study.cell import Board, Cell, CellStatus
     from sightline.study.collect import Study

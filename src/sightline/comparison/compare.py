@@ -7,6 +7,7 @@ from itertools import combinations, count, pairwise, product
 
 import numpy as np
 
+from sightline.audit.attack_facts import AttackFacts
 from sightline.comparison.differences import (
     Difference,
     MeanRanks,
@@ -17,7 +18,6 @@ from sightline.comparison.joint import joint_verdicts_on, telemetry_of
 from sightline.comparison.runs import Attack, DetectorRuns, TestbedRuns, group_runs
 from sightline.data.arrays import Ints
 from sightline.evaluation.result import Interval, plain
-from sightline.facts.attack_facts import AttackFacts
 from sightline.figures import Figure, with_interval
 from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Count, RungName, Verdict

@@ -13,8 +13,8 @@ says ``not-in-telemetry``. Without a veto all detectors say it: the same word fo
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.comparison.runs import Attack, TestbedRuns
-from sightline.facts.attack_facts import AttackFacts, Movement
 from sightline.judgement.ladder import LADDER, Kind
 from sightline.judgement.verdicts import Verdict
 from sightline.text import names

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sightline.audit.protocol import DOMINANT_SHARE, LEAST_MOVE, moved_by_units
 from sightline.evaluation.protocol import HINDSIGHT, SWITCHES, Protocol
 from sightline.evaluation.result import BootstrapFacts, StreamMeasures, Uncertainty
 from sightline.figures import FIGURES, Figure, FigureStyle
@@ -9,12 +10,6 @@ from sightline.metrics import intervals
 from sightline.metrics.chance import FLOOR_SHARE
 from sightline.text import names, share
 
-# An attack with more than this share of all attack rows dominates pooled figures.
-DOMINANT_SHARE = 0.5
-# A figure that units or the limit move by less is not mentioned; nor one that units
-# move by less than a third.
-LEAST_MOVE = 0.05
-MOST_MOVED = 1 / 3
 # More channels than this are counted, not listed.
 MOST_NAMES = 6
 # Figures that are named if they are not shown to be better than chance.
@@ -131,32 +126,6 @@ def _on_channels(measures: StreamMeasures) -> Iterator[str]:
     if quality.constant_channels:
         constant = names(quality.constant_channels, MOST_NAMES, quoted=True)
         yield f"Constant in train: {constant}."
-
-
-def moved_by_units(measures: StreamMeasures) -> list[str]:
-    """Return the figures that the units of the channels decide, in words.
-
-    A figure is among them if, with each channel in units of its own spread, it differs
-    by more than a third of the larger value and by at least `LEAST_MOVE`.
-    """
-    reference = measures.reference
-    pairs = (
-        ("pAUC at 1%", measures.rank.pauc_1, reference.standardised_pauc_1),
-        ("F1", measures.probe.f1, reference.standardised_f1),
-        (
-            "compactness",
-            measures.compactness.compactness,
-            reference.standardised_compactness,
-        ),
-    )
-    return [
-        f"{name} {other:.3f} instead of {figure:.3f}"
-        for name, figure, other in pairs
-        if figure is not None
-        and other is not None
-        and abs(other - figure)
-        > max(LEAST_MOVE, MOST_MOVED * max(abs(other), abs(figure)))
-    ]
 
 
 def _on_units(measures: StreamMeasures) -> Iterator[str]:

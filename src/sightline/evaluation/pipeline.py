@@ -33,13 +33,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline import _version
+from sightline.audit.codes import by_severity
+from sightline.audit.protocol import lint_stream
+from sightline.audit.record import AUDIT_KEY, audit_in
 from sightline.data.row_tables import parts_of
 from sightline.data.stream import ResidualStream, drop_nonfinite, stream_given
 from sightline.errors import StreamError
 from sightline.evaluation import result
 from sightline.evaluation.caveats import remarks
 from sightline.evaluation.chart_data import chart_data
-from sightline.evaluation.lint import lint_stream
 from sightline.evaluation.localisation import check_attribution, localise
 from sightline.evaluation.measure import (
     measure,
@@ -48,8 +50,6 @@ from sightline.evaluation.measure import (
 )
 from sightline.evaluation.protocol import Protocol, protocol_named
 from sightline.evaluation.uncertainty import measure_uncertainty
-from sightline.facts.codes import by_severity
-from sightline.facts.records import AUDIT_KEY, audit_in
 from sightline.judgement.judge import Diagnosis, judge
 from sightline.judgement.verdicts import SegmentDiagnosis
 from sightline.metrics.alarm_figures import ALL, chosen_figures

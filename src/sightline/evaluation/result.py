@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from sightline.audit.codes import Finding
+from sightline.audit.record import RecordingFacts
 from sightline.data.arrays import Floats, Ints, Labels
 from sightline.errors import StreamError
 from sightline.evaluation.localisation import Localisation
 from sightline.evaluation.protocol import Protocol
-from sightline.facts.codes import Finding
-from sightline.facts.records import RecordingFacts
 from sightline.judgement.verdicts import (
     DiagnosisFacts,
     Repair,

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
+from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import make_calls
 from sightline.data.segments import Segment
 from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import standardised_reference
-from sightline.facts.attack_facts import AttackFacts, Movement
 from sightline.judgement.calm import CalmTime, CalmWindows
 from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
 from sightline.judgement.event_test import WAYS

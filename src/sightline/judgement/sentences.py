@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sightline.facts.attack_facts import AttackFacts, Movement
+from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.judgement.calm import FEW_DISJOINT, LEAST_ROWS, LEAST_WINDOWS, Flag
 from sightline.judgement.confidence import UNSURE
 from sightline.judgement.event_test import ONSET_ROWS, RARE, Way

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sightline.facts.attack_facts import AttackFacts
+from sightline.audit.attack_facts import AttackFacts
 from sightline.judgement.calm import Flag, WindowFacts
 from sightline.judgement.event_test import Way
 from sightline.rules.judging import RuleOutcome

@@ -7,12 +7,12 @@ from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 
+from sightline.audit import attack_facts
 from sightline.comparison.joint import LEAST_SHOWING
 from sightline.comparison.runs import DetectorRuns
 from sightline.detectors import detector_type
 from sightline.energy import attack_free
 from sightline.evaluation.protocol import SWITCHES, Protocol
-from sightline.facts import attack_facts
 from sightline.judgement import calm, confidence, event_test, ladder, record
 from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
 from sightline.paper.study import Study, card_of_runs, plant_of, space_of

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.comparison.joint import telemetry_of
 from sightline.comparison.runs import Attack, TestbedRuns
 from sightline.evaluation.result import SegmentResult
-from sightline.facts.attack_facts import AttackFacts, Movement
 from sightline.judgement.calm import Flag
 from sightline.judgement.confidence import N_DRAWS, confidence_word
 from sightline.judgement.event_test import LEVEL, RARE, Way

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sightline.facts.codes import Finding, Severity
+from sightline.audit.codes import Finding, Severity
 from sightline.judgement.verdicts import Verdict, VerdictInfo, all_infos
 from sightline.metrics.alarm_load import DAY_S
 from sightline.metrics.intervals import count_interval

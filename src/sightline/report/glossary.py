@@ -9,8 +9,8 @@ import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 
+from sightline.audit import attack_facts
 from sightline.comparison.permutation import STAR_LEVEL
-from sightline.facts import attack_facts
 from sightline.figures import FIGURES
 from sightline.judgement import confidence, event_test, ladder
 from sightline.judgement.verdicts import all_infos

@@ -13,6 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from sightline.audit.attack_facts import AttackFacts
+from sightline.audit.codes import Finding
+from sightline.audit.record import RecordingFacts, TableFacts, TagFacts, TagSummary
 from sightline.evaluation.caveats import remarks
 from sightline.evaluation.localisation import Localisation
 from sightline.evaluation.result import (
@@ -21,9 +24,6 @@ from sightline.evaluation.result import (
     SegmentResult,
     StreamFacts,
 )
-from sightline.facts.attack_facts import AttackFacts
-from sightline.facts.codes import Finding
-from sightline.facts.records import RecordingFacts, TableFacts, TagFacts, TagSummary
 from sightline.storage import Result
 from sightline.text import plural
 

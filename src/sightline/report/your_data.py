@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sightline.audit.codes import CODES, Finding, Severity, by_severity
+from sightline.audit.record import RecordingFacts, TagFacts, TagSummary
 from sightline.data.zones import zone_words
-from sightline.facts.codes import CODES, Finding, Severity, by_severity
-from sightline.facts.records import RecordingFacts, TagFacts, TagSummary
 from sightline.report.entries import Entry
 from sightline.text import UNKNOWN, names, number, plural, share
 

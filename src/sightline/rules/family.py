@@ -345,7 +345,7 @@ def channels_of(stream: ResidualStream) -> tuple[Channel, ...]:
 
 def _units(stream: ResidualStream) -> dict[str, str]:
     """Return the engineering unit of each tag that the recording names."""
-    from sightline.facts.records import audit_in
+    from sightline.audit.record import audit_in
 
     audit = audit_in(stream.meta)
     tags = audit.recording.tags if audit is not None else ()

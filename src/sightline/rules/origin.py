@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sightline._version import __version__
+from sightline.audit.record import audit_in
 from sightline.data.arrays import Floats
 from sightline.data.row_tables import Rows
 from sightline.data.stream import ResidualStream
 from sightline.energy.one_sided import FlooredRows
-from sightline.facts.records import audit_in
 
 
 @dataclass(frozen=True, kw_only=True)

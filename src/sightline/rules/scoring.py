@@ -10,6 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
+from sightline.audit import attack_facts
+from sightline.audit.attack_facts import AttackFacts
+from sightline.audit.record import audit_in
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Labels
 from sightline.data.segments import Attack, with_guard
 from sightline.data.stream import ResidualStream
@@ -17,9 +20,6 @@ from sightline.energy.attack_free import AttackFreeTime, energy_aftermath
 from sightline.energy.energy import Energies, ScoredTest, Track, score_stream
 from sightline.energy.one_sided import as_judged
 from sightline.errors import StreamError
-from sightline.facts import attack_facts
-from sightline.facts.attack_facts import AttackFacts
-from sightline.facts.records import audit_in
 from sightline.metrics.ranking import AttackRanks, rank_attacks
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, plan_windows

@@ -12,8 +12,8 @@ from sightline.show.table import Cell, Column, Columns, Table
 from sightline.text import UNKNOWN, duration, number, plural
 
 if TYPE_CHECKING:
+    from sightline.audit.record import Audit, TableFacts
     from sightline.detectors.base import LearnedDetector
-    from sightline.facts.records import Audit, TableFacts
     from sightline.testbeds.base import Testbed
 
 # A tag, and its values in a recording.

@@ -28,13 +28,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from sightline.audit.codes import Finding
+from sightline.audit.record import Audit
 from sightline.data.archives import read_arrays
 from sightline.data.recording import AS_MEASURED, Prepared, Recording, Tag
 from sightline.data.segments import Attack, KnownEffect
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
-from sightline.facts.codes import Finding
-from sightline.facts.records import Audit
 from sightline.files import staged_file, staged_folder, writing
 from sightline.study.cell import Cell
 from sightline.testbeds import Testbed

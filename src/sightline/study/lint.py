@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sightline.audit.codes import CODES, Finding, Severity, by_severity, finding
 from sightline.detectors import detector_type
 from sightline.detectors.native_rules import rule_named
 from sightline.errors import FileError, StreamError
 from sightline.evaluation.pipeline import evaluate
 from sightline.export import NO_RULE
-from sightline.facts.codes import CODES, Finding, Severity, by_severity, finding
 from sightline.files import reading
 from sightline.progress import Progress, silent
 from sightline.storage import read_evaluation, read_stream

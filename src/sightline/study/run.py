@@ -10,13 +10,13 @@ from types import FrameType
 
 import numpy as np
 
+from sightline.audit.data import audit_of, refusal, refused
+from sightline.audit.record import Audit
 from sightline.data.arrays import NORMAL
 from sightline.detectors.base import LearnedDetector
 from sightline.detectors.preprocessing import left_to_do
 from sightline.errors import FileError, SightlineError, StreamError
 from sightline.export import check_rule
-from sightline.facts.audit import audit_of, refusal, refused
-from sightline.facts.records import Audit
 from sightline.files import brief, sole_writer
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.study.cache import Cache, RecordedTestbed

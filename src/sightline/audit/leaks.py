@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sightline.audit.columns import columns_of
 from sightline.data.recording import Recording
 from sightline.data.segments import run_bounds
-from sightline.facts.tag_facts import columns_of
 
 # Shorter equal stretches of train and test occur by chance, while a plant stands still.
 LEAST_ROWS = 60

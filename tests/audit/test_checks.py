@@ -10,10 +10,10 @@ from facts_plants import BEGIN, N_TEST, N_TRAIN, clean, recording
 from testbed_files import DATA, needs_batadal, needs_skab
 
 import sightline
+from sightline.audit.codes import CODES, Severity
+from sightline.audit.data import audit_of, refusal, refused
+from sightline.audit.record import audit_in, carried
 from sightline.data.segments import ListedAttack
-from sightline.facts.audit import audit_of, refusal, refused
-from sightline.facts.codes import CODES, Severity
-from sightline.facts.records import audit_in, carried
 from sightline.testbeds import Testbed
 
 LEVEL, FLOW, PRESSURE, PUMP = range(4)

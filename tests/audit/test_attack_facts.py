@@ -10,16 +10,8 @@ from scipy.signal import lfilter
 from strategies import ChunkedRows, breaks, cuts, seeds
 
 from sightline import ResidualStream, evaluate
-from sightline.data.row_tables import ArrayRows
-from sightline.data.segments import Attack, Segment
-from sightline.energy.attack_free import (
-    CAP_LENGTHS,
-    ENERGY_BLOCK_ROWS,
-    LEAST_FAR,
-    energy_aftermath,
-)
-from sightline.facts import attack_facts
-from sightline.facts.attack_facts import (
+from sightline.audit import attack_facts
+from sightline.audit.attack_facts import (
     MOST_WINDOWS,
     STEP_S,
     AttackFacts,
@@ -28,7 +20,15 @@ from sightline.facts.attack_facts import (
     prepare,
     telemetry_aftermath,
 )
-from sightline.facts.records import Audit, RecordingFacts, carried
+from sightline.audit.record import Audit, RecordingFacts, carried
+from sightline.data.row_tables import ArrayRows
+from sightline.data.segments import Attack, Segment
+from sightline.energy.attack_free import (
+    CAP_LENGTHS,
+    ENERGY_BLOCK_ROWS,
+    LEAST_FAR,
+    energy_aftermath,
+)
 
 START = np.zeros(1, np.int64)
 

@@ -1,6 +1,6 @@
 """Facts about a recording, the same for every detector: one record for all of them.
 
-`sightline.facts.audit` makes an `Audit` once from a testbed; a stream carries it as
+`sightline.audit.data` makes an `Audit` once from a testbed; a stream carries it as
 plain JSON in its ``meta``; ``evaluation.json`` and the page show it.
 """
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from sightline.facts.attack_facts import AttackFacts
-from sightline.facts.codes import Finding, Severity
+from sightline.audit.attack_facts import AttackFacts
+from sightline.audit.codes import Finding, Severity
 
 # The key of a stream's `meta` under which its audit travels.
 AUDIT_KEY = "recording_audit"

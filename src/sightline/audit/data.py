@@ -2,7 +2,7 @@
 
 `inspect_testbed` reads the files of a testbed and audits them; `audit_of` audits
 recordings that are in memory, as a study does before it trains anything. Checks of
-files against their release are here, checks of recordings in `sightline.facts.checks`.
+files against their release are here, checks of recordings in `sightline.audit.checks`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+from sightline.audit.attack_facts import facts_of_recordings
+from sightline.audit.checks import Recordings, check_recordings, gaps_in, time_at
+from sightline.audit.codes import Finding, Severity, by_severity, finding
+from sightline.audit.record import Audit, RecordingFacts, TableFacts
 from sightline.data.recording import Recording
 from sightline.data.segments import breaks_from_time
 from sightline.data.zones import stamp
-from sightline.facts.attack_facts import facts_of_recordings
-from sightline.facts.checks import Recordings, check_recordings, gaps_in, time_at
-from sightline.facts.codes import Finding, Severity, by_severity, finding
-from sightline.facts.records import Audit, RecordingFacts, TableFacts
 from sightline.progress import Progress, silent
 from sightline.testbeds import reader_of
 from sightline.testbeds.base import MOST_NAMES, ParsedPart, Reader, Testbed

@@ -1,8 +1,8 @@
 """The table of codes: what may be wrong with data, how serious it is, what to do.
 
 Every finding has a code. ``SL1xx`` are findings about how a stream was made and judged,
-by `sightline.evaluation.lint`; ``SL2xx`` are findings about recordings, made by
-`sightline.facts.audit`. One row of `CODES` says all that is the same for every finding
+by `sightline.audit.protocol`; ``SL2xx`` are findings about recordings, made by
+`sightline.audit.data`. One row of `CODES` says all that is the same for every finding
 of a code; a `Finding` adds where it was found. Terminal, ``evaluation.json`` and page
 read both, so a new code is one row here and one check.
 """

@@ -17,8 +17,8 @@ from sightline import (
     write_results,
     write_stream,
 )
+from sightline.audit.codes import CODES, Severity
 from sightline.cli.app import app
-from sightline.facts.codes import CODES, Severity
 from sightline.study.lint import lint
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -5,8 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sightline import evaluate, export_stream, make_detector, open_testbed
+from sightline.audit.data import audit_of
 from sightline.cli.app import app
-from sightline.facts.audit import audit_of
 from sightline.testbeds.waterworks import simulate, write_simulation
 
 # The tag, the row of test and the code of each planted cell.

@@ -11,13 +11,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from sightline.audit.codes import Finding, Severity, finding
+from sightline.audit.columns import columns_of, smallest_step, summary_of, thinned
+from sightline.audit.record import TagFacts
 from sightline.data.arrays import ATTACK, Bools, Floats, Ints
 from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import run_bounds
 from sightline.data.zones import stamp
-from sightline.facts.codes import Finding, Severity, finding
-from sightline.facts.records import TagFacts
-from sightline.facts.tag_facts import columns_of, smallest_step, summary_of, thinned
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.text import duration, exact, names, plural
 

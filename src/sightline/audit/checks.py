@@ -9,6 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sightline.audit.codes import Finding, Severity, finding
+from sightline.audit.leaks import shared_stretches
+from sightline.audit.record import TagFacts, TagSummary
+from sightline.audit.tag_checks import check_tags
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
 from sightline.data.recording import Recording, step_from
 from sightline.data.segments import (
@@ -20,10 +24,6 @@ from sightline.data.segments import (
     segments_of,
 )
 from sightline.data.zones import stamp
-from sightline.facts.codes import Finding, Severity, finding
-from sightline.facts.leaks import shared_stretches
-from sightline.facts.records import TagFacts, TagSummary
-from sightline.facts.tag_checks import check_tags
 from sightline.progress import Progress, silent
 from sightline.testbeds.base import HOLD_S
 from sightline.text import duration, names

@@ -1,6 +1,6 @@
 """The protocol linter: checks of how a stream was made and judged.
 
-Each check returns findings with the codes ``SL1xx`` of `sightline.facts.codes`, and an
+Each check returns findings with the codes ``SL1xx`` of `sightline.audit.codes`, and an
 empty list where nothing is wrong. `evaluate` runs all of them, so results, terminal and
 page carry what they found. A wrong finding costs as much trust as a missed one: a check
 that cannot tell says nothing.
@@ -9,25 +9,32 @@ that cannot tell says nothing.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.audit.attack_facts import STILL, AttackFacts
+from sightline.audit.codes import Finding, Severity, by_severity, finding
+from sightline.audit.leaks import row_hashes, stretches_of_hashes
 from sightline.data.arrays import ATTACK, Bools, Floats, Ints
 from sightline.data.downsampling import MOST_DECIMALS, PRESETS, decimals_of
 from sightline.data.row_tables import Part, Rows, gather_rows, map_parts, parts_of
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import Energies, ScoredTest
-from sightline.evaluation.caveats import DOMINANT_SHARE, moved_by_units
-from sightline.evaluation.result import StreamMeasures
-from sightline.facts.attack_facts import STILL, AttackFacts
-from sightline.facts.codes import Finding, Severity, by_severity, finding
-from sightline.facts.leaks import row_hashes, stretches_of_hashes
 from sightline.metrics.window_kl import WindowEnergies
-from sightline.rules.scoring import ScoredStream
 from sightline.text import duration, names, plural, share
 
+if TYPE_CHECKING:
+    from sightline.evaluation.result import StreamMeasures
+    from sightline.rules.scoring import ScoredStream
+
+# An attack with more than this share of all attack rows dominates pooled figures.
+DOMINANT_SHARE = 0.5
+# A figure that units or the limit move by less is not mentioned; nor one that units
+# move by less than a third.
+LEAST_MOVE = 0.05
+MOST_MOVED = 1 / 3
 # Fewer attacks than this prove little: of four found, the true share may be 40%.
 LEAST_ATTACKS = 5
 # A rule that is in alarm for more of attack-free time than this stands.
@@ -62,7 +69,7 @@ class Linted:
     scored: Energies
     test: ScoredTest
     windows: WindowEnergies
-    measures: StreamMeasures
+    measures: "StreamMeasures"
     facts: Sequence[AttackFacts] = ()
 
     @cached_property
@@ -76,7 +83,9 @@ class Linted:
         return _some(self.stream.test)
 
 
-def lint_stream(scored: ScoredStream, measures: StreamMeasures) -> tuple[Finding, ...]:
+def lint_stream(
+    scored: "ScoredStream", measures: "StreamMeasures"
+) -> tuple[Finding, ...]:
     """Return what is wrong with how a stream was made and judged.
 
     Parameters
@@ -520,6 +529,32 @@ def check_units(linted: Linted) -> Iterator[Finding]:
             f"{names(moved)}.",
             remedy="Bring the residuals to one scale by train, or report both.",
         )
+
+
+def moved_by_units(measures: "StreamMeasures") -> list[str]:
+    """Return the figures that the units of the channels decide, in words.
+
+    A figure is among them if, with each channel in units of its own spread, it differs
+    by more than a third of the larger value and by at least `LEAST_MOVE`.
+    """
+    reference = measures.reference
+    pairs = (
+        ("pAUC at 1%", measures.rank.pauc_1, reference.standardised_pauc_1),
+        ("F1", measures.probe.f1, reference.standardised_f1),
+        (
+            "compactness",
+            measures.compactness.compactness,
+            reference.standardised_compactness,
+        ),
+    )
+    return [
+        f"{name} {other:.3f} instead of {figure:.3f}"
+        for name, figure, other in pairs
+        if figure is not None
+        and other is not None
+        and abs(other - figure)
+        > max(LEAST_MOVE, MOST_MOVED * max(abs(other), abs(figure)))
+    ]
 
 
 def check_standing(linted: Linted) -> Iterator[Finding]:

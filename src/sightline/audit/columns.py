@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from sightline.audit.record import TagSummary
 from sightline.data.arrays import Bools, Floats
-from sightline.facts.records import TagSummary
 
 # Columns that are copied at a time: a column of a wide table is slow to read alone.
 _COLUMNS_AT_ONCE = 16

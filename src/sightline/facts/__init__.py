@@ -1,1 +1,0 @@
-"""Facts about a recording; they are the same for all detectors."""
