@@ -34,7 +34,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "tranad": "sightline.detectors.tranad.detector:TranAD",
             "nsibf": "sightline.detectors.nsibf.detector:NSIBF",
             "geco": "sightline.detectors.geco.detector:GeCo",
-            "var": "sightline.detectors.autoregression:VectorAutoregression",
+            "var": "sightline.detectors.baselines:VectorAutoregression",
             "pca": "sightline.detectors.baselines:PCAReconstruction",
             "mean": "sightline.detectors.baselines:TrainingMean",
             "last-value": "sightline.detectors.baselines:LastValue",

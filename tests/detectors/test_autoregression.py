@@ -6,15 +6,16 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from sightline.data.recording import Recording, Tag
-from sightline.detectors import autoregression
-from sightline.detectors.autoregression import (
+from sightline.detectors import baselines
+from sightline.detectors.baselines import (
     RIDGES,
     Lagged,
+    LastValue,
+    TrainingMean,
     VectorAutoregression,
     best_choice,
     lagged_moments,
 )
-from sightline.detectors.baselines import LastValue, TrainingMean
 from sightline.detectors.conformance import CHECKS, Trial
 from sightline.detectors.preprocessing import held_out_block
 from sightline.errors import FileError, StreamError
@@ -299,7 +300,7 @@ def test_moments_do_not_depend_on_chunks(monkeypatch):
     values = plant(300)
     rows, columns = np.arange(3, 290), np.array([0, 2])
     mean, deviation = values[:, columns].mean(axis=0), values[:, columns].std(axis=0)
-    monkeypatch.setattr(autoregression, "_ROWS_AT_ONCE", 17)
+    monkeypatch.setattr(baselines, "_STACKED_ROWS", 17)
     made = lagged_moments(values, rows, 3, columns, mean, deviation)
     standard = (values[:, columns] - mean) / deviation
     stacked = np.hstack([standard[rows - lag] for lag in range(4)])

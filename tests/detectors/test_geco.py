@@ -18,7 +18,7 @@ from sightline._kernels.formulas import (
 from sightline.data.recording import Recording, Tag
 from sightline.detectors.conformance import CHECKS, Trial
 from sightline.detectors.geco.closed_form import SearchState
-from sightline.detectors.geco.detector import GeCo, GeCoSettings
+from sightline.detectors.geco.detector import EPSILON, GeCo, GeCoSettings
 from sightline.detectors.geco.formulas import (
     FAMILIES,
     Formula,
@@ -27,7 +27,6 @@ from sightline.detectors.geco.formulas import (
     formulas_of,
     predicted_rows,
 )
-from sightline.detectors.geco.rule import EPSILON
 from sightline.detectors.geco.search import (
     Columns,
     candidates,

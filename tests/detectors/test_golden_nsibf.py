@@ -6,14 +6,15 @@ import torch
 from golden_files import Golden, tensor
 
 from sightline import Recording, Tag
-from sightline.detectors.nsibf.design import (
+from sightline.detectors.nsibf.detector import NSIBF, NSIBFSettings
+from sightline.detectors.nsibf.filter import (
+    Layers,
+    UnscentedFilter,
     covariance_of,
     design_of,
     filter_tracks,
     measurements,
 )
-from sightline.detectors.nsibf.detector import NSIBF, NSIBFSettings
-from sightline.detectors.nsibf.filter import Layers, UnscentedFilter
 from sightline.detectors.nsibf.network import NSIBFNetwork, hidden_sizes
 
 CASES = ("nsibf", "nsibf_z1", "nsibf_fallback")
@@ -267,7 +268,7 @@ def check_training(golden, kind):
 
 
 def five_steps(golden, kind, network, data, penalty, names):
-    from sightline.detectors.training import _as_keras, _optimizer
+    from sightline.detectors.networks import _as_keras, _optimizer
 
     settings = NSIBFSettings(dtype=kind)
     optimizer = _optimizer(network, settings)

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import genpareto, rankdata
 
 from sightline.detectors import DETECTORS
-from sightline.detectors.fusagnet.rule import (
+from sightline.detectors.fusagnet.detector import (
     FusagnetErrors,
     forecast_scores,
     fusagnet_alarms,
@@ -19,7 +19,7 @@ from sightline.detectors.fusagnet.rule import (
     fused_scores,
     reconstruction_scores,
 )
-from sightline.detectors.gdn.rule import gdn_alarms, gdn_scores
+from sightline.detectors.gdn.detector import gdn_alarms, gdn_scores
 from sightline.detectors.native_rules import (
     NativeRule,
     best_rank_threshold,
@@ -30,7 +30,7 @@ from sightline.detectors.native_rules import (
     rule_named,
     smoothed,
 )
-from sightline.detectors.nsibf.rule import (
+from sightline.detectors.nsibf.detector import (
     best_adjusted_threshold,
     nsibf_alarms,
     point_adjusted,

@@ -9,14 +9,15 @@ import torch
 
 from sightline import FileError, Recording, StreamError, Tag, load_detector
 from sightline.detectors.networks import weights_of
-from sightline.detectors.nsibf.design import (
+from sightline.detectors.nsibf.detector import NSIBF
+from sightline.detectors.nsibf.filter import (
+    UnscentedFilter,
     design_of,
     filter_tracks,
     measurements,
+    repaired_root,
     smallest_ridge,
 )
-from sightline.detectors.nsibf.detector import NSIBF
-from sightline.detectors.nsibf.filter import UnscentedFilter, repaired_root
 from sightline.parallel import threads
 from sightline.testbeds import swat, wadi
 from sightline.testbeds.base import tags_of
@@ -201,7 +202,7 @@ def test_a_search_keeps_the_draw_that_forecasts_best(tmp_path):
     assert made.about()["chosen"] == made.chosen
     errors = {}
     rng = np.random.default_rng(4)
-    from sightline.detectors.nsibf.design import drawn_sizes
+    from sightline.detectors.nsibf.filter import drawn_sizes
 
     for _ in range(3):
         sizes = drawn_sizes(rng, 2)

@@ -20,12 +20,11 @@ import torch
 from torch import nn
 
 from sightline import Recording, Tag, parallel
-from sightline.detectors import GDN, FuSAGNet, TranAD, training
-from sightline.detectors.networks import weights_of
+from sightline.detectors import GDN, FuSAGNet, TranAD, networks
+from sightline.detectors.base import read_saved, write_saved
+from sightline.detectors.networks import train_network, weights_of
 from sightline.detectors.preprocessing import Preprocessing, Scaling, forecast_windows
-from sightline.detectors.saving import read_saved, write_saved
 from sightline.detectors.settings import TrainedSettings
-from sightline.detectors.training import train_network
 from sightline.detectors.tranad.network import TranADNetwork
 from sightline.errors import FileError, StreamError, TrainingError
 
@@ -161,7 +160,7 @@ def test_global_generators_play_no_part(kind):
 def test_residuals_have_the_same_bits_on_any_number_of_cores(kind, preset, monkeypatch):
     # Small chunks, so that every thread evaluates some.
     monkeypatch.setattr(kind, "_inference_chunk", lambda self, settings: 4)
-    monkeypatch.setattr(training, "_CHUNKS_A_CALL", 2)
+    monkeypatch.setattr(networks, "_CHUNKS_A_CALL", 2)
     recording = plant(seed=9, n=400)
     found, told, working = [], [], set()
     for jobs, threads in ((1, 1), (3, 1), (2, 3)):
@@ -572,9 +571,9 @@ def test_train_loss_is_the_plain_mean_of_the_batches():
 @pytest.mark.parametrize("every", [1, 2, 5])
 def test_learning_rate_falls_as_torch_lets_it(factor, every, monkeypatch):
     made, rates = [], {}
-    make = training._optimizer
+    make = networks._optimizer
     monkeypatch.setattr(
-        training, "_optimizer", lambda *a: made.append(make(*a)) or made[-1]
+        networks, "_optimizer", lambda *a: made.append(make(*a)) or made[-1]
     )
 
     def progress(step):
@@ -696,9 +695,9 @@ def divided(monkeypatch):
                 [tuple(number[s : s + windows.length]) for s in windows.starts[which]]
                 for which in (trained, held_out)
             ]
-            return training.History(train=[0.0], validation=[0.0])
+            return networks.History(train=[0.0], validation=[0.0])
 
-        monkeypatch.setattr(training, "train_network", spy)
+        monkeypatch.setattr(networks, "train_network", spy)
         known = plant(n=n, breaks=breaks)
         # The first channel tells the number of the row, from 0 to 1.
         values = known.values.copy()

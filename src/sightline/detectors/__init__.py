@@ -4,21 +4,25 @@ from pathlib import Path
 from typing import Any
 
 from sightline import plugins
-from sightline.detectors.autoregression import VectorAutoregression
 from sightline.detectors.base import (
     Detector,
     DetectorCard,
     LearnedDetector,
     Residuals,
     Split,
+    read_saved,
 )
-from sightline.detectors.baselines import LastValue, PCAReconstruction, TrainingMean
+from sightline.detectors.baselines import (
+    LastValue,
+    PCAReconstruction,
+    TrainingMean,
+    VectorAutoregression,
+)
 from sightline.detectors.conformance import ConformanceError, check_detector
 from sightline.detectors.fusagnet.detector import FuSAGNet
 from sightline.detectors.gdn.detector import GDN
 from sightline.detectors.geco.detector import GeCo
 from sightline.detectors.nsibf.detector import NSIBF
-from sightline.detectors.saving import read_saved
 from sightline.detectors.tranad.detector import TranAD
 from sightline.errors import FileError, StreamError
 from sightline.plugins import Registry

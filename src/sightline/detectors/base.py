@@ -6,9 +6,11 @@ a label.
 """
 
 import difflib
+import json
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +18,10 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
+from sightline._version import __version__
+from sightline.data.archives import read_arrays
 from sightline.data.arrays import (
     Bools,
     Floats,
@@ -28,20 +33,114 @@ from sightline.data.arrays import (
 from sightline.data.arrays import Residuals as Matrix
 from sightline.data.recording import Recording, Tag
 from sightline.detectors.native_rules import NativeAlarms, NativeRule, rule_named
-from sightline.detectors.saving import Arrays, read_saved, restoring, write_saved
 from sightline.detectors.settings import (
     PreprocessingSettings,
     RowSettings,
     resolved,
 )
-from sightline.errors import FileError, StreamError
+from sightline.errors import FileError, SightlineError, StreamError
+from sightline.files import reading, staged_file
 from sightline.progress import Progress, silent
 from sightline.showing import Shown
 from sightline.text import names, plural
 
-T = TypeVar("T")
+FORMAT = 1
 # Residuals that a detector which was read from a file computes to be tried out.
 _TRIAL_ROWS = 16
+T = TypeVar("T")
+Arrays = dict[str, npt.NDArray[Any]]
+# What detectors, numpy and torch raise for numbers that do not fit together.
+_MISFITS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    SightlineError,
+    TypeError,
+    ValueError,
+)
+
+
+# ------------------------------------------------------ files: arrays and JSON, no code
+
+
+def write_saved(path: Path, about: Mapping[str, object], arrays: Arrays) -> None:
+    """Write arrays and a description; the file is whole or absent.
+
+    Parameters
+    ----------
+    path : path
+        The file, which is replaced if it exists.
+    about : mapping
+        The description, as JSON can hold it.
+    arrays : dict of array
+        By name; no name is "about_json".
+    """
+    page = json.dumps({"format": FORMAT, "sightline": __version__, **about})
+    with staged_file(path) as partial, partial.open("wb") as file:
+        np.savez(file, about_json=np.array(page), **arrays)  # type: ignore[arg-type]
+
+
+def read_saved(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Return description and arrays of a file; nothing in it is ever executed.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, damaged, or written in another format.
+    """
+    with reading(path), path.open("rb"):
+        arrays, _ = read_arrays(path)
+    what = f"{path}: is not a whole detector or checkpoint that Sightline saved"
+    with restoring(f"{what}."):
+        about = json.loads(str(arrays.pop("about_json")))
+        if not isinstance(about["detector" if "detector" in about else "kind"], str):
+            raise TypeError("detector")
+        version = about["format"]
+    if version != FORMAT:
+        raise FileError(
+            f"{path}: was saved in format {version} by sightline "
+            f"{about.get('sightline', 'of unknown version')}, and this is sightline "
+            f"{__version__}, which reads format {FORMAT}: load it with the version "
+            "that wrote it, or fit the detector again."
+        )
+    return about, arrays
+
+
+@contextmanager
+def restoring(sentence: str) -> Iterator[None]:
+    """Turn whatever a damaged file leads to inside into a `FileError`.
+
+    Parameters
+    ----------
+    sentence : str
+        The message: the file, what is wrong with it, and what to do.
+    """
+    try:
+        yield
+    except FileError:
+        raise
+    except _MISFITS as error:
+        raise FileError(sentence) from error
+
+
+def under(prefix: str, arrays: Mapping[str, T]) -> dict[str, T]:
+    """Return the entries whose names begin with a prefix, without it.
+
+    Examples
+    --------
+    >>> under("network/", {"network/bias": 1, "mean": 2})
+    {'bias': 1}
+    """
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+# ---------------------------------------------------------------- cards and residuals
 
 
 @dataclass(frozen=True, kw_only=True)

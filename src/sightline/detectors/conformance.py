@@ -19,8 +19,7 @@ import numpy.typing as npt
 from sightline.data.downsampling import rows_of
 from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import Attack
-from sightline.detectors.base import Detector, LearnedDetector, Residuals
-from sightline.detectors.saving import Arrays
+from sightline.detectors.base import Arrays, Detector, LearnedDetector, Residuals
 from sightline.errors import FileError, SightlineError
 
 # How much single precision and another batch size may change a residual.

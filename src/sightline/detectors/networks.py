@@ -1,17 +1,38 @@
-"""Parts that the networks of several detectors share. Importing this needs torch.
+"""What networks share: layers, the training loop, residuals. Importing needs torch.
 
 Tensors bear the names of the published code, so that its state dictionaries load as
 they are.
 """
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from sightline.data.arrays import Ints
+from sightline.detectors.base import (
+    Arrays,
+    read_saved,
+    restoring,
+    under,
+    write_saved,
+)
+from sightline.detectors.preprocessing import Windows
+from sightline.detectors.settings import TrainedSettings
+from sightline.errors import FileError, StreamError, TrainingError
+from sightline.parallel import side_by_side, threads
+from sightline.progress import Progress, Step, StepKind
 
 N = TypeVar("N", bound=nn.Module)
 _LEVELS = 2**16
@@ -197,3 +218,497 @@ def edges_of(nearest: Tensor, *, self_loops: bool) -> Tensor:
     is_edge = torch.zeros(n, n, dtype=torch.bool, device=nearest.device)
     is_edge.scatter_(1, nearest, True)
     return is_edge.fill_diagonal_(self_loops)
+
+
+# Batches between two calls of the progress callback.
+_REPORT_EVERY = 10
+# Chunks of windows that a thread evaluates before it looks for more.
+_CHUNKS_A_CALL = 8
+CHECKPOINT = "training checkpoint"
+
+
+class Objective(Protocol):
+    """What is minimised; windows come as (batch, channels, rows)."""
+
+    # A last batch of fewer windows is left out.
+    least_batch: int
+    # Windows whose loss is computed together on a processor, if the loss is a mean over
+    # windows and draws nothing; 0 for a whole batch.
+    windows_at_once: int
+
+    def loss(self, network: nn.Module, batch: Tensor, epoch: int) -> Tensor:
+        """Return the training loss of a batch; epochs count from 1."""
+
+    def validation_loss(self, network: nn.Module, batch: Tensor, epoch: int) -> Tensor:
+        """Return the loss of a held-out batch."""
+
+
+@dataclass
+class History:
+    """Course of a training.
+
+    Parameters
+    ----------
+    train, validation : list of float
+        Mean loss of each epoch; `validation` is empty without a held-out block.
+    best_epoch : int
+        The epoch with the lowest held-out loss, counted from 1; 0 for none.
+    n_worse : int
+        Epochs since then.
+    is_over : bool
+        Whether the training was stopped early.
+    """
+
+    train: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    best_epoch: int = 0
+    n_worse: int = 0
+    is_over: bool = False
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs so far."""
+        return len(self.train)
+
+
+class WindowTensor:
+    """Windows as a strided view on the device: only the requested batch is copied."""
+
+    def __init__(self, windows: Windows, device: torch.device) -> None:
+        values = torch.from_numpy(windows.values).to(device)
+        self._view = values.unfold(0, windows.length, 1)
+        self._starts = torch.from_numpy(windows.starts).to(device)
+
+    def __getitem__(self, which: Tensor) -> Tensor:
+        return self._view[self._starts[which]]
+
+
+@contextmanager
+def computing(settings: TrainedSettings) -> Iterator[torch.device]:
+    """Yield the device, with threads and seed as set; both are restored afterwards."""
+    threads = torch.get_num_threads()
+    device = _device(settings.device)
+    with torch.random.fork_rng(devices=None if device.type == "cuda" else []):
+        torch.set_num_threads(settings.threads)
+        seed_torch(settings.seed)
+        try:
+            yield device
+        finally:
+            torch.set_num_threads(threads)
+
+
+def seed_torch(*entropy: int) -> None:
+    """Seed torch; each tuple of numbers gives an independent sequence."""
+    state = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
+    torch.manual_seed(int(state[0]))
+
+
+def _device(name: str) -> torch.device:
+    """Return a device by its name; raise if it cannot be used."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise StreamError(
+            f"`device` {name!r} cannot be used on this machine: take 'cpu' or 'auto'."
+        ) from error
+    return device
+
+
+@dataclass
+class _Training:
+    """A network in training: what is minimised, on which windows, and how far it is."""
+
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+    data: WindowTensor
+    objective: Objective
+    settings: TrainedSettings
+    title: str
+    progress: Progress
+    history: History = field(default_factory=History)
+    # Windows computed together; 0 for a whole batch.
+    at_once: int = 0
+    # Weights of the best epoch, if they are to be kept.
+    best: dict[str, Tensor] = field(default_factory=dict)
+
+    def run_epoch(self, order: Tensor) -> None:
+        """Train on all windows once; append the mean of the batches' losses."""
+        settings, network = self.settings, self.network
+        epoch = self.history.epochs + 1
+        seed_torch(settings.seed, epoch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = settings.learning_rate_in(epoch)
+        shuffled = order[torch.randperm(len(order))] if settings.shuffle else order
+        network.train()
+        losses: list[float] = []
+        batches = shuffled.split(settings.batch_size)
+        for k, which in enumerate(batches):
+            if len(which) < self.objective.least_batch:
+                continue
+            losses.append(self._loss_and_gradients(which, epoch))
+            if not np.isfinite(losses[-1]):
+                raise TrainingError(
+                    f"The loss became {losses[-1]} in epoch {epoch}, batch {k + 1} of "
+                    f"{len(batches)}: try a lower learning_rate (it is "
+                    f"{settings.learning_rate:g}), and look for extreme values in "
+                    "train (`clip` keeps scaled values within bounds)."
+                )
+            if settings.keras_adam:
+                _as_keras(self.optimizer, settings, (epoch - 1) * len(batches) + k + 1)
+            self.optimizer.step()
+            if k % _REPORT_EVERY == 0:
+                self._report(epoch, k, len(batches), losses[-1])
+        self._report(epoch, len(batches), len(batches), losses[-1])
+        self.history.train.append(float(np.mean(losses)))
+
+    def _loss_and_gradients(self, which: Tensor, epoch: int) -> float:
+        """Return the loss of a batch; the parameters get its gradients.
+
+        A batch of more windows than the objective takes at once is divided; the parts
+        are computed side by side, each by one thread, and added in their order.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        parts = which.split(self.at_once or len(which))
+        if len(parts) == 1:
+            loss = self.objective.loss(self.network, self.data[which], epoch)
+            loss.backward()
+            return loss.item()
+        parameters = [p for p in self.network.parameters() if p.requires_grad]
+
+        def gradients(part: Tensor) -> tuple[Tensor, ...]:
+            with one_torch_thread():
+                loss = self.objective.loss(self.network, self.data[part], epoch)
+                loss = loss * (len(part) / len(which))
+                return loss.detach(), *torch.autograd.grad(loss, parameters)
+
+        computed = side_by_side([partial(gradients, part) for part in parts])
+        total, *sums = (reduce(torch.add, same) for same in zip(*computed, strict=True))
+        for parameter, gradient in zip(parameters, sums, strict=True):
+            parameter.grad = gradient
+        return float(total)
+
+    def _report(self, epoch: int, batch: int, n_batches: int, loss: float) -> None:
+        epochs = self.settings.epochs
+        self.progress(
+            Step(
+                StepKind.TRAINING,
+                (epoch - 1) * n_batches + batch,
+                epochs * n_batches,
+                f"{self.title}, epoch {epoch} of {epochs}, loss {loss:.3g}",
+            )
+        )
+
+    def validate(self, held_out: Ints) -> None:
+        """Append the loss of the held-out block; keep the weights if it is lowest."""
+        history, settings = self.history, self.settings
+        loss = self.loss_of(torch.from_numpy(held_out), history.epochs)
+        if not np.isfinite(loss):
+            raise TrainingError(
+                f"The loss of the held-out block became {loss} after epoch "
+                f"{history.epochs}: try a lower learning_rate (it is "
+                f"{settings.learning_rate:g})."
+            )
+        lowest = min(history.validation, default=np.inf)
+        history.validation.append(loss)
+        if loss < lowest:
+            history.best_epoch, history.n_worse = history.epochs, 0
+            if settings.keep_best:
+                state = self.network.state_dict()
+                self.best = {k: v.clone() for k, v in state.items()}
+        else:
+            history.n_worse += 1
+
+    def loss_of(self, which: Tensor, epoch: int) -> float:
+        """Return the mean validation loss of some windows, by batches."""
+        self.network.eval()
+        at_once = self.at_once if self.settings.weigh_windows else 0
+        parts = which.split(at_once or self.settings.batch_size)
+
+        def loss(part: Tensor) -> float:
+            alone = one_torch_thread() if at_once else nullcontext()
+            with torch.inference_mode(), alone:
+                batch = self.data[part]
+                value = self.objective.validation_loss(self.network, batch, epoch)
+                return float(value)
+
+        if at_once:
+            losses = side_by_side([partial(loss, part) for part in parts])
+        else:
+            losses = [loss(part) for part in parts]
+        weights = [len(part) for part in parts] if self.settings.weigh_windows else None
+        return float(np.average(losses, weights=weights))
+
+
+def train_network(
+    network: nn.Module,
+    windows: Windows,
+    trained: Ints,
+    held_out: Ints,
+    *,
+    objective: Objective,
+    settings: TrainedSettings,
+    device: torch.device,
+    title: str,
+    progress: Progress,
+    checkpoint: Path | None,
+    key: str = "",
+) -> History:
+    """Train a network in place and return the course of the training.
+
+    Every epoch draws its random numbers from the seed and its own number, so that a
+    training continued from a checkpoint gives the same result as one never stopped.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        On `device`; holds the weights of the best or of the last epoch afterwards.
+    windows : Windows
+        All windows of train.
+    trained, held_out : array of int
+        Windows to train on, and to judge by.
+    objective : Objective
+        The losses.
+    settings : TrainedSettings
+        Of the loop.
+    device : torch.device
+        Where to compute.
+    title : str
+        Of the detector, for progress.
+    progress : callable
+        Called with a `Step`.
+    checkpoint : path, optional
+        File to store the state in after each epoch, and to continue from.
+    key : str
+        What else a checkpoint must agree with.
+
+    Raises
+    ------
+    TrainingError
+        If a loss is not finite.
+    FileError
+        If the checkpoint belongs to another training or is damaged.
+    """
+    training = _Training(
+        network,
+        _optimizer(network, settings),
+        WindowTensor(windows, device),
+        objective,
+        settings,
+        title,
+        progress,
+        at_once=objective.windows_at_once if device.type == "cpu" else 0,
+    )
+    fingerprint = _fingerprint(windows, trained, held_out, settings, title + key)
+    if checkpoint is not None and checkpoint.exists():
+        _restore_checkpoint(checkpoint, training, fingerprint)
+    history, order = training.history, torch.from_numpy(trained)
+    with threads() if training.at_once else nullcontext():
+        while history.epochs < settings.epochs and not history.is_over:
+            training.run_epoch(order)
+            if len(held_out):
+                training.validate(held_out)
+            history.is_over = (
+                settings.patience is not None and history.n_worse >= settings.patience
+            )
+            if checkpoint is not None:
+                _write_checkpoint(checkpoint, training, fingerprint)
+    if training.best:
+        network.load_state_dict(training.best)
+    if not len(held_out):
+        # Without a held-out block the network after the last step was never evaluated.
+        loss = training.loss_of(order[: settings.batch_size], settings.epochs)
+        if not np.isfinite(loss):
+            raise TrainingError(
+                f"The loss became {loss} after the last step: try a lower "
+                f"learning_rate (it is {settings.learning_rate:g})."
+            )
+    return history
+
+
+def _as_keras(
+    optimizer: torch.optim.Optimizer, settings: TrainedSettings, step: int
+) -> None:
+    """Make torch's Adam add its epsilon where Keras' does."""
+    correction = (1 - settings.betas[1] ** step) ** 0.5
+    for group in optimizer.param_groups:
+        group["eps"] = settings.adam_eps / correction
+
+
+def _optimizer(network: nn.Module, settings: TrainedSettings) -> torch.optim.Optimizer:
+    """Return Adam, or AdamW, for the parameters that have a gradient."""
+    kind = torch.optim.AdamW if settings.decoupled_decay else torch.optim.Adam
+    return kind(
+        [p for p in network.parameters() if p.requires_grad],
+        lr=settings.learning_rate,
+        eps=settings.adam_eps,
+        betas=settings.betas,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+
+
+def residuals_in_chunks(
+    windows: Windows,
+    expected: Callable[[Tensor], tuple[Tensor, Tensor]],
+    *,
+    chunk: int,
+    device: torch.device,
+    progress: Progress,
+    title: str,
+) -> npt.NDArray[np.floating]:
+    """Return observed minus expected for every window, a chunk at a time.
+
+    Parameters
+    ----------
+    windows : Windows
+        All windows of a recording.
+    expected : callable
+        From windows (batch, channels, rows) to observed and expected values, (batch,
+        channels) each.
+    chunk : int
+        Windows evaluated together.
+    device : torch.device
+        Where to compute.
+    progress : callable
+        Called with a `Step`.
+    title : str
+        Of the detector, for progress.
+
+    Returns
+    -------
+    array of shape (n_windows, n_channels)
+    """
+    data = WindowTensor(windows, device)
+    n, channels = len(windows), windows.values.shape[1]
+    residuals = np.empty((n, channels), windows.values.dtype)
+
+    def evaluate(which: Tensor) -> None:
+        observed, expectation = expected(data[which])
+        residuals[which.cpu().numpy()] = (observed - expectation).cpu().numpy()
+
+    def report(done: int) -> None:
+        progress(Step(StepKind.RESIDUALS, done, n, f"by {title}"))
+
+    in_chunks(torch.arange(n, device=device), evaluate, chunk=chunk, done=report)
+    return residuals
+
+
+def in_chunks(
+    which: Tensor,
+    evaluate: Callable[[Tensor], None],
+    *,
+    chunk: int,
+    done: Callable[[int], None] = lambda n: None,
+) -> None:
+    """Evaluate windows, a chunk at a time, on all cores.
+
+    The chunks, and so what is computed, do not depend on the number of cores: each
+    chunk is evaluated by one thread. On another device than a processor one thread
+    starts all of them.
+
+    Parameters
+    ----------
+    which : tensor of int
+        Numbers of the windows, on the device.
+    evaluate : callable
+        Called with the numbers of the windows of each chunk.
+    chunk : int
+        Windows evaluated together.
+    done : callable
+        Called with the number of windows evaluated so far.
+    """
+    spans = which.split(chunk * _CHUNKS_A_CALL)
+    ends = np.cumsum([len(span) for span in spans])
+
+    def evaluate_span(span: Tensor) -> None:
+        with torch.inference_mode(), one_torch_thread():
+            for part in span.split(chunk):
+                evaluate(part)
+
+    with threads(None if which.device.type == "cpu" else 1):
+        side_by_side(
+            [partial(evaluate_span, span) for span in spans],
+            lambda k: done(int(ends[k])),
+        )
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Let torch use one thread in what this thread calls."""
+    number = torch.get_num_threads()
+    if number != 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if number != 1:
+            torch.set_num_threads(number)
+
+
+# ----------------------------------------------------------------------- checkpoints
+
+
+def _fingerprint(
+    windows: Windows,
+    trained: Ints,
+    held_out: Ints,
+    settings: TrainedSettings,
+    title: str,
+) -> str:
+    """Return what a checkpoint must agree with: the data, the settings, the network."""
+    digest = hashlib.sha256()
+    for array in (windows.values, windows.starts, trained, held_out):
+        digest.update(np.ascontiguousarray(array).data)
+    digest.update(json.dumps([title, windows.length, settings.to_dict()]).encode())
+    return digest.hexdigest()
+
+
+def _write_checkpoint(path: Path, training: _Training, fingerprint: str) -> None:
+    """Write network, best weights, optimiser and history."""
+    arrays: Arrays = {f"now/{k}": v for k, v in weights_of(training.network).items()}
+    arrays |= {f"best/{k}": v.cpu().numpy() for k, v in training.best.items()}
+    states = training.optimizer.state_dict()["state"]
+    for number, state in states.items():
+        arrays |= {f"optimizer/{number}/{k}": v.cpu().numpy() for k, v in state.items()}
+    about = {
+        "kind": CHECKPOINT,
+        "fingerprint": fingerprint,
+        "history": asdict(training.history),
+        "n_states": len(states),
+    }
+    write_saved(path, about, arrays)
+
+
+def _restore_checkpoint(path: Path, training: _Training, fingerprint: str) -> None:
+    """Set network, best weights, optimiser and history from a checkpoint."""
+    about, arrays = read_saved(path)
+    if about.get("kind") != CHECKPOINT:
+        raise FileError(f"{os.fspath(path)}: is not a checkpoint of a training.")
+    if about.get("fingerprint") != fingerprint:
+        raise FileError(
+            f"{os.fspath(path)}: is the checkpoint of another training (other data, "
+            "settings or seed): name another file, or delete it to start again."
+        )
+    tensors = {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}
+    with restoring(
+        f"{os.fspath(path)}: is not a whole checkpoint: delete it to start again."
+    ):
+        training.history = History(**about["history"])
+        training.best = under("best/", tensors)
+        network, optimizer = training.network, training.optimizer
+        network.load_state_dict(under("now/", tensors))
+        if training.best and training.best.keys() != network.state_dict().keys():
+            raise KeyError("best")
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in under("optimizer/", tensors).items():
+            number, _, part = name.partition("/")
+            state.setdefault(int(number), {})[part] = tensor
+        groups: Any = optimizer.state_dict()["param_groups"]
+        whole = {"step", "exp_avg", "exp_avg_sq"}
+        is_whole = all(one.keys() == whole for one in state.values())
+        if len(state) != about["n_states"] or not is_whole:
+            raise KeyError("optimizer")
+        optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -19,7 +19,7 @@ from sightline.data.downsampling import (
 )
 from sightline.data.recording import Prepared, Recording, forward_fill
 from sightline.data.segments import breaks_kept
-from sightline.detectors.saving import Arrays
+from sightline.detectors.base import Arrays
 from sightline.detectors.settings import Constants, PreprocessingSettings, RowSettings
 from sightline.errors import StreamError
 from sightline.text import names

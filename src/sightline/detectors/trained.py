@@ -9,14 +9,13 @@ import numpy as np
 
 from sightline.data.arrays import Bools, Ints, require
 from sightline.data.recording import Recording, Tag
-from sightline.detectors.base import LearnedDetector, Residuals, Split
+from sightline.detectors.base import Arrays, LearnedDetector, Residuals, Split, under
 from sightline.detectors.preprocessing import (
     Preprocessing,
     Scaled,
     Windows,
     held_out_block,
 )
-from sightline.detectors.saving import Arrays, under
 from sightline.errors import StreamError
 from sightline.progress import Progress
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from sightline.detectors.training import History
+    from sightline.detectors.networks import History
 
 # From windows (batch, channels, rows) to observed and expected values of their newest
 # rows, (batch, channels) each.
@@ -104,7 +103,7 @@ class TrainedDetector(LearnedDetector):
         self, recording: Recording, progress: Progress, checkpoint: Path | None
     ) -> Split:
         """Preprocess train, cut windows, and train the network on them."""
-        from sightline.detectors.training import computing, train_network
+        from sightline.detectors.networks import computing, train_network
 
         settings = self.settings
         # A failed fit must not leave a mixture of a new and an old state.
@@ -225,7 +224,7 @@ class TrainedDetector(LearnedDetector):
         return self._fitted(self._preprocessing).arrays() | weights | losses
 
     def _restore(self, arrays: Arrays) -> None:
-        from sightline.detectors.training import History
+        from sightline.detectors.networks import History
 
         weights = under("network/", arrays)
         if any(array.size == 0 for array in weights.values()):
@@ -275,7 +274,7 @@ class WindowedDetector(TrainedDetector):
         self, recording: Recording, settings: Any, progress: Progress
     ) -> Residuals:
         """Evaluate the network on all windows of a recording, a chunk at a time."""
-        from sightline.detectors.training import computing, residuals_in_chunks
+        from sightline.detectors.networks import computing, residuals_in_chunks
 
         preprocessing = self._fitted(self._preprocessing)
         network = self._fitted(self.network)

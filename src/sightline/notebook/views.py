@@ -8,8 +8,7 @@ from sightline.cli.summary import summary
 from sightline.comparison.compare import Comparison
 from sightline.data.recording import Recording
 from sightline.data.stream import ResidualStream
-from sightline.detectors.adapters.adapter import Adapter
-from sightline.detectors.adapters.arrays import KnownExpectation
+from sightline.detectors.adapters.adapter import Adapter, KnownExpectation
 from sightline.detectors.base import DetectorCard, LearnedDetector
 from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.figures import FIGURES, Figure

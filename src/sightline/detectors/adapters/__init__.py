@@ -3,11 +3,17 @@
 A folder of IPAL's state files needs no adapter: `sightline.read_stream` reads it.
 """
 
-from sightline.detectors.adapters.adapter import FromFunction
-from sightline.detectors.adapters.arrays import KnownExpectation, from_arrays
-from sightline.detectors.adapters.forecasters import FromDarts, FromStatsForecast
+from sightline.detectors.adapters.adapter import (
+    FromFunction,
+    KnownExpectation,
+    from_arrays,
+)
+from sightline.detectors.adapters.forecasters import (
+    FromDarts,
+    FromStatsForecast,
+    FromTimeSeriesLibrary,
+)
 from sightline.detectors.adapters.models import FromOutlierDetector, FromRegressor
-from sightline.detectors.adapters.time_series_library import FromTimeSeriesLibrary
 
 __all__ = [
     "FromDarts",

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats
+from sightline.detectors.base import Arrays
 from sightline.detectors.geco.formulas import (
     PRODUCT,
     ROWS_AT_ONCE,
@@ -23,7 +24,6 @@ from sightline.detectors.geco.formulas import (
     formula_arrays,
     formulas_of,
 )
-from sightline.detectors.saving import Arrays
 from sightline.progress import Progress, Step, StepKind
 
 # A column with less than this share of its square left outside those before it adds

@@ -11,6 +11,7 @@ from msgspec import Meta
 from sightline.data.arrays import Bools, Floats, Ints, Labels
 from sightline.data.recording import Recording
 from sightline.detectors.base import (
+    Arrays,
     LearnedDetector,
     Residuals,
     RuleInput,
@@ -32,11 +33,9 @@ from sightline.detectors.geco.formulas import (
     read_ipal_model,
     write_ipal_model,
 )
-from sightline.detectors.geco.rule import EPSILON, RULES, CusumAlarms, cusum_of
 from sightline.detectors.geco.search import Checkpoint, find_formulas, fingerprint_of
-from sightline.detectors.native_rules import NativeAlarms, rule_named
+from sightline.detectors.native_rules import NativeAlarms, NativeRule, rule_named
 from sightline.detectors.preprocessing import Preprocessing, Scaled, Scaling, means_of
-from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import (
     Natural,
     NonNegative,
@@ -46,6 +45,82 @@ from sightline.detectors.settings import (
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind
 from sightline.text import names
+
+# Added to the slack of the CUSUM when it runs, as published.
+EPSILON = 1e-10
+
+RULES = (
+    NativeRule(
+        "cusum",
+        "A sum of what exceeds the drift of each invariant, against its threshold; any "
+        "invariant raises the alarm.",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CusumAlarms:
+    """The accumulated errors of each formula, and its alarms.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_formulas)
+        The CUSUM: 0 where nothing is wrong, at most its cap.
+    is_alarm : array of shape (n_rows, n_formulas)
+        Whether it is above its level; any of a row is an alarm of the detector.
+    index : array of shape (n_rows,)
+        Step of the recording.
+    channels : tuple of str
+        Targets of the formulas.
+    """
+
+    values: Floats
+    is_alarm: Bools
+    index: Ints
+    channels: tuple[str, ...]
+
+
+def cusum_of(
+    residuals: Floats,
+    begins: Bools,
+    formulas: Sequence[Formula],
+    *,
+    threshold_factor: float,
+    cusum_factor: float,
+) -> tuple[Floats, Bools]:
+    """Return the CUSUM of each formula's residuals, and where it is above its level.
+
+    Parameters
+    ----------
+    residuals : array of shape (n_rows, n_formulas)
+        Observed minus expected.
+    begins : array of shape (n_rows,)
+        Rows at which a run begins; the CUSUM restarts there.
+    formulas : sequence of Formula
+        One for each column.
+    threshold_factor : float
+        Alarm level in multiples of train's largest CUSUM.
+    cusum_factor : float
+        Cap of the CUSUM above the level, in multiples of the drift.
+    """
+    from sightline._kernels.formulas import cusum_alarms
+
+    drifts = np.array([formula.drift for formula in formulas])
+    levels = threshold_factor * np.array([formula.threshold for formula in formulas])
+    values = np.empty_like(residuals)
+    is_alarm = np.empty(values.shape, np.bool_)
+    cusum_alarms(
+        residuals,
+        begins,
+        drifts,
+        EPSILON,
+        levels,
+        levels + cusum_factor * drifts + EPSILON,
+        values,
+        is_alarm,
+    )
+    return values, is_alarm
+
 
 # Settings of the common preprocessing; values are never scaled.
 _PREPROCESSING = (

@@ -14,7 +14,7 @@ import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.recording import Recording
-from sightline.detectors.saving import Arrays
+from sightline.detectors.base import Arrays
 from sightline.errors import FileError, StreamError
 from sightline.files import brief, read_document, staged_file
 from sightline.text import names

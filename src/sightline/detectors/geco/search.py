@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from sightline.data.arrays import Floats
+from sightline.detectors.base import read_saved, restoring, write_saved
 from sightline.detectors.geco.closed_form import (
     BLOCK,
     LEAST_LEFT,
@@ -32,7 +33,6 @@ from sightline.detectors.geco.formulas import (
     Formula,
     Transitions,
 )
-from sightline.detectors.saving import read_saved, restoring, write_saved
 from sightline.detectors.settings import Settings
 from sightline.errors import FileError
 from sightline.progress import Progress, Step, StepKind, silent

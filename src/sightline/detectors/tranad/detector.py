@@ -9,10 +9,9 @@ from msgspec import Meta
 
 from sightline.data.arrays import Labels
 from sightline.data.recording import Tag
-from sightline.detectors.base import RuleInput, read_card
+from sightline.detectors.base import Arrays, RuleInput, read_card
 from sightline.detectors.native_rules import NativeAlarms
 from sightline.detectors.preprocessing import Scaled, Windows, padded_windows
-from sightline.detectors.saving import Arrays
 from sightline.detectors.settings import (
     Count,
     NonNegative,
