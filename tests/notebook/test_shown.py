@@ -34,7 +34,7 @@ from sightline.blindspots.result import (
 from sightline.data.segments import Attack
 from sightline.detectors.adapters import FromFunction, from_arrays
 from sightline.notebook.views import VIEWS
-from sightline.show.html import View, rendered
+from sightline.show.html import NotebookView, rendered
 from sightline.showing import Shown
 from sightline.storage import Result
 from sightline.testbeds.base import Testbed
@@ -203,7 +203,7 @@ def test_a_type_without_a_view_shows_its_line():
 
 
 def test_a_view_without_content_is_valid():
-    Tags(rendered(View(kind="Nothing", line="")))
+    Tags(rendered(NotebookView(kind="Nothing", line="")))
 
 
 def test_a_long_table_counts_what_it_leaves_out():

@@ -10,11 +10,11 @@ from sightline.paper.findings import (
     findings_markdown,
     judge_findings,
 )
-from sightline.paper.study import Study
+from sightline.paper.study import PaperStudy
 
 
 def judged(results):
-    return {f.number: f for f in judge_findings(Study(results))}
+    return {f.number: f for f in judge_findings(PaperStudy(results))}
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +235,7 @@ def test_the_binomial_tail_by_hand():
 
 
 def test_rules_and_docs_state_the_limits_that_are_used():
-    rules = [finding.rule for finding in judge_findings(Study([]))]
+    rules = [finding.rule for finding in judge_findings(PaperStudy([]))]
     docs = Path(__file__).parents[2].joinpath("docs/study-tables.md").read_text()
     for number, limits in {
         1: (rankings.SIMILAR_ROC_AUC, rankings.LEAST_F1, rankings.F1_RATIO),

@@ -10,7 +10,7 @@ from sightline.comparison.compare import compare
 from sightline.judgement.verdicts import RungOutcome, Verdict
 from sightline.paper import tables
 from sightline.paper.example_attacks import case_table
-from sightline.paper.study import Study
+from sightline.paper.study import PaperStudy
 from sightline.paper.tables import (
     PUBLISHED,
     detector_table,
@@ -49,7 +49,7 @@ NSIBF & 0.844 & 0.411 & 0.878 & 3.4 ($-0.55$) & 0.919 & $9.1{{\times}}10^{{2}}$ 
 
 @pytest.fixture(scope="module")
 def study(paper):
-    return Study(paper)
+    return PaperStudy(paper)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_testbeds_give_ranges_over_detectors(make_result):
     results[1] = make_result(
         "swat", "b", stream={"n_test": 31_988, "n_attack": 3_900, "n_segments": 32}
     )
-    latex = tables.testbed_table(Study(results)).to_latex()
+    latex = tables.testbed_table(PaperStudy(results)).to_latex()
     assert r"SWaT & 32k--450k & 12.0\%--12.2\% & 32--35 \\" in latex
 
 
@@ -134,9 +134,9 @@ def test_the_papers_figures_stand_beside_ones_own(study, paper):
 
 
 def test_other_detectors_and_plants_have_nothing_beside_them(make_result):
-    assert printed_values_table(Study([make_result("swat", "own")])).n_rows == 0
-    assert printed_values_table(Study([make_result("plant", "gdn")])).n_rows == 0
-    assert printed_values_table(Study([make_result("WADI-A1", "GDN")])).n_rows == 1
+    assert printed_values_table(PaperStudy([make_result("swat", "own")])).n_rows == 0
+    assert printed_values_table(PaperStudy([make_result("plant", "gdn")])).n_rows == 0
+    assert printed_values_table(PaperStudy([make_result("WADI-A1", "GDN")])).n_rows == 1
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -162,7 +162,7 @@ def test_seeds_give_means_and_ranges(make_result):
         make_result("plant", "a", seed=1, roc_auc=0.818, d_drift=4.0),
         make_result("plant", "b", seed=0, roc_auc=0.7),
     ]
-    table = main_table(Study(results))
+    table = main_table(PaperStudy(results))
     assert "| **0.812** (0.806-0.818) |" in table.to_markdown()
     first, second = csv.DictReader(io.StringIO(table.to_csv()))
     assert float(first["roc_auc"]) == pytest.approx(0.812)
@@ -172,7 +172,7 @@ def test_seeds_give_means_and_ranges(make_result):
 
 
 def test_two_names_that_would_read_the_same_stay_apart(make_result):
-    study = Study([make_result("x", "gdn"), make_result("x", "GDN")])
+    study = PaperStudy([make_result("x", "gdn"), make_result("x", "GDN")])
     assert {study.detector_title(n) for n in study.detectors} == {"gdn", "GDN"}
 
 
@@ -197,7 +197,7 @@ def case_results(make_result):
 
 def test_each_question_gets_the_attack_that_the_rule_names(make_result):
     results = case_results(make_result)
-    table = case_table(Study(results))
+    table = case_table(PaperStudy(results))
     rows = list(csv.DictReader(io.StringIO(table.to_csv())))
     found = [(r["attack_id"], r["detectors"], r["verdict"]) for r in rows]
     assert found == [
@@ -216,14 +216,14 @@ def test_each_question_gets_the_attack_that_the_rule_names(make_result):
 
 def test_a_question_without_an_example_is_said(make_result):
     results = [make_result("x", "a", verdicts=["weak-evidence"])]
-    table = case_table(Study(results))
+    table = case_table(PaperStudy(results))
     assert table.n_rows == 1
     for question in ("local?", "bottleneck?", "hiding the attack?"):
         assert question in table.notes[-1].markdown
 
 
 def test_without_verdicts_there_are_no_cases(make_result):
-    assert case_table(Study([make_result("x", "a")])).n_rows == 0
+    assert case_table(PaperStudy([make_result("x", "a")])).n_rows == 0
 
 
 def test_cases_have_the_verdict_of_all_detectors_together(make_result):
@@ -235,17 +235,19 @@ def test_cases_have_the_verdict_of_all_detectors_together(make_result):
         return {"ladder": {"probe": outcome}, "telemetry": still}
 
     blind = make_result("x", "a", verdicts=[(Verdict.NOT_IN_TELEMETRY, shown(False))])
-    (row,) = csv.DictReader(io.StringIO(case_table(Study([blind])).to_csv()))
+    (row,) = csv.DictReader(io.StringIO(case_table(PaperStudy([blind])).to_csv()))
     assert row["verdict"] == "not-in-telemetry"
     sharp = make_result("x", "b", verdicts=[(Verdict.DETECTED, shown(True))])
-    (row,) = csv.DictReader(io.StringIO(case_table(Study([blind, sharp])).to_csv()))
+    (row,) = csv.DictReader(
+        io.StringIO(case_table(PaperStudy([blind, sharp])).to_csv())
+    )
     assert row["verdict"] == "weak-evidence"
     assert row["sentence"].endswith("does not show this attack, but b detects it.")
 
 
 def test_attacks_found_are_a_table_with_chance_and_cost(make_result):
     results = [make_result("x", "a", verdicts=["drift"]), make_result("x", "b")]
-    study = Study(results)
+    study = PaperStudy(results)
     table = found_table(study, compare(results, n_replicates=2))
     (row,) = csv.DictReader(io.StringIO(table.to_csv()))
     facts = results[0].evaluation.diagnosis

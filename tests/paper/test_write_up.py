@@ -18,7 +18,7 @@ from sightline.energy.attack_free import CAP_LENGTHS
 from sightline.judgement import calm, confidence, event_test, ladder
 from sightline.paper import figures
 from sightline.paper.methods import methods_markdown
-from sightline.paper.study import Study
+from sightline.paper.study import PaperStudy
 from sightline.report.print_style import styled
 from sightline.storage import Result
 from sightline.text import drawable
@@ -192,8 +192,8 @@ def test_methods_say_how_it_was_made(written):
 
 def test_methods_say_which_verdicts_they_do_not_describe(make_result):
     earlier = make_result("x", "a", verdicts=["drift"], method=1)
-    assert "rules of an earlier version" in methods_markdown(Study([earlier]))
-    unjudged = methods_markdown(Study([make_result("x", "a")]))
+    assert "rules of an earlier version" in methods_markdown(PaperStudy([earlier]))
+    unjudged = methods_markdown(PaperStudy([make_result("x", "a")]))
     assert "Attacks were not judged." in unjudged
     assert "Judgement of attacks" not in unjudged
 
@@ -321,7 +321,7 @@ def test_results_that_are_no_seeds_are_told(make_result, tmp_path, no_figures):
 
 
 def drawn(results):
-    study, compared = Study(results), compare(results, n_replicates=2)
+    study, compared = PaperStudy(results), compare(results, n_replicates=2)
     return (
         figures.agreement(study, compared)[0],
         figures.ranking_and_alarms(study)[0],
@@ -357,14 +357,14 @@ def test_numbers_fit_their_cells(make_result):
 
 def test_the_same_bytes_each_time(make_result):
     results = many(make_result, 2)
-    study, compared = Study(results), compare(results, n_replicates=2)
+    study, compared = PaperStudy(results), compare(results, n_replicates=2)
     first, second = (figures.draw_all(study, compared)[0] for _ in range(2))
     assert [d.files for d in first] == [d.files for d in second]
 
 
 def test_the_identity_of_one_detector(make_result):
     results = many(make_result, 3)
-    study = Study(results)
+    study = PaperStudy(results)
     with styled():
         figure, _ = figures.mean_shift_identity(study, "gdn")
     assert len(figure.axes) == 1
@@ -380,7 +380,7 @@ def test_windows_that_cannot_be_drawn_are_counted(make_result):
         one.traces, "segment_excess", np.r_[-1.0, 0.0, np.arange(1.0, 7.0)]
     )
     with styled():
-        figure, _ = figures.mean_shift_identity(Study([one]))
+        figure, _ = figures.mean_shift_identity(PaperStudy([one]))
     (note,) = figure.axes[0].texts
     assert note.get_text().startswith("2 of 8")
 

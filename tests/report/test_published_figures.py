@@ -12,7 +12,7 @@ from sightline.figures import FIGURES
 from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.metrics.chance import Floor
 from sightline.paper import tables
-from sightline.paper.study import Study
+from sightline.paper.study import PaperStudy
 from sightline.report.entries import entries_of
 from sightline.report.page import render
 from sightline.report.published_figures import (
@@ -117,7 +117,7 @@ def rows_of(table):
 
 
 def test_tables_for_print(results):
-    study = Study(results)
+    study = PaperStudy(results)
     alarms, scores = tables.alarm_table(study), tables.score_table(study)
     places = tables.localisation_table(study)
     rows = [row for row in rows_of(alarms) if row["of"] == "p99 rule"]

@@ -17,7 +17,7 @@ from sightline.show.phrases import (
     words,
 )
 from sightline.show.printed import Group, PaperTable, text_cell
-from sightline.show.table import Cell, Column
+from sightline.show.table import Column, TableCell
 from sightline.text import from_csv_cell
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
@@ -32,11 +32,11 @@ def table_of(text):
             Column(
                 "x",
                 words("x"),
-                lambda _: Cell(values=(1 / 3, 0.1, 0.2), printed=fixed(1 / 3)),
+                lambda _: TableCell(values=(1 / 3, 0.1, 0.2), printed=fixed(1 / 3)),
                 "r",
                 parts=("", "low", "high"),
             ),
-            Column("n", get=lambda _: Cell(values=(3,)), is_shown=False),
+            Column("n", get=lambda _: TableCell(values=(3,)), is_shown=False),
         ),
         groups=(Group(name=text, title=text, records=(text,)),),
         notes=(words(text),),

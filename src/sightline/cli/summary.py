@@ -18,7 +18,7 @@ from sightline.show.evaluations import (
     name_of,
     standing_words,
 )
-from sightline.show.table import Table
+from sightline.show.table import RecordTable
 from sightline.show.terminal import rendered, with_legend
 from sightline.text import share
 
@@ -45,7 +45,7 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         For a `rich` console, at most 80 columns wide; ends with the errors and
         warnings of the data's audit, and all notices.
     """
-    parts = with_legend(Table("Evaluation", EVALUATIONS, evaluations, LEGEND))
+    parts = with_legend(RecordTable("Evaluation", EVALUATIONS, evaluations, LEGEND))
     if found := with_legend(found_table(evaluations)):
         standing = [
             Text(standing_words(name_of(e), e.diagnosis.share_in_alarm), style="bold")

@@ -19,9 +19,9 @@ from sightline.rules.making import MadeRule
 from sightline.rules.rule import Rule
 from sightline.show import attacks, blind_spots, catalogue, comparison, rules
 from sightline.show.evaluations import energies, found_words
-from sightline.show.html import MOST_NAMES, View, rendered, shown
+from sightline.show.html import MOST_NAMES, NotebookView, rendered, shown
 from sightline.show.plain import to_frame
-from sightline.show.table import Table
+from sightline.show.table import RecordTable
 from sightline.show.terminal import as_text
 from sightline.showing import Shown
 from sightline.storage import Result
@@ -68,7 +68,7 @@ def frame_of(evaluation: Evaluation, library: str = "polars") -> Any:
     return to_frame(attacks.SEGMENTS, attacks.attacks_of(evaluation), library)
 
 
-def view_of(value: Shown) -> View:
+def view_of(value: Shown) -> NotebookView:
     """Return what is shown of a value: plain values, which the template escapes.
 
     Parameters
@@ -83,7 +83,7 @@ def view_of(value: Shown) -> View:
     return shown(value)
 
 
-def evaluation_view(value: Evaluation) -> View:
+def evaluation_view(value: Evaluation) -> NotebookView:
     """Show figures, attacks and verdicts, advice and notices."""
 
     def figure(figure: Figure) -> str | None:
@@ -118,7 +118,7 @@ def evaluation_view(value: Evaluation) -> View:
     )
 
 
-def segment_view(value: SegmentResult) -> View:
+def segment_view(value: SegmentResult) -> NotebookView:
     """Show its verdict, and what would show it."""
     return shown(
         value,
@@ -135,12 +135,12 @@ def segment_view(value: SegmentResult) -> View:
     )
 
 
-def comparison_view(value: Comparison) -> View:
+def comparison_view(value: Comparison) -> NotebookView:
     """Show figures side by side, differences, attacks found."""
     return shown(value, (), comparison.notebook_tables(value), value.notices)
 
 
-def stream_view(value: ResidualStream) -> View:
+def stream_view(value: ResidualStream) -> NotebookView:
     """Show names, channels and attacks."""
     return shown(
         value,
@@ -154,32 +154,32 @@ def stream_view(value: ResidualStream) -> View:
             ("own score", "yes" if value.score is not None else None),
             ("telemetry", names(value.telemetry_channels, MOST_NAMES)),
         ],
-        [Table("Attacks", attacks.LISTED, value.attack_segments())],
+        [RecordTable("Attacks", attacks.LISTED, value.attack_segments())],
         value.notices,
     )
 
 
-def recording_view(value: Recording) -> View:
+def recording_view(value: Recording) -> NotebookView:
     """Show its tags with their ranges."""
     return shown(
         value, [("time zone", value.timezone)], [catalogue.channels_table(value)]
     )
 
 
-def testbed_view(value: Testbed) -> View:
+def testbed_view(value: Testbed) -> NotebookView:
     """Show its recordings and attacks."""
     return shown(
         value,
         [("channels", names(value.train.channels, MOST_NAMES))],
         [
             catalogue.recordings_table(value),
-            Table("Attacks of the test", attacks.LISTED, value.test.attacks),
+            RecordTable("Attacks of the test", attacks.LISTED, value.test.attacks),
         ],
         value.notices,
     )
 
 
-def detector_view(value: LearnedDetector | Adapter | KnownExpectation) -> View:
+def detector_view(value: LearnedDetector | Adapter | KnownExpectation) -> NotebookView:
     """Show its card, what it learned from, its settings."""
     card: DetectorCard = value.card
     split, learned = value.split, None
@@ -202,7 +202,7 @@ def detector_view(value: LearnedDetector | Adapter | KnownExpectation) -> View:
     )
 
 
-def rule_view(value: Rule) -> View:
+def rule_view(value: Rule) -> NotebookView:
     """Show what it looks at and its limits."""
     delays = value.delays
     return shown(
@@ -213,11 +213,11 @@ def rule_view(value: Rule) -> View:
             ("alarm after", f"{delays.on} of {plural(delays.within, 'row')}"),
             ("channels", names([c.name for c in value.channels], MOST_NAMES)),
         ],
-        [Table("Scores", rules.MEMBERS, value.members)],
+        [RecordTable("Scores", rules.MEMBERS, value.members)],
     )
 
 
-def made_rule_view(value: MadeRule) -> View:
+def made_rule_view(value: MadeRule) -> NotebookView:
     """Show the rule, and what it promises."""
     inner, promise = rule_view(value.rule), value.promise
     promised = (
@@ -227,7 +227,7 @@ def made_rule_view(value: MadeRule) -> View:
     return shown(value, [("promise", promised), *inner.facts], inner.tables)
 
 
-def commissioning_view(value: Commissioning) -> View:
+def commissioning_view(value: Commissioning) -> NotebookView:
     """Show all rules on later rows, and the advice."""
     facts = value.facts
     return shown(
@@ -243,7 +243,7 @@ def commissioning_view(value: Commissioning) -> View:
     )
 
 
-def blind_spots_view(value: BlindSpots) -> View:
+def blind_spots_view(value: BlindSpots) -> NotebookView:
     """Show the blindest tags, and the rules."""
     return shown(
         value,
@@ -258,7 +258,7 @@ def blind_spots_view(value: BlindSpots) -> View:
     )
 
 
-VIEWS: dict[type, Callable[[Any], View]] = {
+VIEWS: dict[type, Callable[[Any], NotebookView]] = {
     Evaluation: evaluation_view,
     SegmentResult: segment_view,
     Result: lambda result: evaluation_view(result.evaluation),

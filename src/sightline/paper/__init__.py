@@ -28,20 +28,20 @@ from sightline.files import reading, staged_folder, writing
 from sightline.metrics.drawing import N_REPLICATES
 from sightline.paper.figures import draw_all
 from sightline.paper.findings import (
-    Finding,
+    PaperFinding,
     findings_json,
     findings_markdown,
     judge_findings,
 )
 from sightline.paper.methods import methods_markdown, references_of
-from sightline.paper.study import Study
+from sightline.paper.study import PaperStudy
 from sightline.paper.tables import all_tables
 from sightline.progress import Progress
 from sightline.show.phrases import escaped_markdown, filled
 from sightline.show.printed import PaperTable, render
 from sightline.storage import Given, results_of
 
-__all__ = ["Finding", "PaperTable", "WriteUp", "write_tables", "write_up"]
+__all__ = ["PaperFinding", "PaperTable", "WriteUp", "write_tables", "write_up"]
 
 _TABLES = (
     "testbeds",
@@ -89,7 +89,7 @@ class WriteUp:
         The folder.
     files : tuple of str
         Paths of the files below the folder, sorted.
-    findings : tuple of Finding
+    findings : tuple of PaperFinding
         The paper's seven findings on these results.
     notices : tuple of str
         Which tables and figures were skipped and what they need, and which results are
@@ -100,7 +100,7 @@ class WriteUp:
 
     folder: Path
     files: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[PaperFinding, ...]
     notices: tuple[str, ...]
     skipped: tuple[str, ...] = ()
 
@@ -177,7 +177,7 @@ def write_up(
     _check_folder(folder, overwrite=overwrite)
     if comparison is None:
         comparison = compare(given, n_replicates=n_replicates, progress=progress)
-    study = Study(given)
+    study = PaperStudy(given)
     tables, no_tables = all_tables(study, comparison)
     figures, no_figures = draw_all(study, comparison, identity_of=identity_of)
     findings = judge_findings(study)
@@ -249,7 +249,7 @@ def _check_folder(folder: Path, *, overwrite: bool) -> None:
         )
 
 
-def _same_seeds(study: Study) -> Iterator[str]:
+def _same_seeds(study: PaperStudy) -> Iterator[str]:
     """Yield a notice if results of one detector and testbed have the same seed."""
     same = []
     for runs in study.runs:

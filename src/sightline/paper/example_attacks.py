@@ -10,7 +10,7 @@ from sightline.comparison.runs import Attack, DetectorRuns
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.sentences import telemetry_finding
 from sightline.judgement.verdicts import Verdict
-from sightline.paper.study import Study, caption, note, space_of
+from sightline.paper.study import PaperStudy, caption, note, space_of
 from sightline.show.phrases import SYMBOLS, Phrase, fixed, powers, whole, words
 from sightline.show.printed import (
     PaperTable,
@@ -19,7 +19,7 @@ from sightline.show.printed import (
     range_cell,
     text_cell,
 )
-from sightline.show.table import Cell, Column, Columns
+from sightline.show.table import Column, Columns, TableCell
 from sightline.text import names
 
 LENGTH = Phrase("W", "$W$")
@@ -78,7 +78,7 @@ class ExampleCase:
     remark: str | None = None
 
 
-def choose_cases(study: Study) -> tuple[ExampleCase, ...]:
+def choose_cases(study: PaperStudy) -> tuple[ExampleCase, ...]:
     """Return the clearest attack for each question, if there is any.
 
     Verdicts are those of all detectors of a testbed together.
@@ -94,7 +94,7 @@ def choose_cases(study: Study) -> tuple[ExampleCase, ...]:
 
     Parameters
     ----------
-    study : Study
+    study : PaperStudy
         The results; verdicts are those of each detector's first seed.
 
     Returns
@@ -210,7 +210,7 @@ def _single(
     return ExampleCase(question=question, lines=((best,),), remark=unlike)
 
 
-def case_table(study: Study) -> PaperTable:
+def case_table(study: PaperStudy) -> PaperTable:
     """Return the values behind each case; no rows where no attack has a verdict.
 
     Questions without an example, and examples unlike the paper's, are named in the
@@ -246,7 +246,7 @@ def case_table(study: Study) -> PaperTable:
 Line = tuple[ExampleCase, Sequence[Example]]
 
 
-def _case_columns(study: Study) -> Columns[Line]:
+def _case_columns(study: PaperStudy) -> Columns[Line]:
     """Return the columns: the attack, its detectors, and medians over them."""
 
     def segments(row: Line) -> list[SegmentResult]:
@@ -257,31 +257,31 @@ def _case_columns(study: Study) -> Columns[Line]:
         defined = [value for value in values if value is not None]
         return float(np.median(defined)) if defined else None
 
-    def attack(row: Line) -> Cell:
+    def attack(row: Line) -> TableCell:
         testbed, id = row[1][0].runs.testbed, row[1][0].segment.id
-        return Cell(f"{study.testbed_title(testbed)}, segment {id}", (testbed, id))
+        return TableCell(f"{study.testbed_title(testbed)}, segment {id}", (testbed, id))
 
-    def detectors(row: Line) -> Cell:
+    def detectors(row: Line) -> TableCell:
         labels = [example.runs.label for example in row[1]]
         titles = names([study.detector_title(label) for label in labels])
         title = "all detectors (median)" if row[0].is_of_all else titles
         return text_cell(names(labels), title)
 
-    def sdr(row: Line) -> Cell:
+    def sdr(row: Line) -> TableCell:
         is_usable = any(segment.sdr_usable for segment in segments(row))
         value = median(row, "sdr")
-        return Cell(values=(value,), printed=powers(value if is_usable else None))
+        return TableCell(values=(value,), printed=powers(value if is_usable else None))
 
-    def confidence(row: Line) -> Cell:
+    def confidence(row: Line) -> TableCell:
         known = [s.confidence for s in segments(row) if s.confidence is not None]
         lowest = min(known, default=None)
-        return Cell(values=(lowest,), printed=fixed(lowest, 2))
+        return TableCell(values=(lowest,), printed=fixed(lowest, 2))
 
-    def coverage(row: Line) -> Cell:
+    def coverage(row: Line) -> TableCell:
         value = median(row, "coverage")
-        return Cell(values=(value,), printed=fixed(value, 2))
+        return TableCell(values=(value,), printed=fixed(value, 2))
 
-    def sentence(row: Line) -> Cell:
+    def sentence(row: Line) -> TableCell:
         first = row[1][0]
         if len(row[1]) == 1:
             return text_cell(first.segment.sentence)

@@ -11,7 +11,7 @@ from sightline.comparison.compare import Agreement, Comparison, why_undefined
 from sightline.comparison.runs import DetectorRuns, Spread
 from sightline.data.arrays import Floats
 from sightline.figures import Figure
-from sightline.paper.study import Study, space_of, texts
+from sightline.paper.study import PaperStudy, space_of, texts
 from sightline.paper.tables import agreement_of
 from sightline.report import print_style as style
 from sightline.text import drawable, names, short
@@ -50,13 +50,13 @@ class Drawn:
 
 
 def draw_all(
-    study: Study, compared: Comparison, *, identity_of: str | None = None
+    study: PaperStudy, compared: Comparison, *, identity_of: str | None = None
 ) -> tuple[list[Drawn], list[str]]:
     """Return the figures that can be drawn, and a notice for each that cannot.
 
     Parameters
     ----------
-    study : Study
+    study : PaperStudy
         The results.
     compared : Comparison
         Of the same results.
@@ -102,7 +102,7 @@ def draw_all(
     return drawn, notices
 
 
-def agreement(study: Study, compared: Comparison) -> "tuple[Picture, str] | None":
+def agreement(study: PaperStudy, compared: Comparison) -> "tuple[Picture, str] | None":
     """Draw rho of D_FULL for each two detectors, a panel for each testbed.
 
     Colours from -1 (opposite order of attacks) to 1 (same order); a dash where two
@@ -140,7 +140,10 @@ def agreement(study: Study, compared: Comparison) -> "tuple[Picture, str] | None
 
 
 def _heat(
-    panel: "Axes", study: Study, testbed: str, rhos: dict[frozenset[str], Agreement]
+    panel: "Axes",
+    study: PaperStudy,
+    testbed: str,
+    rhos: dict[frozenset[str], Agreement],
 ) -> "AxesImage":
     """Draw the lower triangle of rho, each cell with its number."""
     import matplotlib as mpl
@@ -201,7 +204,7 @@ def _separate_spaces(panel: "Axes", spaces: Sequence[str | None]) -> None:
                 panel.plot(x, y, color="black", linewidth=1.0, clip_on=False)
 
 
-def mean_ranks(study: Study, compared: Comparison) -> "tuple[Picture, str] | None":
+def mean_ranks(study: PaperStudy, compared: Comparison) -> "tuple[Picture, str] | None":
     """Draw the mean ranks of detectors, with bars that join those not told apart.
 
     A panel for each testbed, one below the other.
@@ -243,7 +246,7 @@ def mean_ranks(study: Study, compared: Comparison) -> "tuple[Picture, str] | Non
     return figure, texts()["figures"]["mean_ranks"].format(seeds=seeds)
 
 
-def ranking_and_alarms(study: Study) -> "tuple[Picture, str] | None":
+def ranking_and_alarms(study: PaperStudy) -> "tuple[Picture, str] | None":
     """Draw ROC-AUC against F1 at the p99 limit, a point for a detector on a testbed.
 
     Points are means over seeds, bars their range.
@@ -298,7 +301,10 @@ def _bars(spread: Spread) -> list[list[float]]:
 
 
 def _legend(
-    figure: "Picture", study: Study, testbeds: Sequence[str], detectors: Sequence[str]
+    figure: "Picture",
+    study: PaperStudy,
+    testbeds: Sequence[str],
+    detectors: Sequence[str],
 ) -> None:
     """Add one legend below: colours are testbeds, markers are detectors.
 
@@ -361,7 +367,7 @@ class _Identity:
 
 
 def mean_shift_identity(
-    study: Study, detector: str | None = None
+    study: PaperStudy, detector: str | None = None
 ) -> "tuple[Picture, str] | None":
     """Draw W (mean energy - p/2) against D_MS of each attack, a panel a detector.
 
@@ -370,7 +376,7 @@ def mean_shift_identity(
 
     Parameters
     ----------
-    study : Study
+    study : PaperStudy
         The results.
     detector : str, optional
         Label of the one detector to draw; all if not given.
@@ -400,7 +406,7 @@ def mean_shift_identity(
     return figure, texts()["figures"]["mean_shift_identity"]
 
 
-def _identities(study: Study, detector: str) -> list[_Identity]:
+def _identities(study: PaperStudy, detector: str) -> list[_Identity]:
     """Return the attacks of a detector, by testbed."""
     identities = []
     for runs in study.runs_of(detector):
@@ -413,7 +419,7 @@ def _identities(study: Study, detector: str) -> list[_Identity]:
     return identities
 
 
-def _identity_panel(panel: "Axes", points: list[_Identity], study: Study) -> None:
+def _identity_panel(panel: "Axes", points: list[_Identity], study: PaperStudy) -> None:
     """Draw the attacks of one detector on logarithmic axes, with the line y = x."""
     from matplotlib.ticker import LogLocator, NullLocator
 
@@ -454,7 +460,7 @@ def _identity_panel(panel: "Axes", points: list[_Identity], study: Study) -> Non
         )
 
 
-def _testbed_legend(figure: "Picture", study: Study) -> None:
+def _testbed_legend(figure: "Picture", study: PaperStudy) -> None:
     """Add a legend above: colours and markers are testbeds."""
     from matplotlib.lines import Line2D
 

@@ -21,7 +21,7 @@ from sightline.judgement.ladder import causes
 from sightline.judgement.verdicts import Verdict
 from sightline.paper import rankings
 from sightline.paper.example_attacks import is_missed
-from sightline.paper.study import Outcome, Study, Trial, space_of
+from sightline.paper.study import Upheld, FindingTrial, PaperStudy, space_of
 from sightline.show.phrases import one_line
 from sightline.show.printed import render
 from sightline.text import names
@@ -37,7 +37,7 @@ NOTABLE_RATIO = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class PaperFinding:
     """One of the paper's findings on a study: whether it holds, and by what rule.
 
     Parameters
@@ -46,22 +46,22 @@ class Finding:
         1 to 7, in the paper's order.
     statement : str
         What the paper states.
-    outcome : Outcome
+    outcome : Upheld
         Whether the statement holds in this study; follows from `tried` as `rule` says.
     sentence : str
         The reason, with the numbers of the study.
     rule : str
         How it was judged, with all limits.
-    tried : tuple of Trial
+    tried : tuple of FindingTrial
         The outcome on each testbed, or on each two testbeds.
     """
 
     number: int
     statement: str
-    outcome: Outcome
+    outcome: Upheld
     sentence: str
     rule: str
-    tried: tuple[Trial, ...]
+    tried: tuple[FindingTrial, ...]
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ class Missed:
         return tail < LEVEL / n_detectors
 
 
-_Judge = Callable[[Study, str, list[Missed]], tuple[Outcome, str]]
+_Judge = Callable[[PaperStudy, str, list[Missed]], tuple[Upheld, str]]
 
 
-def unstable_references(study: Study) -> tuple[Trial, ...]:
+def unstable_references(study: PaperStudy) -> tuple[FindingTrial, ...]:
     """Return the trial of finding 2 on each testbed: drift beyond chance.
 
     It holds if more of a detector's missed attacks have the verdict drift than chance
@@ -146,7 +146,7 @@ def unstable_references(study: Study) -> tuple[Trial, ...]:
     return _on_each_testbed(study, partial(_judge_verdict, Verdict.DRIFT))
 
 
-def diluted_attacks(study: Study) -> tuple[Trial, ...]:
+def diluted_attacks(study: PaperStudy) -> tuple[FindingTrial, ...]:
     """Return the trial of finding 4 on each testbed: dilution beyond chance.
 
     As `unstable_references`, for the verdict diluted. The sentence also counts the
@@ -155,7 +155,7 @@ def diluted_attacks(study: Study) -> tuple[Trial, ...]:
     return _on_each_testbed(study, partial(_judge_verdict, Verdict.DILUTED))
 
 
-def different_fixes(study: Study) -> tuple[Trial, ...]:
+def different_fixes(study: PaperStudy) -> tuple[FindingTrial, ...]:
     """Return the trial of finding 5 on each testbed: several proven causes.
 
     A cause is proven on an attack if the repair of its rung gains that attack. It holds
@@ -165,7 +165,7 @@ def different_fixes(study: Study) -> tuple[Trial, ...]:
     return _on_each_testbed(study, _judge_fixes)
 
 
-def _on_each_testbed(study: Study, judge: _Judge) -> tuple[Trial, ...]:
+def _on_each_testbed(study: PaperStudy, judge: _Judge) -> tuple[FindingTrial, ...]:
     """Return a trial on each testbed, open where no detector misses enough attacks."""
     trials = []
     for testbed in study.testbeds:
@@ -175,7 +175,7 @@ def _on_each_testbed(study: Study, judge: _Judge) -> tuple[Trial, ...]:
         if usable:
             outcome, sentence = judge(study, testbed, usable)
         else:
-            outcome = Outcome.OPEN
+            outcome = Upheld.OPEN
             sentence = f"No detector missed {FEWEST_MISSED} attacks."
             if not any(s.verdict for r in detectors for s in r.evaluation.segments):
                 sentence = "No attack has a verdict: no diagnosis, or no attack."
@@ -188,11 +188,11 @@ def _on_each_testbed(study: Study, judge: _Judge) -> tuple[Trial, ...]:
         ]
         if left_out:
             sentence += f" Left out: {names(left_out)}."
-        trials.append(Trial(study.testbed_title(testbed), outcome, sentence))
+        trials.append(FindingTrial(study.testbed_title(testbed), outcome, sentence))
     return tuple(trials)
 
 
-def _missed(study: Study, runs: DetectorRuns) -> Missed | None:
+def _missed(study: PaperStudy, runs: DetectorRuns) -> Missed | None:
     """Return what a detector misses; None for fewer than `FEWEST_MISSED` attacks."""
     segments = tuple(filter(is_missed, study.judged(runs)))
     if len(segments) < FEWEST_MISSED:
@@ -203,8 +203,8 @@ def _missed(study: Study, runs: DetectorRuns) -> Missed | None:
 
 
 def _judge_verdict(
-    verdict: Verdict, study: Study, testbed: str, missed: list[Missed]
-) -> tuple[Outcome, str]:
+    verdict: Verdict, study: PaperStudy, testbed: str, missed: list[Missed]
+) -> tuple[Upheld, str]:
     """Return whether a detector has this verdict more often than chance gives it.
 
     The sentence also compares the drifts, or counts what other detectors detect.
@@ -217,7 +217,7 @@ def _judge_verdict(
         for n, m in sorted(clear or counted, key=lambda pair: -pair[0])
     ]
     rate = max(m.chance for m in missed)
-    return Outcome.HOLDS if clear else Outcome.FAILS, (
+    return Upheld.HOLDS if clear else Upheld.FAILS, (
         f"Missed attacks with the verdict {verdict}: {names(counts)}; "
         + ("more" if clear else "no more")
         + f" than expected if up to {rate:.0%} of attack-free windows get a cause."
@@ -225,7 +225,7 @@ def _judge_verdict(
     )
 
 
-def _different_drifts(study: Study, testbed: str) -> str:
+def _different_drifts(study: PaperStudy, testbed: str) -> str:
     """Return two detectors that rank alike and drift most differently, if any do."""
     drifts = []
     for runs in study.on(testbed).detectors:
@@ -250,7 +250,7 @@ def _different_drifts(study: Study, testbed: str) -> str:
     )
 
 
-def _detected_elsewhere(study: Study, testbed: str) -> str:
+def _detected_elsewhere(study: PaperStudy, testbed: str) -> str:
     """Return how many diluted attacks a detector with fewer channels detects."""
     runs = study.on(testbed)
     judged = {one.label: study.judged(one) for one in runs.detectors}
@@ -276,8 +276,8 @@ def _detected_elsewhere(study: Study, testbed: str) -> str:
 
 
 def _judge_fixes(
-    study: Study, testbed: str, missed: list[Missed]
-) -> tuple[Outcome, str]:
+    study: PaperStudy, testbed: str, missed: list[Missed]
+) -> tuple[Upheld, str]:
     """Return whether the misses of a detector have two proven causes or more."""
     judged = []
     for m in missed:
@@ -286,7 +286,7 @@ def _judge_fixes(
         judged.append((is_clear and len(proven) > 1, proven.total(), proven, m))
     holds, n_proven, proven, m = max(judged, key=lambda item: (item[0], item[1]))
     counts = names([f"{n} {cause}" for cause, n in proven.most_common()])
-    return Outcome.HOLDS if holds else Outcome.FAILS, (
+    return Upheld.HOLDS if holds else Upheld.FAILS, (
         f"{study.detector_title(m.runs.label)} missed {len(m.segments)} attacks; a "
         f"repair shows {n_proven} of them" + (f" ({counts})." if counts else ".")
     )
@@ -324,7 +324,7 @@ def binomial_tail(n_seen: int, n: int, chance: float) -> float:
     )
 
 
-_TRIALS: tuple[Callable[[Study], tuple[Trial, ...]], ...] = (
+_TRIALS: tuple[Callable[[PaperStudy], tuple[FindingTrial, ...]], ...] = (
     rankings.same_ranking_other_alarms,
     unstable_references,
     rankings.spaces_differ,
@@ -335,21 +335,21 @@ _TRIALS: tuple[Callable[[Study], tuple[Trial, ...]], ...] = (
 )
 
 
-def judge_findings(study: Study) -> tuple[Finding, ...]:
+def judge_findings(study: PaperStudy) -> tuple[PaperFinding, ...]:
     """Return all seven findings, each tried on every testbed of a study.
 
     Parameters
     ----------
-    study : Study
+    study : PaperStudy
         The results. What a finding lacks makes it "cannot be judged", never an error.
 
     Returns
     -------
-    tuple of Finding
+    tuple of PaperFinding
         In the paper's order.
     """
     limits = {**globals(), **vars(rankings)}
-    findings: list[Finding] = []
+    findings: list[PaperFinding] = []
     for text, tried_on in zip(_TEXTS.findings, _TRIALS, strict=True):
         trials = tuple(
             replace(trial, sentence=one_line(trial.sentence))
@@ -358,7 +358,7 @@ def judge_findings(study: Study) -> tuple[Finding, ...]:
         outcome = _outcome(text, trials)
         quantifier = _TEXTS.quantifiers[text.quantifier]
         findings.append(
-            Finding(
+            PaperFinding(
                 number=len(findings) + 1,
                 statement=text.statement,
                 outcome=outcome,
@@ -370,30 +370,30 @@ def judge_findings(study: Study) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def _outcome(text: _Text, trials: tuple[Trial, ...]) -> Outcome:
+def _outcome(text: _Text, trials: tuple[FindingTrial, ...]) -> Upheld:
     """Return whether a finding holds in enough of the places that can be judged."""
-    judged = [trial.outcome for trial in trials if trial.outcome != Outcome.OPEN]
+    judged = [trial.outcome for trial in trials if trial.outcome != Upheld.OPEN]
     if not judged:
-        return Outcome.OPEN
+        return Upheld.OPEN
     needed = 1 if text.quantifier == "one" else len(judged) // 2 + 1
-    is_met = judged.count(Outcome.HOLDS) >= needed
-    return Outcome.HOLDS if is_met else Outcome.FAILS
+    is_met = judged.count(Upheld.HOLDS) >= needed
+    return Upheld.HOLDS if is_met else Upheld.FAILS
 
 
-def _sentence(outcome: Outcome, trials: tuple[Trial, ...]) -> str:
+def _sentence(outcome: Upheld, trials: tuple[FindingTrial, ...]) -> str:
     """Return the first trial with this outcome, and how many places agree."""
-    judged = [trial.outcome for trial in trials if trial.outcome != Outcome.OPEN]
+    judged = [trial.outcome for trial in trials if trial.outcome != Upheld.OPEN]
     same = [trial for trial in trials if trial.outcome == outcome]
     if not same:
         return "There is nothing to try it on."
     sentence = f"{same[0].where}: {same[0].sentence}"
     if len(judged) > 1:
-        n_holds = judged.count(Outcome.HOLDS)
+        n_holds = judged.count(Upheld.HOLDS)
         sentence += f" It holds in {n_holds} of {len(judged)} places judged."
     return sentence
 
 
-def findings_json(findings: tuple[Finding, ...]) -> dict[str, object]:
+def findings_json(findings: tuple[PaperFinding, ...]) -> dict[str, object]:
     """Return the content of ``findings.json``: the scope and all findings.
 
     Each finding has ``number``, ``statement``, ``outcome``, ``sentence``, ``rule``, and
@@ -402,6 +402,6 @@ def findings_json(findings: tuple[Finding, ...]) -> dict[str, object]:
     return {"scope": SCOPE, "findings": plain([asdict(f) for f in findings])}
 
 
-def findings_markdown(findings: tuple[Finding, ...]) -> str:
+def findings_markdown(findings: tuple[PaperFinding, ...]) -> str:
     """Return the content of ``findings.md``: outcomes, reasons and rules."""
     return render("findings.md", "sightline.paper", findings=findings, scope=SCOPE)

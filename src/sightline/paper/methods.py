@@ -15,7 +15,7 @@ from sightline.energy import attack_free
 from sightline.evaluation.protocol import SWITCHES, Protocol
 from sightline.judgement import calm, confidence, event_test, ladder, record
 from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
-from sightline.paper.study import Study, card_of_runs, plant_of, space_of
+from sightline.paper.study import PaperStudy, card_of_runs, plant_of, space_of
 from sightline.show.phrases import escaped_latex, escaped_markdown, one_line
 from sightline.show.printed import render
 from sightline.text import names, plural
@@ -37,7 +37,7 @@ _CITED = {
 }
 
 
-def methods_markdown(study: Study) -> str:
+def methods_markdown(study: PaperStudy) -> str:
     """Return the draft of a methods section in Markdown.
 
     Everything in it is read from the results and from the cards of testbeds and
@@ -46,7 +46,7 @@ def methods_markdown(study: Study) -> str:
 
     Parameters
     ----------
-    study : Study
+    study : PaperStudy
         The results.
 
     Returns
@@ -95,7 +95,7 @@ def methods_markdown(study: Study) -> str:
     )
 
 
-def _testbed(study: Study, testbed: str) -> str:
+def _testbed(study: PaperStudy, testbed: str) -> str:
     """Return the sizes, resolution, release and options of a testbed."""
     detectors = study.on(testbed).detectors
     streams = [runs.evaluation.stream for runs in detectors]
@@ -125,7 +125,7 @@ def _testbed(study: Study, testbed: str) -> str:
     return "; ".join(facts) + "."
 
 
-def _detector(study: Study, label: str) -> str:
+def _detector(study: PaperStudy, label: str) -> str:
     """Return what a detector is, its seeds, its settings and its deviations."""
     all_runs = study.runs_of(label)
     card = card_of_runs(all_runs[0])
@@ -147,7 +147,7 @@ def _detector(study: Study, label: str) -> str:
     return "\n".join([f"{text.removesuffix('.')}.", "", *lines]).rstrip()
 
 
-def _seeds(study: Study, runs: DetectorRuns) -> str:
+def _seeds(study: PaperStudy, runs: DetectorRuns) -> str:
     """Return the number of runs on a testbed, with their seeds where recorded."""
     recorded = [result.evaluation.provenance.seed for result in runs.results]
     seeds = {str(seed) for seed in recorded if seed is not None}
@@ -181,7 +181,7 @@ def _settings(runs: DetectorRuns) -> str | None:
     )
 
 
-def _versions(study: Study) -> str:
+def _versions(study: PaperStudy) -> str:
     """Return the versions that computed the results."""
     versions: dict[str, set[str]] = {}
     for result in (result for runs in study.runs for result in runs.results):
@@ -196,12 +196,12 @@ def _versions(study: Study) -> str:
     return names([f"{name} {_listed(v)}" for name, v in versions.items()]) + "."
 
 
-def references_of(study: Study) -> list[str]:
+def references_of(study: PaperStudy) -> list[str]:
     """Return the BibTeX entries that a study should cite, the paper first.
 
     Parameters
     ----------
-    study : Study
+    study : PaperStudy
         The results.
 
     Returns

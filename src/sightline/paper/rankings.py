@@ -9,7 +9,7 @@ from sightline.comparison.runs import DetectorRuns, Spread, TestbedRuns
 from sightline.data.arrays import Floats
 from sightline.figures import Figure
 from sightline.metrics.ranking import rank_correlation
-from sightline.paper.study import Outcome, Study, Trial, space_of
+from sightline.paper.study import Upheld, FindingTrial, PaperStudy, space_of
 from sightline.text import names
 
 # Finding 1: detectors this close to the best ROC-AUC rank alike, and at least
@@ -33,7 +33,7 @@ FEWEST_ATTACKS = 5
 N_ATTACK_DRAWS = 1000
 
 
-def same_ranking_other_alarms(study: Study) -> tuple[Trial, ...]:
+def same_ranking_other_alarms(study: PaperStudy) -> tuple[FindingTrial, ...]:
     """Return the trial of finding 1 on each testbed: equal ranking, other alarms.
 
     Among the detectors within `SIMILAR_ROC_AUC` of the best mean ROC-AUC it holds if
@@ -43,7 +43,7 @@ def same_ranking_other_alarms(study: Study) -> tuple[Trial, ...]:
     return tuple(_alarms_on(study, testbed) for testbed in study.testbeds)
 
 
-def _alarms_on(study: Study, testbed: str) -> Trial:
+def _alarms_on(study: PaperStudy, testbed: str) -> FindingTrial:
     """Return the trial of finding 1 on one testbed."""
     where = study.testbed_title(testbed)
     detectors = study.on(testbed).detectors
@@ -55,9 +55,9 @@ def _alarms_on(study: Study, testbed: str) -> Trial:
     best = max((roc_auc for roc_auc, *_ in figures), default=0.0)
     alike = [figure for figure in figures if figure[0] >= best - SIMILAR_ROC_AUC]
     if len(alike) < FEWEST_DETECTORS:
-        return Trial(
+        return FindingTrial(
             where,
-            Outcome.OPEN,
+            Upheld.OPEN,
             f"{len(alike)} of {len(detectors)} detectors have a ROC-AUC within "
             f"{SIMILAR_ROC_AUC} of the best; {FEWEST_DETECTORS} are needed.",
         )
@@ -66,9 +66,9 @@ def _alarms_on(study: Study, testbed: str) -> Trial:
     _, least, low = min(alike, key=lambda figure: figure[1])
     is_apart = _f1_range(high)[0] > _f1_range(low)[1]
     is_much = most >= max(F1_RATIO * least, LEAST_F1)
-    return Trial(
+    return FindingTrial(
         where,
-        Outcome.HOLDS if is_apart and is_much else Outcome.FAILS,
+        Upheld.HOLDS if is_apart and is_much else Upheld.FAILS,
         f"{len(alike)} detectors have ROC-AUC from {min(roc_aucs):.3f} to "
         f"{max(roc_aucs):.3f}, and F1@p99 from {least:.3f} "
         f"({study.detector_title(low.label)}) to {most:.3f} "
@@ -88,7 +88,7 @@ def _f1_range(runs: DetectorRuns) -> tuple[float, float]:
     return min(ends), max(ends)
 
 
-def spaces_differ(study: Study) -> tuple[Trial, ...]:
+def spaces_differ(study: PaperStudy) -> tuple[FindingTrial, ...]:
     """Return the trial of finding 3 on each testbed: compactness by residual space.
 
     It holds if the ranges of p_eff/p of two spaces, over all their detectors and seeds,
@@ -98,7 +98,7 @@ def spaces_differ(study: Study) -> tuple[Trial, ...]:
     return tuple(_spaces_on(study, testbed) for testbed in study.testbeds)
 
 
-def _spaces_on(study: Study, testbed: str) -> Trial:
+def _spaces_on(study: PaperStudy, testbed: str) -> FindingTrial:
     """Return the trial of finding 3 on one testbed."""
     where = study.testbed_title(testbed)
     spaces: dict[str, list[Spread]] = defaultdict(list)
@@ -112,9 +112,9 @@ def _spaces_on(study: Study, testbed: str) -> Trial:
         if max(len(spaces[a]), len(spaces[b])) > 1
     }
     if not gaps:
-        return Trial(
+        return FindingTrial(
             where,
-            Outcome.OPEN,
+            Upheld.OPEN,
             f"Residual spaces with a known name: {names(sorted(spaces))} "
             f"({sum(map(len, spaces.values()))} detectors); two are needed, one of "
             "them with two detectors."
@@ -126,9 +126,9 @@ def _spaces_on(study: Study, testbed: str) -> Trial:
         f"{_range(spaces[name])} in the {name} space ({len(spaces[name])})"
         for name in pair
     )
-    return Trial(
+    return FindingTrial(
         where,
-        Outcome.HOLDS if gap >= COMPACTNESS_GAP else Outcome.FAILS,
+        Upheld.HOLDS if gap >= COMPACTNESS_GAP else Upheld.FAILS,
         f"p_eff/p is {ranges}: "
         + (f"{gap:.3f} apart." if gap > 0 else "they overlap."),
     )
@@ -147,7 +147,7 @@ def _range(spreads: list[Spread]) -> str:
     return " to ".join(dict.fromkeys((f"{low:.3f}", f"{high:.3f}")))
 
 
-def rankings_do_not_transfer(study: Study) -> tuple[Trial, ...]:
+def rankings_do_not_transfer(study: PaperStudy) -> tuple[FindingTrial, ...]:
     """Return the trial of finding 6 on each two testbeds: no transfer of rankings.
 
     With rho the rank correlation of mean ROC-AUC over shared detectors, and draws of
@@ -156,14 +156,16 @@ def rankings_do_not_transfer(study: Study) -> tuple[Trial, ...]:
     not. Open between, and for fewer than `FEWEST_DETECTORS` shared detectors.
     """
     if len(study.testbeds) < 2:
-        return (Trial("This study", Outcome.OPEN, "One testbed; two are needed."),)
+        return (
+            FindingTrial("This study", Upheld.OPEN, "One testbed; two are needed."),
+        )
     return tuple(
         _transfer_between(study, first, second)
         for first, second in combinations(study.testbeds, 2)
     )
 
 
-def _transfer_between(study: Study, first: str, second: str) -> Trial:
+def _transfer_between(study: PaperStudy, first: str, second: str) -> FindingTrial:
     """Return the trial of finding 6 on two testbeds."""
     where = f"{study.testbed_title(first)} and {study.testbed_title(second)}"
     by_testbed = [
@@ -177,13 +179,13 @@ def _transfer_between(study: Study, first: str, second: str) -> Trial:
     shared = sorted(set(by_testbed[0]) & set(by_testbed[1]))
     if len(shared) < FEWEST_DETECTORS:
         need = f"They share {len(shared)} detectors; {FEWEST_DETECTORS} are needed."
-        return Trial(where, Outcome.OPEN, need)
+        return FindingTrial(where, Upheld.OPEN, need)
     values = [[seeds_of[name] for name in shared] for seeds_of in by_testbed]
     means = [np.array([np.mean(seeds) for seeds in detectors]) for detectors in values]
     correlation = rank_correlation(means[0], means[1])
     rho, p_exact = correlation.rho, correlation.p_exact
     if rho is None:
-        return Trial(where, Outcome.OPEN, "All detectors have the same ROC-AUC.")
+        return FindingTrial(where, Upheld.OPEN, "All detectors have the same ROC-AUC.")
     weak = _share_weak(values)
     sentence = f"rho of ROC-AUC is {rho:+.2f} over {correlation.n} detectors"
     if p_exact is not None:
@@ -197,10 +199,10 @@ def _transfer_between(study: Study, first: str, second: str) -> Trial:
     sentence += "First are " if best[0] != best[1] else "First on both is "
     sentence += " and ".join(study.detector_title(b) for b in dict.fromkeys(best)) + "."
     if rho < WEAK_RHO - _ROUNDING and weak >= SURE:
-        return Trial(where, Outcome.HOLDS, sentence)
+        return FindingTrial(where, Upheld.HOLDS, sentence)
     if rho >= WEAK_RHO - _ROUNDING and weak <= 1 - SURE:
-        return Trial(where, Outcome.FAILS, sentence)
-    return Trial(where, Outcome.OPEN, f"{sentence} The seeds leave it open.")
+        return FindingTrial(where, Upheld.FAILS, sentence)
+    return FindingTrial(where, Upheld.OPEN, f"{sentence} The seeds leave it open.")
 
 
 def _share_weak(values: list[list[list[float]]]) -> float:
@@ -254,7 +256,7 @@ def _rank_correlations(values: Floats) -> Floats:
     return np.asarray(unit @ np.swapaxes(unit, -1, -2))
 
 
-def agreement_follows_space(study: Study) -> tuple[Trial, ...]:
+def agreement_follows_space(study: PaperStudy) -> tuple[FindingTrial, ...]:
     """Return the trial of finding 7 on each testbed: agreement follows the space.
 
     The difference is the mean agreement of detectors of one residual space minus that
@@ -266,7 +268,7 @@ def agreement_follows_space(study: Study) -> tuple[Trial, ...]:
     return tuple(_agreement_on(study, testbed) for testbed in study.testbeds)
 
 
-def _agreement_on(study: Study, testbed: str) -> Trial:
+def _agreement_on(study: PaperStudy, testbed: str) -> FindingTrial:
     """Return the trial of finding 7 on one testbed."""
     where = study.testbed_title(testbed)
     spaces = {
@@ -278,9 +280,9 @@ def _agreement_on(study: Study, testbed: str) -> Trial:
     same = [(a, b) for a, b in pairs if spaces[a] == spaces[b]]
     across = [(a, b) for a, b in pairs if spaces[a] != spaces[b]]
     if not same or not across:
-        return Trial(
+        return FindingTrial(
             where,
-            Outcome.OPEN,
+            Upheld.OPEN,
             f"{len(same)} pairs of detectors are of one residual space and "
             f"{len(across)} across; both are needed.",
         )
@@ -288,7 +290,7 @@ def _agreement_on(study: Study, testbed: str) -> Trial:
     n_attacks = d_full.shape[1]
     if n_attacks < FEWEST_ATTACKS:
         need = f"All detectors share {n_attacks} attacks; {FEWEST_ATTACKS} are needed."
-        return Trial(where, Outcome.OPEN, need)
+        return FindingTrial(where, Upheld.OPEN, need)
     # The first row has the attacks as they are, the others draw them with replacement.
     size = (N_ATTACK_DRAWS, n_attacks)
     drawn_rows = np.random.default_rng(0).integers(n_attacks, size=size)
@@ -297,7 +299,7 @@ def _agreement_on(study: Study, testbed: str) -> Trial:
     means = [_mean_rho(rhos, owner, kind) for kind in (same, across)]
     within, between = float(means[0][0]), float(means[1][0])
     if not np.isfinite([within, between]).all():
-        return Trial(where, Outcome.OPEN, "D_FULL does not order the attacks.")
+        return FindingTrial(where, Upheld.OPEN, "D_FULL does not order the attacks.")
     drawn = (means[0] - means[1])[1:]
     known = drawn[np.isfinite(drawn)]
     low, high = np.quantile(known, (0.025, 0.975)) if len(known) else (-1.0, 1.0)
@@ -308,10 +310,10 @@ def _agreement_on(study: Study, testbed: str) -> Trial:
         f"{n_attacks} attacks)."
     )
     if low > 0:
-        return Trial(where, Outcome.HOLDS, sentence)
+        return FindingTrial(where, Upheld.HOLDS, sentence)
     if within <= between:
-        return Trial(where, Outcome.FAILS, sentence)
-    return Trial(where, Outcome.OPEN, f"{sentence} So few attacks leave it open.")
+        return FindingTrial(where, Upheld.FAILS, sentence)
+    return FindingTrial(where, Upheld.OPEN, f"{sentence} So few attacks leave it open.")
 
 
 def _shared_d_full(runs: TestbedRuns, labels: list[str]) -> tuple[Floats, list[str]]:

@@ -23,7 +23,7 @@ _PAPER_ORDER = ("swat", "wadi", "hai")
 SHORT = {"var": "VAR", "pca": "PCA"}
 
 
-class Outcome(StrEnum):
+class Upheld(StrEnum):
     """Whether a finding holds."""
 
     HOLDS = "holds"
@@ -32,25 +32,25 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Trial:
+class FindingTrial:
     """The outcome of a finding in one place.
 
     Parameters
     ----------
     where : str
         A testbed, or two testbeds, by title.
-    outcome : Outcome
+    outcome : Upheld
         Whether the finding holds there.
     sentence : str
         The reason, with the numbers of the study.
     """
 
     where: str
-    outcome: Outcome
+    outcome: Upheld
     sentence: str
 
 
-class Study:
+class PaperStudy:
     """The runs of a study in the order of the paper's tables, and their titles.
 
     Parameters

@@ -19,7 +19,7 @@ from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.metrics.localisation import LocalisationFigure, LocalisationFigures
 from sightline.paper.example_attacks import case_table
 from sightline.paper.study import (
-    Study,
+    PaperStudy,
     caption,
     card_of,
     card_of_runs,
@@ -45,7 +45,7 @@ from sightline.show.printed import (
     range_cell,
     text_cell,
 )
-from sightline.show.table import Cell, Column, Columns
+from sightline.show.table import Column, Columns, TableCell
 
 RANGE = ("", "low", "high")
 # A compactness below this share of all others is set in bold: it marks another kind of
@@ -102,7 +102,7 @@ PUBLISHED = ("main", "full", "cross_testbed_ranking", "detectors", "testbeds")
 
 
 def all_tables(
-    study: Study, compared: Comparison
+    study: PaperStudy, compared: Comparison
 ) -> tuple[list[PaperTable], list[str]]:
     """Return the tables that have rows, and a notice for each that has none."""
     needs = (
@@ -145,7 +145,7 @@ def all_tables(
 # ---- testbeds and detectors ----------------------------------------------------------
 
 
-def testbed_table(study: Study) -> PaperTable:
+def testbed_table(study: PaperStudy) -> PaperTable:
     """Return the length of each test, its share of attack rows, and its segments.
 
     A row for each testbed. Ranges are over detectors and seeds, as each detector may
@@ -200,7 +200,7 @@ def testbed_table(study: Study) -> PaperTable:
     )
 
 
-def detector_table(study: Study) -> PaperTable:
+def detector_table(study: PaperStudy) -> PaperTable:
     """Return the paradigm, residual space and residual dimension of each detector.
 
     A row for each detector. What is not known of a detector without a card is a dash.
@@ -213,19 +213,19 @@ def detector_table(study: Study) -> PaperTable:
         of residual channels, empty where the detector was not run.
     """
 
-    def paradigm(name: str) -> Cell:
+    def paradigm(name: str) -> TableCell:
         card = card_of_runs(study.runs_of(name)[0])
         return text_cell(None if card is None else card.kind)
 
-    def spaces(name: str) -> Cell:
+    def spaces(name: str) -> TableCell:
         listed = {space for r in study.runs_of(name) if (space := space_of(r))}
         return text_cell(", ".join(sorted(listed)) or None)
 
-    def dimensions(name: str) -> Cell:
+    def dimensions(name: str) -> TableCell:
         size_on = {r.testbed: r.evaluation.stream.p for r in study.runs_of(name)}
         sizes = [size_on.get(testbed) for testbed in study.testbeds]
         printed = phrases.joined(map(phrases.whole, sizes), " / ")
-        return Cell(values=tuple(sizes), printed=printed)
+        return TableCell(values=tuple(sizes), printed=printed)
 
     columns: Columns[str] = (
         Column("detector", "Detector", lambda n: text_cell(n, study.detector_title(n))),
@@ -246,7 +246,7 @@ def detector_table(study: Study) -> PaperTable:
 # ---- figures of each detector on each testbed ----------------------------------------
 
 
-def detector_column(study: Study) -> Column[DetectorRuns]:
+def detector_column(study: PaperStudy) -> Column[DetectorRuns]:
     """Return the column with the title of a detector."""
     return Column(
         "detector",
@@ -256,13 +256,13 @@ def detector_column(study: Study) -> Column[DetectorRuns]:
 
 
 N_SEEDS: Column[DetectorRuns] = Column(
-    "n_seeds", get=lambda runs: Cell(values=(len(runs.results),)), is_shown=False
+    "n_seeds", get=lambda runs: TableCell(values=(len(runs.results),)), is_shown=False
 )
 
 
 def figure_cell(
     runs: DetectorRuns, figure: Figure, *, bold: bool = False, mark: Phrase = EMPTY
-) -> Cell:
+) -> TableCell:
     """Return a figure over seeds: its mean, and in brackets its range.
 
     Parameters
@@ -278,16 +278,16 @@ def figure_cell(
 
     Returns
     -------
-    Cell
+    TableCell
         Its values are mean, lowest and highest. The range is not shown if all seeds
         agree in the printed digits.
     """
     spread, how = runs.spread(figure), FORMATS[FIGURES[figure].style]
     if spread is None:
-        return Cell(values=(None, None, None), printed=phrases.UNKNOWN)
+        return TableCell(values=(None, None, None), printed=phrases.UNKNOWN)
     middle = (how(spread.mean).bold() if bold else how(spread.mean)) + mark
     printed = phrases.ranged(middle, how(spread.low), how(spread.high))
-    return Cell(values=(spread.mean, spread.low, spread.high), printed=printed)
+    return TableCell(values=(spread.mean, spread.low, spread.high), printed=printed)
 
 
 def _figure_column(figure: Figure, *, is_shown: bool = True) -> Column[DetectorRuns]:
@@ -303,7 +303,7 @@ def _figure_column(figure: Figure, *, is_shown: bool = True) -> Column[DetectorR
 
 
 def _by_testbed(
-    study: Study, records_on: Callable[[str], Iterable[Any]]
+    study: PaperStudy, records_on: Callable[[str], Iterable[Any]]
 ) -> tuple[Group, ...]:
     """Return a group with the title of each testbed that has records."""
     groups = (
@@ -313,7 +313,7 @@ def _by_testbed(
     return tuple(group for group in groups if group.records)
 
 
-def main_table(study: Study) -> PaperTable:
+def main_table(study: PaperStudy) -> PaperTable:
     """Return the paper's main table: a row for each detector on each testbed.
 
     The best score of a testbed is bold, and so is a compactness below
@@ -341,7 +341,7 @@ def main_table(study: Study) -> PaperTable:
             parts=RANGE,
         )
 
-    def drift(runs: DetectorRuns) -> Cell:
+    def drift(runs: DetectorRuns) -> TableCell:
         mark = phrases.DAGGER if runs.is_mean_dominated else EMPTY
         if not study.has_seeds:
             inner = figure_cell(runs, robust).printed or EMPTY
@@ -361,7 +361,7 @@ def main_table(study: Study) -> PaperTable:
         _figure_column(robust, is_shown=study.has_seeds),
         Column(
             "mean_dominated",
-            get=lambda runs: Cell(values=(runs.is_mean_dominated,)),
+            get=lambda runs: TableCell(values=(runs.is_mean_dominated,)),
             is_shown=False,
         ),
         bold(Figure.COMPACTNESS),
@@ -392,7 +392,7 @@ def _outstanding(figure: Figure, runs: TestbedRuns) -> set[str]:
     return {ordered[0][1]} if is_distinct else set()
 
 
-def _seeds_note(study: Study) -> Phrase:
+def _seeds_note(study: PaperStudy) -> Phrase:
     """Return what the brackets mean, if any detector has several seeds."""
     if not study.has_seeds:
         return EMPTY
@@ -401,7 +401,7 @@ def _seeds_note(study: Study) -> Phrase:
     return words(" ") + note("seeds", n=n)
 
 
-def supplementary_table(study: Study, compared: Comparison) -> PaperTable:
+def supplementary_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     """Return the paper's supplementary table; in CSV with intervals and floors.
 
     A row for each detector on each testbed. Of several seeds CSV has the 95% interval
@@ -409,7 +409,7 @@ def supplementary_table(study: Study, compared: Comparison) -> PaperTable:
 
     Parameters
     ----------
-    study : Study
+    study : PaperStudy
         The results.
     compared : Comparison
         Its `figures` have the intervals.
@@ -430,14 +430,14 @@ def supplementary_table(study: Study, compared: Comparison) -> PaperTable:
     }
 
     def uncertainty(figure: Figure) -> Column[DetectorRuns]:
-        def get(runs: DetectorRuns) -> Cell:
+        def get(runs: DetectorRuns) -> TableCell:
             evaluations = [result.evaluation for result in runs.results]
             floors = [
                 f.value for e in evaluations if (f := (e.floor or {}).get(figure))
             ]
             interval = ranges.get((runs.testbed, runs.label, figure.value))
             low, high = interval or (None, None)
-            return Cell(values=(low, high, max(floors, default=None)))
+            return TableCell(values=(low, high, max(floors, default=None)))
 
         parts = ("interval_low", "interval_high", "floor")
         return Column(figure, get=get, parts=parts, is_shown=False)
@@ -503,7 +503,7 @@ def published_figures(testbed: str, detector: str) -> dict[str, float] | None:
     return figures or None
 
 
-def printed_values_table(study: Study) -> PaperTable:
+def printed_values_table(study: PaperStudy) -> PaperTable:
     """Return the main table with the paper's printed values next to the study's.
 
     It has rows only for the paper's detectors on the paper's testbeds.
@@ -519,10 +519,12 @@ def printed_values_table(study: Study) -> PaperTable:
     def in_paper(runs: DetectorRuns) -> dict[str, float]:
         return published_figures(runs.testbed, runs.detector) or {}
 
-    def mean(runs: DetectorRuns, figure: Figure) -> Cell:
+    def mean(runs: DetectorRuns, figure: Figure) -> TableCell:
         cell, spread = figure_cell(runs, figure), runs.spread(figure)
         how = FORMATS[FIGURES[figure].style]
-        return Cell(values=cell.values, printed=how(spread.mean if spread else None))
+        return TableCell(
+            values=cell.values, printed=how(spread.mean if spread else None)
+        )
 
     def columns_of(figure: Figure) -> Iterator[Column[DetectorRuns]]:
         # Of drift the robust one is enough to read.
@@ -560,14 +562,14 @@ def printed_values_table(study: Study) -> PaperTable:
 # ---- across detectors and testbeds ---------------------------------------------------
 
 
-def transfer_table(study: Study, compared: Comparison) -> PaperTable:
+def transfer_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     """Return whether detectors rank alike on two testbeds, by three figures.
 
     A row for each figure and each two testbeds; no rows for a single testbed.
 
     Parameters
     ----------
-    study : Study
+    study : PaperStudy
         For the titles.
     compared : Comparison
         Its `transfer` is written.
@@ -594,7 +596,7 @@ def transfer_table(study: Study, compared: Comparison) -> PaperTable:
     )
 
 
-def agreement_table(study: Study, compared: Comparison) -> PaperTable:
+def agreement_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     """Return the agreement of each two detectors on each testbed.
 
     A row and a column for each detector; no rows for a testbed with one detector. See
@@ -602,7 +604,7 @@ def agreement_table(study: Study, compared: Comparison) -> PaperTable:
 
     Parameters
     ----------
-    study : Study
+    study : PaperStudy
         For titles and order.
     compared : Comparison
         Its `agreement` is written.
@@ -617,15 +619,15 @@ def agreement_table(study: Study, compared: Comparison) -> PaperTable:
 
     # A record is a testbed and the label of one of its detectors.
     def with_detector(other: str) -> Column[tuple[str, str]]:
-        def get(record: tuple[str, str]) -> Cell:
+        def get(record: tuple[str, str]) -> TableCell:
             testbed, label = record
             row = agreement_of(compared, testbed).get(frozenset((label, other)))
             if row is None or row.rho is None or row.rho_range is None:
                 n = row.n_matched if row else None
-                return Cell(values=(None, None, None, n), printed=phrases.UNKNOWN)
+                return TableCell(values=(None, None, None, n), printed=phrases.UNKNOWN)
             rhos = (row.rho, *row.rho_range)
             printed = phrases.ranged(*(phrases.fixed(rho, 2) for rho in rhos))
-            return Cell(values=(*rhos, row.n_matched), printed=printed)
+            return TableCell(values=(*rhos, row.n_matched), printed=printed)
 
         parts = ("rho", "low", "high", "n_attacks")
         return Column(other, words(study.short_title(other)), get, "r", parts=parts)
@@ -652,12 +654,12 @@ def agreement_of(compared: Comparison, testbed: str) -> dict[frozenset[str], Agr
     return {frozenset(row.detectors): row for row in rows}
 
 
-def difference_table(study: Study, compared: Comparison) -> PaperTable:
+def difference_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     """Return the differences of each two detectors, a row for each pair.
 
     Parameters
     ----------
-    study : Study
+    study : PaperStudy
         For the titles.
     compared : Comparison
         Its `differences` are written.
@@ -685,12 +687,12 @@ def difference_table(study: Study, compared: Comparison) -> PaperTable:
     )
 
 
-def found_table(study: Study, compared: Comparison) -> PaperTable:
+def found_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     """Return how many attacks each detector's present rule finds, with chance and cost.
 
     Parameters
     ----------
-    study : Study
+    study : PaperStudy
         For the titles.
     compared : Comparison
         Its `detections` are written.
@@ -757,7 +759,7 @@ def _evaluations(runs: DetectorRuns) -> list[Evaluation]:
     return [result.evaluation for result in runs.results]
 
 
-def alarm_table(study: Study) -> PaperTable:
+def alarm_table(study: PaperStudy) -> PaperTable:
     """Return the alarm metrics of each detector's rules.
 
     Each figure stands beside its chance floor in brackets. CSV has all figures; print
@@ -783,14 +785,14 @@ def alarm_table(study: Study) -> PaperTable:
     return _published_table(study, "alarm_metrics", sources, entries)
 
 
-def score_table(study: Study) -> PaperTable:
+def score_table(study: PaperStudy) -> PaperTable:
     """Return the same of the score metrics, of energy and of each own score."""
     entries = published_entries(MeasuredOn.SCORE)
     return _published_table(study, "score_metrics", ("score", "energy"), entries)
 
 
 def _published_table(
-    study: Study, name: str, sources: Sequence[str], entries: Sequence[FigureEntry]
+    study: PaperStudy, name: str, sources: Sequence[str], entries: Sequence[FigureEntry]
 ) -> PaperTable:
     """Return the figures of some sources, for all detectors that have them."""
 
@@ -803,7 +805,7 @@ def _published_table(
                     yield Measured(runs, source, blocks)
 
     def column(entry: FigureEntry) -> Column[Measured]:
-        def get(measured: Measured) -> Cell:
+        def get(measured: Measured) -> TableCell:
             figures = [b[entry.key] for b in measured.blocks if entry.key in b]
             if entry.needs_floor:
                 figures = [figure for figure in figures if figure.floor is not None]
@@ -817,7 +819,9 @@ def _published_table(
         detector_column(study).over(lambda m: m.runs),
         Column("of", "Of", lambda m: _SOURCES.get(m.source, m.source)),
         *map(column, entries),
-        Column("n_seeds", get=lambda m: Cell(values=(len(m.blocks),)), is_shown=False),
+        Column(
+            "n_seeds", get=lambda m: TableCell(values=(len(m.blocks),)), is_shown=False
+        ),
     )
     return PaperTable(
         name=name,
@@ -836,7 +840,7 @@ class Located(NamedTuple):
     figures: Sequence[LocalisationFigures]
 
 
-def localisation_table(study: Study) -> PaperTable:
+def localisation_table(study: PaperStudy) -> PaperTable:
     """Return how often the evidence points at the attacked tag.
 
     Returns
@@ -879,7 +883,9 @@ def localisation_table(study: Study) -> PaperTable:
             "r",
         ),
         *map(column, _HITS),
-        Column("n_seeds", get=lambda r: Cell(values=(len(r.figures),)), is_shown=False),
+        Column(
+            "n_seeds", get=lambda r: TableCell(values=(len(r.figures),)), is_shown=False
+        ),
     )
     return PaperTable(
         name="localisation",
@@ -889,11 +895,11 @@ def localisation_table(study: Study) -> PaperTable:
     )
 
 
-def _with_floor(figures: Iterable[AlarmFigure | LocalisationFigure]) -> Cell:
+def _with_floor(figures: Iterable[AlarmFigure | LocalisationFigure]) -> TableCell:
     """Return the mean over seeds, with the highest floor in brackets."""
     known = [figure for figure in figures if figure.value is not None]
     if not known:
-        return Cell(values=(None,) * len(PARTS), printed=phrases.UNKNOWN)
+        return TableCell(values=(None,) * len(PARTS), printed=phrases.UNKNOWN)
     value = float(np.mean([f.value for f in known if f.value is not None]))
     floors = [f.floor.value for f in known if f.floor]
     ends = [f.interval for f in known if f.interval]
@@ -905,4 +911,4 @@ def _with_floor(figures: Iterable[AlarmFigure | LocalisationFigure]) -> Cell:
         printed = printed + words(" (") + how(floor) + words(")")
     low = min((end[0] for end in ends), default=None)
     high = max((end[1] for end in ends), default=None)
-    return Cell(values=(value, floor, low, high), printed=printed)
+    return TableCell(values=(value, floor, low, high), printed=printed)

@@ -13,7 +13,7 @@ from sightline.evaluation.result import Evaluation, SegmentResult, plain
 from sightline.judgement.confidence import confidence_word
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import RungName, RungOutcome, Verdict, info_of
-from sightline.show.table import Cell, Column, Columns, Table, pick
+from sightline.show.table import Column, Columns, RecordTable, TableCell, pick
 from sightline.text import (
     names,
     number,
@@ -109,12 +109,12 @@ def sure(verdict: str, confidence: float | None) -> str:
     return f"{verdict} ({confidence_word(confidence)}, {share(confidence)})"
 
 
-def verdict_cell(segment: SegmentResult) -> Cell:
+def verdict_cell(segment: SegmentResult) -> TableCell:
     """Return the verdict with its symbol, and how sure it is."""
     if segment.verdict is None:
-        return Cell("not judged")
+        return TableCell("not judged")
     text = sure(segment.verdict, segment.confidence)
-    return Cell(text, mark=info_of(segment.verdict))
+    return TableCell(text, mark=info_of(segment.verdict))
 
 
 ATTACKS: Columns[AttackRecord] = (
@@ -156,49 +156,55 @@ TERMINAL = ("id", "when", "coverage", "first_alarm", "auc", "window_rank", "verd
 NOTEBOOK = ("id", "rows", "verdict", "coverage", "first_alarm", "sentence")
 
 
-def terminal_table(evaluation: Evaluation) -> Table[AttackRecord]:
+def terminal_table(evaluation: Evaluation) -> RecordTable[AttackRecord]:
     """Return the attacks as a terminal shows them: times if the stream has dates."""
     records = attacks_of(evaluation)[:MAX_ATTACKS]
     if records and records[0].ends is not None:
         clock = f", {zone_words(evaluation.stream.timezone)}"
-        return Table(f"Each attack{clock}", pick(ATTACKS, *TERMINAL), records, LEGEND)
-    return Table("Each attack", pick(ATTACKS, *TERMINAL, when="rows"), records, LEGEND)
+        return RecordTable(
+            f"Each attack{clock}", pick(ATTACKS, *TERMINAL), records, LEGEND
+        )
+    return RecordTable(
+        "Each attack", pick(ATTACKS, *TERMINAL, when="rows"), records, LEGEND
+    )
 
 
-def notebook_table(evaluation: Evaluation) -> Table[AttackRecord]:
+def notebook_table(evaluation: Evaluation) -> RecordTable[AttackRecord]:
     """Return the attacks as a notebook shows them, each with the reason."""
-    return Table("Attacks", pick(ATTACKS, *NOTEBOOK), attacks_of(evaluation))
+    return RecordTable("Attacks", pick(ATTACKS, *NOTEBOOK), attacks_of(evaluation))
 
 
-def _plain(name: str) -> Callable[[AttackRecord], Cell]:
+def _plain(name: str) -> Callable[[AttackRecord], TableCell]:
     """Return how a field of an attack is found; ``found.p_value`` is within one."""
 
-    def get(attack: AttackRecord) -> Cell:
+    def get(attack: AttackRecord) -> TableCell:
         value: Any = attack.segment
         for part in name.split("."):
             value = getattr(value, part, None)
-        return Cell(values=(plain(value),))
+        return TableCell(values=(plain(value),))
 
     return get
 
 
-def _at_ceiling(name: str) -> Callable[[AttackRecord], Cell]:
+def _at_ceiling(name: str) -> Callable[[AttackRecord], TableCell]:
     """Return how the chosen rule stands to the ceiling of an attack, by field."""
 
-    def get(attack: AttackRecord) -> Cell:
+    def get(attack: AttackRecord) -> TableCell:
         ceiling = attack.segment.ceiling
         rules = ceiling.rules if ceiling is not None else ()
-        return Cell(values=(plain(getattr(rules[0], name, None)) if rules else None,))
+        return TableCell(
+            values=(plain(getattr(rules[0], name, None)) if rules else None,)
+        )
 
     return get
 
 
-def _time(end: int) -> Callable[[AttackRecord], Cell]:
+def _time(end: int) -> Callable[[AttackRecord], TableCell]:
     """Return how an end of an attack is written, in ISO 8601 with the zone's offset."""
 
-    def get(attack: AttackRecord) -> Cell:
+    def get(attack: AttackRecord) -> TableCell:
         ends, zone = attack.ends, attack.evaluation.stream.timezone
-        return Cell("" if ends is None else iso_stamp(ends[end], zone))
+        return TableCell("" if ends is None else iso_stamp(ends[end], zone))
 
     return get
 
@@ -276,10 +282,10 @@ RUNGS: Columns[Rung] = (
 )
 
 
-def ladder_table(ladder: Mapping[str, RungOutcome]) -> Table[Rung]:
+def ladder_table(ladder: Mapping[str, RungOutcome]) -> RecordTable[Rung]:
     """Return what each way to look at an attack shows of it."""
     title = "What would show it: share of rows beyond the limit"
-    return Table(title, RUNGS, list(ladder.items()))
+    return RecordTable(title, RUNGS, list(ladder.items()))
 
 
 # Attacks as labels and lists of attacks give them, before anything is measured.

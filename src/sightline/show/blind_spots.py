@@ -2,7 +2,7 @@
 
 from sightline.blindspots.result import BlindSpot, BlindSpots, RuleSight, WhatIf
 from sightline.blindspots.words import blindest, range_words, size
-from sightline.show.table import Column, Columns, Table, pick
+from sightline.show.table import Column, Columns, RecordTable, pick
 from sightline.text import UNKNOWN, duration, number, per_day, share
 
 SPOTS: Columns[BlindSpot] = (
@@ -44,7 +44,9 @@ WHAT_IF: Columns[WhatIf] = (
 )
 
 
-def terminal_tables(found: BlindSpots) -> list[Table[RuleSight] | Table[WhatIf]]:
+def terminal_tables(
+    found: BlindSpots,
+) -> list[RecordTable[RuleSight] | RecordTable[WhatIf]]:
     """Return cost and blindness of the rules, and what the user's attacks would do."""
     where = "residual space" if found.is_residual else "telemetry"
     title = (
@@ -58,12 +60,17 @@ def terminal_tables(found: BlindSpots) -> list[Table[RuleSight] | Table[WhatIf]]
     )
     columns = (name, *pick(SIGHTS, "alarms_per_day", "share", "blindness"))
     return [
-        Table(title, columns, found.rules),
-        Table("What if", WHAT_IF, found.what_if),
+        RecordTable(title, columns, found.rules),
+        RecordTable("What if", WHAT_IF, found.what_if),
     ]
 
 
-def notebook_tables(found: BlindSpots) -> list[Table[BlindSpot] | Table[RuleSight]]:
+def notebook_tables(
+    found: BlindSpots,
+) -> list[RecordTable[BlindSpot] | RecordTable[RuleSight]]:
     """Return the blindest tags, and the rules."""
     title = "Missed in half of the tries, the blindest tag first"
-    return [Table(title, SPOTS, blindest(found)), Table("Rules", SIGHTS, found.rules)]
+    return [
+        RecordTable(title, SPOTS, blindest(found)),
+        RecordTable("Rules", SIGHTS, found.rules),
+    ]

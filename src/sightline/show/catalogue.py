@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.data.recording import Recording, Tag
 from sightline.data.zones import OWN_CLOCK
-from sightline.show.table import Cell, Column, Columns, Table
+from sightline.show.table import Column, Columns, RecordTable, TableCell
 from sightline.text import UNKNOWN, duration, number, plural
 
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ CHANNELS: Columns[TagValues] = (
 )
 
 
-def channels_table(recording: Recording) -> Table[TagValues]:
+def channels_table(recording: Recording) -> RecordTable[TagValues]:
     """Return the tags of a recording with their ranges."""
     columns = [recording.values[:, k] for k in range(len(recording.tags))]
-    return Table("Channels", CHANNELS, list(zip(recording.tags, columns, strict=True)))
+    return RecordTable(
+        "Channels", CHANNELS, list(zip(recording.tags, columns, strict=True))
+    )
 
 
 # Train or test, by name.
@@ -58,10 +60,10 @@ RECORDINGS: Columns[Part] = (
 )
 
 
-def recordings_table(testbed: "Testbed") -> Table[Part]:
+def recordings_table(testbed: "Testbed") -> RecordTable[Part]:
     """Return train and test of a testbed."""
     parts = [("train", testbed.train), ("test", testbed.test)]
-    return Table("Recordings", RECORDINGS, parts)
+    return RecordTable("Recordings", RECORDINGS, parts)
 
 
 # A setting of a detector by name, and its value as text.
@@ -72,14 +74,14 @@ SETTINGS: Columns[Setting] = (
 )
 
 
-def settings_table(settings: object) -> Table[Setting]:
+def settings_table(settings: object) -> RecordTable[Setting]:
     """Return the settings of a detector; no rows if it has none."""
     listed = fields(settings) if is_dataclass(settings) else ()
     rows = [(field.name, str(getattr(settings, field.name))) for field in listed]
-    return Table("Settings", SETTINGS, rows)
+    return RecordTable("Settings", SETTINGS, rows)
 
 
-def defaults_table(kind: "type[LearnedDetector]") -> Table[Any]:
+def defaults_table(kind: "type[LearnedDetector]") -> RecordTable[Any]:
     """Return every setting with its default and its value in preset 'official'."""
 
     def default(field: Any) -> str:
@@ -98,15 +100,17 @@ def defaults_table(kind: "type[LearnedDetector]") -> Table[Any]:
             lambda f: repr(official[f.name]) if f.name in official else "",
         ),
     )
-    return Table("", columns if official else columns[:2], fields(kind.settings_type))
+    return RecordTable(
+        "", columns if official else columns[:2], fields(kind.settings_type)
+    )
 
 
-def files_table(audit: "Audit") -> Table["TableFacts"]:
+def files_table(audit: "Audit") -> RecordTable["TableFacts"]:
     """Return the files of an audit; a wrong number of rows is printed in red."""
 
-    def rows(file: "TableFacts") -> Cell:
+    def rows(file: "TableFacts") -> TableCell:
         is_right = file.expected is None or file.expected == file.rows
-        return Cell(f"{file.rows:,}", style="" if is_right else "bold red")
+        return TableCell(f"{file.rows:,}", style="" if is_right else "bold red")
 
     zone = audit.recording.timezone or OWN_CLOCK
     columns: Columns[TableFacts] = (
@@ -123,4 +127,4 @@ def files_table(audit: "Audit") -> Table["TableFacts"]:
             "times", f"from, to\n({zone})", lambda f: f"{f.first}\n{f.last}", wrap=False
         ),
     )
-    return Table(f"Audit: {audit.title}", columns, audit.files)
+    return RecordTable(f"Audit: {audit.title}", columns, audit.files)

@@ -12,7 +12,7 @@ from sightline.rules.advice import load_words
 from sightline.show.attacks import sure
 from sightline.show.evaluations import FOUND, found_words, load_cell
 from sightline.show.phrases import Phrase, filled, fixed, words
-from sightline.show.table import Cell, Column, Columns, Table, pick
+from sightline.show.table import Column, Columns, RecordTable, TableCell, pick
 from sightline.text import UNKNOWN, correlation, names, probability, score
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ SEEDED: Columns[Seeded] = (
 )
 
 
-def figures_table(compared: "Comparison") -> Table[Seeded]:
+def figures_table(compared: "Comparison") -> RecordTable[Seeded]:
     """Return the main figures of each detector on each testbed, over its seeds.
 
     With several seeds, the 95% interval of their mean stands below their range.
@@ -102,7 +102,9 @@ def figures_table(compared: "Comparison") -> Table[Seeded]:
         rows.setdefault((row.testbed, row.detector), {})[row.figure] = row
     several = any(row.n_seeds > 1 for row in compared.figures)
     over_seeds = ": mean over seeds, range, [95% interval]" if several else ""
-    return Table(f"Figures{over_seeds}", SEEDED, [rows[key] for key in sorted(rows)])
+    return RecordTable(
+        f"Figures{over_seeds}", SEEDED, [rows[key] for key in sorted(rows)]
+    )
 
 
 def _order(row: "Ranking") -> str:
@@ -171,10 +173,10 @@ def first_of(pair: Pair) -> "Difference":
 def _difference(figure: str, *, is_shown: bool) -> Column[Pair]:
     """Return the column of a figure: difference, interval, a star if beyond chance."""
 
-    def get(pair: Pair) -> Cell:
+    def get(pair: Pair) -> TableCell:
         row = pair.get(figure)
         if row is None:
-            return Cell(UNKNOWN, (None,) * len(DIFFERENCE_PARTS))
+            return TableCell(UNKNOWN, (None,) * len(DIFFERENCE_PARTS))
         low, high = row.interval or (None, None)
         text, star = f"{row.difference:+.3f}", "*" if row.has_star else ""
         if low is not None and high is not None:
@@ -187,7 +189,7 @@ def _difference(figure: str, *, is_shown: bool) -> Column[Pair]:
             star=words(star),
         )
         rest = (getattr(row, part) for part in DIFFERENCE_PARTS[3:])
-        return Cell(text, (row.difference, low, high, *rest), printed=printed)
+        return TableCell(text, (row.difference, low, high, *rest), printed=printed)
 
     return Column(
         figure,
@@ -205,23 +207,23 @@ def difference_columns(
 ) -> Columns[Pair]:
     """Return the columns of differences: the pair, its attacks, and each figure."""
 
-    def pair_cell(pair: Pair) -> Cell:
+    def pair_cell(pair: Pair) -> TableCell:
         labels = first_of(pair).detectors
         first, second = (words(title(label)) for label in labels)
         printed = first + Phrase(" - ", " -- ") + second
-        return Cell(" - ".join(map(title, labels)), labels, printed=printed)
+        return TableCell(" - ".join(map(title, labels)), labels, printed=printed)
 
     return (
         Column("detectors", "first - second", pair_cell, parts=PAIR),
         Column(
             "n_attacks",
             "attacks",
-            lambda p: Cell(str(first_of(p).n_attacks), (first_of(p).n_attacks,)),
+            lambda p: TableCell(str(first_of(p).n_attacks), (first_of(p).n_attacks,)),
             "r",
         ),
         Column(
             "n_alone",
-            get=lambda p: Cell(values=first_of(p).n_alone),
+            get=lambda p: TableCell(values=first_of(p).n_alone),
             parts=PAIR,
             is_shown=False,
         ),
@@ -236,11 +238,11 @@ def _testbed_of(pair: Pair) -> str:
     return first_of(pair).testbed
 
 
-def differences_table(compared: "Comparison") -> Table[Pair]:
+def differences_table(compared: "Comparison") -> RecordTable[Pair]:
     """Return the differences of each two detectors, a row for each pair."""
     columns = difference_columns(_SHOWN_DIFFERENCES, _SHOWN_DIFFERENCES)
     testbed: Column[Pair] = Column("testbed", "testbed", _testbed_of)
-    return Table(
+    return RecordTable(
         "Differences with 95% intervals (* p, over all pairs in this figure, <= 0.05)",
         (testbed, *pick(columns, "detectors", *_SHOWN_DIFFERENCES)),
         pairs_of(compared),
@@ -282,19 +284,19 @@ AGREEMENT: Columns["Agreement"] = (
 def transfer_columns(title: Title = str) -> Columns["Transfer"]:
     """Return the columns that say whether a ranking holds on another testbed."""
 
-    def testbeds(row: "Transfer") -> Cell:
+    def testbeds(row: "Transfer") -> TableCell:
         first, second = (words(title(name)) for name in row.testbeds)
         printed = first + Phrase(" - ", "--") + second
-        return Cell(" - ".join(row.testbeds), row.testbeds, printed=printed)
+        return TableCell(" - ".join(row.testbeds), row.testbeds, printed=printed)
 
-    def number(value: float | None, text: str, digits: int = 3) -> Cell:
-        return Cell(text, (value,), printed=fixed(value, digits))
+    def number(value: float | None, text: str, digits: int = 3) -> TableCell:
+        return TableCell(text, (value,), printed=fixed(value, digits))
 
     return (
         Column(
             "figure",
             "metric",
-            lambda t: Cell(
+            lambda t: TableCell(
                 FIGURES[t.figure].name, (t.figure,), printed=figure_header(t.figure)
             ),
         ),
@@ -341,7 +343,7 @@ def detection_columns(title: Title = str) -> Columns["Detections"]:
         Column(
             "detector",
             "detector",
-            lambda d: Cell(title(d.detector), (d.detector,)),
+            lambda d: TableCell(title(d.detector), (d.detector,)),
             min_width=8,
         ),
         *by_key.values(),
@@ -388,39 +390,39 @@ VERDICTS: Columns["SideBySide"] = (
 # ---- what a terminal and a notebook show -----------------------------------------
 
 
-def terminal_tables(compared: "Comparison") -> list[Table[Any]]:
+def terminal_tables(compared: "Comparison") -> list[RecordTable[Any]]:
     """Return all tables of a comparison, also those without rows."""
     missed = [row for row in compared.verdicts if not row.is_seen_by_all]
     return [
         figures_table(compared),
-        Table(
+        RecordTable(
             "Mean rank over attacks, by the AUC of each attack (1 is the best)",
             MEAN_RANKS,
             [(row, label) for row in compared.ranks for label in row.detectors],
         ),
         differences_table(compared),
-        Table(
+        RecordTable(
             "How often does the order hold over seeds, attacks as they are? "
             "(tie: half)",
             RANKINGS,
             [row for row in compared.rankings if max(row.n_seeds) > 1],
         ),
-        Table(
+        RecordTable(
             "Do detectors agree on which attacks are strong? (D_FULL)",
             AGREEMENT,
             compared.agreement,
         ),
-        Table(
+        RecordTable(
             "Does a ranking of detectors hold on another testbed?",
             pick(transfer_columns(), *TRANSFER, n="detectors"),
             compared.transfer,
         ),
-        Table(
+        RecordTable(
             "Attacks found (first seeds)",
             pick(detection_columns(), *FOUND_IN_TERMINAL),
             compared.detections,
         ),
-        Table(
+        RecordTable(
             "Attacks that not every detector detects (verdicts of all together)",
             VERDICTS,
             missed,
@@ -428,16 +430,16 @@ def terminal_tables(compared: "Comparison") -> list[Table[Any]]:
     ]
 
 
-def notebook_tables(compared: "Comparison") -> list[Table[Any]]:
+def notebook_tables(compared: "Comparison") -> list[RecordTable[Any]]:
     """Return figures side by side, differences, attacks found."""
     return [
         figures_table(compared),
-        Table(
+        RecordTable(
             "Differences on shared attacks (* beyond chance over all pairs)",
             DIFFERENCES,
             [row for row in compared.differences if row.figure in _SHOWN_DIFFERENCES],
         ),
-        Table(
+        RecordTable(
             "Attacks found",
             pick(detection_columns(), *FOUND_IN_NOTEBOOK),
             compared.detections,

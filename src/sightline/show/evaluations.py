@@ -28,7 +28,7 @@ from sightline.metrics.ranking import Rank
 from sightline.metrics.window_kl import Windows
 from sightline.rules.advice import count_words, false_alarm_words
 from sightline.show.phrases import Phrase, fixed, percent
-from sightline.show.table import Cell, Column, Columns, Table
+from sightline.show.table import Column, Columns, RecordTable, TableCell
 from sightline.text import (
     UNKNOWN,
     mean_count,
@@ -152,19 +152,19 @@ class FoundRecord(NamedTuple):
     share_in_alarm: float | None
 
 
-def _count(count: Count | None, unknown: str = UNKNOWN) -> Cell:
+def _count(count: Count | None, unknown: str = UNKNOWN) -> TableCell:
     """Return a count of attacks and of how many."""
     if count is None:
-        return Cell(unknown, (None, None))
-    return Cell(f"{count.count} of {count.total}", (count.count, count.total))
+        return TableCell(unknown, (None, None))
+    return TableCell(f"{count.count} of {count.total}", (count.count, count.total))
 
 
-def _chance(count: Count | None) -> Cell:
+def _chance(count: Count | None) -> TableCell:
     """Return the mean count by chance; nan where nothing can tell it."""
     if count is None or isnan(count.by_chance):
-        return Cell(UNKNOWN, (None,))
+        return TableCell(UNKNOWN, (None,))
     text = mean_count(count.by_chance).replace("under ", "<")
-    return Cell(text, (count.by_chance,), printed=fixed(count.by_chance, 1))
+    return TableCell(text, (count.by_chance,), printed=fixed(count.by_chance, 1))
 
 
 def found_words(count: Count | None) -> str | None:
@@ -179,7 +179,7 @@ FOUND: Columns[HasFound] = (
     Column(
         "rule",
         "rule",
-        lambda r: Cell(
+        lambda r: TableCell(
             UNKNOWN if r.rule is None else RULE_WORDS[r.rule],
             (None if r.rule is None else str(r.rule),),
         ),
@@ -203,7 +203,7 @@ FOUND: Columns[HasFound] = (
     Column(
         "p_value",
         Phrase("p", "$p$"),
-        lambda r: Cell(
+        lambda r: TableCell(
             probability(r.found.p_value if r.found else None),
             (r.found.p_value if r.found else None,),
         ),
@@ -222,7 +222,7 @@ FOUND: Columns[HasFound] = (
     Column(
         "share_in_alarm",
         "time in\nalarm",
-        lambda r: Cell(
+        lambda r: TableCell(
             share(r.share_in_alarm, 1),
             (r.share_in_alarm,),
             printed=None if r.share_in_alarm is None else percent(r.share_in_alarm),
@@ -233,14 +233,14 @@ FOUND: Columns[HasFound] = (
 )
 
 
-def load_cell(load: AlarmLoad | None) -> Cell:
+def load_cell(load: AlarmLoad | None) -> TableCell:
     """Return the alarms of a rule in attack-free time."""
     if load is None:
-        return Cell(UNKNOWN, (None,))
-    return Cell(count_words(load), (load.alarms_per_day,))
+        return TableCell(UNKNOWN, (None,))
+    return TableCell(count_words(load), (load.alarms_per_day,))
 
 
-def found_table(evaluations: Sequence[Evaluation]) -> Table[FoundRecord]:
+def found_table(evaluations: Sequence[Evaluation]) -> RecordTable[FoundRecord]:
     """Return how many attacks the present rules find, with chance and cost.
 
     An evaluation that was not judged, as it has no attack-free windows that could tell
@@ -264,7 +264,7 @@ def found_table(evaluations: Sequence[Evaluation]) -> Table[FoundRecord]:
     name: Column[FoundRecord] = Column(
         "stream", "stream", lambda r: r.name, min_width=8
     )
-    return Table("Attacks found", (name, *FOUND), records, FOUND_LEGEND)
+    return RecordTable("Attacks found", (name, *FOUND), records, FOUND_LEGEND)
 
 
 def standing_words(name: str, share_in_alarm: float | None) -> str:
@@ -293,19 +293,19 @@ _BLOCKS: tuple[tuple[str, type, str], ...] = (
 )
 
 
-def _in_block(block: str, name: str) -> Callable[[Named], Cell]:
+def _in_block(block: str, name: str) -> Callable[[Named], TableCell]:
     """Return how a figure is found in a block of an evaluation, which may be None."""
 
-    def get(named: Named) -> Cell:
+    def get(named: Named) -> TableCell:
         figures: Any = getattr(named[1], block)
-        return Cell(values=(plain(getattr(figures, name, None)),))
+        return TableCell(values=(plain(getattr(figures, name, None)),))
 
     return get
 
 
 SUMMARY: Columns[Named] = (
     Column("result", get=lambda n: n[0]),
-    Column("guard", get=lambda n: Cell(values=(n[1].guard,))),
+    Column("guard", get=lambda n: TableCell(values=(n[1].guard,))),
     Column("protocol", get=lambda n: str(n[1].protocol)),
     *(
         Column(

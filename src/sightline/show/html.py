@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from sightline.show.table import Cell, Table
+from sightline.show.table import RecordTable, TableCell
 from sightline.showing import Shown
 from sightline.text import legible
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 # Rows of a table, and names in a list, before the rest is counted.
 MOST_ROWS, MOST_NAMES = 40, 8
-Facts = Iterable[tuple[str, str | Cell | None]]
+Facts = Iterable[tuple[str, str | TableCell | None]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class NotebookView:
     """What is shown of a value.
 
     Parameters
@@ -33,7 +33,7 @@ class View:
         What it is, and its one line, as in its `repr`.
     facts : tuple of pair
         Name and value.
-    tables : tuple of Table
+    tables : tuple of RecordTable
         Of each the first `MOST_ROWS` records; those without records are left out.
     notes : tuple of str
         Sentences below.
@@ -41,19 +41,19 @@ class View:
 
     kind: str
     line: str
-    facts: tuple[tuple[str, str | Cell], ...] = ()
-    tables: tuple[Table[Any], ...] = ()
+    facts: tuple[tuple[str, str | TableCell], ...] = ()
+    tables: tuple[RecordTable[Any], ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def shown(
     value: Shown,
     facts: Facts = (),
-    tables: Iterable[Table[Any]] = (),
+    tables: Iterable[RecordTable[Any]] = (),
     notes: Sequence[str] = (),
-) -> View:
+) -> NotebookView:
     """Return a view; facts without a value and repeated notes are left out."""
-    return View(
+    return NotebookView(
         kind=type(value).__name__,
         line=value._line(),
         facts=tuple((name, fact) for name, fact in facts if fact),
@@ -62,12 +62,12 @@ def shown(
     )
 
 
-def rendered(view: View) -> str:
+def rendered(view: NotebookView) -> str:
     """Return a view as HTML that needs nothing else: no script, no network.
 
     Parameters
     ----------
-    view : View
+    view : NotebookView
         Plain values.
 
     Returns
@@ -78,7 +78,7 @@ def rendered(view: View) -> str:
 
     Examples
     --------
-    >>> "<b>" in rendered(View(kind="Stream", line="'<b>'"))
+    >>> "<b>" in rendered(NotebookView(kind="Stream", line="'<b>'"))
     False
     """
     return _template().render(view=view, most=MOST_ROWS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.show.phrases import UNKNOWN, Phrase, escaped_markdown, span, words
 from sightline.show.plain import csv_line, values_of
-from sightline.show.table import Cell, Column
+from sightline.show.table import Column, TableCell
 from sightline.text import UNKNOWN as UNKNOWN_TEXT
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class PaperTable:
         yield page
 
 
-def printed(cell: Cell) -> Phrase:
+def printed(cell: TableCell) -> Phrase:
     """Return a cell in Markdown and LaTeX."""
     if cell.printed is not None:
         return cell.printed
@@ -158,20 +158,22 @@ def header(column: Column[Any]) -> Phrase:
     return words(column.line[:1].upper() + column.line[1:])
 
 
-def text_cell(text: str | None, title: str | None = None) -> Cell:
+def text_cell(text: str | None, title: str | None = None) -> TableCell:
     """Return a cell of text; people read `title` in its place where given."""
-    return Cell(UNKNOWN_TEXT if text is None else title or text, (text,))
+    return TableCell(UNKNOWN_TEXT if text is None else title or text, (text,))
 
 
-def number_cell(value: float | None, how: Callable[[float | None], Phrase]) -> Cell:
+def number_cell(
+    value: float | None, how: Callable[[float | None], Phrase]
+) -> TableCell:
     """Return the cell of one number, printed by a function of `phrases`."""
-    return Cell(values=(value,), printed=how(value))
+    return TableCell(values=(value,), printed=how(value))
 
 
-def range_cell(values: Sequence[float], how: Callable[[float], Phrase]) -> Cell:
+def range_cell(values: Sequence[float], how: Callable[[float], Phrase]) -> TableCell:
     """Return the cell of the lowest and the highest of several numbers."""
     low, high = min(values), max(values)
-    return Cell(values=(low, high), printed=span(how(low), how(high)))
+    return TableCell(values=(low, high), printed=span(how(low), how(high)))
 
 
 def _stacked(column: Column[Any]) -> str:

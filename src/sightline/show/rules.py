@@ -7,7 +7,7 @@ from sightline.evaluation.result import Evaluation
 from sightline.rules.advice import count_words
 from sightline.rules.judging import CommissioningFacts, RuleOutcome
 from sightline.show.evaluations import name_of
-from sightline.show.table import Column, Columns, Table, pick
+from sightline.show.table import Column, Columns, RecordTable, pick
 from sightline.text import UNKNOWN, mean_count, names, number, share
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ def _outcome(record: tuple[str, RuleOutcome]) -> RuleOutcome:
 
 def terminal_table(
     evaluations: Sequence[Evaluation],
-) -> Table[tuple[str, RuleOutcome]]:
+) -> RecordTable[tuple[str, RuleOutcome]]:
     """Return rules in use and the chosen rule for the budget, on the same rows."""
     budgets = dict.fromkeys(str(e.rules.budget) for e in evaluations if e.rules)
     stream: Column[tuple[str, RuleOutcome]]
     stream = Column("stream", "stream", lambda r: r[0], min_width=8)
-    return Table(
+    return RecordTable(
         f"Alarm rules for a budget of {names(list(budgets))}, on later rows",
         (stream, *(column.over(_outcome) for column in pick(RULES, *TERMINAL))),
         [
@@ -98,10 +98,10 @@ def terminal_table(
     )
 
 
-def notebook_table(facts: CommissioningFacts) -> Table[RuleOutcome]:
+def notebook_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
     """Return rules in use and all rules for the budget, on judged rows."""
     rules = (*facts.present, *facts.table)
-    return Table("Rules on later rows", pick(RULES, *NOTEBOOK), rules)
+    return RecordTable("Rules on later rows", pick(RULES, *NOTEBOOK), rules)
 
 
 MEMBERS: Columns["Member"] = (

@@ -20,7 +20,7 @@ Other = TypeVar("Other")
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What a column shows of one record.
 
     Parameters
@@ -56,7 +56,7 @@ class Column(Generic[Seen]):
     header : str or Phrase
         The text above it; where a line may be broken it has a line break.
     get : callable
-        Takes a record, and returns what is shown of it: a text, or a `Cell`.
+        Takes a record, and returns what is shown of it: a text, or a `TableCell`.
     align : str
         ``l``, ``r`` or ``c``; in print also a LaTeX width such as ``p{3cm}``.
     tip : str
@@ -79,7 +79,7 @@ class Column(Generic[Seen]):
 
     key: str
     header: str | Phrase = ""
-    get: Callable[[Seen], str | Cell] = field(default=str)
+    get: Callable[[Seen], str | TableCell] = field(default=str)
     align: str = "l"
     tip: str = ""
     parts: tuple[str, ...] = ("",)
@@ -87,10 +87,10 @@ class Column(Generic[Seen]):
     min_width: int | None = None
     wrap: bool | None = None
 
-    def cell(self, record: Seen) -> Cell:
+    def cell(self, record: Seen) -> TableCell:
         """Return what is shown of a record."""
         shown = self.get(record)
-        return shown if isinstance(shown, Cell) else Cell(shown)
+        return shown if isinstance(shown, TableCell) else TableCell(shown)
 
     @property
     def line(self) -> str:
@@ -117,7 +117,7 @@ Columns = tuple[Column[Record], ...]
 
 
 @dataclass(frozen=True)
-class Table(Generic[Record]):
+class RecordTable(Generic[Record]):
     """Records and the columns in which they are shown.
 
     Parameters

@@ -8,14 +8,14 @@ from rich.console import RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from sightline.show.table import Table
+from sightline.show.table import RecordTable
 from sightline.terminal import Terminal
 
 # From so many columns on there is less space between them.
 _MANY_COLUMNS = 8
 
 
-def rendered(table: Table[Any]) -> RichTable:
+def rendered(table: RecordTable[Any]) -> RichTable:
     """Return a table as a console prints it.
 
     Texts are folded where they do not fit, numbers stay on their line. Nothing in a
@@ -44,7 +44,7 @@ def rendered(table: Table[Any]) -> RichTable:
     return grid
 
 
-def with_legend(table: Table[Any]) -> list[RenderableType]:
+def with_legend(table: RecordTable[Any]) -> list[RenderableType]:
     """Return a table and its legend; nothing for a table without records."""
     if not table.records:
         return []

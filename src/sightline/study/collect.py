@@ -15,7 +15,7 @@ from sightline.data.archives import read_arrays
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
 from sightline.files import reading, staged_file, writing
-from sightline.paper import Finding, write_up
+from sightline.paper import PaperFinding, write_up
 from sightline.progress import Progress, Step, StepKind
 from sightline.report import write_report
 from sightline.report.entries import entries_of
@@ -59,7 +59,7 @@ class Study:
         Traceback of each failed cell, by its name; empty for an expected error.
     comparison : Comparison, optional
         Figures over seeds, differences, agreement; None if every cell failed.
-    findings : tuple of Finding
+    findings : tuple of PaperFinding
         Which of the paper's findings hold in this study.
     notices : tuple of str
         What could not be compared, which tables and figures were skipped, and why.
@@ -75,7 +75,7 @@ class Study:
     failed: Mapping[str, str]
     traces: Mapping[str, str] = field(default_factory=dict)
     comparison: Comparison | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[PaperFinding, ...] = ()
     notices: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     at_a_glance: tuple[GlanceRow, ...] = ()
