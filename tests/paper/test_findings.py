@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.paper import findings, rankings
+from sightline.paper import findings
 from sightline.paper.findings import (
     SCOPE,
     findings_json,
@@ -238,11 +238,11 @@ def test_rules_and_docs_state_the_limits_that_are_used():
     rules = [finding.rule for finding in judge_findings(PaperStudy([]))]
     docs = Path(__file__).parents[2].joinpath("docs/study-tables.md").read_text()
     for number, limits in {
-        1: (rankings.SIMILAR_ROC_AUC, rankings.LEAST_F1, rankings.F1_RATIO),
+        1: (findings.SIMILAR_ROC_AUC, findings.LEAST_F1, findings.F1_RATIO),
         2: (findings.FEWEST_MISSED, findings.LEVEL, findings.MOST_FALSE_CAUSES),
-        3: (rankings.COMPACTNESS_GAP,),
-        6: (f"{rankings.N_SEED_DRAWS:,}", rankings.WEAK_RHO, f"{rankings.SURE:.0%}"),
-        7: (f"{rankings.N_ATTACK_DRAWS:,}", rankings.FEWEST_ATTACKS),
+        3: (findings.COMPACTNESS_GAP,),
+        6: (f"{findings.N_SEED_DRAWS:,}", findings.WEAK_RHO, f"{findings.SURE:.0%}"),
+        7: (f"{findings.N_ATTACK_DRAWS:,}", findings.FEWEST_ATTACKS),
     }.items():
         for limit in limits:
             assert str(limit) in rules[number - 1]
