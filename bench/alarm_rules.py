@@ -36,12 +36,12 @@ from sightline import (
 from sightline import make_detector as new_detector
 from sightline.audit.data import audit_of
 from sightline.export import export_stream
-from sightline.rules.budget import Budget
 from sightline.rules.commission import (
     CommissionSettings,
     commission_scored,
 )
 from sightline.rules.judging import Kept, RuleOutcome
+from sightline.rules.limits import Budget
 from sightline.rules.making import MadeRule, RuleMaker
 from sightline.rules.scoring import score
 from sightline.testbeds.waterworks import Scenario

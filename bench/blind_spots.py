@@ -43,8 +43,8 @@ from sightline.blindspots.what_if import (
     what_if,
 )
 from sightline.export import NO_RULE, ExportedRows, export_rows, export_stream
-from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning, commission
+from sightline.rules.limits import Budget
 from sightline.rules.rule import Rule
 from sightline.testbeds.waterworks import (
     Action,

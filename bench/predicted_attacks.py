@@ -37,8 +37,8 @@ from sightline.blindspots.search import SpotArena
 from sightline.blindspots.settings import SpotSettings
 from sightline.blindspots.what_if import what_if
 from sightline.export import NO_RULE, export_stream
-from sightline.rules.budget import Budget
 from sightline.rules.commission import commission
+from sightline.rules.limits import Budget
 from sightline.testbeds import network, tep
 from sightline.testbeds.twin.scenario import PlannedAttack as Attack
 from sightline.testbeds.twin.simulation import Simulation

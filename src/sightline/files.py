@@ -8,6 +8,7 @@ which holds the lock, removes it.
 """
 
 import gzip
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import tomllib
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -36,6 +38,8 @@ _PARTIAL, _BEFORE, _LOCK = ".partial", ".before", ".lock"
 _WITHIN = "_"
 # The paths of the locks that this thread holds; see `sole_writer`.
 _HELD = threading.local()
+# Deeper JSON than this could be read, but not written again.
+_MOST_NESTED = 50
 
 
 @contextmanager
@@ -84,6 +88,23 @@ def read_document(path: Path) -> bytes:
             "kind: check that it is the right file."
         )
     return content
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text; ValueError if it is not JSON or too deep."""
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    # Lists and objects inside one another, level by level.
+    level = [value]
+    for _ in range(_MOST_NESTED):
+        of_objects = (item.values() for item in level if isinstance(item, dict))
+        of_lists = (item for item in level if isinstance(item, list))
+        level = [*chain.from_iterable(of_objects), *chain.from_iterable(of_lists)]
+    if level:
+        raise ValueError(f"it is nested more than {_MOST_NESTED} levels deep")
+    return value
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -8,9 +8,13 @@ A package says in its ``pyproject.toml`` what it offers::
     [project.entry-points."sightline.testbeds"]
     bench = "my_package.bench"
 
+    [project.entry-points."sightline.rules"]
+    z-cusum = "my_package:Z_CUSUM"
+
 A detector is a class with a card (`sightline.detectors.LearnedDetector`). A testbed is
 a class that reads files (`sightline.testbeds.base.Reader`), or a module that simulates
-a plant (``card`` and ``simulate``). docs/own-detector.md has a whole example.
+a plant (``card`` and ``simulate``). A rule is a `sightline.rules.named.NamedRule`.
+docs/own-detector.md has a whole example.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +27,7 @@ from sightline.errors import StreamError
 
 T = TypeVar("T")
 DETECTORS, TESTBEDS = "sightline.detectors", "sightline.testbeds"
+RULES = "sightline.rules"
 DISTRIBUTION = "sightline-cps"
 # Equal to the entry points in pyproject.toml (tests/test_plugins.py), so that ours are
 # there whatever an installed package of another version says.
@@ -48,6 +53,23 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "waterworks": "sightline.testbeds.waterworks",
             "tep": "sightline.testbeds.tep",
             "network": "sightline.testbeds.network",
+        },
+        RULES: {
+            "energy": "sightline.rules.named:ENERGY",
+            "group": "sightline.rules.named:GROUP",
+            "z": "sightline.rules.named:Z",
+            "x": "sightline.rules.named:X",
+            "group~": "sightline.rules.named:GROUP_AVERAGE",
+            "z~": "sightline.rules.named:Z_AVERAGE",
+            "x~": "sightline.rules.named:X_AVERAGE",
+            "rows": "sightline.rules.named:ROWS",
+            "all": "sightline.rules.named:ALL",
+            "memory": "sightline.rules.named:MEMORY",
+            "score": "sightline.rules.named:SCORE",
+            "largest3": "sightline.rules.named:LARGEST",
+            "log-energy~": "sightline.rules.named:LOG_ENERGY",
+            "quiet~": "sightline.rules.named:QUIET",
+            "cusum": "sightline.rules.named:CUSUM",
         },
     }
 )

@@ -18,7 +18,7 @@ from sightline.blindspots.settings import SpotSettings
 from sightline.blindspots.shapes import SHAPES, OwnShape
 from sightline.blindspots.sizes import Case, searched
 from sightline.export import NO_RULE, export_rows, export_stream
-from sightline.rules.budget import Budget
+from sightline.rules.limits import Budget
 
 BUDGET = Budget(per_day=6, share=0.01)
 

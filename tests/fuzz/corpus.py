@@ -28,7 +28,7 @@ from sightline import (
 )
 from sightline.blindspots.files import FoundSoFar
 from sightline.cli.app import app
-from sightline.storage.rules import _digest
+from sightline.rules.file import _digest
 
 # Detectors whose files are damaged; networks only where torch is installed.
 TRAINED = ("gdn", "tranad", "nsibf", "fusagnet") if find_spec("torch") else ()

@@ -9,11 +9,10 @@ from sightline.data.row_tables import ArrayRows
 from sightline.metrics.alarm_load import Delays
 from sightline.operation.apply import apply_rule, drift_between
 from sightline.operation.records import Record
-from sightline.rules.budget import Budget
 from sightline.rules.judging import Kept
-from sightline.rules.limits import Limit, Promise
+from sightline.rules.limits import Budget, Limit, Promise
 from sightline.rules.making import MadeRule
-from sightline.rules.origin import CalmChannel, Origin
+from sightline.rules.normal import CalmChannel, Origin
 from sightline.rules.rule import Channel, LinearView, Member, Rule, View
 
 # 2026-03-28 23:00 UTC: clocks in Berlin go forward two hours later.

@@ -26,7 +26,7 @@ from sightline.errors import StreamError
 from sightline.operation.live import LiveDetector, runs_of
 from sightline.operation.records import open_record
 from sightline.operation.watch import watch_folder
-from sightline.rules.origin import Telemetry
+from sightline.rules.normal import Telemetry
 from sightline.storage import read_rule
 
 TAGS = tuple(Tag(name=name) for name in CHANNELS)

@@ -18,11 +18,11 @@ from sightline.blindspots.result import Outcome
 from sightline.figures import FIGURES
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import all_infos
+from sightline.plugins import OURS, RULES
 from sightline.report.better_rules import KEPT_WORDS
 from sightline.report.entries import entries_of
 from sightline.report.glossary import glossary, markdown, rule_key
 from sightline.report.page import render
-from sightline.rules.family import DEFAULT_FAMILY
 from sightline.text import slug
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -118,7 +118,7 @@ def test_every_word_of_the_method_has_an_entry():
         *(f"movement-{one}" for one in Movement),
         *(f"outcome-{slug(one)}" for one in Outcome),
         *(entry.term for entry in FIGURES.values()),
-        *(rule_key(name) for name in (*DEFAULT_FAMILY, "p99", "own", "score")),
+        *(rule_key(name) for name in (*OURS[RULES], "p99", "own")),
     }
     assert wanted <= set(known)
     for name, rung in LADDER.items():

@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from sightline import ResidualStream, StreamError, commission
 from sightline.data.row_tables import KeptRows
 from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
-from sightline.rules.budget import Budget
 from sightline.rules.commission import within_budget
-from sightline.rules.family import DEFAULT_FAMILY, members_of
 from sightline.rules.judging import (
     FamilyRun,
     JudgedRows,
@@ -19,6 +17,8 @@ from sightline.rules.judging import (
     RuleOutcome,
     judge_rule,
 )
+from sightline.rules.limits import Budget
+from sightline.rules.named import default_rules, members_of
 from sightline.rules.rule import Rule
 from tests import strategies
 from tests.rules.made_rules import (
@@ -99,7 +99,7 @@ def test_rules_decided_from_the_family_are_the_rules_themselves(shelves):
             )
 
 
-@pytest.mark.parametrize("name", [*DEFAULT_FAMILY, *BY_NAME])
+@pytest.mark.parametrize("name", [*default_rules(has_stages=True), *BY_NAME])
 def test_a_rule_that_always_rings_is_counted_every_hour_and_raises_nothing(name):
     made, stream = made_rules(), plant_stream()
     judged = JudgedRows.of(

@@ -8,7 +8,6 @@ from scipy.stats import binomtest, genpareto, nbinom
 
 from sightline import Budget, StreamError
 from sightline.metrics.alarm_load import Delays, counted, episodes_of
-from sightline.rules.fitting import LEAST_HALF, CalmPeriod, CalmTable, Fitting
 from sightline.rules.limits import (
     RANK_RATIO,
     Limit,
@@ -19,7 +18,13 @@ from sightline.rules.limits import (
     set_limit,
     tail_level,
 )
-from sightline.rules.making import binomial_p_value
+from sightline.rules.making import (
+    LEAST_HALF,
+    CalmPeriod,
+    CalmTable,
+    Fitting,
+    binomial_p_value,
+)
 from tests import strategies
 from tests.rules.made_rules import made_rules, residuals
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from sightline import StreamError
 from sightline._kernels.alarms import join_members
 from sightline.metrics.alarm_load import Delays
-from sightline.rules.family import DEFAULT_FAMILY
+from sightline.rules.named import default_rules
 from sightline.rules.rule import Memory, View
 from tests import strategies
 from tests.rules.made_rules import BY_NAME, made_rules, one_score, plant_stream
 
-EVERY = (*DEFAULT_FAMILY, *BY_NAME)
+EVERY = (*default_rules(has_stages=True), *BY_NAME)
 N_ROWS = 1300
 
 

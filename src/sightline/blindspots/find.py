@@ -27,8 +27,8 @@ from sightline.data.stream import ResidualStream
 from sightline.detectors.base import Detector
 from sightline.export import NO_RULE, export_rows, export_stream
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.rules.budget import Budget
 from sightline.rules.commission import FIRST, Commissioning, commission
+from sightline.rules.limits import Budget
 from sightline.rules.rule import Rule
 
 

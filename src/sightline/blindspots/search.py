@@ -61,8 +61,8 @@ from sightline.errors import StreamError
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad
 from sightline.parallel import one_thread_each, threads, usual_jobs
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning
+from sightline.rules.limits import Budget
 from sightline.rules.rule import Rule
 from sightline.text import did_you_mean, duration
 

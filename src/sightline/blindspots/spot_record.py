@@ -23,7 +23,7 @@ from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import StreamError
 from sightline.metrics.alarm_load import AlarmLoad
 from sightline.rules.commission import Commissioning
-from sightline.rules.family import channels_of, stages_of
+from sightline.rules.normal import channels_of, stages_of
 from sightline.rules.rule import Rule
 from sightline.text import did_you_mean
 

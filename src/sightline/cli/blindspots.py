@@ -237,8 +237,8 @@ class _Search:
         """Return a plant with a saved detector."""
         from sightline.detectors import load_detector
         from sightline.export import NO_RULE, export_stream
-        from sightline.rules.origin import stream_digest
-        from sightline.storage.rules import file_digest
+        from sightline.rules.file import file_digest
+        from sightline.rules.normal import stream_digest
         from sightline.testbeds import open_testbed
 
         detector = load_detector(path)
@@ -259,7 +259,7 @@ class _Search:
 
     def _of_stream(self, path: Path, detector: str | None) -> _Cell:
         """Return a stream, searched in residual space."""
-        from sightline.rules.origin import stream_digest
+        from sightline.rules.normal import stream_digest
         from sightline.storage import read_stream
 
         if detector is not None:
@@ -342,7 +342,7 @@ class _Search:
     def _found(self, cell: _Cell, kept: Any, advance: Progress) -> "BlindSpots":
         from sightline.blindspots.find import maker
         from sightline.blindspots.search import SpotArena
-        from sightline.rules.budget import Budget
+        from sightline.rules.limits import Budget
 
         advance(Step(StepKind.FALSIFYING, detail="alarm rules and places"))
         budget = Budget.parse(self.budget)

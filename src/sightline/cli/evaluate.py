@@ -195,7 +195,7 @@ def evaluate_command(
         from sightline.evaluation.pipeline import evaluate
         from sightline.evaluation.protocol import protocol_named
         from sightline.metrics.alarm_figures import chosen_figures
-        from sightline.rules.budget import Budget
+        from sightline.rules.limits import Budget
         from sightline.storage import folder_name
 
         chosen = protocol_named(protocol)

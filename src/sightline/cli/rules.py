@@ -40,9 +40,9 @@ from sightline.text import (
 if TYPE_CHECKING:
     from sightline.data.stream import ResidualStream
     from sightline.operation.apply import Applied
-    from sightline.rules.budget import Budget
     from sightline.rules.commission import Commissioning
     from sightline.rules.judging import CommissioningFacts, RuleOutcome
+    from sightline.rules.limits import Budget
     from sightline.rules.making import MadeRule
 
 BROKEN_PROMISE = 3
@@ -289,7 +289,7 @@ def _write_commissioning(
     """Write all files, or none; return their names, and sentences about the others."""
     from sightline.files import staged_folder
     from sightline.report.rule_figure import write_rule_figure
-    from sightline.storage.rules import write_rule, write_script
+    from sightline.rules.file import write_rule, write_script
 
     notes = []
     if (out / "rule.st").exists():

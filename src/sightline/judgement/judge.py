@@ -35,8 +35,8 @@ from sightline.judgement.verdicts import (
 from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of
 from sightline.metrics.segment import SegmentMeasures
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.rules.commission import REFITTED
 from sightline.rules.judging import CommissioningFacts
+from sightline.rules.named import REFITTED
 from sightline.rules.scoring import ScoredStream
 
 # Version of the rules by which verdicts are made.

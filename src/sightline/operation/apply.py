@@ -19,7 +19,7 @@ from sightline.rules.judging import (
 )
 from sightline.rules.limits import LEAST_ALARMS
 from sightline.rules.making import MadeRule
-from sightline.rules.origin import CalmChannel, calm_channels
+from sightline.rules.normal import CalmChannel, calm_channels
 from sightline.rules.rule import RuleRun
 
 # Leading tags of an alarm that are named.

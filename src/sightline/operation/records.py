@@ -28,7 +28,7 @@ from sightline.operation.telemetry import (
 )
 from sightline.progress import Progress, silent
 from sightline.rules.making import MadeRule
-from sightline.rules.origin import raw_rows, stream_digest
+from sightline.rules.normal import raw_rows, stream_digest
 from sightline.rules.scoring import score
 from sightline.storage import read_stream
 from sightline.storage.frames import check_table_file, read_numbers

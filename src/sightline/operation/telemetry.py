@@ -17,9 +17,9 @@ from sightline.errors import FileError, StreamError
 from sightline.export import ExportedRows, export_rows
 from sightline.files import reading
 from sightline.progress import Progress, silent
+from sightline.rules.file import file_digest
 from sightline.rules.making import MadeRule
-from sightline.rules.origin import Telemetry
-from sightline.storage.rules import file_digest
+from sightline.rules.normal import Telemetry
 from sightline.tables.text_tables import is_table
 from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings

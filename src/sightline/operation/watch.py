@@ -41,9 +41,9 @@ from sightline.operation.watched_folder import (
 )
 from sightline.operation.week import Week, write_lines, write_metrics, write_page
 from sightline.progress import Progress, Step, StepKind, silent
+from sightline.rules.file import RULE_FILE, file_digest, read_rule
 from sightline.rules.judging import Kept
 from sightline.rules.making import MadeRule
-from sightline.storage.rules import RULE_FILE, file_digest, read_rule
 from sightline.text import counted
 
 PAGE: Final = "week.html"

@@ -19,7 +19,7 @@ from sightline.data.segments import GAP_FACTOR
 from sightline.errors import FileError
 from sightline.files import reading
 from sightline.operation.watch_state import Fate, SeenFile
-from sightline.rules.origin import Telemetry
+from sightline.rules.normal import Telemetry
 from sightline.tables.text_tables import PARQUET
 from sightline.testbeds.own_plant.exports import readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings

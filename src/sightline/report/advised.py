@@ -6,8 +6,8 @@ from sightline.report.entries import Entry
 from sightline.report.glossary import rule_key
 from sightline.report.overview import delay_words, rule_advice
 from sightline.rules.advice import PRESENT_WORDS, Decision, count_words, decide
-from sightline.rules.family import CHOSEN
 from sightline.rules.judging import CommissioningFacts, RuleOutcome
+from sightline.rules.named import CHOSEN
 from sightline.text import mean_count, per_day, plural, share
 
 

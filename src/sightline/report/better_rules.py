@@ -8,6 +8,7 @@ from sightline.report.entries import Entry
 from sightline.report.overview import burden, delay_words, skill_words
 from sightline.rules.advice import advice, count_words, is_over
 from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
+from sightline.rules.named import rule_words
 from sightline.text import UNKNOWN, mean_count, number, per_day, share, slug
 
 # What became of a promise: a word, and what it means.
@@ -25,25 +26,6 @@ KEPT_WORDS: dict[Kept, tuple[str, str]] = {
     ),
     Kept.UNJUDGED: ("not judged", "No attack-free rows were left to judge it on."),
 }
-# What each alarm rule does.
-RULE_WORDS = {
-    "p99": "The same for all detectors: deviation score (energy) above its 99th "
-    "percentile in train.",
-    "own": "The detector's own alarms, as given.",
-    "energy": "Deviation score of the whole row (energy), with a limit for the budget.",
-    "energy, refitted": "Deviation score with a model of normal operation that was "
-    "fitted on the first attack-free rows of the test.",
-    "group": "Largest deviation score of one stage.",
-    "x": "Largest deviation of one tag from its mean.",
-    "z": "Largest deviation of one tag from what the other tags tell of it "
-    "(conditional z).",
-    "rows": "Rings if any of group, z and x is over its own limit.",
-    "all": "Rings if any of group, z and x, or of the same with memory, is over its "
-    "own limit.",
-    "memory": "Rings if any of group~, z~ and x~ is over its own limit.",
-    "score": "The detector's own score, with a limit for the budget.",
-}
-_MEMORY = " With memory: residuals are averaged over the last minutes first."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,22 +130,6 @@ def _repairs(evaluation: Evaluation) -> tuple[str, ...]:
         return ()
     repairs = (evaluation.repairs or {}).values()
     return tuple(repair.sentence for repair in repairs if repair.sentence)
-
-
-def rule_words(name: str) -> str:
-    """Return what a rule does, by its name; a rule that has no words is its name.
-
-    Examples
-    --------
-    >>> rule_words("x~").split(".")[0]
-    'Largest deviation of one tag from its mean'
-    >>> rule_words("energy without LIT101").endswith("Leaves out LIT101.")
-    True
-    """
-    base, _, channel = name.partition(" without ")
-    words = RULE_WORDS.get(base.removesuffix("~"), base)
-    words += _MEMORY if base.endswith("~") else ""
-    return f"{words} Leaves out {channel}." if channel else words
 
 
 def _line(

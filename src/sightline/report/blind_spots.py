@@ -7,8 +7,8 @@ import numpy as np
 
 from sightline.blindspots.result import BlindSpot, BlindSpots, Outcome, TradeOff
 from sightline.blindspots.words import blindest, range_words, size, weight
-from sightline.report.better_rules import rule_words
 from sightline.report.entries import Entry
+from sightline.rules.named import rule_words
 from sightline.text import UNKNOWN, duration, number, per_day, share
 
 # Shapes with a heat map, and what people read.

@@ -15,8 +15,10 @@ from sightline.figures import FIGURES
 from sightline.judgement import confidence, event_test, ladder
 from sightline.judgement.verdicts import all_infos
 from sightline.metrics import alarm_load
-from sightline.report.better_rules import KEPT_WORDS, RULE_WORDS, rule_words
+from sightline.plugins import OURS, RULES
+from sightline.report.better_rules import KEPT_WORDS
 from sightline.rules import advice
+from sightline.rules.named import OTHER_WORDS, rule_words
 from sightline.text import DAGGER, share, slug
 
 PAPER_GROUP = "The paper's figures"
@@ -124,8 +126,7 @@ def _verdicts() -> list[Term]:
 
 
 def _rules() -> list[Term]:
-    """Return the alarm rules, from their table; most have a form with memory."""
-    names = [*RULE_WORDS, *(f"{name}~" for name in ("group", "x", "z"))]
+    """Return the alarm rules, from their table."""
     return [
         Term(
             key=rule_key(name),
@@ -133,7 +134,7 @@ def _rules() -> list[Term]:
             text=rule_words(name),
             group="Alarm rules",
         )
-        for name in names
+        for name in (*OTHER_WORDS, *OURS[RULES])
     ]
 
 
@@ -142,11 +143,11 @@ def rule_key(name: str) -> str:
 
     Examples
     --------
-    >>> rule_key("z~"), rule_key("energy without LIT101"), rule_key("cusum")
+    >>> rule_key("z~"), rule_key("energy without LIT101"), rule_key("z+x")
     ('rule-z-memory', 'rule-energy', 'rule')
     """
     base = name.partition(" without ")[0]
-    if base.removesuffix("~") not in RULE_WORDS:
+    if base not in OTHER_WORDS and base not in OURS[RULES]:
         return "rule"
     return f"rule-{slug(base)}" + ("-memory" if base.endswith("~") else "")
 

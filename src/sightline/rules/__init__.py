@@ -1,13 +1,13 @@
 """Alarm rules: made for a budget, judged on later rows, taken to the plant.
 
 =================  ==================================================================
-`probe`            the p99 rule of the paper, a quantile of train energy
-`budget`           alarms a day and share of time
-`rule`             a rule as a frozen value: batch and live
-`family`           names of rules, and the views of rows that they need
-`limits`           limits for a budget, and what they promise
-`fitting`          centres, own levels and cross-fitted traces of members
-`making`           rules with a limit and a promise
+`named`            every rule by name: view, memory, words; other forms follow from it
+`standalone`       what a rule computes, in plain numpy: the file ``rule.py``
+`rule`             a rule as a frozen value: on a record, and live
+`limits`           budgets, limits for them, and what they promise; the paper's p99
+`normal`           what rules know of train, and where they come from
+`making`           members fitted on attack-free rows; rules with limit and promise
+`file`             ``rule.json`` and ``rule.py`` on disk
 `judging`          cost, attacks raised, promise kept, on rows not seen before
 `advice`           what to change, in words
 `commission`       commissioning rows, judged rows, the table of the family
@@ -16,12 +16,10 @@
 `against_ceiling`  how rules stand to that, the record and its words
 `episodes`         the strongest alarms that no incident explains
 `masking`          alarms masked after changes of state
-`origin`           where a rule comes from
 =================  ==================================================================
 """
 
-from sightline.rules.budget import Budget
-from sightline.rules.probe import QuantileRule
+from sightline.rules.limits import Budget, QuantileRule
 from sightline.rules.rule import Rule, RuleState
 
 __all__ = ["Budget", "QuantileRule", "Rule", "RuleState"]

@@ -4,8 +4,8 @@ from enum import StrEnum
 
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AttackAlarms
 from sightline.metrics.probe import AlarmMetrics
-from sightline.rules.family import CHOSEN
 from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
+from sightline.rules.named import CHOSEN
 from sightline.text import duration, mean_count, number, per_day, plural, share
 
 # Fewer alarms than this support no rate: they are counted.

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from sightline.rules.advice import PRESENT_WORDS
-from sightline.rules.budget import Budget
+from sightline.rules.limits import Budget
 from sightline.text import duration, per_day, share
 
 # Evidence that a larger share of calm windows has is none.

@@ -76,8 +76,8 @@ from sightline.rules.against_ceiling import (
     is_evident,
     with_sentences,
 )
-from sightline.rules.budget import Budget
 from sightline.rules.commission import Commissioning
+from sightline.rules.limits import Budget
 from sightline.rules.oracle import LikelihoodRatio, Oracle, restarting
 
 # Calm windows that are treated as if they were the attack.

@@ -22,16 +22,6 @@ from sightline.errors import StreamError
 from sightline.metrics.alarm_load import MOST_PER_DAY, Delays
 from sightline.parallel import threads
 from sightline.rules.advice import advice, load_words
-from sightline.rules.budget import Budget
-from sightline.rules.family import (
-    CHOSEN,
-    Normal,
-    default_family,
-    members_of,
-    normal_of,
-    refitted,
-)
-from sightline.rules.fitting import CalmPeriod, CalmTable, Fitting
 from sightline.rules.judging import (
     CommissioningFacts,
     Curve,
@@ -47,10 +37,20 @@ from sightline.rules.judging import (
 from sightline.rules.limits import (
     FEW_ALARMS,
     LEAST_ALARMS,
+    Budget,
 )
-from sightline.rules.making import MadeRule, RuleMaker
+from sightline.rules.making import CalmPeriod, CalmTable, Fitting, MadeRule, RuleMaker
 from sightline.rules.masking import mask_after_changes, noisy_channel
-from sightline.rules.origin import Origin, calm_channels, origin_of, raw_rows
+from sightline.rules.named import CHOSEN, REFITTED, default_rules, members_of
+from sightline.rules.normal import (
+    Normal,
+    Origin,
+    calm_channels,
+    normal_of,
+    origin_of,
+    raw_rows,
+    refitted,
+)
 from sightline.rules.rule import Rule
 from sightline.rules.scoring import ScoredStream, score
 from sightline.showing import Shown
@@ -58,8 +58,6 @@ from sightline.text import counted, names, plural
 
 # The joined rule whose members remember nothing.
 WITHOUT_MEMORY: Final = "rows"
-# The rule by energy whose reference is fitted on commissioning rows.
-REFITTED: Final = "energy, refitted"
 # Share of the test that is used for commissioning.
 FIRST: Final = 0.35
 
@@ -360,7 +358,7 @@ def commission(
         Commission on the calm test rows of this stream instead, and judge on all test
         rows of `stream`.
     rules : sequence of str
-        Rules beside the default family; see `sightline.rules.family` for names.
+        Rules beside the default family; see `sightline.rules.named` for names.
     choose : str, optional
         The rule to choose; by default ``"all"``, or where that is over the budget on
         judged rows the rule with most skill that keeps it there.
@@ -502,7 +500,9 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     stream, test, judged = basis.stream, basis.test, basis.judged
     normal = replace(basis.normal, without=frozenset(settings.without))
     basis = replace(basis, normal=normal)
-    family = default_family(normal) if settings.family is None else settings.family
+    family = settings.family
+    if family is None:
+        family = default_rules(normal.has_stages, normal.is_one_sided)
     chosen = settings.choose or (CHOSEN if CHOSEN in family else family[-1])
     wanted = tuple(dict.fromkeys((*family, *settings.rules, chosen)))
     maker, uses_calibration = _maker(basis, wanted, settings)

@@ -18,14 +18,14 @@ from sightline.data.row_tables import gather_rows
 from sightline.data.stream import ResidualStream
 from sightline.energy.reference import Reference
 from sightline.metrics.alarm_load import Episodes, episodes_in
-from sightline.rules.budget import Budget
 from sightline.rules.commission import (
     Commissioning,
     CommissionSettings,
     commission_scored,
     part_of_test,
 )
-from sightline.rules.origin import raw_rows
+from sightline.rules.limits import Budget
+from sightline.rules.normal import raw_rows
 from sightline.rules.scoring import ScoredStream, score
 
 # How many episodes are listed.

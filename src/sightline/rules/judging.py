@@ -21,8 +21,7 @@ from sightline.metrics.alarm_load import (
     counted,
     episodes_of,
 )
-from sightline.rules.budget import Budget
-from sightline.rules.limits import Promise, Trace, set_limit
+from sightline.rules.limits import Budget, Promise, Trace, set_limit
 from sightline.rules.rule import Piece, Rule, RuleRun
 
 # Judged rows that a rule decides at a time, so that few values are in memory twice.

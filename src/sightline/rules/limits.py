@@ -1,20 +1,29 @@
-"""Limits from attack-free rows alone, for a budget; and what they promise.
+"""Budgets, limits from attack-free rows alone, and what they promise.
 
 A limit is set on the *trace* of a rule over commissioning rows. How many alarms a limit
 makes is not monotone in it (two alarms may grow into one), so candidates are scanned
 from the highest down, and the last before the first that breaks the budget is taken.
+The paper's rule, a quantile of train energy, is here too: `QuantileRule`.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from sightline.data.arrays import Floats, Ints
+from sightline.data.arrays import Bools, Floats, Ints, check_series
+from sightline.errors import StreamError
 from sightline.metrics.alarm_load import Delays, Episodes, counted, episodes_of
-from sightline.rules.budget import Budget
 
+_SPANS = {"hour": 24.0, "day": 1.0, "week": 1 / 7, "month": 1 / 30}
+_TEXT = re.compile(
+    r"\s*(?P<count>\d+(?:\.\d+)?)\s*(?:/|a|per)\s*(?P<span>[a-z]+)"
+    r"\s*(?:,\s*(?P<share>\d+(?:\.\d+)?)\s*%)?\s*",
+    re.IGNORECASE,
+)
 # A budget that allows fewer alarms than this over the commissioning rows is refused,
 LEAST_ALARMS: Final = 3.0
 # uncertain under this,
@@ -33,6 +42,127 @@ LEAST_SPREAD: Final = 2.0
 SMALLEST_LIMIT: Final = 1e-100
 # Interval of a promise.
 PROMISE_ENDS: Final = (0.05, 0.95)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How many false alarms are accepted.
+
+    Parameters
+    ----------
+    per_day : float
+        Alarms a day of attack-free time. ISA-18.2 calls up to 144 a day manageable for
+        one operator, from all sources together.
+    share : float
+        Share of attack-free time in alarm.
+
+    Examples
+    --------
+    >>> Budget.parse("1/week").share
+    0.01
+    >>> str(Budget.parse("6/day,2%"))
+    '6/day,2%'
+    """
+
+    per_day: float = 6.0
+    share: float = 0.01
+
+    def __post_init__(self) -> None:
+        """Refuse a budget that no rule can keep or every rule keeps."""
+        if not 0 < self.per_day < 1e6:
+            raise StreamError(
+                f"A budget must allow more than 0 alarms a day; got {self.per_day:g}."
+            )
+        if not 0 < self.share < 1:
+            raise StreamError(
+                "A budget's share of time in alarm must lie between 0% and 100%; got "
+                f"{100 * self.share:g}%."
+            )
+
+    @classmethod
+    def parse(cls, text: "str | Budget") -> "Budget":
+        """Return a budget from text such as ``6/day,1%`` or ``1/week``."""
+        if isinstance(text, Budget):
+            return text
+        match = _TEXT.fullmatch(str(text))
+        span = match["span"].lower().rstrip("s") if match else ""
+        if match is None or span not in _SPANS:
+            raise StreamError(
+                f"The budget {text!r} is not understood: write alarms and a span, and "
+                "if you like the share of time in alarm, such as 6/day, 1/week or "
+                "6/day,1%."
+            )
+        share = {} if match["share"] is None else {"share": float(match["share"]) / 100}
+        return cls(per_day=float(match["count"]) * _SPANS[span], **share)
+
+    def __str__(self) -> str:
+        """Return the text that `parse` reads."""
+        weekly = self.per_day * 7
+        if self.per_day < 1 and abs(weekly - round(weekly)) < 1e-9:
+            return f"{round(weekly)}/week,{100 * self.share:.12g}%"
+        return f"{self.per_day:.12g}/day,{100 * self.share:.12g}%"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantileRule:
+    """Alarm if the energy exceeds a quantile of normal energy.
+
+    With quantile 0.99 on train energy this is the paper's controlled Stage-2 probe:
+    it does not promise a false-alarm rate of 1% on the test trace.
+
+    Parameters
+    ----------
+    threshold : float
+        Energy above which the rule is in alarm.
+    quantile : float
+        Quantile of normal energy at which it was set, in [0, 1].
+
+    Examples
+    --------
+    >>> rule = QuantileRule.from_normal([0.0, 1.0, 2.0, 3.0, 4.0], quantile=0.75)
+    >>> rule
+    QuantileRule(threshold=3.0, quantile=0.75)
+    """
+
+    threshold: float
+    quantile: float
+
+    @classmethod
+    def from_normal(
+        cls, energy: npt.ArrayLike, *, quantile: float = 0.99
+    ) -> "QuantileRule":
+        """Return a rule with its threshold at a quantile of normal energy.
+
+        Parameters
+        ----------
+        energy : array-like of shape (n_steps,)
+            Energy of normal steps; at least one.
+        quantile : float
+            In [0, 1]; interpolated linearly between steps.
+
+        Raises
+        ------
+        StreamError
+            If there is no step, or the quantile is not in [0, 1].
+
+        Examples
+        --------
+        >>> QuantileRule.from_normal([0.0, 1.0, 2.0], quantile=0.75).threshold
+        1.5
+        """
+        normal = check_series(energy, "energy")
+        if len(normal) == 0:
+            raise StreamError("`energy` must have at least one normal step.")
+        if not 0 <= quantile <= 1:
+            raise StreamError(f"`quantile` must lie in [0, 1]; got {quantile}.")
+        return cls(threshold=float(np.quantile(normal, quantile)), quantile=quantile)
+
+    def alarms(self, energy: Floats) -> Bools:
+        """Return the steps with energy above the threshold, as booleans."""
+        return np.asarray(energy) > self.threshold
+
+
+# --- Limits ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,17 +1,23 @@
-"""Rules made for a budget, from commissioning rows alone."""
+"""Rules made for a budget, from attack-free commissioning rows alone.
 
+`Fitting` sets centres, own levels and traces of members; `RuleMaker` a rule's limit and
+promise. Every level is cross-fitted: the trace on which a limit is set has the levels
+of other windows, so that a channel is not judged by the rows that gave its own level.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from sightline.metrics.alarm_load import Delays
-from sightline.rules.budget import Budget
-from sightline.rules.family import (
-    members_of,
-)
-from sightline.rules.fitting import Fitting
+from sightline.data.arrays import Floats, Ints
+from sightline.data.row_tables import Rows, read_on_grid
+from sightline.metrics.alarm_load import DAY_S, Delays
 from sightline.rules.limits import (
+    Budget,
     Limit,
     Promise,
     Trace,
@@ -19,13 +25,285 @@ from sightline.rules.limits import (
     promise_of,
     set_limit,
 )
-from sightline.rules.origin import Origin
-from sightline.rules.rule import Member, Rule, View
+from sightline.rules.named import ALLOWANCE, blank_member, members_of
+from sightline.rules.normal import Normal, Origin
+from sightline.rules.rule import LinearView, Member, Memory, Rule, View
+from sightline.rules.standalone import log_of
 from sightline.showing import Shown
 from sightline.text import per_day
 
+# A unit's level: this quantile over commissioning rows,
+LEVEL_QUANTILE: Final = 0.999
+# and the level of one half is not under this share of that of all.
+LEAST_HALF: Final = 0.7
+# Stretches of commissioning rows that alternate in cross-fitting.
+N_STRETCHES: Final = 10
 # Calibration rows ring alike above this p-value.
 ALIKE: Final = 0.1
+
+
+# --- Members fitted on attack-free rows -----------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CalmTable:
+    """Calm rows of one table, with where stretches of them begin.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    breaks : array of int
+        First row of each stretch; memory starts again there.
+    score : array of shape (n_rows,), optional
+        The detector's own score.
+    n_attacks : int
+        Attacks that were left out.
+    ends : pair of float, optional
+        Time of the first and the last row.
+    """
+
+    rows: Rows
+    breaks: Ints
+    score: Floats | None = None
+    n_attacks: int = 0
+    ends: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CalmPeriod:
+    """The commissioning rows: one or two tables, one after the other.
+
+    Parameters
+    ----------
+    tables : tuple of CalmTable
+        Rows of train if asked for, calibration rows, then rows of the test.
+    step_s : float
+        Seconds a row.
+    """
+
+    tables: tuple[CalmTable, ...]
+    step_s: float
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(table.rows.n_rows for table in self.tables)
+
+    @property
+    def days(self) -> float:
+        """Days of all rows."""
+        return self.n_rows * self.step_s / DAY_S
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Time of the first and the last row of the test that is used."""
+        return self.tables[-1].ends
+
+    @cached_property
+    def breaks(self) -> Ints:
+        """First row of each stretch, over all tables."""
+        found, offset = [], 0
+        for table in self.tables:
+            found.append(np.append(0, table.breaks) + offset)
+            offset += table.rows.n_rows
+        return np.unique(np.concatenate(found))
+
+    def blocks(
+        self, cuts: Sequence[int] | Ints = ()
+    ) -> Iterator[tuple[int, npt.NDArray[Any], bool, Floats | None]]:
+        """Yield first row, rows, whether a stretch begins, and own score.
+
+        Parameters
+        ----------
+        cuts : sequence of int
+            Further rows at which a block begins.
+        """
+        offset, begins = 0, set(self.breaks.tolist())
+        edges = np.union1d(np.asarray(cuts, np.int64), self.breaks)
+        for table in self.tables:
+            n = table.rows.n_rows
+            inside = edges[(edges > offset) & (edges < offset + n)] - offset
+            for start, block in read_on_grid(table.rows, inside.tolist()):
+                stop = start + len(block)
+                own = None if table.score is None else table.score[start:stop]
+                yield offset + start, block, offset + start in begins, own
+            offset += n
+
+
+class Fitting:
+    """Centres, levels and cross-fitted traces of members over calm rows.
+
+    Parameters
+    ----------
+    normal : Normal
+        What rules know of normal operation.
+    members : sequence of str
+        Names of the members.
+    period : CalmPeriod
+        Commissioning rows; read three times.
+    """
+
+    def __init__(
+        self, normal: Normal, members: Sequence[str], period: CalmPeriod
+    ) -> None:
+        self.normal, self.period = normal, period
+        self.blank = [blank_member(name, period.step_s) for name in members]
+        kinds = dict.fromkeys(m.view for m in self.blank if m.view is not View.SCORE)
+        self.views: dict[View, LinearView] = {k: normal.view(k) for k in kinds}
+        stretch = np.arange(period.n_rows) * N_STRETCHES // max(period.n_rows, 1)
+        self.cuts = np.searchsorted(stretch, np.arange(N_STRETCHES))
+        self.half = (stretch % 2).astype(np.int8)
+        self.members = self._with_levels(self._with_centres())
+
+    def seen(
+        self, rows: npt.NDArray[Any], score: Floats | None
+    ) -> dict[View, npt.NDArray[Any]]:
+        """Return every view of some rows."""
+        seen: dict[View, npt.NDArray[Any]] = {
+            kind: view.of(rows) for kind, view in self.views.items()
+        }
+        if score is not None:
+            seen[View.SCORE] = score[:, None]
+        return seen
+
+    def _bounds(self, member: Member) -> Ints | None:
+        view = self.views.get(member.view)
+        return None if view is None else view.bounds
+
+    def _with_centres(self) -> list[Member]:
+        """Return the members with the calm mean of what they remember."""
+        sums: dict[str, Floats] = {}
+        squares: dict[str, Floats] = {}
+        for _, rows, _, score in self.period.blocks(self.cuts):
+            seen = self.seen(rows, score)
+            for member in self.blank:
+                values = seen[member.view]
+                if member.memory in (Memory.LOG_AVERAGE, Memory.QUIET):
+                    plain = replace(member, memory=Memory.NONE)
+                    values = plain.values(values, np.empty(0), self._bounds(member))
+                    values = log_of(values)
+                sums[member.name] = sums.get(member.name, 0.0) + values.sum(axis=0)
+                squares[member.name] = squares.get(member.name, 0.0) + np.square(
+                    values
+                ).sum(axis=0)
+        n, made = self.period.n_rows, []
+        for member in self.blank:
+            mean = sums[member.name] / n
+            spread = np.sqrt(np.maximum(squares[member.name] / n - mean**2, 0.0))
+            if member.memory is Memory.NONE and member.view is not View.SCORE:
+                made.append(member)
+            elif member.memory is Memory.CUSUM:
+                floor = self.normal.floors(member.view)
+                allowance = ALLOWANCE * np.maximum(spread, floor)
+                made.append(replace(member, centre=mean, allowance=allowance))
+            else:
+                made.append(
+                    replace(member, centre=mean, is_one_sided=self.normal.is_one_sided)
+                )
+        return made
+
+    def _with_levels(self, members: list[Member]) -> list[Member]:
+        """Return the members with levels of all rows; keep those of the halves."""
+        from sightline._kernels.alarms import take_tails
+
+        n = self.period.n_rows
+        # One value more than the quantile of all rows needs.
+        size = int(np.ceil((1 - LEVEL_QUANTILE) * n)) + 2
+        widths = [self._n_units(member) for member in members]
+        tops = [np.full((2, width, size), -1.0) for width in widths]
+        for start, values in self._values(members):
+            half = self.half[start]
+            for one, top in zip(values, tops, strict=True):
+                take_tails(one, top[half])
+        made = []
+        self.half_levels: list[tuple[Floats, Floats]] = []
+        counts = np.bincount(self.half, minlength=2)
+        for member, top, width in zip(members, tops, widths, strict=True):
+            if width == 1:
+                # One unit needs no level: the limit is then in the score's own units.
+                one = np.ones(1)
+                self.half_levels.append((one, one))
+                made.append(replace(member, levels=one))
+                continue
+            floor = self.normal.floors(member.view)
+            both = np.concatenate([top[0], top[1]], axis=1)
+            whole = np.maximum(_upper_quantile(both, n), floor)
+            halves = [
+                np.maximum(_upper_quantile(top[k], int(counts[k])), LEAST_HALF * whole)
+                for k in (0, 1)
+            ]
+            self.half_levels.append((halves[0], halves[1]))
+            made.append(replace(member, levels=whole))
+        return made
+
+    def _n_units(self, member: Member) -> int:
+        if member.view is View.SCORE:
+            return 1
+        return len(self.views[member.view].units)
+
+    def _values(self, members: Sequence[Member]) -> Iterator[tuple[int, list[Floats]]]:
+        """Yield first row and the units' values of each member, block by block."""
+        memory: list[Floats] = []
+        for start, rows, begins, score in self.period.blocks(self.cuts):
+            if begins or not memory:
+                memory = [m.fresh_state(self._n_columns(m)) for m in members]
+            seen = self.seen(rows, score)
+            yield (
+                start,
+                [
+                    member.values(seen[member.view], state, self._bounds(member))
+                    for member, state in zip(members, memory, strict=True)
+                ],
+            )
+
+    def _n_columns(self, member: Member) -> int:
+        view = self.views.get(member.view)
+        return 1 if view is None else view.n_columns
+
+    @cached_property
+    def traces(self) -> Floats:
+        """The cross-fitted trace of each member, shape (n_rows, n_members)."""
+        traces = np.empty((self.period.n_rows, len(self.members)))
+        other = [
+            [replace(m, levels=levels[1 - k]) for k in (0, 1)]
+            for m, levels in zip(self.members, self.half_levels, strict=True)
+        ]
+        for start, values in self._values(self.members):
+            half = int(self.half[start])
+            for k, one in enumerate(values):
+                score, _ = other[k][half].score(one)
+                traces[start : start + len(one), k] = score
+        return traces
+
+    def free_traces(self) -> None:
+        """Free the memory of `traces`, once the limits are set."""
+        self.__dict__.pop("traces", None)
+
+    def trace(self, values: Floats, delays: Delays) -> Trace:
+        """Return values over the commissioning rows as a trace."""
+        return Trace(
+            values=values,
+            breaks=self.period.breaks,
+            days=self.period.days,
+            delays=delays,
+        )
+
+
+def _upper_quantile(top: Floats, n: int) -> Floats:
+    """Return the level quantile of n values of each column, from the largest ones.
+
+    Interpolated linearly, as `np.quantile` does.
+    """
+    place = LEVEL_QUANTILE * (n - 1)
+    low = int(np.floor(place))
+    ordered = -np.sort(-top, axis=1)
+    below = ordered[:, min(n - 1 - low, ordered.shape[1] - 1)]
+    above = ordered[:, max(n - 2 - low, 0)]
+    return np.asarray(below + (place - low) * (above - below))
+
+
+# --- Rules for a budget ---------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

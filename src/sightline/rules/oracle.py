@@ -10,8 +10,7 @@ import numpy as np
 
 from sightline.data.arrays import Floats, Ints
 from sightline.metrics.alarm_load import DAY_S, Delays
-from sightline.rules.budget import Budget
-from sightline.rules.limits import SMALLEST_LIMIT, Trace, clusters_of, set_limit
+from sightline.rules.limits import SMALLEST_LIMIT, Budget, Trace, clusters_of, set_limit
 
 # Ratios of neighbouring candidate limits: each tried within the last step before.
 RATIOS: Final = (1.3, 1.06, 1.01)

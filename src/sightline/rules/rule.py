@@ -9,8 +9,8 @@ rule is in alarm where the largest of its members is above the limit::
     exceeds_t = trace_t > limit
 
 `Rule.alarms` reads a record at once; `Rule.start` gives the state of a live rule, which
-takes one row after the other. Both run the same compiled loops, so that their alarms
-are the same to the last bit.
+takes one row after the other. Both run the arithmetic of `standalone` with compiled
+loops, so that their alarms are the same to the last bit. `named` lists all rules.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,8 @@ from sightline.data.segments import segments_of
 from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import StreamError
 from sightline.metrics.alarm_load import Delays, Episodes, counted, episodes_in
-from sightline.rules.budget import Budget
+from sightline.rules.limits import Budget
+from sightline.rules.standalone import RuleSteps, member_scores, unit_values
 from sightline.showing import Shown
 from sightline.text import names, plural
 
@@ -211,65 +212,13 @@ class Member:
         """Return the memory before the first row."""
         return np.zeros((2, n_columns))
 
-    def values(
-        self,
-        seen: Floats,
-        state: Floats,
-        bounds: Ints | None,
-    ) -> Floats:
-        """Return the value of each unit in each row; the state moves on.
-
-        Parameters
-        ----------
-        seen : array of shape (n_rows, q)
-            The member's view of the rows.
-        state : array of shape (2, q)
-            Its memory; changed.
-        bounds : array of int, optional
-            Columns of units that have several.
-        """
-        kernels = _kernels()
-        if self.memory is Memory.AVERAGE:
-            seen = seen.copy()
-            kernels.average_rows(seen, self.centre, self.weight, state[0])
-            if self.is_one_sided:
-                np.maximum(seen, 0.0, out=seen)
-        elif self.memory is Memory.CUSUM:
-            seen = seen.copy()
-            kernels.accumulate_rows(seen, self.centre, self.allowance, state)
-        elif self.view is View.SCORE:
-            seen = np.maximum(seen - self.centre, 0.0)
-        if bounds is not None:
-            values = np.empty((len(seen), len(bounds) - 1))
-            kernels.unit_energies(seen, bounds, values)
-        else:
-            values = seen
-        if self.memory in (Memory.LOG_AVERAGE, Memory.QUIET):
-            values = log_of(values)
-            kernels.average_rows(values, self.centre, self.weight, state[0])
-            sign = -1.0 if self.memory is Memory.QUIET else 1.0
-            values = np.maximum(sign * values, 0.0)
-        return values
+    def values(self, seen: Floats, state: Floats, bounds: Ints | None) -> Floats:
+        """Return the value of each unit in each row; see `unit_values`."""
+        return unit_values(self, seen, state, bounds, _kernels())
 
     def score(self, values: Floats) -> tuple[Floats, Ints]:
         """Return the largest value over its level in each row, and whose it is."""
-        score, which = np.empty(len(values)), np.empty(len(values), np.int64)
-        work = np.empty(len(self.levels))
-        _kernels().largest_unit(values, self.levels, work, score, which)
-        if self.largest:
-            # What overflows is far above any limit.
-            with np.errstate(over="ignore"):
-                ordered = np.sort(np.abs(values) / self.levels, axis=1)
-                score[:] = 0.0
-                for column in ordered[:, : -self.largest - 1 : -1].T:
-                    score += column * column
-                score *= 0.5
-        return score, which
-
-
-def log_of(values: Floats) -> Floats:
-    """Return the logarithm of energies; of 0, that of the smallest number."""
-    return np.asarray(np.log(np.maximum(values, np.finfo(np.float64).tiny)))
+        return member_scores(self, values, _kernels())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -588,37 +537,24 @@ class Piece:
         )
 
 
-class RuleState:
-    """A live rule: takes one row, or some, after the other.
+class RuleState(RuleSteps):
+    """A live rule: takes one row, or some, after the other, by compiled loops.
 
     Parameters
     ----------
     rule : Rule
         The rule.
-
-    Attributes
-    ----------
-    memory : list of array
-        Memory of each member.
-    members : array of int, shape (n_members, 3)
-        Age of each member's alarm, rows since its last exceedance, whether shelved.
-    latch : array of int, shape (3,)
-        Last exceedances as bits, rows since the last one, whether an alarm runs.
     """
 
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
-        self.restart()
+    rule: Rule
 
-    def restart(self) -> None:
-        """Forget all earlier rows, as after a break."""
-        views = [self.rule.view_of(member) for member in self.rule.members]
-        self.memory = [
-            member.fresh_state(1 if view is None else view.n_columns)
-            for member, view in zip(self.rule.members, views, strict=True)
-        ]
-        self.members = np.zeros((len(self.rule.members), 3), np.int64)
-        self.latch = np.zeros(3, np.int64)
+    def __init__(self, rule: Rule) -> None:
+        self.loops = _kernels()
+        super().__init__(rule)
+
+    def look(self, rows: npt.NDArray[Any], view: LinearView) -> Floats:
+        """Return a view of rows."""
+        return view.of(rows)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return copies of all that it remembers, for `Rule.start`.
@@ -677,7 +613,7 @@ class RuleState:
         self._check_values(values, own)
         if after_break:
             self.restart()
-        return bool(self._flags(self.scores(values, own)[0])[-1][0])
+        return bool(self.flags(self.scores(values, own)[0])[-1][0])
 
     def advance(
         self,
@@ -722,45 +658,20 @@ class RuleState:
         units : array of int, shape (n_rows, n_members)
             Whose score it is.
         """
-        exceeds, shelved, joint, in_alarm = self._flags(trace)
+        exceeds, shelved, joint, in_alarm = self.flags(trace)
         standing = np.asarray((exceeds & shelved).any(axis=1))
         ringing = np.where(shelved, -1.0, trace) if shelved.any() else trace
         each, leading = np.arange(len(trace)), np.argmax(ringing, axis=1)
         best, lead = trace.max(axis=1), units[each, leading]
         return Piece(best, joint, in_alarm, leading, lead, shelved, standing)
 
-    def _flags(self, trace: Floats) -> tuple[Bools, Bools, Bools, Bools]:
-        """Return which members exceed and are shelved, any of them, and the alarm."""
-        kernels, delays = _kernels(), self.rule.delays
-        # In one memory order, so that the loop is compiled once.
-        exceeds = np.ascontiguousarray(trace > self.rule.limit)
-        shelved = np.empty_like(exceeds)
-        joint, in_alarm = np.empty((2, len(trace)), np.bool_)
-        unit = delays.unit if self.rule.shelves else 0
-        kernels.join_members(exceeds, delays.off, unit, self.members, joint, shelved)
-        kernels.latch(joint, delays.on, delays.within, delays.off, self.latch, in_alarm)
-        return exceeds, shelved, joint, in_alarm
-
     def scores(
-        self, rows: npt.NDArray[Any], score: Floats | None
+        self, rows: npt.NDArray[Any], score: Floats | None = None
     ) -> tuple[Floats, Ints]:
         """Return each member over its limit in each row, and whose score it is."""
-        rule = self.rule
-        seen = {view.kind: view.of(rows) for view in rule.views}
-        if rule.needs_score:
-            if score is None:
-                raise StreamError(
-                    f"The rule {rule.name!r} reads the detector's own score: give it "
-                    "as `score`."
-                )
-            seen[View.SCORE] = np.asarray(score, np.float64)[:, None]
-        trace = np.empty((len(rows), len(rule.members)))
-        units = np.empty((len(rows), len(rule.members)), np.int64)
-        for m, member in enumerate(rule.members):
-            view = rule.view_of(member)
-            values = member.values(
-                seen[member.view], self.memory[m], None if view is None else view.bounds
+        if self.rule.needs_score and score is None:
+            raise StreamError(
+                f"The rule {self.rule.name!r} reads the detector's own score: give it "
+                "as `score`."
             )
-            column, units[:, m] = member.score(values)
-            np.divide(column, member.limit, out=trace[:, m])
-        return trace, units
+        return super().scores(rows, score)

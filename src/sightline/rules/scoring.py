@@ -24,7 +24,7 @@ from sightline.metrics.ranking import AttackRanks, rank_attacks
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, plan_windows
 from sightline.progress import Progress
-from sightline.rules.probe import QuantileRule
+from sightline.rules.limits import QuantileRule
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

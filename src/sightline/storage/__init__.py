@@ -15,6 +15,7 @@ from sightline.data.stream import ResidualStream
 from sightline.data.stream_input import TableColumns, without_ignored
 from sightline.errors import FileError, naming
 from sightline.files import reading
+from sightline.rules.file import read_rule, write_rule
 from sightline.storage.charts import read_traces
 from sightline.storage.companions import (
     columns_and_files,
@@ -45,7 +46,6 @@ from sightline.storage.results import (
     write_json,
     write_results,
 )
-from sightline.storage.rules import read_rule, write_rule
 from sightline.tables.cells import label_codes
 from sightline.tables.text_tables import Table, read_table
 

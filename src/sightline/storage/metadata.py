@@ -4,9 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +14,6 @@ from sightline.errors import StreamError
 from sightline.files import reading
 
 _TEXTS = ("detector", "testbed", "space", "timezone")
-# Deeper JSON than this could be read, but not written again.
-_MOST_NESTED = 50
 
 
 def is_npz(path: Path) -> bool:
@@ -148,30 +144,9 @@ def breaks_from(values: object, name: str) -> list[int] | None:
     return [_whole_number(value, name) for value in values]
 
 
-def parse_json(text: str) -> Any:
-    """Return the value of a JSON text; ValueError if it is not JSON or too deep."""
-    try:
-        value = json.loads(text)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-    if _is_nested(value, _MOST_NESTED):
-        raise ValueError(f"it is nested more than {_MOST_NESTED} levels deep")
-    return value
-
-
 def plain_json(values: Mapping[str, object] | Sequence[object]) -> str:
     """Return JSON text; what JSON does not have (a path, a date) becomes text."""
     return json.dumps(values, indent=1, default=_plain)
-
-
-def _is_nested(value: object, levels: int) -> bool:
-    """Return whether lists and objects in a JSON value reach `levels` levels deep."""
-    level = [value]
-    for _ in range(levels):
-        of_objects = (item.values() for item in level if isinstance(item, dict))
-        of_lists = (item for item in level if isinstance(item, list))
-        level = [*chain.from_iterable(of_objects), *chain.from_iterable(of_lists)]
-    return bool(level)
 
 
 def _plain(value: object) -> object:

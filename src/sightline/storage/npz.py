@@ -27,7 +27,7 @@ import numpy.typing as npt
 from sightline.data.archives import read_arrays
 from sightline.data.stream import ResidualStream
 from sightline.errors import FileError, StreamError, naming
-from sightline.files import brief, staged_file
+from sightline.files import brief, parse_json, staged_file
 from sightline.storage import metadata
 
 _TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
@@ -139,7 +139,7 @@ def _json(arrays: dict[str, npt.NDArray[Any]], name: str) -> object:
     if array.size != 1:
         raise StreamError(f"`{name}` must be one JSON text; got shape {array.shape}.")
     try:
-        return metadata.parse_json(_text(array.item(), name))
+        return parse_json(_text(array.item(), name))
     except StreamError:
         raise
     except ValueError as error:

@@ -29,7 +29,7 @@ from sightline.data.row_tables import AsArray, Rows
 from sightline.data.stream import ResidualStream
 from sightline.data.stream_input import check_same_channels, without_ignored
 from sightline.errors import FileError, StreamError, naming
-from sightline.files import brief, damage, read_document, staged_folder
+from sightline.files import brief, damage, parse_json, read_document, staged_folder
 from sightline.storage import metadata
 
 # Rows decoded at a time: 3 MB for 51 channels of float32. More are no faster.
@@ -511,7 +511,7 @@ def _read_meta(path: Path) -> dict[str, object]:
     if not path.exists():
         return {}
     try:
-        meta = metadata.parse_json(read_document(path).decode("utf-8"))
+        meta = parse_json(read_document(path).decode("utf-8"))
     except ValueError as error:
         raise FileError(f"{path}: must be a JSON object; {brief(error)}.") from error
     if not isinstance(meta, dict):

@@ -27,6 +27,7 @@ from sightline.evaluation.result import (
 from sightline.files import (
     brief,
     is_staged,
+    parse_json,
     read_document,
     reading,
     staged_file,
@@ -38,7 +39,6 @@ from sightline.show.evaluations import SUMMARY
 from sightline.show.plain import write_csv
 from sightline.showing import Shown
 from sightline.storage.charts import read_traces
-from sightline.storage.metadata import parse_json
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,7 +21,7 @@ from sightline.errors import StreamError, naming
 from sightline.evaluation.protocol import Protocol
 from sightline.files import read_toml
 from sightline.metrics.alarm_figures import chosen_figures
-from sightline.rules.budget import Budget
+from sightline.rules.limits import Budget
 from sightline.testbeds import READERS, SIMULATED, open_testbed, simulator
 from sightline.text import did_you_mean
 

@@ -1,39 +1,26 @@
-"""The family of rules: names, views of the rows, and what each member is made of.
+"""What a rule knows of normal operation, and where it comes from.
 
-=================  ====================================================================
-name               score
-=================  ====================================================================
-``energy``         energy of all channels
-``group``          largest energy of a stage
-``x``              largest deviation of a channel
-``z``              largest deviation of a channel from what all others say of it
-``group~`` etc.    the same of an exponentially weighted average of the rows
-``rows``           joined: group, z, x
-``memory``         joined: group~, z~, x~
-``all``            joined: group, z, x, group~, z~, x~
-``score``          the detector's own score, if it is too large
-``largest3``       half the sum of the 3 (or another number) largest squared deviations,
-                   each over its own level
-``log-energy~``    average of the logarithm of the energy
-``quiet~``         the same, if it is too small
-``cusum``          largest two-sided cumulative sum of a channel
-``z+x~``           any of these joined by a plus sign
-=================  ====================================================================
+`Normal` holds mean and covariance of train and makes the views of rows from them;
+`Origin` names stream and detector, and how attack-free rows looked when the rule was
+made.
 """
 
-import re
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
+from sightline._version import __version__
+from sightline.audit.record import audit_in
 from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import Rows
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import Energies
 from sightline.energy.moments import fold_moments, merged
+from sightline.energy.one_sided import FlooredRows
 from sightline.energy.reference import (
     Reference,
     fit_reference,
@@ -41,102 +28,12 @@ from sightline.energy.reference import (
     standardised_reference,
 )
 from sightline.errors import StreamError
-from sightline.rules.rule import Channel, LinearView, Member, Memory, View
+from sightline.rules.rule import Channel, LinearView, View
 from sightline.text import did_you_mean
 
-ROW_MEMBERS: Final = ("group", "z", "x")
-MEMORY_MEMBERS: Final = ("group~", "z~", "x~")
-JOINED: Final = {
-    "rows": ROW_MEMBERS,
-    "memory": MEMORY_MEMBERS,
-    "all": (*ROW_MEMBERS, *MEMORY_MEMBERS),
-}
-# In the order of the table.
-DEFAULT_FAMILY: Final = ("energy", *ROW_MEMBERS, *MEMORY_MEMBERS, "rows", "all")
-CHOSEN: Final = "all"
-# Span of the average: this many seconds, within these numbers of rows.
-SPAN_S: Final = 300.0
-SPAN_ROWS: Final = (6, 30)
-# The cumulative sum forgives half a spread a row.
-ALLOWANCE: Final = 0.5
 # A level is at least this share of the unit's spread in train.
 LEVEL_FLOOR: Final = 1e-3
 REST: Final = "without stage"
-_LARGEST = re.compile(r"largest(\d+)")
-_BY_NAME: Final = ("score", "largest3", "log-energy~", "quiet~", "cusum")
-
-
-def members_of(name: str, has_stages: bool) -> tuple[str, ...]:
-    """Return the names of the members of a rule.
-
-    Parameters
-    ----------
-    name : str
-        Such as ``"all"``, ``"z~"`` or ``"z+x~"``.
-    has_stages : bool
-        Whether the channels have stages; without, stages are left out of joined rules.
-
-    Raises
-    ------
-    StreamError
-        If there is no rule of that name, or it needs stages.
-
-    Examples
-    --------
-    >>> members_of("rows", has_stages=False)
-    ('z', 'x')
-    >>> members_of("z+z~", has_stages=True)
-    ('z', 'z~')
-    """
-    known = (*DEFAULT_FAMILY, "memory", *_BY_NAME)
-    found: list[str] = []
-    for part in name.split("+"):
-        if part in JOINED:
-            joined = JOINED[part]
-            found += [m for m in joined if has_stages or not m.startswith("group")]
-        elif part in known or _LARGEST.fullmatch(part):
-            found.append(part)
-        else:
-            raise StreamError(f"There is no rule {part!r}; {did_you_mean(part, known)}")
-    if not has_stages and any(m.startswith("group") for m in found):
-        raise StreamError(
-            f"The rule {name!r} needs the stage of each channel: give `groups` in the "
-            "stream's meta, or stages in tags.csv."
-        )
-    return tuple(dict.fromkeys(found))
-
-
-def default_family(normal: "Normal") -> tuple[str, ...]:
-    """Return the names of the default rules: of a single score only its own."""
-    if normal.is_one_sided:
-        return ("energy", "x", "x~", "x+x~")
-    is_known = normal.has_stages
-    return tuple(n for n in DEFAULT_FAMILY if is_known or not n.startswith("group"))
-
-
-def blank_member(name: str, step_s: float) -> Member:
-    """Return a member whose centre, levels and limit are not set yet."""
-    low, high = SPAN_ROWS
-    span = int(np.clip(round(SPAN_S / step_s), low, high))
-    if name.endswith("~") and (view := name[:-1]) in [v.value for v in View]:
-        return Member(name=name, view=View(view), memory=Memory.AVERAGE, span=span)
-    if match := _LARGEST.fullmatch(name):
-        return Member(name=name, view=View.X, largest=max(int(match[1]), 1))
-    special = {
-        "log-energy~": (View.ALL, Memory.LOG_AVERAGE),
-        "quiet~": (View.ALL, Memory.QUIET),
-        "cusum": (View.X, Memory.CUSUM),
-    }
-    view_kind, memory = special.get(name, (None, Memory.NONE))
-    if view_kind is None:
-        return Member(name=name, view=View(name))
-    with_span = memory is not Memory.CUSUM
-    return Member(
-        name=name, view=view_kind, memory=memory, span=span if with_span else 0
-    )
-
-
-# --- Views ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -345,8 +242,6 @@ def channels_of(stream: ResidualStream) -> tuple[Channel, ...]:
 
 def _units(stream: ResidualStream) -> dict[str, str]:
     """Return the engineering unit of each tag that the recording names."""
-    from sightline.audit.record import audit_in
-
     audit = audit_in(stream.meta)
     tags = audit.recording.tags if audit is not None else ()
     return {tag.name: tag.unit for tag in tags if tag.unit}
@@ -365,3 +260,215 @@ def stages_of(stream: ResidualStream) -> dict[str, tuple[str, ...]]:
     }
     stages = {name: members for name, members in stages.items() if members}
     return stages if len(stages) > 1 else {}
+
+
+# --- Where a rule comes from ----------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalmChannel:
+    """How one channel looked when the rule was made: what drift is measured against.
+
+    Parameters
+    ----------
+    channel : str
+        Its name.
+    mean, spread : float
+        Mean and standard deviation of its residual in train; a spread of 1 where it
+        was constant.
+    calm_mean : float
+        Mean over commissioning rows.
+    calm_square : float
+        Mean square of its deviation from `mean` over commissioning rows, in spreads.
+    """
+
+    channel: str
+    mean: float
+    spread: float
+    calm_mean: float
+    calm_square: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedDetector:
+    """The file of the detector through which telemetry must pass before the rule.
+
+    Parameters
+    ----------
+    path : str
+        The file; from the folder of ``rule.json`` if it is not absolute.
+    sha256 : str
+        Digest of the file.
+    """
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Telemetry:
+    """How the detector's recordings were prepared, so that later ones are alike.
+
+    Parameters
+    ----------
+    step_s : float, optional
+        Seconds a row of the recordings that the detector reads.
+    sampling : str
+        How faster recordings become rows of that step, such as ``"median"``.
+    preset : str
+        How residuals were computed: ``"export"`` or ``"official"``.
+    words : mapping
+        For each tag of words, the number of each word in lower case.
+    roles : mapping
+        The role of each tag, as in ``tags.csv``.
+    """
+
+    step_s: float | None = None
+    sampling: str = "median"
+    preset: str = "export"
+    words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a rule comes from.
+
+    Parameters
+    ----------
+    stream : str
+        Name of the stream it was made on.
+    stream_sha256 : str
+        Digest of its residuals and labels.
+    sightline : str
+        The version that made it.
+    detector, testbed : str, optional
+        Names of the detector and of the plant.
+    timezone : str, optional
+        Zone in which alarms are listed; None for the plant's own clock.
+    begins, ends : float, optional
+        Seconds since 1970 of the first commissioning row, and of the last row before
+        the split; rows after it are judged.
+    calm : tuple of CalmChannel
+        How each channel looked in commissioning rows.
+    telemetry : Telemetry
+        How recordings are prepared for the detector.
+    saved_detector : SavedDetector, optional
+        The detector's file.
+    """
+
+    stream: str
+    stream_sha256: str
+    sightline: str
+    detector: str | None = None
+    testbed: str | None = None
+    timezone: str | None = None
+    begins: float | None = None
+    ends: float | None = None
+    calm: tuple[CalmChannel, ...] = ()
+    telemetry: Telemetry = Telemetry()
+    saved_detector: SavedDetector | None = None
+
+
+def raw_rows(rows: Rows) -> Rows:
+    """Return the rows as the detector gave them, not from the floor of a score."""
+    return rows.rows if isinstance(rows, FlooredRows) else rows
+
+
+def stream_digest(stream: ResidualStream) -> str:
+    """Return the SHA-256 of a stream's channels, residuals and labels."""
+    digest = hashlib.sha256("\0".join(stream.channels).encode())
+    for rows in (stream.train, stream.calibration, stream.test):
+        if rows is None:
+            continue
+        digest.update(f"\0{rows.n_rows}".encode())
+        for chunk in raw_rows(rows).chunks():
+            digest.update(np.ascontiguousarray(chunk, np.float64).data)
+    digest.update(stream.labels.tobytes())
+    return digest.hexdigest()
+
+
+def calm_channels(
+    names: Sequence[str], mean: Floats, spread: Floats, blocks: Iterable[Floats]
+) -> tuple[CalmChannel, ...]:
+    """Return how channels look in some rows.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the channels.
+    mean, spread : array of shape (p,)
+        Of train.
+    blocks : iterable of array of shape (n_rows, p)
+        The rows.
+    """
+    n_rows, sums, squares = 0, np.zeros(len(names)), np.zeros(len(names))
+    for block in blocks:
+        deviation = (block - mean) / spread
+        n_rows += len(block)
+        sums += deviation.sum(axis=0)
+        squares += np.square(deviation).sum(axis=0)
+    n = max(n_rows, 1)
+    columns = (mean, spread, mean + spread * sums / n, squares / n)
+    return tuple(
+        CalmChannel(
+            channel=name, mean=at, spread=width, calm_mean=calm, calm_square=part
+        )
+        for name, at, width, calm, part in zip(
+            names, *(column.tolist() for column in columns), strict=True
+        )
+    )
+
+
+def origin_of(
+    stream: ResidualStream,
+    calm: tuple[CalmChannel, ...],
+    ends: tuple[float, float] | None,
+) -> Origin:
+    """Return where a rule made on a stream comes from.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        It is read once, for its digest.
+    calm : tuple of CalmChannel
+        How channels look in commissioning rows.
+    ends : pair of float, optional
+        Time of the first commissioning row, and of the last row before the split.
+    """
+    begins, stops = ends or (None, None)
+    return Origin(
+        stream=stream.name,
+        stream_sha256=stream_digest(stream),
+        sightline=__version__,
+        detector=stream.detector,
+        testbed=stream.testbed,
+        timezone=stream.timezone,
+        begins=begins,
+        ends=stops,
+        calm=calm,
+        telemetry=_telemetry(stream),
+    )
+
+
+def _telemetry(stream: ResidualStream) -> Telemetry:
+    """Return how recordings were prepared, as far as the stream's `meta` says."""
+    rows = stream.meta.get("rows")
+    rows = rows if isinstance(rows, Mapping) else {}
+    step_s = rows.get("recording_step_s")
+    audit = audit_in(stream.meta)
+    words = {} if audit is None else audit.recording.words
+    tags = () if audit is None else audit.recording.tags
+    return Telemetry(
+        step_s=float(step_s) if isinstance(step_s, int | float) else None,
+        sampling=str(rows.get("sampling") or "median"),
+        preset=str(stream.meta.get("residuals_preset", "export")),
+        words={tag: _numbers(text) for tag, text in words.items()},
+        roles={tag.name: tag.role for tag in tags},
+    )
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """Return the numbers of words from text such as ``CLOSED = 0, OPEN = 1``."""
+    pairs = (part.rpartition(" = ") for part in text.split(", "))
+    return {word.lower(): int(n) for word, _, n in pairs if n.strip().isdigit()}

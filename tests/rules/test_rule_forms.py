@@ -8,11 +8,11 @@ import pytest
 
 from sightline import write_rule
 from sightline.metrics.alarm_load import Delays
-from sightline.rules.family import DEFAULT_FAMILY
-from sightline.storage.rules import write_script
+from sightline.rules.file import write_script
+from sightline.rules.named import default_rules
 from tests.rules.made_rules import BY_NAME, STEP_S, made_rules, one_score, plant_stream
 
-EVERY = (*DEFAULT_FAMILY, *BY_NAME)
+EVERY = (*default_rules(has_stages=True), *BY_NAME)
 N_ROWS = 4000
 
 

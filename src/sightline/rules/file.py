@@ -18,13 +18,12 @@ import numpy as np
 
 from sightline.data.zones import check_timezone
 from sightline.errors import FileError, StreamError
-from sightline.files import brief, read_document, reading, staged_file
+from sightline.files import brief, parse_json, read_document, reading, staged_file
 from sightline.rules.commission import Commissioning
 from sightline.rules.limits import Limit, Promise
 from sightline.rules.making import MadeRule
-from sightline.rules.origin import Origin, SavedDetector
+from sightline.rules.normal import Origin, SavedDetector
 from sightline.rules.rule import LinearView, Member, Memory, Rule, View
-from sightline.storage.metadata import parse_json
 from sightline.text import names
 
 RULE_SCHEMA: Final = 1
@@ -130,7 +129,7 @@ def with_detector(made: MadeRule, detector: Path, folder: Path) -> MadeRule:
 
 def write_script(path: Path) -> None:
     """Write ``rule.py``, which needs numpy and the ``rule.json`` beside it alone."""
-    source = files("sightline.storage") / "standalone_rule.py"
+    source = files("sightline.rules") / "standalone.py"
     with staged_file(path) as partial:
         partial.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sightline import FileError, read_rule, write_rule
-from sightline.storage.rules import _digest, rule_schema
+from sightline.rules.file import _digest, rule_schema
 from tests.rules.made_rules import BY_NAME, made_rules, plant_stream
 from tests.storage.test_evaluation_file import violations
 
@@ -75,7 +75,7 @@ def test_the_file_says_where_the_rule_comes_from(tmp_path):
 def test_the_digest_of_a_stream_changes_with_any_residual_or_label():
     stream = plant_stream()
     rows = np.concatenate(list(stream.test.chunks()))
-    from sightline.rules.origin import stream_digest
+    from sightline.rules.normal import stream_digest
 
     rows[5, 2] = np.nextafter(rows[5, 2], 9)
     labels = stream.labels.copy()
@@ -212,7 +212,7 @@ def test_the_detector_is_named_by_a_path_from_the_folder_of_the_rule(tmp_path):
 
 
 def test_the_shipped_schema_is_the_one_of_the_types():
-    shipped = files("sightline.storage") / "rule.schema.json"
+    shipped = files("sightline.rules") / "rule.schema.json"
     assert json.loads(shipped.read_text(encoding="utf-8")) == json.loads(
         json.dumps(rule_schema())
     )
