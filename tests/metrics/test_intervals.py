@@ -132,3 +132,12 @@ def test_few_attacks_of_random_worth_are_covered(n):
         low, high = drawn(values, lengths, n=300)
         covered += low <= 0.2 * 0.9 + 0.8 * 0.05 <= high
     assert covered / 300 >= 0.93
+
+
+def test_all_and_nothing_of_a_count_end_at_the_ends_of_its_range():
+    assert count_interval(0, 26)[0] == 0.0
+    assert count_interval(26, 26)[1] == 26.0
+
+
+def test_more_hits_than_tries_have_no_interval():
+    assert np.isnan(count_interval(12, 6)).all()

@@ -355,7 +355,7 @@ def test_what_else_is_called_figures_is_none_of_a_report(folder, tmp_path):
 def test_a_page_loads_neither_compiled_loops_nor_what_draws_for_print(folder, tmp_path):
     code = (
         "import sys; from sightline import write_report; write_report(*sys.argv[1:]); "
-        "heavy = {'numba', 'matplotlib', 'scipy'}; "
+        "heavy = {'numba', 'matplotlib'}; "
         "print(*(heavy | {'sightline.report'}) & set(sys.modules))"
     )
     command = [sys.executable, "-c", code, str(folder), str(tmp_path / "page.html")]

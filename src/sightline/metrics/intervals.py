@@ -24,7 +24,6 @@ import numpy as np
 from sightline.data.arrays import Floats
 from sightline.figures import Figure
 from sightline.metrics.drawing import DrawnStream, Draws, Value
-from sightline.metrics.quantiles import least_probability
 
 # With fewer effective attacks than this an interval is marked.
 FEW_EVENTS = 10
@@ -298,6 +297,8 @@ def count_interval(hits: int, n: int) -> tuple[float, float]:
     >>> low, round(high, 2)
     (0.0, 3.08)
     """
-    low = 0.0 if hits == 0 else least_probability(hits, n, _TAILS[0])
-    high = 1.0 if hits == n else 1 - least_probability(n - hits, n, _TAILS[0])
-    return low * n, high * n
+    from scipy.special import betaincinv
+
+    low = 0.0 if hits == 0 else betaincinv(hits, n - hits + 1, _TAILS[0])
+    high = 1.0 if hits == n else 1 - betaincinv(n - hits, hits + 1, _TAILS[0])
+    return float(low * n), float(high * n)

@@ -10,7 +10,6 @@ import numpy as np
 
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
 from sightline.figures import PAUC_RATES
-from sightline.metrics.quantiles import half_chi_square
 from sightline.report import encoding
 from sightline.report.encoding import Clock, JsonObject
 from sightline.report.entries import Entry
@@ -230,7 +229,9 @@ def quantile_figure(entry: Entry) -> JsonObject:
 @cache
 def ideal_quantiles(p: int) -> Floats:
     """Return the quantiles at `LEVELS` of half a chi-square with p degrees."""
-    return half_chi_square(p, LEVELS)
+    from scipy.special import gammaincinv
+
+    return np.asarray(gammaincinv(p / 2, LEVELS))
 
 
 def drift_figure(entry: Entry) -> JsonObject:

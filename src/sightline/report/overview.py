@@ -24,7 +24,6 @@ from sightline.judgement.verdicts import Count, RungName, VerdictInfo, all_infos
 from sightline.metrics.alarm_load import AlarmLoad
 from sightline.metrics.intervals import count_interval
 from sightline.metrics.probe import AlarmMetrics
-from sightline.metrics.quantiles import probability_of_hits
 from sightline.report.entries import (
     OWN,
     P99,
@@ -499,13 +498,15 @@ def found_by_chance(evaluation: Evaluation, rule: RungName) -> Count | None:
     Count, optional
         None without attacks or a diagnosis, and for results of an earlier version.
     """
+    from scipy.special import bdtrc
+
     facts, n = evaluation.diagnosis, evaluation.stream.n_segments
     if facts is None or facts.found is None or not n:
         return None
     if facts.rule == rule:
         return facts.found
     count = found(evaluation, rule)
-    p_value = probability_of_hits(count, n, LEVEL)
+    p_value = float(bdtrc(min(count - 1, n), n, LEVEL))
     return Count(count=count, total=n, by_chance=LEVEL * n, p_value=p_value)
 
 
