@@ -5,9 +5,10 @@ rows are independent. Attacks therefore count as wholes, and calm rows are drawn
 blocks.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,6 @@ import numpy.typing as npt
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.segments import Segment, segments_of
 from sightline.figures import PAUC_RATES
-from sightline.metrics.drawn_ranks import Seen, draw_ranks, lanes_of, running_sums
 
 N_REPLICATES = 500
 # Attack-free time is cut into about this many blocks at most: more draw no better.
@@ -24,6 +24,8 @@ MOST_BLOCKS = 10_000
 LEAST_ALARM_SHARE = 0.5
 # Counts that a product takes as floats at a time: little memory, used again.
 _MOST_COUNTS = 1 << 18
+# Progress is reported after this many draws.
+_TICK = 16
 # Called with the number of draws that are done.
 Tick = Callable[[int], None]
 
@@ -280,7 +282,6 @@ class Draws:
     counts: npt.NDArray[np.int32]
     gamma: Floats
     more_calm: Floats
-    _shared: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, n_attacks: int, n_blocks: int, *, n: int, seed: int) -> "Draws":
@@ -314,18 +315,21 @@ class Draws:
         parts = (self.counts[k : k + n] for k in range(0, len(self), n))
         return np.concatenate([part.astype(np.float64) @ of_blocks for part in parts])
 
-    def shared(self, bits: int) -> Ints:
-        """Return the counts of several draws in each integer; for `running_sums`.
+    def running_sums(self, block: npt.NDArray[np.int32]) -> Iterator[Ints]:
+        """Yield for each draw how many of the first 0, 1, ... items are drawn.
 
-        Draw r has the bits from ``bits * (r % lanes)`` on in row ``r // lanes``.
+        The array of shape (1 + n_items,) is valid until the next one.
+
+        Parameters
+        ----------
+        block : array of shape (n_items,)
+            The block that each item is in, and with which it is drawn.
         """
-        if bits not in self._shared:
-            lanes = lanes_of(bits)
-            shared = np.zeros((-(-len(self) // lanes), self.counts.shape[1]), np.int64)
-            for r, count in enumerate(self.counts):
-                shared[r // lanes] += count.astype(np.int64) << bits * (r % lanes)
-            self._shared[bits] = shared
-        return self._shared[bits]
+        # The type that numpy takes as it is, and the same memory for all draws.
+        index, sums = block.astype(np.intp), np.zeros(1 + len(block), np.int64)
+        for count in self.counts:
+            np.cumsum(count[index], out=sums[1:])
+            yield sums
 
     def __len__(self) -> int:
         """Return the number of rows, row 0 included."""
@@ -401,23 +405,16 @@ def draw(
         Called with the number of draws that are done, after some of them.
     """
     windows = _Windows.of(stream.windows or ())
-    n_windows = np.bincount(windows.block, minlength=len(stream.block_rows))
-    of_blocks = (stream.block_rows, stream.block_energy, stream.block_alarms, n_windows)
-    totals, energy, alarms, drawn_windows = draws.sums(np.column_stack(of_blocks)).T
-    # Enough for calm rows and for windows: both share what is made for one.
-    bits = int(max(totals.max(), drawn_windows.max())).bit_length()
-    weights = _weights_of_rows(stream, draws)
-    seen = running_sums(draws, stream.normal_block, bits)
-    ranks = draw_ranks(
-        stream, seen, totals, weights, PAUC_RATES, medians=medians, tick=tick
-    )
+    of_blocks = (stream.block_rows, stream.block_energy, stream.block_alarms)
+    totals, energy, alarms = draws.sums(np.column_stack(of_blocks)).T
+    ranks = _draw_ranks(stream, draws, totals, medians=medians, tick=tick)
     areas = _shares(ranks.areas, stream.attack_rows[:, None])
     for k, rate in enumerate(PAUC_RATES, start=1):
         chance = rate**2 / 2
         areas[:, :, k] = (areas[:, :, k] - chance) / (rate - chance)
     values = _values(stream, areas)
     if stream.windows is not None:
-        values[Value.BEATEN] = windows.beaten(running_sums(draws, windows.block, bits))
+        values[Value.BEATEN] = windows.beaten(draws)
     return DrawnStream(
         stream=stream,
         values=values,
@@ -426,6 +423,109 @@ def draw(
         median=ranks.median,
         **_false_rates(stream, draws, totals, alarms),
     )
+
+
+class _DrawnRanks(NamedTuple):
+    """Rank figures, a row for each draw; nan for a draw without calm rows.
+
+    `areas` are by attack, summed over its rows: the area under the ROC curve and that
+    up to each limit of the false-alarm rate. `precision` is the average precision with
+    one more attack, unseen and wholly seen; nan without attack rows. `median` is the
+    median energy of calm rows, nan if it is not needed.
+    """
+
+    areas: Floats
+    precision: Floats
+    median: Floats
+
+
+def _draw_ranks(
+    stream: Drawable, draws: Draws, totals: Floats, *, medians: bool, tick: Tick
+) -> _DrawnRanks:
+    """Return the rank figures of each draw; `totals` are its calm rows.
+
+    All that a draw needs of the calm rows is how many are drawn above each attack row,
+    and at or above it: a running sum of how often each calm row is drawn.
+    """
+    n, ranked = len(totals), _RankedRows(stream)
+    weight, extra = _weights_of_rows(stream, draws)
+    ranks = _DrawnRanks(
+        np.full((n, stream.n_attacks, 1 + len(PAUC_RATES)), np.nan),
+        np.full((n, 2), np.nan),
+        np.full(n, np.nan),
+    )
+    for r, sums in enumerate(draws.running_sums(stream.normal_block)):
+        if (total := float(totals[r])) > 0:
+            above = sums[stream.above].astype(np.float64)
+            up_to = sums[stream.up_to].astype(np.float64)
+            ranks.areas[r] = ranked.areas(above, up_to, total).T
+            ranks.precision[r] = ranked.precision(up_to, total, weight[r], extra[r])
+            if medians:
+                # The middle row of those drawn, or both middle ones.
+                middle = [(int(total) + 1) // 2, int(total) // 2 + 1]
+                lower, upper = stream.normal_energy[np.searchsorted(sums, middle) - 1]
+                ranks.median[r] = 0.5 * (upper + lower)
+        if r % _TICK == _TICK - 1 or r == n - 1:
+            tick(r + 1)
+    return ranks
+
+
+class _RankedRows:
+    """The calm rows of a stream by falling energy, and the attack rows among them."""
+
+    def __init__(self, stream: Drawable) -> None:
+        self._attack = stream.attack.astype(np.intp)
+        self._has_equal = bool((stream.up_to != stream.above).any())
+        # For each attack row the last of the same energy; none if all are different.
+        self._last = None
+        if stream.attack_tied.any():
+            is_last = np.append(~stream.attack_tied[1:], True)
+            self._last = np.flatnonzero(is_last)[np.cumsum(~stream.attack_tied) - 1]
+        self._stream = stream
+
+    def areas(self, above: Floats, up_to: Floats, total: float) -> Floats:
+        """Return areas under the ROC curve, of shape (1 + n_limits, n_attacks)."""
+        share = 1.0 / total
+        areas = np.empty((1 + len(PAUC_RATES), self._stream.n_attacks))
+        middle = 0.5 * (above + up_to) if self._has_equal else above
+        areas[0] = self._stream.attack_rows - share * self._by_attack(middle)
+        for k, limit in enumerate(PAUC_RATES, start=1):
+            # Rows come by falling energy: from here on none is above the limit.
+            end = int(above.searchsorted(total * limit))
+            first = share * above[:end]
+            ramp = limit - first
+            if self._has_equal:
+                # What a step that rises from rate first to last has up to the limit.
+                last = share * up_to[:end]
+                width = np.where(last > first, last - first, 1.0)
+                inner = limit - 0.5 * (first + last)
+                ramp = np.where(limit >= last, inner, 0.5 * ramp**2 / width)
+            areas[k] = self._by_attack(ramp)
+        return areas
+
+    def _by_attack(self, values: Floats) -> Floats:
+        """Return sums of values of the first attack rows, by attack."""
+        attack = self._attack[: len(values)]
+        summed = np.bincount(attack, values, self._stream.n_attacks)
+        return summed.astype(np.float64, copy=False)
+
+    def precision(
+        self, up_to: Floats, total: float, weight: Floats, extra: float
+    ) -> tuple[float, float]:
+        """Return the average precision with one more attack, unseen and wholly seen."""
+        n, n_normal = len(self._attack), self._stream.n_normal
+        if n == 0:
+            return np.nan, np.nan
+        of_row = weight.take(self._attack)
+        hits = np.cumsum(of_row)
+        if self._last is not None:
+            hits = hits.take(self._last)
+        false = n_normal / total * up_to
+        low = float(of_row @ (hits / (hits + false)))
+        hits += extra
+        high = float(of_row @ (hits / (hits + false)))
+        by_chance = n / (n + n_normal)
+        return (low + extra * by_chance) / n, (high + extra) / n
 
 
 def _weights_of_rows(stream: Drawable, draws: Draws) -> tuple[Floats, Floats]:
@@ -480,10 +580,10 @@ class _Windows:
         block = np.concatenate([np.empty(0, np.int32), *parts])
         return cls(block, np.cumsum([0, *map(len, parts)]))
 
-    def beaten(self, draws: Iterable[Seen]) -> Floats:
+    def beaten(self, draws: Draws) -> Floats:
         """Return the share of beaten windows of each attack in every draw."""
-        seen = np.array([one.at(self.bounds) for one in draws], np.float64)
-        drawn = np.diff(seen, axis=1)
+        sums = [one[self.bounds] for one in draws.running_sums(self.block)]
+        drawn = np.diff(np.array(sums, np.float64), axis=1)
         shares = _shares(drawn[:, ::2], drawn[:, ::2] + drawn[:, 1::2])
         # Where none of its windows is drawn, its own share stands for it.
         return np.where(np.isnan(shares), shares[0], shares)
