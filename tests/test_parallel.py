@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_info
 from sightline import ResidualStream, StreamError, evaluate
 from sightline.data.row_tables import GRID_ROWS, ArrayRows, map_parts
 from sightline.parallel import (
+    map_threads,
     n_jobs,
     one_thread_each,
-    side_by_side,
     threads,
     together,
     usual_jobs,
@@ -39,7 +39,7 @@ def test_calls_return_in_order_and_each_is_made_once(jobs):
         return k * k
 
     with threads(jobs):
-        values = side_by_side([lambda k=k: call(k) for k in range(20)], reported.append)
+        values = map_threads([lambda k=k: call(k) for k in range(20)], reported.append)
     assert values == [k * k for k in range(20)]
     assert sorted(made) == list(range(20))
     assert reported == list(range(20))
@@ -54,16 +54,40 @@ def test_an_error_reaches_the_caller_and_ends_the_rest(jobs):
 
     calls = [fail, *(lambda k=k: made.append(time.sleep(0.01)) for k in range(50))]
     with threads(jobs), pytest.raises(StreamError, match="no"):
-        side_by_side(calls)
+        map_threads(calls)
+    assert len(made) < 50
+
+
+def test_of_several_errors_the_first_in_order_is_raised():
+    barrier = threading.Barrier(2, timeout=20)
+
+    def fail(k):
+        barrier.wait()
+        time.sleep(0.05 * (1 - k))
+        raise StreamError(f"call {k}")
+
+    with threads(2), pytest.raises(StreamError, match="call 0"):
+        map_threads([lambda k=k: fail(k) for k in range(2)])
+
+
+def test_what_the_caller_is_told_may_end_the_calls():
+    made = []
+
+    def stop(k):
+        raise KeyboardInterrupt
+
+    calls = [lambda k=k: made.append(time.sleep(0.01)) for k in range(50)]
+    with threads(2), pytest.raises(KeyboardInterrupt):
+        map_threads(calls, stop)
     assert len(made) < 50
 
 
 def test_calls_within_calls_come_to_an_end():
     def outer(k):
-        return sum(side_by_side([lambda j=j: 10 * k + j for j in range(4)]))
+        return sum(map_threads([lambda j=j: 10 * k + j for j in range(4)]))
 
     with threads(2):
-        values = side_by_side([lambda k=k: outer(k) for k in range(8)])
+        values = map_threads([lambda k=k: outer(k) for k in range(8)])
     assert values == [40 * k + 6 for k in range(8)]
 
 
@@ -79,7 +103,7 @@ def test_settings_of_the_caller_hold_in_other_threads():
 
     with threads(2), np.errstate(over="raise"):
         both = [lambda: _error_of(overflow)] * 2
-        assert side_by_side(both) == [FloatingPointError] * 2
+        assert map_threads(both) == [FloatingPointError] * 2
 
 
 def _error_of(call):

@@ -2,17 +2,18 @@
 
 A linear algebra library that divides small products among threads of its own costs more
 than it gains, and its last digits depend on their number. `threads` limits all of them
-to one thread and starts a team of our own; `side_by_side` has the team make independent
-calls. Most of their time is spent in numpy and in compiled loops, which release the
-interpreter's lock. What is computed does not depend on the number of jobs.
+to one thread; `map_threads` makes independent calls in threads of our own. Most of
+their time is spent in numpy and in compiled loops, which release the interpreter's
+lock. What is computed does not depend on the number of jobs.
 """
 
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from threading import Condition, Lock, Thread
+from threading import Lock
 from typing import Any, Final, TypeVar, overload
 
 from sightline.errors import StreamError
@@ -103,112 +104,13 @@ def usual_jobs() -> int:
     return min(cores, max(int(given), 1)) if given.isdecimal() else cores
 
 
-class _Batch:
-    """Calls that are made by one or more threads, each of them once."""
-
-    def __init__(self, calls: Sequence[Callable[[], Any]]) -> None:
-        self.calls = calls
-        self.values: list[Any] = [None] * len(calls)
-        self.error: BaseException | None = None
-        self.n_claimed = self.n_ended = 0
-
-
-class _Team:
-    """Threads that make the calls of all batches that are open, the newest first.
-
-    A thread that opens a batch makes calls of it as well, so that a batch opened within
-    a call always comes to its end.
-    """
-
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self._open: list[_Batch] = []
-        self._changed = Condition()
-        self._is_over = False
-        for _ in range(jobs - 1):
-            Thread(target=self._help, daemon=True).start()
-
-    def end(self) -> None:
-        """Let the helpers go as soon as they have nothing to do."""
-        with self._changed:
-            self._is_over = True
-            self._changed.notify_all()
-
-    def run(
-        self, calls: Sequence[Callable[[], Any]], done: Callable[[int], None]
-    ) -> list[Any]:
-        """Return what the calls return; see `side_by_side`."""
-        batch, n_reported = _Batch(calls), 0
-        with self._changed:
-            self._open.append(batch)
-            self._changed.notify_all()
-        try:
-            while True:
-                with self._changed:
-                    k = self._claimed(batch)
-                    while k is None and batch.n_ended < batch.n_claimed:
-                        if batch.n_ended > n_reported:
-                            break
-                        self._changed.wait()
-                    n_ended = batch.n_ended
-                if k is not None:
-                    self._make(batch, k)
-                for one in range(n_reported, n_ended):
-                    done(one)
-                n_reported = n_ended
-                if k is None and n_ended == batch.n_claimed:
-                    break
-        finally:
-            with self._changed:
-                batch.n_claimed = len(calls)
-                self._open.remove(batch)
-        if batch.error is not None:
-            raise batch.error
-        return batch.values
-
-    def _claimed(self, batch: _Batch) -> int | None:
-        """Return the next call of a batch, which is now the caller's."""
-        k = batch.n_claimed
-        if k == len(batch.calls) or batch.error is not None:
-            return None
-        batch.n_claimed += 1
-        return k
-
-    def _make(self, batch: _Batch, k: int) -> None:
-        """Make one call; its error ends the batch."""
-        try:
-            batch.values[k] = batch.calls[k]()
-        except BaseException as error:  # raised again by the one who waits for it
-            batch.error = batch.error or error
-        with self._changed:
-            batch.n_ended += 1
-            self._changed.notify_all()
-
-    def _help(self) -> None:
-        """Make calls until the team is over."""
-        while True:
-            with self._changed:
-                while (found := self._next()) is None:
-                    if self._is_over:
-                        return
-                    self._changed.wait()
-            # The caller may be gone before its calls have ended.
-            with one_thread_each():
-                self._make(*found)
-
-    def _next(self) -> tuple[_Batch, int] | None:
-        for batch in reversed(self._open):
-            if (k := self._claimed(batch)) is not None:
-                return batch, k
-        return None
-
-
-_team: ContextVar[_Team | None] = ContextVar("team", default=None)
+# How many calls are made at a time inside `threads`; None outside.
+_jobs: ContextVar[int | None] = ContextVar("jobs", default=None)
 
 
 @contextmanager
 def threads(jobs: int | None = None) -> Iterator[None]:
-    """Have `side_by_side` make calls in `jobs` threads; libraries use one each.
+    """Have `map_threads` make calls in `jobs` threads; libraries use one each.
 
     Parameters
     ----------
@@ -223,56 +125,63 @@ def threads(jobs: int | None = None) -> Iterator[None]:
     if jobs is not None and jobs < 1:
         raise StreamError(f"`jobs` must be at least 1; got {jobs}.")
     with one_thread_each():
-        if _team.get() is not None:
-            yield
-            return
-        team = _Team(jobs or usual_jobs())
-        token = _team.set(team)
+        token = _jobs.set(_jobs.get() or jobs or usual_jobs())
         try:
             yield
         finally:
-            _team.reset(token)
-            team.end()
+            _jobs.reset(token)
 
 
 def n_jobs() -> int:
     """Return how many calls are made at a time; 1 outside of `threads`."""
-    team = _team.get()
-    return 1 if team is None else team.jobs
+    return _jobs.get() or 1
 
 
-def _ignore(k: int) -> None:
-    """Report nothing: the default."""
-
-
-def side_by_side(
-    calls: Sequence[Callable[[], T]], done: Callable[[int], None] = _ignore
+def map_threads(
+    calls: Sequence[Callable[[], T]], done: Callable[[int], None] = lambda k: None
 ) -> list[T]:
     """Return what independent calls return, in their order.
 
     Parameters
     ----------
     calls : sequence of callable
-        Functions without arguments. They may use `side_by_side` themselves. The first
-        that raises ends the others that have not begun.
+        Functions without arguments. They run in as many threads as `threads` says, with
+        the context variables of the caller; what they map themselves runs in their own
+        thread, one call after the other. If some raise, the others that have not begun
+        are not made, and the first error in their order is raised.
     done : callable
         Called with 0, 1, ... as calls end, in the caller's own thread.
 
     Examples
     --------
     >>> with threads(2):
-    ...     side_by_side([lambda: 1, lambda: 2])
+    ...     map_threads([lambda: 1, lambda: 2])
     [1, 2]
     """
-    team = _team.get()
-    if team is None or team.jobs == 1 or len(calls) < 2:
+    n_threads = min(n_jobs(), len(calls))
+    if n_threads < 2:
         values = []
         for k, call in enumerate(calls):
             values.append(call())
             done(k)
         return values
-    # A context can be entered by one thread at a time.
-    return team.run([_within(copy_context().run, call) for call in calls], done)
+
+    def alone(call: Callable[[], T]) -> T:
+        _jobs.set(1)
+        return call()
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        # A context can be entered by one thread at a time.
+        futures = [pool.submit(copy_context().run, alone, call) for call in calls]
+        try:
+            for k, future in enumerate(as_completed(futures)):
+                if future.exception() is not None:
+                    break
+                done(k)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    # Calls begin in their order: none before the first that failed is cancelled.
+    return [future.result() for future in futures]
 
 
 @overload
@@ -297,8 +206,4 @@ def together(
 
 def together(*calls: Callable[[], Any]) -> tuple[Any, ...]:
     """Return what two to four independent calls return."""
-    return tuple(side_by_side(calls))
-
-
-def _within(run: Callable[..., T], call: Callable[[], T]) -> Callable[[], T]:
-    return lambda: run(call)
+    return tuple(map_threads(calls))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints, Residuals, check_residuals
 from sightline.errors import StreamError
-from sightline.parallel import n_jobs, side_by_side
+from sightline.parallel import map_threads, n_jobs
 
 # Two such blocks of 51 float64 channels fit into a core's L2 cache.
 BLOCK_ROWS = 1024
@@ -389,7 +389,7 @@ def map_parts(
         partial(task, *_share(rows, first, stop, series)) for first, stop in bounds
     )
     if parts is None:
-        yield from side_by_side(list(calls), done)
+        yield from map_threads(list(calls), done)
     else:
         yield from parts.runner.run(calls, done)
 
@@ -411,7 +411,7 @@ def make_calls(
     """
     parts = parts_of(rows)
     if parts is None:
-        return side_by_side(calls, done)
+        return map_threads(calls, done)
     return list(parts.runner.run(calls, done, are_long=True))
 
 

@@ -31,7 +31,7 @@ from sightline.detectors.base import (
 from sightline.detectors.preprocessing import Windows
 from sightline.detectors.settings import TrainedSettings
 from sightline.errors import FileError, StreamError, TrainingError
-from sightline.parallel import side_by_side, threads
+from sightline.parallel import map_threads, threads
 from sightline.progress import Progress, Step, StepKind
 
 N = TypeVar("N", bound=nn.Module)
@@ -384,7 +384,7 @@ class _Training:
                 loss = loss * (len(part) / len(which))
                 return loss.detach(), *torch.autograd.grad(loss, parameters)
 
-        computed = side_by_side([partial(gradients, part) for part in parts])
+        computed = map_threads([partial(gradients, part) for part in parts])
         total, *sums = (reduce(torch.add, same) for same in zip(*computed, strict=True))
         for parameter, gradient in zip(parameters, sums, strict=True):
             parameter.grad = gradient
@@ -435,7 +435,7 @@ class _Training:
                 return float(value)
 
         if at_once:
-            losses = side_by_side([partial(loss, part) for part in parts])
+            losses = map_threads([partial(loss, part) for part in parts])
         else:
             losses = [loss(part) for part in parts]
         weights = [len(part) for part in parts] if self.settings.weigh_windows else None
@@ -629,7 +629,7 @@ def in_chunks(
                 evaluate(part)
 
     with threads(None if which.device.type == "cpu" else 1):
-        side_by_side(
+        map_threads(
             [partial(evaluate_span, span) for span in spans],
             lambda k: done(int(ends[k])),
         )

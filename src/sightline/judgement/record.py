@@ -28,7 +28,7 @@ from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import Reference, fit_reference
 from sightline.errors import StreamError
 from sightline.judgement.calm import CalmTime, CalmWindows, Flag
-from sightline.parallel import side_by_side
+from sightline.parallel import map_threads
 
 T = TypeVar("T")
 
@@ -391,7 +391,7 @@ def _judged_here(
             return judge(_case(record, *pair, wanted, held))  # noqa: B023
 
         n_before = len(judged)
-        judged += side_by_side(
+        judged += map_threads(
             [partial(judged_pair, pair) for pair in chosen],
             lambda k: done(n_before + k),  # noqa: B023
         )

@@ -66,7 +66,7 @@ from sightline.errors import StreamError
 from sightline.metrics.alarm_load import AlarmLoad, Delays, episodes_of
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts
 from sightline.metrics.window_kl import WindowEnergies, plan_windows
-from sightline.parallel import side_by_side
+from sightline.parallel import map_threads
 from sightline.rules.against_ceiling import (
     CHANCE,
     AttackLaw,
@@ -452,7 +452,7 @@ def _sighted(
             partial(_sighting, calm, segment, own, known, trace, budget)
             for (segment, known), own, trace in zip(chosen, rows, traces, strict=True)
         ]
-        found += side_by_side(calls)
+        found += map_threads(calls)
     return found
 
 
