@@ -8,12 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from threading import Event, Lock
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -441,7 +437,7 @@ def test_the_command_says_what_to_do_with_another_format(tmp_path):
 class HereAndNow:
     """A runner that carries out calls at once, as they would arrive elsewhere."""
 
-    def run(self, calls, done, *, are_long=False):
+    def run(self, calls, done):
         for k, call in enumerate(calls):
             result = pickle.loads(pickle.dumps(call))()
             done(k)
@@ -546,137 +542,6 @@ def test_ticks_of_parts_add_up_to_all_rows():
 
 def first_row_of(part):
     return part.first
-
-
-class TwoThreads:
-    """A client whose calls are made here; knows how many were under way at most."""
-
-    status = "running"
-    scheduler = SimpleNamespace(ncores=None)
-
-    def __init__(self):
-        self.pool, self.under_way, self.most = ThreadPoolExecutor(9), 0, 0
-        self.workers: list[str] = []
-        self.lock = Lock()
-
-    def sync(self, what, callback_timeout):
-        return {"one": 1, "other": 1}
-
-    def submit(self, function, call, *, pure, workers, allow_other_workers):
-        with self.lock:
-            self.under_way += 1
-            self.most = max(self.most, self.under_way)
-            self.workers += workers
-        return self.pool.submit(self.made, function, call)
-
-    def made(self, function, call):
-        try:
-            return function(call)
-        finally:
-            with self.lock:
-                self.under_way -= 1
-
-
-def two_threads():
-    client = TwoThreads()
-    return client, cluster_module.ClusterRunner(client, "tcp://here")
-
-
-def ignore(k):
-    pass
-
-
-@pytest.mark.parametrize(
-    ("are_long", "n_calls", "most"), [(True, 10, 2), (False, 10, 4), (False, 3, 2)]
-)
-def test_long_calls_and_the_last_wait_for_a_thread_and_others_in_its_queue(
-    are_long, n_calls, most
-):
-    client, runner = two_threads()
-
-    def made(first):
-        calls = [partial(late, k) for k in range(first, first + n_calls)]
-        return list(runner.run(calls, ignore, are_long=are_long))
-
-    with ThreadPoolExecutor(2) as batches:
-        found = list(batches.map(made, [0, n_calls] if are_long else [0]))
-    assert [k for each in found for k in each] == list(range(n_calls * len(found)))
-    assert client.most == most
-
-
-def test_no_short_call_waits_behind_a_long_one():
-    (client, runner), end = two_threads(), Event()
-    with ThreadPoolExecutor(1) as other:
-        long = other.submit(
-            lambda: list(runner.run([partial(end.wait, 5)], ignore, are_long=True))
-        )
-        while not client.workers:
-            time.sleep(0.001)
-        short = [partial(late, k) for k in range(5)]
-        assert list(runner.run(short, ignore)) == list(range(5))
-        end.set()
-        assert long.result() == [True]
-    busy, *others = client.workers
-    assert len(others) == 5
-    assert busy not in others
-
-
-def test_short_calls_go_before_long_ones():
-    (client, runner), order = two_threads(), []
-    end = Event()
-
-    def note(what):
-        order.append(what)
-        time.sleep(0.02)
-
-    def run(calls, are_long):
-        return list(runner.run(calls, ignore, are_long=are_long))
-
-    with ThreadPoolExecutor(3) as others:
-        both = [partial(end.wait, 5)] * 2
-        first = others.submit(run, both, True)
-        while client.under_way < 2:
-            time.sleep(0.001)
-        short = others.submit(run, 3 * [partial(note, "short")], False)
-        while len(runner._batches) < 2:
-            time.sleep(0.001)
-        long = others.submit(run, 2 * [partial(note, "long")], True)
-        while len(runner._batches) < 3:
-            time.sleep(0.001)
-        end.set()
-        for each in (first, short, long):
-            each.result()
-    assert order[:2] == ["short", "short"]
-    assert sorted(order) == 2 * ["long"] + 3 * ["short"]
-
-
-def test_a_long_call_may_be_made_between_short_ones():
-    _, runner = two_threads()
-    short = runner.run([partial(late, k) for k in range(9)], ignore)
-    assert next(short) == 0
-    assert list(runner.run([partial(late, "long")], ignore, are_long=True)) == ["long"]
-    assert list(short) == list(range(1, 9))
-
-
-def late(k):
-    time.sleep(0.02)
-    return k
-
-
-def test_a_batch_without_calls_ends_while_others_have_all_threads():
-    (client, runner), end = two_threads(), Event()
-
-    def run(calls):
-        return list(runner.run(calls, ignore, are_long=True))
-
-    with ThreadPoolExecutor(1) as other:
-        waiting = other.submit(run, 2 * [partial(end.wait, 5)])
-        while client.under_way < 2:
-            time.sleep(0.001)
-        assert run([]) == []
-        assert client.under_way == 2
-        end.set()
-        assert waiting.result() == [True, True]
 
 
 def test_the_docs_say_how_small_a_part_may_be():

@@ -11,16 +11,15 @@ grid of rows as blocks do locally, so every figure is the same to the last bit.
 import asyncio
 import logging
 import time
-from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import RLock
+from threading import Event
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 
@@ -37,14 +36,12 @@ from sightline.storage.parquet import ParquetRows
 GRID_ROWS = row_tables.GRID_ROWS
 # Smaller parts cost more to send than to compute.
 LEAST_ROWS = 2 * GRID_ROWS
-# Short calls submitted per thread of a worker: one to work on, the other in its queue.
-AHEAD = 2
 # Seconds to wait for the scheduler, and for a first worker.
 PATIENCE_S = 10
 # Seconds to wait, during the work, for a new worker after the last one is gone, and for
 # a scheduler that no longer answers.
 LOST_S = 60
-# Seconds between two looks at the workers of a cluster.
+# Seconds between two looks whether the cluster is still there.
 _LOOK_S = 1.0
 TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
 
@@ -93,7 +90,8 @@ def on_cluster(stream: ResidualStream, address: str) -> Iterator[ResidualStream]
     # A call takes along what it needs: energies and labels of the whole test, at most.
     large = dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
     with connected(address) as client, large:
-        check_workers(client, address, [_files(rows) for rows in parquet.values()])
+        files = [path for rows in parquet.values() for path in _files(rows)]
+        check_workers(client, address, files)
         runner = ClusterRunner(client, address)
         parted = {name: _parted(rows, runner) for name, rows in parquet.items()}
         yield stream.replace(**parted, notices=stream.notices)
@@ -159,31 +157,25 @@ def connected(address: str) -> Iterator[Any]:
         registers within the same time.
     """
     distributed = require("distributed", extra="cluster", caller="A cluster")
-    with _quiet(), _client(distributed, address) as client:
-        yield client
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Dask's loggers from printing the tracebacks of a cluster that is lost.
-
-    What they have to say is in the error that ends the work.
-    """
-    known = logging.root.manager.loggerDict
-    names = [name for name in known if name.split(".")[0] == "distributed"]
-    levels = {name: logging.getLogger(name).level for name in names}
-    for name in names:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # A client prints tracebacks of a cluster that is lost; our error says the same.
+    loggers = [
+        logging.getLogger(name)
+        for name in logging.root.manager.loggerDict
+        if name.split(".")[0] == "distributed"
+    ]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with _client(distributed, address) as client:
+            yield client
     finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
-@contextmanager
-def _client(distributed: Any, address: str) -> Iterator[Any]:
-    """Give a client; see `connected`."""
+def _client(distributed: Any, address: str) -> Any:
+    """Return a client that has a worker; see `connected`."""
     try:
         # In a thread: this one may already run an event loop, as in a notebook.
         with ThreadPoolExecutor(1) as thread:
@@ -196,15 +188,15 @@ def _client(distributed: Any, address: str) -> Iterator[Any]:
             f"({brief(error) or type(error).__name__}): start one with `dask "
             "scheduler`, and give the address that it prints."
         ) from error
-    with client:
-        try:
-            client.wait_for_workers(1, timeout=PATIENCE_S)
-        except TimeoutError as error:
-            raise FileError(
-                f"{address}: the Dask scheduler there has no workers: start some with "
-                f"`dask worker {address} --nthreads 1`."
-            ) from error
-        yield client
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE_S)
+    except TimeoutError as error:
+        client.close()
+        raise FileError(
+            f"{address}: the Dask scheduler there has no workers: start some with "
+            f"`dask worker {address} --nthreads 1`."
+        ) from error
+    return client
 
 
 async def _check_scheduler(distributed: Any, address: str) -> None:
@@ -219,7 +211,7 @@ async def _check_scheduler(distributed: Any, address: str) -> None:
         raise ValueError(f"it is the address of a {identity['type']}")
 
 
-def check_workers(client: Any, address: str, tables: Sequence[Sequence[Path]]) -> None:
+def check_workers(client: Any, address: str, files: Sequence[Path]) -> None:
     """Raise `FileError` if some worker lacks this version of Sightline, or a file.
 
     Parameters
@@ -228,10 +220,13 @@ def check_workers(client: Any, address: str, tables: Sequence[Sequence[Path]]) -
         A client of the cluster.
     address : str
         Address of its scheduler, for the message.
-    tables : sequence of sequence of Path
-        The files of each table; a worker must see each of them with the same size.
+    files : sequence of Path
+        Files of tables; a worker must see each of them with the same size.
     """
-    sizes = {str(path): _size(path) for files in tables for path in files}
+    sizes = {}
+    for path in files:
+        with reading(path):
+            sizes[str(path)] = path.stat().st_size
 
     # A local function is sent by value, so that a worker without this module runs it.
     def look() -> tuple[str | None, str | None]:
@@ -258,11 +253,6 @@ def check_workers(client: Any, address: str, tables: Sequence[Sequence[Path]]) -
                 f"{missing}: worker {worker} does not see the same file: put the "
                 "stream where all workers find it under the same path."
             )
-
-
-def _size(path: Path) -> int:
-    with reading(path):
-        return path.stat().st_size
 
 
 class Patience:
@@ -310,49 +300,37 @@ class Patience:
             self._wait("its last worker is gone", None)
         return threads
 
+    def value(self, future: Any) -> Any:
+        """Return the value of a call, or raise its error, as soon as it has ended.
+
+        The value may still lie on a worker; one that is lost meanwhile is noticed.
+        """
+        ended = Event()
+        future.add_done_callback(lambda _: ended.set())
+        while not ended.wait(_LOOK_S):
+            self.check()
+        while True:
+            try:
+                return future.result(timeout=LOST_S)
+            except TimeoutError:
+                self.check()
+
     def _wait(
         self, what: str, cause: BaseException | None, *, is_over: bool = False
     ) -> None:
         """Raise `FileError` if that has lasted too long."""
         now = time.monotonic()
-        # Another thread may have got an answer meanwhile.
-        since = self._since or now
-        self._since = since
-        if is_over or now - since >= LOST_S:
+        self._since = self._since or now
+        if is_over or now - self._since >= LOST_S:
             raise FileError(
                 f"{self._address}: the cluster was lost during the work: {what} "
-                f"(waited {now - since:.0f} s): look at the logs of its "
+                f"(waited {now - self._since:.0f} s): look at the logs of its "
                 "scheduler and workers, give each worker 2 GiB, and run again."
             ) from cause
 
 
-class _Batch:
-    """Calls of one thread of this process that workers make.
-
-    Parameters
-    ----------
-    calls : iterable of callable
-        Functions without arguments.
-    are_long : bool
-        Whether a call takes seconds.
-    """
-
-    def __init__(self, calls: Iterable[Callable[[], Any]], *, are_long: bool) -> None:
-        self.waiting = deque(calls)
-        self.are_long = are_long
-        # Whether its thread does something else for now, with a value that it got.
-        self.is_away = False
-        # Calls that were submitted, with their place in the order.
-        self.under_way: dict[Any, int] = {}
-        # Those that have ended; None where a call of another batch has.
-        self.ended: SimpleQueue[Any] = SimpleQueue()
-
-
 class ClusterRunner:
-    """Runs calls on the workers of a cluster.
-
-    Which worker makes a call is decided here, when it has room: Dask would queue a
-    short call behind a long one, as it cannot know how long they take.
+    """Runs calls on the workers of a cluster; Dask's scheduler places them.
 
     Parameters
     ----------
@@ -365,25 +343,9 @@ class ClusterRunner:
     def __init__(self, client: Any, address: str) -> None:
         self._client = client
         self._address = address
-        self._patience = Patience(client, address)
-        # Threads by worker, and when that was asked for.
-        self._threads: dict[str, int] = {}
-        self._asked_at = -_LOOK_S
-        # Why the cluster is given up, once it is.
-        self._lost: FileError | None = None
-        # Batches of all threads of this process; by call the worker that got it, and
-        # whether it is long.
-        self._batches: list[_Batch] = []
-        self._placed: dict[Any, tuple[str, bool]] = {}
-        # A call may end while the thread that has the lock submits it.
-        self._lock = RLock()
 
     def run(
-        self,
-        calls: Iterable[Callable[[], T]],
-        done: Callable[[int], None],
-        *,
-        are_long: bool = False,
+        self, calls: Iterable[Callable[[], T]], done: Callable[[int], None]
     ) -> Iterator[T]:
         """Yield the values of the calls, in their order.
 
@@ -392,13 +354,9 @@ class ClusterRunner:
         Parameters
         ----------
         calls : iterable of callable
-            Functions without arguments that can be pickled. They are sent as workers
-            become free.
+            Functions without arguments that can be pickled.
         done : callable
-            Called with the index of each call that has ended, in any order.
-        are_long : bool
-            Whether a call takes seconds. Such a call waits here until a thread is free
-            and no short one waits for it.
+            Called with 0, 1, ... as values arrive.
 
         Raises
         ------
@@ -408,14 +366,16 @@ class ClusterRunner:
         """
         distributed = require("distributed", extra="cluster", caller="A cluster")
         lost = (distributed.KilledWorker, distributed.CancelledError, OSError)
-        batch = _Batch(calls, are_long=are_long)
-        with self._lock:
-            if not self._batches:
-                # What it waited for was before a pause.
-                self._patience = Patience(self._client, self._address)
-            self._batches.append(batch)
+        patience = Patience(self._client, self._address)
+        futures = [
+            self._client.submit(_run_call, call, pure=False, key=_key(call))
+            for call in calls
+        ]
         try:
-            yield from self._in_order(batch, done)
+            for k, future in enumerate(futures):
+                value = patience.value(future)
+                done(k)
+                yield value
         except FileError:
             raise
         except lost as error:
@@ -425,120 +385,19 @@ class ClusterRunner:
                 "workers, and give each worker 2 GiB of memory."
             ) from error
         finally:
-            with self._lock:
-                self._batches.remove(batch)
-                for future in batch.under_way:
-                    self._placed.pop(future, None)
-                self._wake_others(batch)
-            for future in batch.under_way:
-                # A scheduler that is gone needs no farewell.
-                with suppress(Exception):
-                    future.cancel()
+            # A scheduler that is gone needs no farewell.
+            with suppress(Exception):
+                self._client.cancel(futures)
 
     def n_threads(self) -> int:
         """Return the number of threads of all workers, at least 1."""
-        return max(sum((self._patience.check() or self._threads).values()), 1)
-
-    def _in_order(self, batch: _Batch, done: Callable[[int], None]) -> Iterator[Any]:
-        """Keep all threads busy, and yield each value as soon as it is next."""
-        ready: dict[int, Any] = {}
-        n_submitted = n_yielded = 0
-        while batch.waiting or batch.under_way:
-            with self._lock:
-                threads = self._threads_now()
-                while batch.waiting and (worker := self._worker_for(batch, threads)):
-                    future = self._client.submit(
-                        _run_call,
-                        batch.waiting.popleft(),
-                        pure=False,
-                        workers=[worker],
-                        allow_other_workers=True,
-                    )
-                    batch.under_way[future] = n_submitted
-                    self._placed[future] = worker, batch.are_long
-                    n_submitted += 1
-                    future.add_done_callback(partial(self._end, batch))
-                if not batch.waiting:
-                    # A long call may have waited for this one, and a worker be free.
-                    self._wake_others(batch)
-            try:
-                future = batch.ended.get(timeout=_LOOK_S)
-            except Empty:
-                continue
-            if future is None:
-                continue
-            k = batch.under_way.pop(future)
-            ready[k] = _value(future, self._patience)
-            done(k)
-            while n_yielded in ready:
-                with self._lock:
-                    batch.is_away = True
-                    self._wake_others(batch)
-                yield ready.pop(n_yielded)
-                batch.is_away = False
-                n_yielded += 1
-
-    def _end(self, batch: _Batch, future: Any) -> None:
-        """Note that a call has ended, whatever its batch is doing."""
-        with self._lock:
-            self._placed.pop(future, None)
-            self._wake_others(batch)
-        batch.ended.put(future)
-
-    def _threads_now(self) -> dict[str, int]:
-        """Return the threads of each worker; they may join or leave at any time."""
-        if self._lost is not None:
-            raise self._lost
-        if time.monotonic() - self._asked_at >= _LOOK_S:
-            try:
-                self._threads = self._patience.check()
-            except FileError as error:
-                # Others need not wait as long again.
-                self._lost = error
-                raise
-            self._asked_at = time.monotonic()
-        return self._threads
-
-    def _worker_for(self, batch: _Batch, threads: dict[str, int]) -> str | None:
-        """Return the worker that gets the next call of a batch; None if all are busy.
-
-        A worker may have short calls in its queue, but none behind a long one, and no
-        more than it has threads if they are the last: another may be free sooner.
-        """
-        if batch.are_long and any(
-            other.waiting and not (other.are_long or other.is_away)
-            for other in self._batches
-        ):
-            return None
-        n_placed = Counter(worker for worker, _ in self._placed.values())
-        with_long = {worker for worker, is_long in self._placed.values() if is_long}
-        are_last = len(batch.waiting) <= sum(threads.values())
-
-        def room(worker: str) -> int:
-            has_queue = not (batch.are_long or are_last or worker in with_long)
-            most = threads[worker] * (AHEAD if has_queue else 1)
-            return most - n_placed[worker]
-
-        freest = max(threads, key=room, default=None)
-        return freest if freest is not None and room(freest) > 0 else None
-
-    def _wake_others(self, batch: _Batch) -> None:
-        """Let batches look again whether a worker is free."""
-        for other in self._batches:
-            if other is not batch and other.waiting:
-                other.ended.put(None)
+        return max(sum(Patience(self._client, self._address).check().values()), 1)
 
 
-def _value(future: Any, patience: "Patience") -> Any:
-    """Return the value of a call that has ended.
-
-    The value may still lie on a worker; one that is lost meanwhile is noticed.
-    """
-    while True:
-        try:
-            return future.result(timeout=LOST_S)
-        except TimeoutError:
-            patience.check()
+def _key(call: Callable[[], Any]) -> str:
+    """Return a key of a task; its name tells Dask which calls take about as long."""
+    function = call.func if isinstance(call, partial) else call
+    return f"{getattr(function, '__name__', 'call')}-{uuid4().hex}"
 
 
 def _run_call(call: Callable[[], T]) -> T:

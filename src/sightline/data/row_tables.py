@@ -134,16 +134,9 @@ class Runner(Protocol):
     """Something that makes calls elsewhere, several at a time."""
 
     def run(
-        self,
-        calls: Iterable[Callable[[], T]],
-        done: Callable[[int], None],
-        *,
-        are_long: bool = False,
+        self, calls: Iterable[Callable[[], T]], done: Callable[[int], None]
     ) -> Iterator[T]:
-        """Yield what the calls return, in order; call `done` with each one's number.
-
-        Calls begin as earlier ones finish. Those that are long let others go first.
-        """
+        """Yield what the calls return, in order; call `done` with each one's number."""
 
     def n_threads(self) -> int:
         """Return how many calls are made at the same time, at least 1."""
@@ -412,7 +405,7 @@ def make_calls(
     parts = parts_of(rows)
     if parts is None:
         return map_threads(calls, done)
-    return list(parts.runner.run(calls, done, are_long=True))
+    return list(parts.runner.run(calls, done))
 
 
 def even_lots(costs: Sequence[float], n_lots: int) -> list[list[int]]:
