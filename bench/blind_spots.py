@@ -32,14 +32,13 @@ from scipy.stats import spearmanr
 from sightline import Recording, ResidualStream, make_detector
 from sightline.blindspots.detector import AnyStage1
 from sightline.blindspots.places import quantile_sizes
-from sightline.blindspots.result import BlindSpot, Outcome, WhatIf
-from sightline.blindspots.search import SpotArena
-from sightline.blindspots.settings import SpotSettings
-from sightline.blindspots.sizes import Case, _is_seen
+from sightline.blindspots.result import BlindSpot, SpotOutcome, WhatIf
+from sightline.blindspots.search import SpotArena, SpotSettings
+from sightline.blindspots.sizes import SpotCase, _is_seen
 from sightline.blindspots.what_if import (
-    ActionKind,
     Falsification,
-    PlannedAttack,
+    TagAction,
+    WhatIfAttack,
     what_if,
 )
 from sightline.export import NO_RULE, ExportedRows, export_rows, export_stream
@@ -184,8 +183,10 @@ def agree(seeds: list[int], tolerance: float = 1e-3) -> None:
             for shape in target.shapes:
                 for k, falsifier in enumerate(arena.arena.falsifiers):
                     views = [by_duration[k] for by_duration in arena.arena.views]
-                    closed = Case(target, shape, falsifier, arena.arena.stage, views)
-                    called = Case(target, shape, falsifier, through, views)
+                    closed = SpotCase(
+                        target, shape, falsifier, arena.arena.stage, views
+                    )
+                    called = SpotCase(target, shape, falsifier, through, views)
                     for view in views:
                         _compare(closed, called, view, tolerance, wrong)
         for (shape, rule), (bad, n) in wrong.items():
@@ -275,15 +276,15 @@ def single_sensor(attacks: tuple[Attack, ...]) -> list[Attack]:
     return [a for a in attacks if len(a.actions) == 1 and a.actions[0].kind in kinds]
 
 
-def as_what_if(attack: Attack) -> PlannedAttack:
+def as_what_if(attack: Attack) -> WhatIfAttack:
     action = attack.actions[0]
-    return PlannedAttack(
+    return WhatIfAttack(
         id=attack.id,
         duration_s=attack.duration_s,
         actions=(
             Falsification(
                 tag=action.tag,
-                kind=ActionKind(action.kind.value),
+                kind=TagAction(action.kind.value),
                 value=action.value,
                 rate=action.rate,
             ),
@@ -560,7 +561,7 @@ def _half(spot: BlindSpot) -> float:
 
 # --- Closed loop ----------------------------------------------------------------------
 
-IMPOSSIBLE = Outcome.NO_POSSIBLE_VALUE
+IMPOSSIBLE = SpotOutcome.NO_POSSIBLE_VALUE
 LOOP_PLACES = 12
 LOOP_S = 900
 GRID = 1.26
@@ -662,7 +663,7 @@ class ClosedLoop:
         """Return the places that count in the record, so that both count the same."""
         arena = self.arena.arena
         views = [by_duration[0] for by_duration in arena.views]
-        case = Case(target, shape, arena.falsifiers[0], arena.stage, views)
+        case = SpotCase(target, shape, arena.falsifiers[0], arena.stage, views)
         (view,) = (view for view in views if view.rule.name == rule)
         return case.judgeable(view, sign)
 

@@ -33,8 +33,7 @@ from twin_truth import share
 
 from sightline import make_detector
 from sightline.blindspots.result import WhatIf
-from sightline.blindspots.search import SpotArena
-from sightline.blindspots.settings import SpotSettings
+from sightline.blindspots.search import SpotArena, SpotSettings
 from sightline.blindspots.what_if import what_if
 from sightline.export import NO_RULE, export_stream
 from sightline.rules.commission import commission

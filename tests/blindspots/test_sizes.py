@@ -13,10 +13,9 @@ from sightline.blindspots.detector import AnyStage1, detector_rows
 from sightline.blindspots.find import maker
 from sightline.blindspots.knowing import held_for_good, largest_deviation
 from sightline.blindspots.rule_view import RowChange
-from sightline.blindspots.search import SpotArena
-from sightline.blindspots.settings import SpotSettings
+from sightline.blindspots.search import SpotArena, SpotSettings
 from sightline.blindspots.shapes import SHAPES, OwnShape
-from sightline.blindspots.sizes import Case, searched
+from sightline.blindspots.sizes import SpotCase, searched
 from sightline.export import NO_RULE, export_rows, export_stream
 from sightline.rules.limits import Budget
 
@@ -49,7 +48,7 @@ def test_a_places_size_equals_bisection(coefficient, shape):
     target = arena.targets[1]
     for k, falsifier in enumerate(arena.arena.falsifiers):
         views = [by_duration[k] for by_duration in arena.arena.views]
-        case = Case(target, SHAPES[shape], falsifier, arena.arena.stage, views)
+        case = SpotCase(target, SHAPES[shape], falsifier, arena.arena.stage, views)
         response = case.unit_change(np.ones(len(case.is_valid)))
         for view in views:
             first, _ = case._first_sizes(view, response)
@@ -119,8 +118,8 @@ def test_linear_detectors_are_recognised_and_agree_with_calls(name):
     for target in arena.targets[:3]:
         for shape in target.shapes:
             views = [v[0] for v in arena.arena.views]
-            closed = Case(target, shape, falsifier, arena.arena.stage, views)
-            by_call = Case(target, shape, falsifier, called, views)
+            closed = SpotCase(target, shape, falsifier, arena.arena.stage, views)
+            by_call = SpotCase(target, shape, falsifier, called, views)
             sizes = rng.normal(size=len(closed.is_valid))
             weights = np.eye(len(arena.tags))
             np.testing.assert_allclose(
@@ -137,7 +136,7 @@ def test_the_whole_rule_rings_where_a_view_says_so():
     falsifier = arena.arena.falsifiers[0]
     for views in arena.arena.views:
         view = views[0]
-        case = Case(target, SHAPES["step"], falsifier, arena.arena.stage, [view])
+        case = SpotCase(target, SHAPES["step"], falsifier, arena.arena.stage, [view])
         sizes = np.linspace(0.5, 8.0, len(case.is_valid))
         raised = view.raises(case.change(sizes))
         for place in (3, 17, 30):
@@ -234,7 +233,7 @@ def test_the_attacker_who_knows_rides_the_limit_and_never_crosses_it(name):
             rings.append(view.raises(change)[place, view.grid.is_judged].any())
         assert rings == [False, True]
         # Nobody who only holds one value can do better.
-        case = Case(arena.targets[0], SHAPES["step"], falsifier, stage, [view])
+        case = SpotCase(arena.targets[0], SHAPES["step"], falsifier, stage, [view])
         first, _ = case._first_sizes(
             view, case.unit_change(np.ones(len(case.is_valid)))
         )
@@ -382,7 +381,7 @@ def test_places_where_nothing_is_added_are_not_read():
     source = detector_rows(detector, test, arena.tags)
     stage = AnyStage1(source, arena.arena.stage.memory, is_linear=False)
     view, target = arena.arena.views[0][0], arena.targets[0]
-    case = Case(target, SHAPES["step"], arena.arena.falsifiers[0], stage, [view])
+    case = SpotCase(target, SHAPES["step"], arena.arena.falsifiers[0], stage, [view])
     sizes = np.ones(len(case.is_valid))
     whole = case.change(sizes).rows
     n_read = []

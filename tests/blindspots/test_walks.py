@@ -16,15 +16,15 @@ from sightline.blindspots.files import (
     spots_folder,
     write_blind_spots,
 )
+from sightline.blindspots.find import read_attacks, read_shapes
 from sightline.blindspots.result import (
     BlindSpot,
     BlindSpots,
-    Outcome,
+    SpotOutcome,
     TradeOff,
     WhatIf,
 )
-from sightline.blindspots.shapes import tag_facts
-from sightline.blindspots.what_if import read_attacks, read_shapes
+from sightline.blindspots.shapes import train_tag
 from sightline.blindspots.words import sentence
 from sightline.cli.app import app
 from sightline.errors import FileError, StreamError
@@ -201,14 +201,14 @@ def test_a_reading_that_leaves_its_range_before_it_is_seen():
         detector, test, train=train, shapes=["ramp"], durations_s=[3600.0]
     )
     slow = [s for s in spots.spots if s.rule == "energy" and s.tag == "LIT101"]
-    assert {s.outcome for s in slow} == {Outcome.NO_POSSIBLE_VALUE}
+    assert {s.outcome for s in slow} == {SpotOutcome.NO_POSSIBLE_VALUE}
     for spot in slow:
         assert "to any possible value within 60 min: rule 'energy'" in sentence(spot)
 
 
 def test_limits_that_are_not_given_are_taken_from_train():
-    assert tag_facts("a", 0, np.array([0.5, 3.0])).least == 0
-    assert tag_facts("a", 0, np.array([-0.5, 3.0])).least == -np.inf
+    assert train_tag("a", 0, np.array([0.5, 3.0])).least == 0
+    assert train_tag("a", 0, np.array([-0.5, 3.0])).least == -np.inf
 
 
 def test_a_tag_that_never_moves_is_left_out_by_name():
@@ -367,7 +367,7 @@ def test_blind_spots_with_impossible_numbers_are_refused(tmp_path, change):
         sign=1,
         duration_s=60.0,
         rule="z",
-        outcome=Outcome.SEEN,
+        outcome=SpotOutcome.SEEN,
         unit="m",
         n_places=40,
     )
@@ -455,7 +455,7 @@ def test_without_train_the_first_part_of_the_record_is_the_reference():
 
 def test_the_chosen_rule_is_the_one_that_commissioning_chose():
     from sightline import commission
-    from sightline.blindspots.spot_record import rules_of
+    from sightline.blindspots.search import rules_of
     from sightline.export import export_stream
 
     detector, train, test = fitted("var")

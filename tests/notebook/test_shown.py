@@ -27,9 +27,9 @@ from sightline import (
 from sightline.blindspots.result import (
     BlindSpot,
     BlindSpots,
-    Outcome,
     RuleSight,
     SizeAt,
+    SpotOutcome,
 )
 from sightline.data.segments import Attack
 from sightline.detectors.adapters import FromFunction, from_arrays
@@ -94,13 +94,13 @@ def blind_spots():
         sign=1,
         duration_s=900,
         rule="z",
-        outcome=Outcome.SEEN,
+        outcome=SpotOutcome.SEEN,
         unit=HOSTILE,
         n_places=40,
         half=at,
         most=at,
     )
-    unseen = replace(spot, outcome=Outcome.NOT_SEEN, half=None, tag="dull")
+    unseen = replace(spot, outcome=SpotOutcome.NOT_SEEN, half=None, tag="dull")
     return BlindSpots(
         name=HOSTILE,
         detector=HOSTILE,

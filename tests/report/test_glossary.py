@@ -14,7 +14,7 @@ from report.test_page import Parsed, without_plotly
 from sightline import find_blind_spots
 from sightline.audit.attack_facts import Movement
 from sightline.audit.codes import Severity
-from sightline.blindspots.result import Outcome
+from sightline.blindspots.result import SpotOutcome
 from sightline.figures import FIGURES
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import all_infos
@@ -116,7 +116,7 @@ def test_every_word_of_the_method_has_an_entry():
         *(f"kept-{slug(one)}" for one in KEPT_WORDS),
         *(f"severity-{one}" for one in Severity),
         *(f"movement-{one}" for one in Movement),
-        *(f"outcome-{slug(one)}" for one in Outcome),
+        *(f"outcome-{slug(one)}" for one in SpotOutcome),
         *(entry.term for entry in FIGURES.values()),
         *(rule_key(name) for name in (*OURS[RULES], "p99", "own")),
     }

@@ -8,17 +8,17 @@ from typing import Any, Final
 import numpy as np
 
 from sightline.blindspots.places import Grid
-from sightline.blindspots.rule_view import Change, RowChange
-from sightline.blindspots.shapes import TagFacts
+from sightline.blindspots.rule_view import Change, RowChange, TwinRecord
+from sightline.blindspots.shapes import TrainTag
 from sightline.blindspots.telemetry import (
     ConvolvedChange,
     Deltas,
     LinearStage1,
     PlaceRows,
     Stage1,
-    Telemetry,
+    TelemetryRecord,
 )
-from sightline.data.arrays import Floats, Ints
+from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.downsampling import (
     Sampling,
     downsampled,
@@ -26,10 +26,17 @@ from sightline.data.downsampling import (
     sampled_column,
 )
 from sightline.data.recording import Recording, Role
-from sightline.detectors.base import Detector, LearnedDetector, unlabelled
+from sightline.detectors.base import (
+    Detector,
+    LearnedDetector,
+    Residuals,
+    RuleInput,
+    unlabelled,
+)
 from sightline.detectors.preprocessing import fill_missing, left_to_do, means_of
 from sightline.errors import SightlineError, StreamError
-from sightline.export import ExportedRows, export_rows
+from sightline.export import ExportedRows, export_rows, rule_input
+from sightline.metrics.alarm_load import AlarmLoad, Delays, alarm_load, episodes_of
 
 # A detector is linear if twice the change gives twice the response, to this share.
 LINEAR: Final = 1e-3
@@ -40,6 +47,9 @@ AS_WHOLE: Final = 1e-3
 MOST_MEMORY: Final = 4096
 _TEST_PLACES: Final = 3
 _TEST_ROWS: Final = 20
+OWN: Final = "own"
+# Rows before a place that the rule is given, for what it smooths.
+_BEFORE: Final = 30
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,7 +62,7 @@ class DetectorRows:
         Fitted.
     recording : Recording
         One row for each row of the detector, without missing cells.
-    telemetry : Telemetry
+    telemetry : TelemetryRecord
         The measured steps.
     exported : ExportedRows
         Residuals of the whole record.
@@ -62,7 +72,7 @@ class DetectorRows:
 
     detector: Detector
     recording: Recording
-    telemetry: Telemetry
+    telemetry: TelemetryRecord
     exported: ExportedRows
     rows: Ints
 
@@ -194,7 +204,7 @@ class AnyStage1:
 
 
 def detector_rows(
-    detector: Detector, recording: Recording, tags: tuple[TagFacts, ...]
+    detector: Detector, recording: Recording, tags: tuple[TrainTag, ...]
 ) -> DetectorRows:
     """Return a record as rows of a detector.
 
@@ -204,7 +214,7 @@ def detector_rows(
         Fitted.
     recording : Recording
         Attack-free telemetry, or one with attacks, which places avoid.
-    tags : tuple of TagFacts
+    tags : tuple of TrainTag
         One for each channel.
     """
     filled, _ = fill_missing(
@@ -234,11 +244,11 @@ def detector_rows(
             "recording before, with `every` of the testbed."
         )
 
-    def sample(blocks: Floats, tag: TagFacts) -> Floats:
+    def sample(blocks: Floats, tag: TrainTag) -> Floats:
         is_sensor = tag.role is Role.SENSOR
         return sampled_column(blocks, sampling, is_sensor=is_sensor)
 
-    telemetry = Telemetry(
+    telemetry = TelemetryRecord(
         values=filled,
         tags=tags,
         starts=starts,
@@ -255,7 +265,7 @@ def detector_rows(
     )
 
 
-def stage_of(source: DetectorRows, places: Ints, tags: Sequence[TagFacts]) -> Stage1:
+def stage_of(source: DetectorRows, places: Ints, tags: Sequence[TrainTag]) -> Stage1:
     """Return a detector as Stage 1: by its responses if it is linear, else itself.
 
     Parameters
@@ -264,7 +274,7 @@ def stage_of(source: DetectorRows, places: Ints, tags: Sequence[TagFacts]) -> St
         The record.
     places : array of int
         Rows of the record at which it is tried.
-    tags : sequence of TagFacts
+    tags : sequence of TrainTag
         The tags that will be falsified.
 
     Raises
@@ -309,11 +319,6 @@ def memory_of(source: DetectorRows, places: Ints) -> int:
     As the detector says, if it says so; else rows are doubled until a cut record gives
     the residuals of the whole one.
     """
-    detector = source.detector
-    try:
-        wanted = detector.look_back() if isinstance(detector, LearnedDetector) else 1
-    except StreamError:
-        wanted = 1
     tried = places[:: max(len(places) // _TEST_PLACES, 1)][:_TEST_PLACES]
     residuals = np.asarray(source.exported.values, np.float64)
     # Residuals may be so large that their squares overflow.
@@ -323,7 +328,7 @@ def memory_of(source: DetectorRows, places: Ints) -> int:
     n_after = min(_TEST_ROWS, len(source.recording.values) - int(tried.max()))
     at = np.searchsorted(source.rows, tried[:, None] + np.arange(n_after))
     whole = residuals[at]
-    memory = wanted
+    memory = stated_memory(source.detector, least=0)
     while memory <= min(MOST_MEMORY, int(tried.min())):
         runs = ((-memory, n_after),)
         cut = source.of_runs(tried, runs, memory, {})
@@ -335,3 +340,161 @@ def memory_of(source: DetectorRows, places: Ints) -> int:
         f"whole record, even with {MOST_MEMORY:,} rows before: blind spots cannot be "
         "sought through it. Give its residual stream instead."
     )
+
+
+def stated_memory(detector: Detector, least: int = 1) -> int:
+    """Return the rows that a detector says it looks back at; 1 where it does not."""
+    if not isinstance(detector, LearnedDetector):
+        return 1
+    try:
+        return max(detector.look_back(), least)
+    except StreamError:
+        return 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRule:
+    """Name and delays of a detector's own rule, as other rules have them."""
+
+    name: str
+    delays: Delays
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRuleView:
+    """The own rule at the places, for one duration; see `RuleView`."""
+
+    source: "OwnRuleViews"
+    grid: Grid
+    places: Ints
+    is_usable: Bools
+    is_linear: bool = False
+
+    @property
+    def rule(self) -> OwnRule:
+        """Name and delays."""
+        return self.source.rule
+
+    def crossings(self, change: Change) -> Floats:
+        """Refuse: the rule is not known in closed form."""
+        raise StreamError("A detector's own rule has no closed form.")
+
+    def raises(self, change: Change) -> Bools:
+        """Return which usable rows raise an alarm under a change."""
+        p = self.source.record.rows.shape[1]
+        added, first, pieces = change.through(np.eye(p)), 0, []
+        for start, stop in self.grid.runs:
+            part = added[:, first : first + stop - start]
+            pieces.append(self.source.alarms(self.places + start, part))
+            first += stop - start
+        return np.asarray(np.concatenate(pieces, axis=1) & self.is_usable)
+
+
+class OwnRuleViews:
+    """A detector's own rule over a record and at places; see `RuleViews`.
+
+    Parameters
+    ----------
+    given : RuleInput
+        What the rule may look at; its test is replaced.
+    detector : LearnedDetector
+        Fitted, with a rule that looks at nothing of the test.
+    record : TwinRecord
+        The record.
+    places : array of int
+        First row of each falsification.
+    grids : sequence of Grid
+        The durations.
+    fits : array of bool, shape (n_places, n_grids)
+        The places at which each of them fits.
+    """
+
+    def __init__(
+        self,
+        given: RuleInput,
+        detector: LearnedDetector,
+        record: TwinRecord,
+        places: Ints,
+        grids: Sequence[Grid],
+        fits: Bools,
+    ) -> None:
+        self.given, self.detector, self.record = given, detector, record
+        self.places, self.grids, self.fits = places, grids, fits
+        self.rule = OwnRule(name=OWN, delays=Delays.of_step(record.step_s))
+        self.is_alarm = self._of_rows(record.rows)
+        near = np.zeros(len(self.is_alarm) + 1, np.int64)
+        rings, off = np.flatnonzero(self.is_alarm), self.rule.delays.off
+        np.add.at(near, np.maximum(rings - off, 0), 1)
+        np.add.at(near, np.minimum(rings + off + 1, len(near) - 1), -1)
+        self.is_usable = np.cumsum(near[:-1]) == 0
+
+    def views(self) -> list[OwnRuleView]:
+        """Return the rule at the places, one for each duration."""
+        return [self.at(grid, self.fits[:, k]) for k, grid in enumerate(self.grids)]
+
+    def at(self, grid: Grid, fits: Bools) -> OwnRuleView:
+        """Return the rule for one duration at the places at which it fits."""
+        places = self.places[fits]
+        return OwnRuleView(
+            self, grid, places, self.is_usable[places[:, None] + grid.offsets]
+        )
+
+    def load(self) -> AlarmLoad:
+        """Return the alarms of the rule on the free rows of the record."""
+        episodes = episodes_of(self.is_alarm, self.rule.delays, self.record.breaks)
+        return alarm_load(
+            episodes, self.record.is_free, self.rule.delays, self.record.step_s
+        )
+
+    def alarms(self, first: Ints, added: Floats) -> Bools:
+        """Return alarms of falsified stretches, shape (n_places, n_rows).
+
+        Parameters
+        ----------
+        first : array of int
+            First row of each stretch.
+        added : array of shape (n_places, n_rows, n_channels)
+            What is added to the residuals.
+        """
+        n = added.shape[1]
+        before = np.minimum(first, _BEFORE)
+        length = _BEFORE + n
+        rows = np.maximum(first - before, 0)[:, None] + np.arange(length)
+        values = self.record.rows[np.minimum(rows, len(self.record.rows) - 1)].copy()
+        inside = before[:, None] + np.arange(n)
+        values[np.arange(len(first))[:, None], inside] += added
+        alarms = self._of_rows(values.reshape(-1, values.shape[2]))
+        by_place = alarms.reshape(len(first), length)
+        return np.take_along_axis(by_place, inside, axis=1)
+
+    def _of_rows(self, values: Floats) -> Bools:
+        """Return the alarms of residual rows."""
+        known = self.given.test_residuals
+        residuals = Residuals(
+            values=values,
+            index=np.arange(len(values)),
+            channels=known.channels,
+            space=known.space,
+            scale=known.scale,
+        )
+        made = self.detector.native_alarms(
+            replace(self.given, test_residuals=residuals)
+        )
+        if made is None or made.alarms is None or len(made.alarms) != len(values):
+            raise StreamError(
+                "it does not judge residual rows by themselves, so falsified ones "
+                "cannot be put before it."
+            )
+        return np.asarray(made.alarms, np.bool_)
+
+
+def own_rule_of(
+    detector: object, train: Recording, test: Recording
+) -> tuple[RuleInput, LearnedDetector] | None:
+    """Return what a detector's own rule needs; None if it has none for service."""
+    if not isinstance(detector, LearnedDetector):
+        return None
+    if not any(not rule.looks_at for rule in detector.rules):
+        return None
+    given: Any = rule_input(detector, train, test)
+    return given, detector

@@ -1,11 +1,12 @@
 """Blind spots of a detector: the walk from telemetry to the table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from sightline.blindspots.own_rule import OWN
+from sightline.blindspots.detector import OWN
 from sightline.blindspots.places import (
     DURATIONS_S,
     N_PLACES,
@@ -14,22 +15,26 @@ from sightline.blindspots.result import (
     USUAL_S,
     BlindSpots,
 )
-from sightline.blindspots.search import Maker, SpotArena
-from sightline.blindspots.settings import SpotSettings
+from sightline.blindspots.search import Maker, SpotArena, SpotSettings
 from sightline.blindspots.shapes import (
     SHAPES,
+    OwnShape,
+    Shape,
 )
-from sightline.blindspots.what_if import PlannedAttack
+from sightline.blindspots.what_if import Falsification, TagAction, WhatIfAttack
 from sightline.data.arrays import NORMAL
 from sightline.data.downsampling import rows_of
 from sightline.data.recording import Recording
 from sightline.data.stream import ResidualStream
 from sightline.detectors.base import Detector
+from sightline.errors import FileError, StreamError
 from sightline.export import NO_RULE, export_rows, export_stream
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.commission import FIRST, Commissioning, commission
 from sightline.rules.limits import Budget
 from sightline.rules.rule import Rule
+from sightline.tables.lists import list_rows
+from sightline.text import did_you_mean
 
 
 def find_blind_spots(
@@ -44,7 +49,7 @@ def find_blind_spots(
     shapes: Sequence[str] = tuple(SHAPES),
     durations_s: Sequence[float] = DURATIONS_S,
     tags: Sequence[str] | None = None,
-    attacks: Sequence[PlannedAttack] = (),
+    attacks: Sequence[WhatIfAttack] = (),
     name: str = "blind spots",
     jobs: int | None = None,
     progress: Progress = silent,
@@ -82,7 +87,7 @@ def find_blind_spots(
         How long falsifications last, in seconds.
     tags : sequence of str, optional
         Tags to falsify; all by default.
-    attacks : sequence of PlannedAttack
+    attacks : sequence of WhatIfAttack
         Attacks of the user, as `read_attacks` reads them: how often is each seen?
     name : str
         Name of the result.
@@ -149,7 +154,7 @@ def blind_spots_of_stream(
     *,
     budget: Budget | str = "6/day,1%",
     settings: SpotSettings | None = None,
-    attacks: Sequence[PlannedAttack] = (),
+    attacks: Sequence[WhatIfAttack] = (),
     progress: Progress = silent,
 ) -> BlindSpots:
     """Find blind spots of alarm rules in residual space, where no detector is known.
@@ -167,7 +172,7 @@ def blind_spots_of_stream(
         Alarms a day that limits are set for.
     settings : SpotSettings, optional
         What to search.
-    attacks : sequence of PlannedAttack
+    attacks : sequence of WhatIfAttack
         Attacks of the user, in residual space too.
     progress : callable, optional
         Called with a `Step`.
@@ -266,3 +271,110 @@ def _stream_of(detector: Detector, recording: Recording) -> ResidualStream:
 
 def _first_part(recording: Recording) -> Recording:
     return rows_of(recording, 0, max(int(FIRST * recording.n_steps), 1))
+
+
+def read_attacks(path: str | Path) -> tuple[WhatIfAttack, ...]:
+    """Return the attacks of a table.
+
+    Parameters
+    ----------
+    path : path
+        CSV with the columns id, duration_s (or duration_min), tag, kind, value, rate;
+        others, such as those of a waterworks scenario, are not read.
+
+    Raises
+    ------
+    FileError
+        If a cell cannot be read; the message names the line.
+    """
+    path = Path(path)
+    rows = list_rows(path, ("id", "tag", "kind"))
+    attacks: dict[str, tuple[float, list[Falsification]]] = {}
+    for line, row in rows.items():
+        place = f"{path}: line {line}"
+        duration_s = _duration(row, place)
+        if row["kind"] not in tuple(TagAction):
+            raise FileError(
+                f"{place}: kind {row['kind']!r} is unknown; "
+                f"{did_you_mean(row['kind'], list(TagAction))}"
+            )
+        try:
+            action = Falsification(
+                tag=row["tag"],
+                kind=TagAction(row["kind"]),
+                value=_number(row.get("value", ""), place, "value"),
+                rate=_number(row.get("rate", ""), place, "rate"),
+            )
+        except StreamError as error:
+            raise FileError(f"{place}: {error}") from error
+        known = attacks.setdefault(row["id"], (duration_s, []))
+        if known[0] != duration_s:
+            raise FileError(
+                f"{place}: attack {row['id']!r} has another duration than in its "
+                "first row: give all of its rows the same."
+            )
+        known[1].append(action)
+    if not attacks:
+        raise FileError(f"{path}: holds no attack: give at least one row.")
+    return tuple(
+        WhatIfAttack(id=name, duration_s=length, actions=tuple(actions))
+        for name, (length, actions) in attacks.items()
+    )
+
+
+def _duration(row: Mapping[str, str], place: str) -> float:
+    for column, factor in (("duration_s", 1.0), ("duration_min", 60.0)):
+        value = _number(row.get(column, ""), place, column)
+        if value is not None:
+            if not value > 0:
+                raise FileError(f"{place}: {column} must be above 0; got {value:g}.")
+            return value * factor
+    raise FileError(f"{place}: says not how long it lasts: give duration_s.")
+
+
+def _number(text: str, place: str, column: str) -> float | None:
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise FileError(f"{place}: {column} {text!r} is no number.")
+    return value
+
+
+def read_shapes(path: str | Path) -> tuple[Shape, ...]:
+    """Return a user's table of shapes.
+
+    Parameters
+    ----------
+    path : path
+        CSV with a column ``seconds`` and one column of weights for each shape.
+
+    Raises
+    ------
+    FileError
+        If a cell is no number, or there is no shape.
+    """
+    path = Path(path)
+    rows = list_rows(path, ("seconds",))
+    columns = [name for name in next(iter(rows.values()), {}) if name != "seconds"]
+    if not columns:
+        raise FileError(
+            f"{path}: needs a column 'seconds' and a column of weights for each shape."
+        )
+    shapes = []
+    for name in columns:
+        seconds, weights = [], []
+        for line, row in rows.items():
+            at = _number(row["seconds"], f"{path}: line {line}", "seconds")
+            weight = _number(row[name], f"{path}: line {line}", name)
+            if at is not None and weight is not None:
+                seconds.append(at)
+                weights.append(weight)
+        try:
+            shapes.append(OwnShape(name, seconds, weights))
+        except StreamError as error:
+            raise FileError(f"{path}: {error}") from error
+    return tuple(shapes)

@@ -17,7 +17,7 @@ import numpy as np
 from sightline.blindspots.places import LEAST_PLACES, quantile_sizes
 from sightline.blindspots.result import KnowingAttacker
 from sightline.blindspots.rule_view import MemberView, RowChange, RuleView
-from sightline.blindspots.shapes import TagFacts
+from sightline.blindspots.shapes import TrainTag
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.rules.rule import Memory
 
@@ -287,7 +287,7 @@ def held_unread(view: RuleView, taps: Floats) -> float | None:
 def knowing_attacker(
     view: RuleView,
     taps: Floats,
-    tag: TagFacts,
+    tag: TrainTag,
     places: Sequence[int],
     *,
     step_s: float,
@@ -303,7 +303,7 @@ def knowing_attacker(
         The rule, for the duration.
     taps : array of shape (memory + 1, n_channels)
         Response of the detector to the tag.
-    tag : TagFacts
+    tag : TrainTag
         The tag.
     places : sequence of int
         Which places are solved; the median is reported.

@@ -15,7 +15,7 @@ USUAL_S: Final = 900.0
 MOST_IN_MEAN: Final = 10.0
 
 
-class Outcome(StrEnum):
+class SpotOutcome(StrEnum):
     """Whether a falsification is seen at half of the places.
 
     ``SEEN``
@@ -70,7 +70,7 @@ class BlindSpot:
         How long it lasts.
     rule : str
         The alarm rule.
-    outcome : Outcome
+    outcome : SpotOutcome
         Whether it is seen at half of the places.
     unit : str
         What sizes are in: the tag's unit, per cent, or standard deviations.
@@ -100,7 +100,7 @@ class BlindSpot:
     sign: int
     duration_s: float
     rule: str
-    outcome: Outcome
+    outcome: SpotOutcome
     unit: str
     n_places: int
     half: SizeAt | None = None
@@ -373,7 +373,7 @@ def mean_share(spots: Sequence[BlindSpot]) -> float | None:
     --------
     >>> at = SizeAt(size=2.0, low=1.0, high=3.0, of_range=0.1)
     >>> spot = BlindSpot(tag="a", shape="step", sign=1, duration_s=900, rule="z",
-    ...     outcome=Outcome.SEEN, unit="m", n_places=40, half=at, most=at)
+    ...     outcome=SpotOutcome.SEEN, unit="m", n_places=40, half=at, most=at)
     >>> mean_share([spot])
     0.1
     """

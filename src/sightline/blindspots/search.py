@@ -2,17 +2,24 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
 
-from sightline.blindspots.arena import Arena
-from sightline.blindspots.detector import detector_rows, stage_of
+from sightline.blindspots.detector import (
+    OWN,
+    OwnRuleViews,
+    detector_rows,
+    own_rule_of,
+    stage_of,
+    stated_memory,
+)
 from sightline.blindspots.knowing import knowing_attacker
-from sightline.blindspots.own_rule import OWN, OwnRuleViews, own_rule_of
 from sightline.blindspots.places import (
+    DURATIONS_S,
     LEAST_PLACES,
+    N_PLACES,
     Timing,
     draw_places,
     rows_after,
@@ -35,34 +42,34 @@ from sightline.blindspots.rule_view import (
     TwinRecord,
     memory_rows,
 )
-from sightline.blindspots.settings import SpotSettings
 from sightline.blindspots.shapes import (
     RESIDUAL_SHAPES,
     SHAPES,
-)
-from sightline.blindspots.spot_record import (
-    loads_of,
-    residual_tags,
-    rules_of,
-    stated_memory,
+    Shape,
+    Target,
+    TrainTag,
+    shape_named,
     tags_of,
-    twin_record,
+    targets_of,
 )
-from sightline.blindspots.targets import Target, targets_of
-from sightline.blindspots.telemetry import LinearStage1, Stage1, Telemetry
-from sightline.blindspots.what_if import PlannedAttack, what_if
+from sightline.blindspots.sizes import Arena
+from sightline.blindspots.telemetry import LinearStage1, Stage1, TelemetryRecord
+from sightline.blindspots.what_if import WhatIfAttack, what_if
 from sightline.blindspots.words import sentences_of, weight
-from sightline.data.arrays import Bools, Ints
+from sightline.data.arrays import ATTACK, Bools, Floats, Ints, Labels
 from sightline.data.recording import Recording, Role
 from sightline.data.row_tables import read_on_grid
+from sightline.data.segments import segments_of
 from sightline.data.stream import ResidualStream
 from sightline.detectors.base import Detector, LearnedDetector, RuleInput
+from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import StreamError
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad
 from sightline.parallel import one_thread_each, threads, usual_jobs
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.commission import Commissioning
 from sightline.rules.limits import Budget
+from sightline.rules.normal import channels_of, stages_of
 from sightline.rules.rule import Rule
 from sightline.text import did_you_mean, duration
 
@@ -73,6 +80,46 @@ KNOWING_PLACES: Final = 3
 KNOWING_TAGS: Final = 10
 # Makes alarm rules for a budget.
 Maker = Callable[[Budget], Commissioning]
+# Rules of the table beside the chosen one.
+USUAL_RULES: Final = ("energy", "z", "all")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpotSettings:
+    """What a user may choose of a search.
+
+    Parameters
+    ----------
+    places, seed : int
+        Places, and the seed of their draw and of the noise.
+    shapes : tuple of str
+        Names of shapes; all by default.
+    own_shapes : tuple of Shape
+        Shapes of the user, always used.
+    durations_s : tuple of float
+        How long falsifications last.
+    tags : tuple of str, optional
+        The tags to falsify; all by default.
+    rules : tuple of str, optional
+        Names of rules of a commissioning, the one for the sentences last; by default
+        the energy, the largest conditional z, and the chosen one.
+    jobs : int, optional
+        Threads; by default one for each core.
+    """
+
+    places: int = N_PLACES
+    seed: int = 0
+    shapes: tuple[str, ...] = tuple(SHAPES)
+    own_shapes: tuple[Shape, ...] = ()
+    durations_s: tuple[float, ...] = DURATIONS_S
+    tags: tuple[str, ...] | None = None
+    rules: tuple[str, ...] | None = None
+    jobs: int | None = None
+
+    def chosen_shapes(self) -> tuple[Shape, ...]:
+        """Return the shapes; refuse unknown names."""
+        named = [shape_named(name, self.own_shapes) for name in self.shapes]
+        return tuple(dict.fromkeys((*named, *self.own_shapes)))
 
 
 class SpotArena:
@@ -84,7 +131,7 @@ class SpotArena:
         Residual rows of the record.
     is_calm : array of bool, shape (n_rows,)
         Its attack-free rows, those that set limits included.
-    telemetry : Telemetry
+    telemetry : TelemetryRecord
         What is falsified.
     rows : array of int, shape (n_rows,)
         The detector's row of each residual row.
@@ -109,7 +156,7 @@ class SpotArena:
         *,
         record: TwinRecord,
         is_calm: Bools,
-        telemetry: Telemetry,
+        telemetry: TelemetryRecord,
         rows: Ints,
         stage: Callable[[Ints], Stage1],
         memory: int,
@@ -194,7 +241,7 @@ class SpotArena:
             split,
         )
         tags, scales = residual_tags(stream)
-        telemetry = Telemetry(
+        telemetry = TelemetryRecord(
             values=record.rows * scales,
             tags=tags,
             starts=np.arange(len(values)),
@@ -494,7 +541,7 @@ class SpotArena:
         detector: str | None = None,
         testbed: str | None = None,
         make: Maker | None = None,
-        attacks: Sequence[PlannedAttack] = (),
+        attacks: Sequence[WhatIfAttack] = (),
         done: Mapping[str, Sequence[BlindSpot]] | None = None,
         found: Callable[[str, list[BlindSpot]], None] = lambda name, spots: None,
         progress: Progress = silent,
@@ -507,7 +554,7 @@ class SpotArena:
             Names for the result.
         make : callable, optional
             Makes rules for other budgets, for the trade-off.
-        attacks : sequence of PlannedAttack
+        attacks : sequence of WhatIfAttack
             Attacks of the user.
         done, found, progress
             As of `search`.
@@ -539,3 +586,93 @@ class SpotArena:
             notes=tuple(self.notes),
         )
         return replace(made, sentences=sentences_of(made))
+
+
+def rules_of(
+    rules: Commissioning | Sequence[Rule], wanted: Sequence[str] | None = None
+) -> tuple[list[Rule], int]:
+    """Return the rules of a search, the chosen one last, and the first free row.
+
+    Parameters
+    ----------
+    rules : Commissioning or sequence of Rule
+        Of a `Commissioning` the usual rules and the chosen one are taken.
+    wanted : sequence of str, optional
+        Names of other rules of it.
+    """
+    if not isinstance(rules, Commissioning):
+        if not rules:
+            raise StreamError("At least one alarm rule is needed: give one.")
+        return list(rules), 0
+    chosen = rules.facts.chosen
+    usual = [name for name in USUAL_RULES if name in rules.rules]
+    # The rule of the sentences comes last: the one that commissioning chose.
+    taken = [*(name for name in usual if name != chosen), chosen]
+    if wanted is not None:
+        taken = [name for name in dict.fromkeys(wanted) if name != OWN]
+    for name in taken:
+        if name not in rules.rules:
+            raise StreamError(
+                f"There is no rule {name!r} among those made; "
+                f"{did_you_mean(name, rules.rules)}"
+            )
+    return [rules.rules[name].rule for name in taken], rules.facts.split
+
+
+def loads_of(rules: Commissioning | Sequence[Rule]) -> dict[str, AlarmLoad]:
+    """Return the alarms of rules that a commissioning has judged, by name."""
+    if not isinstance(rules, Commissioning):
+        return {}
+    return {row.name: row.load for row in rules.facts.table}
+
+
+def twin_record(
+    rows: Floats, labels: Labels, breaks: Ints, step_s: float | None, split: int
+) -> tuple[TwinRecord, Bools]:
+    """Return a record of residual rows, and its attack-free rows."""
+    if step_s is None:
+        raise StreamError(
+            "Seconds a row are not known, so durations cannot be written: give time "
+            "stamps or `step_s`."
+        )
+    attacks = segments_of(labels == ATTACK, breaks)
+    is_calm = AttackFreeTime.of(labels, attacks, step_s).beyond_guard
+    is_free = is_calm & (np.arange(len(is_calm)) >= split)
+    record = TwinRecord(rows=rows, breaks=breaks, is_free=is_free, step_s=step_s)
+    return record, is_calm
+
+
+def residual_tags(stream: ResidualStream) -> tuple[tuple[TrainTag, ...], Floats]:
+    """Return the channels of a stream as tags, and the plant's units for 1 of each.
+
+    Range and spread are those of the residuals in train.
+    """
+    channels = channels_of(stream)
+    scales = np.array([channel.scale or 1.0 for channel in channels])
+    n, total, squares = 0, np.zeros(stream.p), np.zeros(stream.p)
+    low, high = np.full(stream.p, np.inf), np.full(stream.p, -np.inf)
+    for _, block in read_on_grid(stream.train):
+        rows = block * scales
+        n, total = n + len(rows), total + rows.sum(axis=0)
+        squares = squares + np.square(rows).sum(axis=0)
+        low, high = (
+            np.minimum(low, rows.min(axis=0)),
+            np.maximum(high, rows.max(axis=0)),
+        )
+    spread = np.sqrt(np.maximum(squares / n - np.square(total / n), 0.0))
+    stages = {
+        name: stage for stage, members in stages_of(stream).items() for name in members
+    }
+    tags = tuple(
+        TrainTag(
+            name=channel.name,
+            column=j,
+            stage=stages.get(channel.name),
+            unit=f"{channel.unit or ''} (residual)".strip(),
+            spread=float(spread[j]),
+            lowest=float(low[j]),
+            highest=float(high[j]),
+        )
+        for j, channel in enumerate(channels)
+    )
+    return tags, scales

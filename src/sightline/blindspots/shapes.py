@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.data.recording import Role
+from sightline.data.recording import Recording, Role
 from sightline.errors import StreamError
-from sightline.text import did_you_mean
+from sightline.text import did_you_mean, names
 
 
 class SizeUnit(StrEnum):
@@ -30,7 +30,7 @@ class SizeUnit(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TagFacts:
+class TrainTag:
     """What is known of a tag from train.
 
     Parameters
@@ -82,7 +82,7 @@ class Site:
 
     Parameters
     ----------
-    tag : TagFacts
+    tag : TrainTag
         The tag.
     steps : array of int, shape (n_steps,)
         Measured steps since the beginning of the falsification.
@@ -104,7 +104,7 @@ class Site:
         Seconds a measured step.
     """
 
-    tag: TagFacts
+    tag: TrainTag
     steps: Ints
     readings: Floats
     last: Floats
@@ -156,19 +156,19 @@ class Shape(ABC):
         Nan at places where the shape cannot be written.
         """
 
-    def applies_to(self, tag: TagFacts) -> bool:
+    def applies_to(self, tag: TrainTag) -> bool:
         """Return whether it can be written into a tag."""
         return tag.role is not Role.ACTUATOR
 
-    def guess(self, tag: TagFacts) -> float:
+    def guess(self, tag: TrainTag) -> float:
         """Return a size from which the search begins."""
         return 0.05 * tag.range
 
-    def largest(self, tag: TagFacts) -> float:
+    def largest(self, tag: TrainTag) -> float:
         """Return the largest size that is tried: ten ranges of the tag in train."""
         return MOST_RANGES * tag.range
 
-    def of_range(self, size: float, tag: TagFacts) -> float:
+    def of_range(self, size: float, tag: TrainTag) -> float:
         """Return a size as a share of the tag's range in train."""
         return size / tag.range
 
@@ -177,7 +177,7 @@ class Shape(ABC):
 MOST_RANGES: Final = 10.0
 
 
-class Step(Shape):
+class StepShape(Shape):
     """The reading is too high, or too low, by the same amount all the time."""
 
     name = "step"
@@ -210,20 +210,20 @@ class Scale(Shape):
         """Return a hundredth of the reading."""
         return site.readings / 100.0
 
-    def guess(self, tag: TagFacts) -> float:
+    def guess(self, tag: TrainTag) -> float:
         """Return five per cent."""
         return 5.0
 
-    def largest(self, tag: TagFacts) -> float:
+    def largest(self, tag: TrainTag) -> float:
         """Return ten ranges in per cent of the largest reading in train."""
         return super().largest(tag) / self._per_cent(tag)
 
-    def of_range(self, size: float, tag: TagFacts) -> float:
+    def of_range(self, size: float, tag: TrainTag) -> float:
         """Return what the size does to the largest reading, as a share of the range."""
         return size * self._per_cent(tag) / tag.range
 
     @staticmethod
-    def _per_cent(tag: TagFacts) -> float:
+    def _per_cent(tag: TrainTag) -> float:
         return max(abs(tag.lowest), abs(tag.highest)) / 100.0
 
 
@@ -238,15 +238,15 @@ class Noise(Shape):
         """Return normal numbers with the tag's standard deviation in train."""
         return site.tag.spread * site.draws
 
-    def guess(self, tag: TagFacts) -> float:
+    def guess(self, tag: TrainTag) -> float:
         """Return one standard deviation."""
         return 1.0
 
-    def largest(self, tag: TagFacts) -> float:
+    def largest(self, tag: TrainTag) -> float:
         """Return ten ranges in standard deviations."""
         return super().largest(tag) / tag.spread
 
-    def of_range(self, size: float, tag: TagFacts) -> float:
+    def of_range(self, size: float, tag: TrainTag) -> float:
         """Return the standard deviation of the noise as a share of the range."""
         return size * tag.spread / tag.range
 
@@ -294,7 +294,7 @@ class Held(Shape):
     unit = SizeUnit.NONE
     has_signs = False
 
-    def applies_to(self, tag: TagFacts) -> bool:
+    def applies_to(self, tag: TrainTag) -> bool:
         """Return whether the tag is an actuator with at least two states."""
         return tag.role is Role.ACTUATOR and len(tag.states) > 1
 
@@ -348,7 +348,16 @@ class OwnShape(Shape):
 
 SHAPES: Final[dict[str, Shape]] = {
     shape.name: shape
-    for shape in (Step(), Ramp(), Scale(), Noise(), Stage(), Frozen(), Replay(), Held())
+    for shape in (
+        StepShape(),
+        Ramp(),
+        Scale(),
+        Noise(),
+        Stage(),
+        Frozen(),
+        Replay(),
+        Held(),
+    )
 }
 # Shapes that make sense where only residuals are known.
 RESIDUAL_SHAPES: Final = ("step", "ramp", "noise", "stage")
@@ -382,7 +391,7 @@ def shape_named(name: str, own: Sequence[Shape] = ()) -> Shape:
     return known[name]
 
 
-def tag_facts(
+def train_tag(
     name: str,
     column: int,
     values: Floats,
@@ -392,13 +401,13 @@ def tag_facts(
     unit: str | None = None,
     least: float | None = None,
     most: float | None = None,
-) -> TagFacts:
+) -> TrainTag:
     """Return what train says of a tag.
 
     Parameters
     ----------
     name, column, role, stage, unit
-        As of `TagFacts`.
+        As of `TrainTag`.
     values : array of shape (n_steps,)
         Its readings in train; missing ones are left out.
     least, most : float, optional
@@ -407,7 +416,7 @@ def tag_facts(
 
     Examples
     --------
-    >>> tag = tag_facts("P101", 0, np.array([1.0, 2.0, 2.0]), role=Role.ACTUATOR)
+    >>> tag = train_tag("P101", 0, np.array([1.0, 2.0, 2.0]), role=Role.ACTUATOR)
     >>> tag.states, tag.least, tag.range
     ((2.0, 1.0), 0.0, 1.0)
     """
@@ -418,7 +427,7 @@ def tag_facts(
     states, counts = np.unique(finite, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     few: Bools | bool = len(states) <= MOST_STATES
-    return TagFacts(
+    return TrainTag(
         name=name,
         column=column,
         role=role,
@@ -431,3 +440,78 @@ def tag_facts(
         most=np.inf if most is None else most,
         states=tuple(states[order].tolist()) if few else (),
     )
+
+
+def tags_of(train: Recording) -> tuple[TrainTag, ...]:
+    """Return what train says of each tag."""
+    return tuple(
+        train_tag(
+            tag.name,
+            column,
+            np.asarray(train.values[:, column], np.float64),
+            role=tag.role,
+            stage=tag.stage,
+            unit=tag.unit,
+            least=tag.low,
+            most=tag.high,
+        )
+        for column, tag in enumerate(train.tags)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What is falsified together: a tag, or all sensors of a stage.
+
+    Parameters
+    ----------
+    name : str
+        Name of the tag or the stage.
+    tags : tuple of TrainTag
+        The tags.
+    shapes : tuple of Shape
+        What is written into them.
+    """
+
+    name: str
+    tags: tuple[TrainTag, ...]
+    shapes: tuple[Shape, ...]
+
+
+def targets_of(
+    tags: Sequence[TrainTag], shapes: Sequence[Shape]
+) -> tuple[list[Target], list[str]]:
+    """Return what is falsified, and sentences about tags that are left out.
+
+    Parameters
+    ----------
+    tags : sequence of TrainTag
+        The tags that may be falsified.
+    shapes : sequence of Shape
+        The shapes.
+    """
+    single = [shape for shape in shapes if shape.name != "stage"]
+    still = [tag.name for tag in tags if not tag.range > 0]
+    targets = []
+    for tag in tags:
+        fitting = tuple(shape for shape in single if shape.applies_to(tag))
+        if tag.range > 0 and fitting:
+            targets.append(Target(name=tag.name, tags=(tag,), shapes=fitting))
+    stage = [shape for shape in shapes if shape.name == "stage"]
+    by_stage: dict[str, list[TrainTag]] = {}
+    for tag in tags:
+        if tag.stage and tag.range > 0 and stage and stage[0].applies_to(tag):
+            by_stage.setdefault(tag.stage, []).append(tag)
+    targets += [
+        Target(name=f"stage {name}", tags=tuple(members), shapes=tuple(stage))
+        for name, members in by_stage.items()
+        if len(members) > 1
+    ]
+    notes = []
+    if still:
+        verb = "never moves" if len(still) == 1 else "never move"
+        notes.append(
+            f"{names(still, 6)} {verb} in train, so a size has no share of its range: "
+            "left out."
+        )
+    return targets, notes

@@ -7,26 +7,26 @@ search, all places of a case in one call.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from sightline.blindspots.places import LEAST_PLACES, quantile_sizes
-from sightline.blindspots.result import BlindSpot, Outcome, SizeAt
-from sightline.blindspots.rule_view import Change, PlaceRule, RuleView
-from sightline.blindspots.shapes import Shape, SizeUnit
-from sightline.blindspots.targets import Target
+from sightline.blindspots.places import LEAST_PLACES, Timing, quantile_sizes
+from sightline.blindspots.result import BlindSpot, SizeAt, SpotOutcome
+from sightline.blindspots.rule_view import Change, PlaceRule, RecordRule, RuleView
+from sightline.blindspots.shapes import Shape, SizeUnit, Target
 from sightline.blindspots.telemetry import (
     Deltas,
     Falsifier,
     PlaceRows,
     Stage1,
+    TelemetryRecord,
     has_room,
     room_before_clipping,
 )
-from sightline.data.arrays import Bools, Floats
+from sightline.data.arrays import Bools, Floats, Ints
 from sightline.rules.rule import Memory
 
 # A searched size lies within this ratio: 5% on either side.
@@ -41,9 +41,11 @@ _CONVERGED: Final = 1e-4
 _MOST_RESPONSES: Final = 5
 # Larger sizes that must be seen too.
 _MULTIPLES: Final = (2.0, 4.0, 8.0)
+# Seed of the noise, beside the seed of the places.
+_NOISE: Final = 77
 
 
-class Case:
+class SpotCase:
     """One shape in one target for one duration.
 
     Parameters
@@ -167,7 +169,7 @@ class Case:
         found = [
             searched(
                 lambda sizes, sign=sign: _is_seen(  # type: ignore[misc]
-                    view, view.raises(Scaled(response, sign * sizes))
+                    view, view.raises(ScaledChange(response, sign * sizes))
                 ),
                 np.full(len(self.is_valid), self._guess()),
                 self.largest,
@@ -179,7 +181,7 @@ class Case:
 
     def _sized(
         self, view: PlaceRule, sign: int, first: Floats, rows: Floats | None
-    ) -> "Found":
+    ) -> "PlaceSizes":
         """Return the size of each place for one sign, corrected or searched."""
         if not self.stage.is_linear:
             return self._searched(view, sign, first)
@@ -189,9 +191,11 @@ class Case:
             rows = self._corrected(view, sign, first)
         room = self._room(sign)
         if rows is None:
-            return Found(sizes=_within(sizes, room[:, -1], self.largest), rows=None)
+            return PlaceSizes(
+                sizes=_within(sizes, room[:, -1], self.largest), rows=None
+            )
         possible = _within(rows, room, self.largest)
-        return Found(sizes=_least(possible[:, view.grid.is_judged]), rows=possible)
+        return PlaceSizes(sizes=_least(possible[:, view.grid.is_judged]), rows=possible)
 
     def _corrected(self, view: PlaceRule, sign: int, sizes: Floats) -> Floats:
         """Return the size of each row by the response at each place's own size.
@@ -226,7 +230,7 @@ class Case:
         )
         return np.asarray(room[:, np.maximum(at - 1, 0)])
 
-    def _searched(self, view: PlaceRule, sign: int, first: Floats) -> "Found":
+    def _searched(self, view: PlaceRule, sign: int, first: Floats) -> "PlaceSizes":
         """Return the sizes by a bracketed search through the detector.
 
         A reading leaves its possible range at the place's room: no larger size is
@@ -242,7 +246,7 @@ class Case:
         def predicted(sizes: Floats) -> Floats:
             assert change is not None  # noqa: S101
             unit = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
-            crossings = view.crossings(Scaled(change, unit))
+            crossings = view.crossings(ScaledChange(change, unit))
             return np.asarray(_judged(view, crossings)[0])
 
         room = self._room(sign)[:, -1]
@@ -267,10 +271,10 @@ class Case:
             raised = view.raises(self.change(sign * np.full(len(sizes), half)))
             # At the 50% size a row raises an alarm or not.
             rows = np.where(raised, 0.0, np.inf)
-        return Found(sizes=sizes, rows=rows, is_uneven=is_uneven)
+        return PlaceSizes(sizes=sizes, rows=rows, is_uneven=is_uneven)
 
     def _spot(
-        self, view: PlaceRule, sign: int, found: "Found", duration_s: float
+        self, view: PlaceRule, sign: int, found: "PlaceSizes", duration_s: float
     ) -> BlindSpot | None:
         """Return the sizes of one rule as a record; None for too few places."""
         judgeable = self.judgeable(view, sign)
@@ -280,11 +284,13 @@ class Case:
         impossible = np.isneginf(sizes)
         sizes = np.where(impossible, np.inf, sizes)
         half, most = (self._at(sizes, share) for share in (0.5, 0.9))
-        outcome = Outcome.SEEN
+        outcome = SpotOutcome.SEEN
         if half.size is None:
             # What would be needed for half of the places is possible at fewer.
             is_possible = np.sum(~impossible) >= np.ceil(0.5 * len(sizes))
-            outcome = Outcome.NOT_SEEN if is_possible else Outcome.NO_POSSIBLE_VALUE
+            outcome = (
+                SpotOutcome.NOT_SEEN if is_possible else SpotOutcome.NO_POSSIBLE_VALUE
+            )
         delay_s = on_release = None
         if half.size is not None and found.rows is not None:
             delay_s, on_release = self._when(view, found, half.size, judgeable)
@@ -317,7 +323,7 @@ class Case:
         return np.asarray(counts)
 
     def _when(
-        self, view: PlaceRule, found: "Found", size: float, judgeable: Bools
+        self, view: PlaceRule, found: "PlaceSizes", size: float, judgeable: Bools
     ) -> tuple[float | None, float | None]:
         """Return the median delay at a size, and the share of alarms on release."""
         assert found.rows is not None  # noqa: S101
@@ -341,7 +347,9 @@ class Case:
         """Return how often a shape without a size is seen."""
         raised = view.raises(change)
         judgeable = self.judgeable(view)
-        found = Found(sizes=np.ones(len(judgeable)), rows=np.where(raised, 0.0, np.inf))
+        found = PlaceSizes(
+            sizes=np.ones(len(judgeable)), rows=np.where(raised, 0.0, np.inf)
+        )
         seen = _is_seen(view, raised)[judgeable]
         delay_s, on_release = self._when(view, found, 1.0, judgeable)
         return BlindSpot(
@@ -350,7 +358,7 @@ class Case:
             sign=0,
             duration_s=duration_s,
             rule=view.rule.name,
-            outcome=Outcome.WITHOUT_SIZE,
+            outcome=SpotOutcome.WITHOUT_SIZE,
             unit="",
             share_seen=float(seen.mean()) if len(seen) else None,
             delay_s=delay_s,
@@ -381,7 +389,7 @@ class Case:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
+class PlaceSizes:
     """Sizes of the places, and the size at which each row rings.
 
     Parameters
@@ -401,7 +409,7 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
+class ScaledChange:
     """A change that grows in proportion, at the size of each place."""
 
     response: Change
@@ -529,3 +537,73 @@ def evened(
         enough = np.flatnonzero(from_here >= k + 1)
         out[place] = grid[enough[0]] if len(enough) else np.inf
     return out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Arena:
+    """All that a search needs: telemetry, detector, rules and places.
+
+    Parameters
+    ----------
+    telemetry : TelemetryRecord
+        The record.
+    stage : Stage1
+        What makes residuals of it.
+    timing : Timing
+        The durations.
+    places : array of int
+        First row of each falsification.
+    fits : array of bool, shape (n_places, n_durations)
+        Which durations fit.
+    reach, room : array of int, shape (n_places,)
+        Attack-free rows before each place, and from it on.
+    rules : tuple of RecordRule
+        The rules at the places.
+    seed : int
+        Of the noise.
+    """
+
+    telemetry: TelemetryRecord
+    stage: Stage1
+    timing: Timing
+    places: Ints
+    fits: Bools
+    reach: Ints
+    room: Ints
+    rules: tuple[RecordRule, ...]
+    seed: int = 0
+    views: list[list[PlaceRule]] = field(init=False)
+    falsifiers: list[Falsifier] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read the rules' views and the normal numbers of the places."""
+        longest = max(grid.rows for grid in self.timing.grids) * self.telemetry.every
+        draws = np.stack(
+            [
+                np.random.default_rng([self.seed, _NOISE, k]).standard_normal(longest)
+                for k in range(len(self.places))
+            ]
+        )
+        self.__dict__["views"] = [list(one.views()) for one in self.rules]
+        self.__dict__["falsifiers"] = [
+            Falsifier(
+                self.telemetry,
+                PlaceRows(
+                    grid=grid,
+                    places=self.places[self.fits[:, k]],
+                    memory=self.stage.memory,
+                ),
+                draws[self.fits[:, k]],
+                self.reach[self.fits[:, k]],
+            )
+            for k, grid in enumerate(self.timing.grids)
+        ]
+
+    def spots(self, target: Target) -> Iterator[BlindSpot]:
+        """Yield what every rule sees of every shape and duration."""
+        for shape in target.shapes:
+            for k, falsifier in enumerate(self.falsifiers):
+                views = [by_duration[k] for by_duration in self.views]
+                case = SpotCase(target, shape, falsifier, self.stage, views)
+                if case.is_valid.sum() >= 1:
+                    yield from case.spots(self.timing.seconds(falsifier.rows.grid))

@@ -4,7 +4,7 @@ Falsifications are written before down-sampling, as an attacker would. Only the 
 that are falsified are down-sampled again; all others stay as they are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -14,19 +14,19 @@ import numpy.typing as npt
 
 from sightline.blindspots.places import Grid
 from sightline.blindspots.rule_view import Change
-from sightline.blindspots.shapes import Site, TagFacts
+from sightline.blindspots.shapes import Site, TrainTag
 from sightline.data.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Telemetry:
+class TelemetryRecord:
     """The record that falsifications are written into.
 
     Parameters
     ----------
     values : array of shape (n_steps, n_tags)
         Measured, without missing cells.
-    tags : tuple of TagFacts
+    tags : tuple of TrainTag
         One for each column.
     starts : array of int, shape (n_rows,)
         First measured step of each row of the detector.
@@ -41,10 +41,10 @@ class Telemetry:
     """
 
     values: npt.NDArray[Any]
-    tags: tuple[TagFacts, ...]
+    tags: tuple[TrainTag, ...]
     starts: Ints
     every: int
-    sample: Callable[[Floats, TagFacts], Floats]
+    sample: Callable[[Floats, TrainTag], Floats]
     step_s: float
     is_residual: bool = False
 
@@ -119,7 +119,7 @@ class Falsifier:
 
     Parameters
     ----------
-    telemetry : Telemetry
+    telemetry : TelemetryRecord
         The record.
     rows : PlaceRows
         What is needed of it.
@@ -130,7 +130,7 @@ class Falsifier:
     """
 
     def __init__(
-        self, telemetry: Telemetry, rows: PlaceRows, draws: Floats, reach: Ints
+        self, telemetry: TelemetryRecord, rows: PlaceRows, draws: Floats, reach: Ints
     ) -> None:
         self.telemetry, self.rows = telemetry, rows
         self.falsified = rows.offsets[rows.is_falsified]
@@ -141,7 +141,7 @@ class Falsifier:
         self.length = rows.grid.rows * every
         self.begin, self.draws, self.reach = begin, draws, reach * every
 
-    def site(self, tag: TagFacts) -> Site:
+    def site(self, tag: TrainTag) -> Site:
         """Return a tag at the places."""
         column = self.telemetry.values[:, tag.column]
         return Site(
@@ -293,14 +293,3 @@ class LinearStage1:
     def change(self, deltas: Deltas, rows: PlaceRows) -> Change:
         """Return how the residuals change; see `Stage1`."""
         return ConvolvedChange(deltas, self.taps, rows)
-
-
-def residual_stage(columns: Sequence[int], n_channels: int) -> LinearStage1:
-    """Return the stage that leaves residuals as they are: falsified residuals.
-
-    Examples
-    --------
-    >>> residual_stage([1], 2).taps[1]
-    array([[0., 1.]])
-    """
-    return LinearStage1({j: np.eye(n_channels)[j : j + 1] for j in columns})

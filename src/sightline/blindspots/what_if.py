@@ -14,23 +14,21 @@ One row of the table is one action; rows with the same id act together. Kinds::
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 import numpy as np
 
-from sightline.blindspots.arena import Arena
 from sightline.blindspots.places import LEAST_PLACES, Grid
 from sightline.blindspots.result import WhatIf
 from sightline.blindspots.rule_view import Change
-from sightline.blindspots.shapes import OwnShape, Shape, Site, TagFacts
+from sightline.blindspots.shapes import Site, TrainTag
+from sightline.blindspots.sizes import Arena
 from sightline.blindspots.telemetry import Falsifier, PlaceRows
 from sightline.data.arrays import Bools, Floats
-from sightline.errors import FileError, StreamError
-from sightline.tables.lists import list_rows
+from sightline.errors import StreamError
 from sightline.text import did_you_mean, number, plural
 
 
-class ActionKind(StrEnum):
+class TagAction(StrEnum):
     """What an attack does to a tag."""
 
     CONSTANT = "constant"
@@ -43,10 +41,10 @@ class ActionKind(StrEnum):
 
 
 _NEEDS_VALUE = (
-    ActionKind.CONSTANT,
-    ActionKind.REPLAY,
-    ActionKind.GAIN,
-    ActionKind.SET,
+    TagAction.CONSTANT,
+    TagAction.REPLAY,
+    TagAction.GAIN,
+    TagAction.SET,
 )
 
 
@@ -58,7 +56,7 @@ class Falsification:
     ----------
     tag : str
         The tag.
-    kind : ActionKind
+    kind : TagAction
         See the module.
     value, rate : float, optional
         In the unit of the tag, and the same a second; seconds for ``replay``, a factor
@@ -71,7 +69,7 @@ class Falsification:
     """
 
     tag: str
-    kind: ActionKind
+    kind: TagAction
     value: float | None = None
     rate: float | None = None
 
@@ -80,26 +78,26 @@ class Falsification:
         kind = self.kind
         if kind in _NEEDS_VALUE and self.value is None:
             raise StreamError(f"{kind.value!r} of {self.tag} needs a value.")
-        if kind is ActionKind.RAMP and not self.rate:
+        if kind is TagAction.RAMP and not self.rate:
             raise StreamError(f"'ramp' of {self.tag} needs a rate other than 0.")
-        if kind is ActionKind.BIAS and not self.rate and not self.value:
+        if kind is TagAction.BIAS and not self.rate and not self.value:
             raise StreamError(f"'bias' of {self.tag} needs a value or a rate.")
-        if kind is ActionKind.REPLAY and not (self.value or 0) > 0:
+        if kind is TagAction.REPLAY and not (self.value or 0) > 0:
             raise StreamError(f"'replay' of {self.tag} needs seconds back above 0.")
 
     def reads(self, site: Site) -> Floats:
         """Return what the tag shows, shape (n_places, n_steps)."""
         seconds = (site.steps + 1) * site.step_s
         value, rate = self.value or 0.0, self.rate or 0.0
-        if self.kind in (ActionKind.CONSTANT, ActionKind.SET):
+        if self.kind in (TagAction.CONSTANT, TagAction.SET):
             return site.filled(value)
-        if self.kind is ActionKind.BIAS:
+        if self.kind is TagAction.BIAS:
             return np.asarray(site.readings + value + rate * seconds)
-        if self.kind is ActionKind.GAIN:
+        if self.kind is TagAction.GAIN:
             return np.asarray(site.readings * value)
-        if self.kind is ActionKind.FREEZE:
+        if self.kind is TagAction.FREEZE:
             return np.repeat(site.last[:, None], site.readings.shape[1], axis=1)
-        if self.kind is ActionKind.REPLAY:
+        if self.kind is TagAction.REPLAY:
             return site.earlier(max(round(value / site.step_s), 1))
         moved = site.last[:, None] + rate * seconds
         if self.value is None:
@@ -111,13 +109,13 @@ class Falsification:
         value = f"{number(self.value)} {unit or ''}".strip()
         rate = f"{number(self.rate)} {unit or ''}".strip()
         return {
-            ActionKind.CONSTANT: f"{self.tag} reads {value}",
-            ActionKind.SET: f"{self.tag} shows the state {number(self.value)}",
-            ActionKind.FREEZE: f"{self.tag} stays at its last reading",
-            ActionKind.REPLAY: f"{self.tag} repeats {number(self.value)} s before",
-            ActionKind.RAMP: f"{self.tag} moves by {rate} a second",
-            ActionKind.GAIN: f"{self.tag} reads {number(self.value)} times its value",
-            ActionKind.BIAS: f"{self.tag} reads too much by "
+            TagAction.CONSTANT: f"{self.tag} reads {value}",
+            TagAction.SET: f"{self.tag} shows the state {number(self.value)}",
+            TagAction.FREEZE: f"{self.tag} stays at its last reading",
+            TagAction.REPLAY: f"{self.tag} repeats {number(self.value)} s before",
+            TagAction.RAMP: f"{self.tag} moves by {rate} a second",
+            TagAction.GAIN: f"{self.tag} reads {number(self.value)} times its value",
+            TagAction.BIAS: f"{self.tag} reads too much by "
             + " and ".join(
                 ([value] if self.value else [])
                 + ([f"{rate} a second"] * bool(self.rate))
@@ -126,7 +124,7 @@ class Falsification:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannedAttack:
+class WhatIfAttack:
     """Actions that begin and end together.
 
     Parameters
@@ -144,121 +142,14 @@ class PlannedAttack:
     actions: tuple[Falsification, ...]
 
 
-def read_attacks(path: str | Path) -> tuple[PlannedAttack, ...]:
-    """Return the attacks of a table.
-
-    Parameters
-    ----------
-    path : path
-        CSV with the columns id, duration_s (or duration_min), tag, kind, value, rate;
-        others, such as those of a waterworks scenario, are not read.
-
-    Raises
-    ------
-    FileError
-        If a cell cannot be read; the message names the line.
-    """
-    path = Path(path)
-    rows = list_rows(path, ("id", "tag", "kind"))
-    attacks: dict[str, tuple[float, list[Falsification]]] = {}
-    for line, row in rows.items():
-        place = f"{path}: line {line}"
-        duration_s = _duration(row, place)
-        if row["kind"] not in tuple(ActionKind):
-            raise FileError(
-                f"{place}: kind {row['kind']!r} is unknown; "
-                f"{did_you_mean(row['kind'], list(ActionKind))}"
-            )
-        try:
-            action = Falsification(
-                tag=row["tag"],
-                kind=ActionKind(row["kind"]),
-                value=_number(row.get("value", ""), place, "value"),
-                rate=_number(row.get("rate", ""), place, "rate"),
-            )
-        except StreamError as error:
-            raise FileError(f"{place}: {error}") from error
-        known = attacks.setdefault(row["id"], (duration_s, []))
-        if known[0] != duration_s:
-            raise FileError(
-                f"{place}: attack {row['id']!r} has another duration than in its "
-                "first row: give all of its rows the same."
-            )
-        known[1].append(action)
-    if not attacks:
-        raise FileError(f"{path}: holds no attack: give at least one row.")
-    return tuple(
-        PlannedAttack(id=name, duration_s=length, actions=tuple(actions))
-        for name, (length, actions) in attacks.items()
-    )
-
-
-def _duration(row: Mapping[str, str], place: str) -> float:
-    for column, factor in (("duration_s", 1.0), ("duration_min", 60.0)):
-        value = _number(row.get(column, ""), place, column)
-        if value is not None:
-            if not value > 0:
-                raise FileError(f"{place}: {column} must be above 0; got {value:g}.")
-            return value * factor
-    raise FileError(f"{place}: says not how long it lasts: give duration_s.")
-
-
-def _number(text: str, place: str, column: str) -> float | None:
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not np.isfinite(value):
-        raise FileError(f"{place}: {column} {text!r} is no number.")
-    return value
-
-
-def read_shapes(path: str | Path) -> tuple[Shape, ...]:
-    """Return a user's table of shapes.
-
-    Parameters
-    ----------
-    path : path
-        CSV with a column ``seconds`` and one column of weights for each shape.
-
-    Raises
-    ------
-    FileError
-        If a cell is no number, or there is no shape.
-    """
-    path = Path(path)
-    rows = list_rows(path, ("seconds",))
-    columns = [name for name in next(iter(rows.values()), {}) if name != "seconds"]
-    if not columns:
-        raise FileError(
-            f"{path}: needs a column 'seconds' and a column of weights for each shape."
-        )
-    shapes = []
-    for name in columns:
-        seconds, weights = [], []
-        for line, row in rows.items():
-            at = _number(row["seconds"], f"{path}: line {line}", "seconds")
-            weight = _number(row[name], f"{path}: line {line}", name)
-            if at is not None and weight is not None:
-                seconds.append(at)
-                weights.append(weight)
-        try:
-            shapes.append(OwnShape(name, seconds, weights))
-        except StreamError as error:
-            raise FileError(f"{path}: {error}") from error
-    return tuple(shapes)
-
-
-def what_if(arena: Arena, attacks: Sequence[PlannedAttack]) -> Iterator[WhatIf | str]:
+def what_if(arena: Arena, attacks: Sequence[WhatIfAttack]) -> Iterator[WhatIf | str]:
     """Yield how often each rule sees each attack; a sentence where it cannot be said.
 
     Parameters
     ----------
     arena : Arena
         The record with its places; the first durations are not used.
-    attacks : sequence of PlannedAttack
+    attacks : sequence of WhatIfAttack
         The attacks.
     """
     by_name = {tag.name: tag for tag in arena.telemetry.tags}
@@ -273,7 +164,7 @@ def what_if(arena: Arena, attacks: Sequence[PlannedAttack]) -> Iterator[WhatIf |
 
 
 def _of_attack(
-    arena: Arena, attack: PlannedAttack, tags: Mapping[str, TagFacts]
+    arena: Arena, attack: WhatIfAttack, tags: Mapping[str, TrainTag]
 ) -> Iterator[WhatIf | str]:
     """Yield the same for one attack."""
     step_s = arena.timing.step_s
@@ -322,8 +213,8 @@ def _of_attack(
 
 def _written(
     arena: Arena,
-    attack: PlannedAttack,
-    tags: Mapping[str, TagFacts],
+    attack: WhatIfAttack,
+    tags: Mapping[str, TrainTag],
     grid: Grid,
     fits: Bools,
 ) -> tuple[Change, Bools, Bools]:

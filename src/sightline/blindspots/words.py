@@ -6,8 +6,8 @@ from typing import Final
 from sightline.blindspots.result import (
     BlindSpot,
     BlindSpots,
-    Outcome,
     RuleSight,
+    SpotOutcome,
     nearest_duration,
 )
 from sightline.text import duration, number, share
@@ -38,7 +38,7 @@ def weight(spot: BlindSpot) -> float:
     """Return by how much a rule is blind: the size as a share of the range."""
     if spot.half is not None and spot.half.of_range is not None:
         return spot.half.of_range
-    return float("inf") if spot.outcome is Outcome.NOT_SEEN else 1e6
+    return float("inf") if spot.outcome is SpotOutcome.NOT_SEEN else 1e6
 
 
 def sentence(spot: BlindSpot, *, is_residual: bool = False) -> str:
@@ -49,7 +49,7 @@ def sentence(spot: BlindSpot, *, is_residual: bool = False) -> str:
     >>> from sightline.blindspots.result import SizeAt
     >>> at = SizeAt(size=350.0, low=300.0, high=400.0, of_range=0.32)
     >>> print(sentence(BlindSpot(tag="LIT301", shape="ramp", sign=1, duration_s=900,
-    ...     rule="all", outcome=Outcome.SEEN, unit="mm", n_places=40, half=at)))
+    ...     rule="all", outcome=SpotOutcome.SEEN, unit="mm", n_places=40, half=at)))
     LIT301 can drift up by 350 mm within 15 min (32% of its range): rule 'all' misses
     this in half of 40 tries.
     """
@@ -62,7 +62,7 @@ def sentence(spot: BlindSpot, *, is_residual: bool = False) -> str:
     }.get((spot.shape, spot.sign), f"be falsified ({spot.shape})")
     span = duration(spot.duration_s)
     when = f"within {span}" if spot.shape == "ramp" else f"for {span}"
-    if spot.outcome is Outcome.NO_POSSIBLE_VALUE:
+    if spot.outcome is SpotOutcome.NO_POSSIBLE_VALUE:
         return (
             f"{what} can {verb} to any possible value {when}: rule {spot.rule!r} "
             f"misses this in more than half of {spot.n_places} tries."

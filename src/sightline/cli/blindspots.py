@@ -24,7 +24,7 @@ from sightline.text import UNKNOWN, duration, number, per_day, share
 
 if TYPE_CHECKING:
     from sightline.blindspots.result import BlindSpots
-    from sightline.blindspots.settings import SpotSettings
+    from sightline.blindspots.search import SpotSettings
     from sightline.data.recording import Recording
     from sightline.data.stream import ResidualStream
     from sightline.detectors.base import LearnedDetector
@@ -121,10 +121,10 @@ def blindspots_command(
       sightline blindspots study/ --detector gdn --what-if attacks.csv
       sightline blindspots residuals.npz --budget 1/week --out blind
     """
+    from sightline.blindspots.find import read_attacks, read_shapes
     from sightline.blindspots.places import DURATIONS_S
-    from sightline.blindspots.settings import SpotSettings
+    from sightline.blindspots.search import SpotSettings
     from sightline.blindspots.shapes import SHAPES
-    from sightline.blindspots.what_if import read_attacks, read_shapes
 
     with door(debug=debug, writes=[_target(place, out)]):
         settings = SpotSettings(

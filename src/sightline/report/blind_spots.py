@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.blindspots.result import BlindSpot, BlindSpots, Outcome, TradeOff
+from sightline.blindspots.result import BlindSpot, BlindSpots, SpotOutcome, TradeOff
 from sightline.blindspots.words import blindest, range_words, size, weight
 from sightline.report.entries import Entry
 from sightline.rules.named import rule_words
@@ -196,7 +196,7 @@ def _heat_cell(spot: BlindSpot | None) -> HeatCell:
     if spot is None:
         return HeatCell(UNKNOWN, "Too few places for this duration.", 0)
     sign = _SIGNS[spot.sign]
-    if spot.outcome is Outcome.NO_POSSIBLE_VALUE:
+    if spot.outcome is SpotOutcome.NO_POSSIBLE_VALUE:
         return HeatCell("any value", f"{sign}: no possible value is seen", 100)
     if spot.half is None or spot.half.of_range is None:
         return HeatCell("any size", f"{sign}: not seen up to {size(spot)}", 100)
