@@ -23,8 +23,8 @@ from sightline.figures import (
 from sightline.metrics import ALARM_METRICS, AlarmRuns, alarm_figures
 from sightline.metrics.alarm_figures import attack_intervals, chosen_figures
 from sightline.report.entries import entries_of
+from sightline.report.figure_tables import published_tables
 from sightline.report.glossary import glossary
-from sightline.report.published_figures import figure_tables
 from sightline.storage import Result
 
 PAGE = metric_tables.PAGE.read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def test_a_new_figure_needs_its_function_and_its_entry(monkeypatch, tmp_path):
     assert entry.of(e, "own_rule") == 1.0
     assert entry.floor(e, "own_rule") is not None
     assert glossary()["figure-any-alarm"].text == "Whether there is any alarm."
-    tables = figure_tables(entries_of([result]))
+    tables = published_tables(entries_of([result]))
     rows = {row.key: row for table in tables for row in table.rows}
     assert rows["any_alarm"].title == "Any alarm"
     # The check of the docs names it as long as its row is missing.

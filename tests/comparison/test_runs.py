@@ -15,7 +15,7 @@ from sightline.figures import FIGURES, Figure
 from sightline.paper.study import PaperStudy
 from sightline.paper.tables import agreement_table
 from sightline.report.entries import entries_of
-from sightline.report.overview import agreement_table as page_agreement
+from sightline.report.figure_tables import agreement_table as page_agreement
 from sightline.storage import Result
 
 ATTACKS = [(50, 60), (120, 140), (200, 210), (250, 255)]

@@ -9,9 +9,14 @@ from report.test_data import changed, entry_of
 
 from sightline import evaluate
 from sightline.metrics.alarm_load import AlarmLoad
-from sightline.report.better_rules import KEPT_WORDS, better_rules, rules_figure
+from sightline.report.alarms import (
+    KEPT_WORDS,
+    actions,
+    better_rules,
+    false_alarms,
+    rules_figure,
+)
 from sightline.report.entries import entries_of
-from sightline.report.false_alarms import actions, false_alarms
 from sightline.report.overview import first_check, glance, headline
 from sightline.report.redaction import redacted
 from sightline.rules.advice import (

@@ -16,37 +16,29 @@ from sightline.comparison.compare import compare
 from sightline.evaluation.chart_data import extreme_rows
 from sightline.judgement.verdicts import VERDICTS, RungName, RungOutcome, info_of
 from sightline.metrics.intervals import count_interval
+from sightline.report.alarms import after_attacks, false_alarms
 from sightline.report.attacks import attack_details, attack_groups, matrix
-from sightline.report.curves import (
-    drift_figure,
-    energy_figure,
-    quantile_figure,
-    roc_figure,
-    roc_points,
-    spread_figure,
-    windows_figure,
-)
-from sightline.report.encoding import (
+from sightline.report.charts import (
     LEVELS,
     MAX_KNOTS,
     clock_of,
     clocks_by_testbed,
+    drift_figure,
+    energy_figure,
     log_energy,
     packed_energy,
+    quantile_figure,
     quantised,
+    roc_figure,
+    roc_points,
+    spread_figure,
     time_axis,
     time_text,
+    windows_figure,
 )
 from sightline.report.entries import Entry, entries_of, found
-from sightline.report.false_alarms import after_attacks, false_alarms
-from sightline.report.overview import (
-    agreement_table,
-    first_check,
-    glance,
-    headline,
-    paper_table,
-    transfer,
-)
+from sightline.report.figure_tables import agreement_table, paper_table, transfer
+from sightline.report.overview import first_check, glance, headline
 from sightline.text import duration
 
 
@@ -282,9 +274,9 @@ def test_the_papers_columns_are_those_on_disk(entries):
     for entry, cells in rows:
         known = on_disk(entry)
         for cell in cells:
-            block, name = cell.figure.block, cell.figure.key
+            block, name = cell.figure.block, cell.figure.field
             assert cell.value == pytest.approx(known[block][name])
-            if known["intervals"] and known["intervals"].get(cell.figure):
+            if known["intervals"] and known["intervals"].get(cell.figure.key):
                 assert cell.interval
         assert ("mean" in cells[0].seeds) == (len(entry.results) > 1)
 

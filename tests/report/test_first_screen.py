@@ -8,8 +8,8 @@ from report.recordings import findings, recording_facts
 from report.test_data import changed, entry_of
 
 from sightline.judgement.verdicts import Verdict
+from sightline.report.alarms import better_rules
 from sightline.report.attacks import attack_groups
-from sightline.report.better_rules import better_rules
 from sightline.report.entries import cost_of, found
 from sightline.report.first_screen import first_screen, later_rows
 from sightline.report.overview import first_check, glance

@@ -19,7 +19,7 @@ from sightline.figures import FIGURES
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import all_infos
 from sightline.plugins import OURS, RULES
-from sightline.report.better_rules import KEPT_WORDS
+from sightline.report.alarms import KEPT_WORDS
 from sightline.report.entries import entries_of
 from sightline.report.glossary import glossary, markdown, rule_key
 from sightline.report.page import render

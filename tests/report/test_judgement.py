@@ -17,7 +17,7 @@ from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.judgement.calm import Flag
 from sightline.judgement.verdicts import Count, RungName, Verdict
 from sightline.report.attacks import attack_details, attack_groups, matrix
-from sightline.report.curves import energy_figure
+from sightline.report.charts import energy_figure
 from sightline.report.entries import entries_of
 from sightline.report.overview import (
     EARLIER,

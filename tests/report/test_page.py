@@ -24,7 +24,7 @@ from sightline.evaluation import chart_data
 from sightline.judgement import confidence, event_test
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import VERDICTS, Verdict, all_infos
-from sightline.report.encoding import LEVELS
+from sightline.report.charts import LEVELS
 from sightline.report.page import for_script
 from sightline.report.print_style import MAX_LETTERS
 from sightline.report.redaction import Pseudonyms

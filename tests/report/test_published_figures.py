@@ -14,14 +14,14 @@ from sightline.metrics.chance import Floor
 from sightline.paper import tables
 from sightline.paper.study import PaperStudy
 from sightline.report.entries import entries_of
-from sightline.report.page import render
-from sightline.report.published_figures import (
+from sightline.report.figure_tables import (
     FigureRow,
     figure_cell,
-    figure_tables,
     localisation_of,
     localised,
+    published_tables,
 )
+from sightline.report.page import render
 from sightline.report.redaction import redacted
 from sightline.storage import Result
 from sightline.text import MINUS
@@ -55,7 +55,7 @@ def test_a_point_adjusted_figure_is_not_shown_without_its_floor():
 
 def test_figures_below_their_floor_are_grey_and_last(entries):
     for testbed in {entry.testbed for entry in entries}:
-        tables = figure_tables([e for e in entries if e.testbed == testbed])
+        tables = published_tables([e for e in entries if e.testbed == testbed])
         assert [table.source for table in tables][-1] == "energy"
         for table in tables:
             is_below = [row.is_below for row in table.rows]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sightline import ResidualStream, evaluate, write_report
+from sightline.report.alarms import HEIGHT, WIDTH, unexplained
 from sightline.report.attacks import attack_details
 from sightline.report.entries import entries_of
-from sightline.report.unexplained import HEIGHT, WIDTH, unexplained
 from sightline.storage import Result
 
 CHANNELS = ("LIT101", "FIT201", "AIT301")

@@ -10,7 +10,7 @@ from report.recordings import N_MORE_TAGS, findings, recording_facts
 from sightline.audit.codes import Severity
 from sightline.report.entries import entries_of
 from sightline.report.page import render
-from sightline.report.your_data import (
+from sightline.report.sources import (
     HEIGHT,
     MAX_FINDINGS,
     NO_FACTS,

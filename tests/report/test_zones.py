@@ -11,10 +11,10 @@ import pytest
 from report.plant import N_TEST, SPANS, evaluations
 
 from sightline import write_results
+from sightline.report.alarms import false_alarms
 from sightline.report.attacks import attack_groups
-from sightline.report.encoding import time_axis, zones_by_testbed
+from sightline.report.charts import time_axis, zones_by_testbed
 from sightline.report.entries import entries_of
-from sightline.report.false_alarms import false_alarms
 from sightline.report.page import page_data, render
 from sightline.storage import Result
 

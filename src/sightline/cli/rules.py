@@ -288,7 +288,7 @@ def _write_commissioning(
 ) -> tuple[list[str], list[str]]:
     """Write all files, or none; return their names, and sentences about the others."""
     from sightline.files import staged_folder
-    from sightline.report.rule_figure import write_rule_figure
+    from sightline.report.print_figures import write_rule_figure
     from sightline.rules.file import write_rule, write_script
 
     notes = []

@@ -9,7 +9,7 @@ from sightline.errors import SightlineError
 from sightline.evaluation.result import ChartData, Evaluation, SegmentView
 from sightline.judgement.verdicts import info_of
 from sightline.report import print_style as style
-from sightline.report.encoding import Clock, clock_of, log_energy, moments
+from sightline.report.charts import Clock, clock_of, log_energy, moments
 from sightline.report.entries import Entry, entries_of
 from sightline.report.print_figures import energy_through_time
 from sightline.storage import results_of

@@ -28,10 +28,10 @@ from sightline.judgement.verdicts import (
     Verdict,
     VerdictInfo,
 )
-from sightline.report import encoding
-from sightline.report.encoding import JsonObject
+from sightline.report import charts
+from sightline.report.charts import JsonObject
 from sightline.report.entries import OWN, P99, RULE_LABELS, Entry, unique
-from sightline.report.published_figures import localisation_of
+from sightline.report.figure_tables import localisation_of
 from sightline.text import (
     UNKNOWN,
     delay,
@@ -267,7 +267,7 @@ def attack_groups(entries: Sequence[Entry]) -> list[AttackGroup]:
         Testbed by testbed, in time order, matched across detectors by
         `sightline.comparison.runs`.
     """
-    clocks = encoding.clocks_by_testbed(entries)
+    clocks = charts.clocks_by_testbed(entries)
     groups = []
     keys: set[str] = set()
     for testbed in clocks:
@@ -286,7 +286,7 @@ def attack_groups(entries: Sequence[Entry]) -> list[AttackGroup]:
 
 
 def _group(
-    key: str, attack: Attack, rows: tuple[AttackRow, ...], clock: encoding.Clock
+    key: str, attack: Attack, rows: tuple[AttackRow, ...], clock: charts.Clock
 ) -> AttackGroup:
     """Return the facts of an attack, and its rows."""
     first = rows[0]
@@ -303,7 +303,7 @@ def _group(
         stages=next((row.stages for row in rows if row.stages), ()),
         start=segment.start,
         length=segment.length,
-        began=encoding.time_text(first.entry, segment.start, clock),
+        began=charts.time_text(first.entry, segment.start, clock),
         lasted=row_span(segment.length, step),
         aftermath=_aftermath(attack, facts),
         telemetry=_telemetry_answer(facts),
@@ -577,14 +577,14 @@ def _picture(entry: Entry, i: int, segment: SegmentResult) -> JsonObject | None:
     channels = [str(traces.channel_names[j]) for j in indices[places]]
     heat = traces.excerpt_contributions[i][places, :n_columns].astype(np.float64)
     least = max(float(np.nanmax(heat, initial=0.0)) / HEAT_RANGE, 1e-6)
-    steps, low, high = encoding.quantised(np.log10(np.maximum(heat, least)), 255)
+    steps, low, high = charts.quantised(np.log10(np.maximum(heat, least)), 255)
     return {
         "start": int(start),
         "stop": int(stop),
         "columns": n_columns,
         "channels": channels,
         "targets": [name for name in channels if name in (segment.targets or ())],
-        "heat": {**encoding.packed(steps), "low": low, "high": high},
+        "heat": {**charts.packed(steps), "low": low, "high": high},
         "signals": _signals(entry, i, segment, channels, n_columns),
     }
 
@@ -608,14 +608,14 @@ def _signals(
     rows: list[JsonObject] = []
     for m in order[:MAX_SIGNALS]:
         values = signals[i, m, :n_columns, :2].astype(np.float64)
-        steps, low, high = encoding.quantised(values, 255)
+        steps, low, high = charts.quantised(values, 255)
         rows.append(
             {
                 "channel": channels[m],
                 "is_telemetry": bool(telemetry[i][m] >= 0),
                 "low": low,
                 "high": high,
-                "values": encoding.packed(np.ascontiguousarray(steps.T)),
+                "values": charts.packed(np.ascontiguousarray(steps.T)),
             }
         )
     return rows

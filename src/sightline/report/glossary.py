@@ -16,7 +16,7 @@ from sightline.judgement import confidence, event_test, ladder
 from sightline.judgement.verdicts import all_infos
 from sightline.metrics import alarm_load
 from sightline.plugins import OURS, RULES
-from sightline.report.better_rules import KEPT_WORDS
+from sightline.report.alarms import KEPT_WORDS
 from sightline.rules import advice
 from sightline.rules.named import OTHER_WORDS, rule_words
 from sightline.text import DAGGER, share, slug

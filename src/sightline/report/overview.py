@@ -11,12 +11,9 @@ import numpy as np
 
 from sightline import text
 from sightline.comparison import compare
-from sightline.comparison.differences import Difference
 from sightline.comparison.permutation import STAR_LEVEL
-from sightline.comparison.runs import TestbedRuns, group_runs
-from sightline.evaluation.protocol import SWITCHES, Protocol
-from sightline.evaluation.result import Evaluation, Interval
-from sightline.figures import FIGURES, Figure, FigureEntry
+from sightline.evaluation.result import Evaluation
+from sightline.figures import FIGURES, Figure
 from sightline.judgement.event_test import LEVEL
 from sightline.judgement.judge import METHOD
 from sightline.judgement.sentences import chance_of
@@ -35,7 +32,7 @@ from sightline.report.entries import (
     load_of,
     rules_of,
 )
-from sightline.report.published_figures import LocalisedCell, localised
+from sightline.report.figure_tables import LocalisedCell, localised
 from sightline.rules.advice import (
     advice,
     count_words,
@@ -56,26 +53,6 @@ EARLIER = (
 )
 # Figures by which the table at a glance says who is not told apart from the best.
 STANDING_FIGURES = (Figure.ROC_AUC, Figure.PAUC_1)
-# Figures whose differences the page shows for all pairs.
-DIFFERENCE_FIGURES = (
-    Figure.ROC_AUC,
-    Figure.PAUC_1,
-    Figure.MEAN_SEGMENT_AUC,
-    Figure.P_FULL,
-    Figure.RECALL,
-)
-# Columns of the paper's main table.
-PAPER_COLUMNS = (
-    Figure.ROC_AUC,
-    Figure.PAUC_1,
-    Figure.P_FULL,
-    Figure.MEDIAN_D_FULL,
-    Figure.D_DRIFT,
-    Figure.D_DRIFT_ROBUST,
-    Figure.COMPACTNESS,
-    Figure.F1,
-    Figure.HINDSIGHT_F1,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,53 +257,6 @@ class Headline:
     earlier: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PaperCell:
-    """One figure of a detector: its value, and how far it can be trusted.
-
-    Parameters
-    ----------
-    figure : FigureEntry
-        Which figure.
-    value : float, optional
-        Of the first seed; None if undefined.
-    text : str
-        The value as printed, with a dagger if extreme points dominate it.
-    interval, floor, seeds : str
-        The 95% interval, the chance level, and mean and range over seeds; empty if
-        not computed, or with a single seed.
-    is_above_floor : bool, optional
-        Whether the value is better than chance; None if that was not tested.
-    """
-
-    figure: FigureEntry
-    value: float | None
-    text: str
-    interval: str
-    floor: str
-    is_above_floor: bool | None
-    seeds: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgreementTable:
-    """Rank correlation of D_FULL between detectors.
-
-    Parameters
-    ----------
-    detectors : tuple of str
-        Labels, in the order of rows and columns.
-    rho : list of list of float or None
-        Symmetric, from -1 to 1, with 1 on the diagonal; None where undefined.
-    shared : list of list of int
-        Number of attacks that two detectors share.
-    """
-
-    detectors: tuple[str, ...]
-    rho: list[list[float | None]]
-    shared: list[list[int]]
-
-
 def glance(
     entries: Sequence[Entry], comparison: compare.Comparison | None = None
 ) -> list[GlanceRow]:
@@ -391,30 +321,6 @@ def _standings(
                     Standing(figure=figure, mean=mean, is_best=is_best, p_adjusted=p)
                 )
     return {key: tuple(rows) for key, rows in found.items()}
-
-
-def differences(
-    comparison: compare.Comparison, testbed: str
-) -> list[tuple[Figure, list[Difference]]]:
-    """Return the differences of a testbed's detectors, figure by figure."""
-    tables = [
-        (
-            figure,
-            [
-                row
-                for row in comparison.differences
-                if (row.testbed, row.figure) == (testbed, figure)
-            ],
-        )
-        for figure in DIFFERENCE_FIGURES
-    ]
-    return [(figure, rows) for figure, rows in tables if rows]
-
-
-def not_compared(comparison: compare.Comparison) -> list[str]:
-    """Return the notices on pairs that are not compared, and on joined attacks."""
-    words = ("not compared are", "count as one")
-    return [n for n in comparison.notices if any(word in n for word in words)]
 
 
 def _verdict_counts(entry: Entry) -> tuple[tuple[VerdictInfo, int], ...]:
@@ -733,154 +639,3 @@ def _rank(n_found: int, others: Sequence[Entry]) -> str:
 def _most_found(entry: Entry) -> int:
     """Return the most attacks that any rule of a detector finds."""
     return max(found(entry.evaluation, rule) for rule in rules_of(entry.evaluation))
-
-
-def paper_table(
-    entries: Sequence[Entry], comparison: compare.Comparison | None = None
-) -> list[tuple[Entry, list[PaperCell]]]:
-    """Return each entry with its cells of the paper's main table.
-
-    Returns
-    -------
-    list of (Entry, list of PaperCell)
-        The cells are in the order of `PAPER_COLUMNS`.
-    """
-    ranges = {
-        (row.testbed, row.detector, row.figure): row.interval
-        for row in (comparison.figures if comparison else ())
-    }
-    return [
-        (
-            entry,
-            [
-                _paper_cell(
-                    entry, figure, ranges.get((entry.testbed, entry.label, figure))
-                )
-                for figure in PAPER_COLUMNS
-            ],
-        )
-        for entry in entries
-    ]
-
-
-def _paper_cell(entry: Entry, figure: Figure, over_seeds: Interval | None) -> PaperCell:
-    """Return a figure of the first seed, and how far it can be trusted."""
-    evaluation, known = entry.evaluation, FIGURES[figure]
-    value, floor = known.of(evaluation), known.floor(evaluation)
-    marked = figure == Figure.D_DRIFT and evaluation.drift.mean_dominated
-    seeds = ""
-    if len(entry.results) > 1 and (spread := entry.spread(figure)):
-        mean, low, high = map(known.text, (spread.mean, spread.low, spread.high))
-        seeds = f"mean {mean}, {low} to {high}"
-        if over_seeds is not None:
-            seeds += f"; 95% interval {known.range_text(over_seeds)}"
-    return PaperCell(
-        figure=known,
-        value=value,
-        text=known.text(value) + (text.DAGGER if marked else ""),
-        interval=known.range_text(known.interval(evaluation)),
-        floor=f"chance {known.text(floor.value)}" if floor else "",
-        is_above_floor=None if floor is None else floor.above_floor,
-        seeds=seeds,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LimitRow:
-    """The p99 rule of a detector with its limit from train, and set in hindsight.
-
-    Parameters
-    ----------
-    detector : str
-        Its name on the page.
-    by_train, in_hindsight : tuple of str
-        F1, precision, recall, attacks with an alarm, share of attack-free time in
-        alarm, by each of the two limits.
-    cost : str
-        F1 in hindsight minus F1 by train, with its sign: what drift costs.
-    """
-
-    detector: str
-    by_train: tuple[str, ...]
-    in_hindsight: tuple[str, ...]
-    cost: str
-
-
-def limit_table(entries: Sequence[Entry]) -> list[LimitRow]:
-    """Return what the limit from train costs each detector, against one in hindsight.
-
-    Entries without attacks, and results that do not know the second limit, are left
-    out. Figures are of the first seed.
-    """
-
-    def figures(alarms: AlarmMetrics) -> tuple[str, ...]:
-        scores = (alarms.f1, alarms.precision, alarms.recall)
-        hits = text.UNKNOWN if alarms.hits is None else str(alarms.hits)
-        return (*map(text.score, scores), hits, text.share(alarms.false_alarm_rate, 1))
-
-    rows = []
-    for entry in entries:
-        e = entry.evaluation
-        cost, hindsight = e.drift_cost, e.probe_test_calibrated
-        if cost is not None and hindsight is not None:
-            rows.append(
-                LimitRow(
-                    detector=entry.label,
-                    by_train=figures(e.probe),
-                    in_hindsight=figures(hindsight),
-                    cost=f"{cost:+.3f}".replace("-", "\N{MINUS SIGN}"),
-                )
-            )
-    return rows
-
-
-def protocol_note(entries: Sequence[Entry]) -> str:
-    """Return which detectors were evaluated to the letter of the paper; or nothing."""
-    letter = [e.label for e in entries if e.protocol is Protocol.PAPER]
-    if not letter:
-        return ""
-    who = "All figures" if len(letter) == len(entries) else text.names(letter)
-    return f"{who}: to the letter of the paper. {' '.join(SWITCHES)}"
-
-
-def agreement_table(entries: Sequence[Entry]) -> AgreementTable | None:
-    """Return the agreement of the detectors of one testbed.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        All entries of one testbed. Those without attacks are left out.
-
-    Returns
-    -------
-    AgreementTable, optional
-        With the values of `sightline.comparison.compare`, which are also those of
-        `sightline compare` and of the paper's tables. None with fewer than two
-        detectors.
-    """
-    attacked = tuple(entry for entry in entries if entry.evaluation.segments)
-    if len(attacked) < 2:
-        return None
-    labels = tuple(entry.label for entry in attacked)
-    rho: list[list[float | None]] = [[None] * len(attacked) for _ in attacked]
-    shared = [[0] * len(attacked) for _ in attacked]
-    for i, entry in enumerate(attacked):
-        rho[i][i], shared[i][i] = 1.0, len(entry.evaluation.segments)
-    for pair in compare.agreements(TestbedRuns(attacked[0].testbed, attacked)):
-        i, j = (labels.index(label) for label in pair.detectors)
-        rho[i][j] = rho[j][i] = pair.rho
-        shared[i][j] = shared[j][i] = pair.n_matched
-    return AgreementTable(detectors=labels, rho=rho, shared=shared)
-
-
-def transfer(entries: Sequence[Entry]) -> list[compare.Transfer]:
-    """Return how rankings of detectors transfer from one testbed to another.
-
-    Returns
-    -------
-    list of Transfer
-        For each figure and each two testbeds that share at least two detectors.
-    """
-    results = [result for entry in entries for result in entry.results]
-    rows = compare.ranking_transfer(compare.seeded_figures(group_runs(results)))
-    return [row for row in rows if row.correlation.n >= 2]

@@ -21,23 +21,28 @@ from sightline.evaluation.result import plain
 from sightline.figures import FIGURES
 from sightline.files import staged_file
 from sightline.judgement.verdicts import Verdict, all_infos
-from sightline.report import curves, glossary, overview, provenance, your_data
+from sightline.report import charts, figure_tables, glossary, overview, sources
+from sightline.report.alarms import (
+    HEIGHT,
+    WIDTH,
+    actions,
+    better_rules,
+    false_alarms,
+    rules_figure,
+    unexplained,
+)
 from sightline.report.attacks import attack_details, attack_groups, matrix
-from sightline.report.better_rules import better_rules, rules_figure
 from sightline.report.blind_spots import blind_section
-from sightline.report.encoding import (
+from sightline.report.charts import (
     JsonObject,
     clocks_by_testbed,
     packed_text,
     zones_by_testbed,
 )
 from sightline.report.entries import Entry, entries_of
-from sightline.report.false_alarms import actions, false_alarms
 from sightline.report.first_screen import first_screen, later_rows
 from sightline.report.print_figures import write_figures
-from sightline.report.published_figures import figure_tables
 from sightline.report.redaction import redacted, what_remains
-from sightline.report.unexplained import HEIGHT, WIDTH, unexplained
 from sightline.storage import Given, results_of
 from sightline.text import correlation, names, on_testbed, probability, slug
 
@@ -176,19 +181,19 @@ def page_data(entries: Sequence[Entry]) -> JsonObject:
     return {
         "verdicts": {info.word: info.page_fields() for info in all_infos()},
         "detected_word": Verdict.DETECTED,
-        "parts": curves.PARTS,
+        "parts": charts.PARTS,
         "method": {
-            "pauc_rate": curves.PAUC_RATE,
-            "low_rate": curves.LOW_RATE,
+            "pauc_rate": charts.PAUC_RATE,
+            "low_rate": charts.LOW_RATE,
         },
         "entries": [
             {
-                **curves.energy_figure(entry, clocks[entry.testbed]),
-                "roc": curves.roc_figure(entry),
-                "windows": curves.windows_figure(entry),
-                "spread": curves.spread_figure(entry),
-                "quantiles": curves.quantile_figure(entry),
-                "drift": curves.drift_figure(entry),
+                **charts.energy_figure(entry, clocks[entry.testbed]),
+                "roc": charts.roc_figure(entry),
+                "windows": charts.windows_figure(entry),
+                "spread": charts.spread_figure(entry),
+                "quantiles": charts.quantile_figure(entry),
+                "drift": charts.drift_figure(entry),
                 "details": attack_details(entry),
                 "false_alarms": false_alarms(entry),
                 "rules": rules_figure(entry),
@@ -235,33 +240,33 @@ def page_tables(
         "glossary_groups": glossary.groups(),
         "headlines": {t: overview.headline(group) for t, group in groups.items()},
         "glance": overview.glance(entries, comparison),
-        "your_data": {t: your_data.your_data(g) for t, g in groups.items()},
-        "linted": {t: your_data.protocol_findings(g) for t, g in groups.items()},
-        "lint_alerts": {t: your_data.protocol_alert(g) for t, g in groups.items()},
-        "max_notices": your_data.MAX_NOTICES,
-        "picture_width": your_data.WIDTH,
-        "picture_height": your_data.HEIGHT,
-        "paper_columns": overview.PAPER_COLUMNS,
-        "paper": overview.paper_table(entries, comparison),
-        "published": {t: figure_tables(group) for t, group in groups.items()},
+        "your_data": {t: sources.your_data(g) for t, g in groups.items()},
+        "linted": {t: sources.protocol_findings(g) for t, g in groups.items()},
+        "lint_alerts": {t: sources.protocol_alert(g) for t, g in groups.items()},
+        "max_notices": sources.MAX_NOTICES,
+        "picture_width": sources.WIDTH,
+        "picture_height": sources.HEIGHT,
+        "paper_columns": figure_tables.PAPER_COLUMNS,
+        "paper": figure_tables.paper_table(entries, comparison),
+        "published": {t: figure_tables.published_tables(g) for t, g in groups.items()},
         "attacks": attacks,
         "zones": zones_by_testbed(entries),
         "stages": sorted({stage for row in rows for stage in row.stages}),
         "verdicts": all_infos(),
         "verdicts_shown": [info for info in all_infos() if info.word in words],
         "matrices": {t: matrix(group) for t, group in groups.items()},
-        "agreements": {t: overview.agreement_table(g) for t, g in groups.items()},
-        "transfer": overview.transfer(entries),
+        "agreements": {t: figure_tables.agreement_table(g) for t, g in groups.items()},
+        "transfer": figure_tables.transfer(entries),
         "ranks": {row.testbed: row for row in comparison.ranks},
-        "differences": {t: overview.differences(comparison, t) for t in testbeds},
-        "not_compared": overview.not_compared(comparison),
-        "limits": {t: overview.limit_table(group) for t, group in groups.items()},
-        "protocols": {t: overview.protocol_note(g) for t, g in groups.items()},
+        "differences": {t: figure_tables.differences(comparison, t) for t in testbeds},
+        "not_compared": figure_tables.not_compared(comparison),
+        "limits": {t: figure_tables.limit_table(group) for t, group in groups.items()},
+        "protocols": {t: figure_tables.protocol_note(g) for t, g in groups.items()},
         "hindsight": HINDSIGHT,
         "earlier": overview.EARLIER,
-        "streams": provenance.stream_rows(entries, redact=redact),
-        "limitations": provenance.LIMITATIONS,
-        "citation": provenance.CITATION,
+        "streams": sources.stream_rows(entries, redact=redact),
+        "limitations": sources.LIMITATIONS,
+        "citation": sources.CITATION,
         "version": __version__,
         "false_alarms": [(entry, false_alarms(entry)) for entry in entries],
         "actions": {entry.key: actions(entry) for entry in entries},
@@ -271,9 +276,9 @@ def page_tables(
         "unexplained": [(e, unexplained(e, clocks[e.testbed])) for e in entries],
         "episode_width": WIDTH,
         "episode_height": HEIGHT,
-        "pauc_rate": curves.PAUC_RATE,
-        "low_rate": curves.LOW_RATE,
-        "window_share": curves.WINDOW_LEVELS[-1] - curves.WINDOW_LEVELS[0],
+        "pauc_rate": charts.PAUC_RATE,
+        "low_rate": charts.LOW_RATE,
+        "window_share": charts.WINDOW_LEVELS[-1] - charts.WINDOW_LEVELS[0],
     }
 
 
