@@ -7,8 +7,7 @@ import pytest
 
 from sightline.data.row_tables import ArrayRows
 from sightline.metrics.alarm_load import Delays
-from sightline.operation.apply import apply_rule, drift_between
-from sightline.operation.records import Record
+from sightline.operation.apply import ResidualRecord, apply_rule, drift_between
 from sightline.rules.judging import Kept
 from sightline.rules.limits import Budget, Limit, Promise
 from sightline.rules.making import MadeRule
@@ -65,7 +64,7 @@ def hand_made(view: View = View.X) -> MadeRule:
     )
 
 
-def record(cells, n_rows=240, **changes) -> Record:
+def record(cells, n_rows=240, **changes) -> ResidualRecord:
     rows = np.zeros((n_rows, 3))
     for (row, channel), value in cells.items():
         rows[row, channel] = value
@@ -77,7 +76,7 @@ def record(cells, n_rows=240, **changes) -> Record:
         "time": BEGIN + 60.0 * np.arange(n_rows),
         "timezone": "Europe/Berlin",
     }
-    return Record(**(given | changes))
+    return ResidualRecord(**(given | changes))
 
 
 def test_alarms_by_hand():

@@ -23,8 +23,8 @@ from watched_plants import (
 from sightline import Recording, Tag, commission, export_stream, write_rule
 from sightline.detectors import make_detector
 from sightline.errors import StreamError
+from sightline.operation.apply import open_record
 from sightline.operation.live import LiveDetector, runs_of
-from sightline.operation.records import open_record
 from sightline.operation.watch import watch_folder
 from sightline.rules.normal import Telemetry
 from sightline.storage import read_rule

@@ -32,8 +32,7 @@ from sightline.cli.app import app
 from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import breaks_from_time
 from sightline.errors import FileError, StreamError
-from sightline.operation.apply import apply_rule
-from sightline.operation.records import Record
+from sightline.operation.apply import ResidualRecord, apply_rule
 from sightline.operation.watch import watch_folder
 from sightline.operation.watch_state import WatchState
 from sightline.operation.week import alarm_line
@@ -62,7 +61,7 @@ def watched(plant, **options):
 
 def expected(time, rows):
     """Return the alarms of a whole record, as `apply` lists them, and their rows."""
-    record = Record(
+    record = ResidualRecord(
         name="whole",
         rows=ArrayRows(rows),
         breaks=breaks_from_time(time, STEP_S),
@@ -448,7 +447,7 @@ def test_the_page_shows_the_figures_of_the_week(plant):
 
 def test_a_week_is_counted_by_hand(plant):
     # An alarm of 150 rows that begins before the week and stands for two hours in it.
-    from sightline.operation.watch_state import Hours, Stretch, TimedAlarm
+    from sightline.operation.watch_state import AlarmWindow, Hours, TimedAlarm
     from sightline.operation.week import Week
 
     begin = 3600.0 * 960
@@ -474,7 +473,7 @@ def test_a_week_is_counted_by_hand(plant):
         ),
         alarms=(alarm, later),
         stretches=tuple(
-            Stretch(start=one.start, last=one.last, rows=one.rows)
+            AlarmWindow(start=one.start, last=one.last, rows=one.rows)
             for one in (alarm, later)
         ),
         is_running=False,

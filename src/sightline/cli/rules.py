@@ -534,8 +534,7 @@ def apply_command(
       sightline apply rules/rule.json residuals.csv --out march
       sightline apply rules/rule.json exports/ --out march
     """
-    from sightline.operation.apply import apply_rule
-    from sightline.operation.records import open_record
+    from sightline.operation.apply import apply_rule, open_record
     from sightline.rules.judging import Kept
     from sightline.storage import read_rule
 

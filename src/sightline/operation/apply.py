@@ -1,15 +1,37 @@
-"""A rule applied to a record: its alarms, its promise, and drift since it was made."""
+"""A rule applied to a record: its alarms, its promise, and drift since it was made.
+
+A record is rows of a stream, of a table of residuals, or of a plant's telemetry.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from sightline.data.arrays import Bools, Floats
-from sightline.data.row_tables import KeptRows, gather_rows
+from sightline.data.arrays import ATTACK, Bools, Floats, Ints, Labels
+from sightline.data.row_tables import ArrayRows, KeptRows, Rows, gather_rows
+from sightline.data.segments import (
+    Attack,
+    breaks_from_time,
+    name_segments,
+    segments_of,
+)
+from sightline.data.stream_input import TableColumns
 from sightline.data.zones import FIRST_DATE, iso_stamp
-from sightline.operation.records import Record
+from sightline.energy.attack_free import AttackFreeTime
+from sightline.errors import FileError, naming
+from sightline.operation.telemetry import (
+    check_names,
+    check_step,
+    detector_of,
+    export_settings,
+    exports_in,
+    read_exports,
+    rule_rows,
+)
+from sightline.progress import Progress, silent
 from sightline.rules.judging import (
     JudgedRows,
     Kept,
@@ -19,13 +41,242 @@ from sightline.rules.judging import (
 )
 from sightline.rules.limits import LEAST_ALARMS
 from sightline.rules.making import MadeRule
-from sightline.rules.normal import CalmChannel, calm_channels
+from sightline.rules.normal import CalmChannel, calm_channels, raw_rows, stream_digest
 from sightline.rules.rule import RuleRun
+from sightline.rules.scoring import score
+from sightline.storage import read_stream
+from sightline.storage.frames import check_table_file, read_numbers
+from sightline.storage.ipal import state_file
+from sightline.storage.metadata import is_npz
+from sightline.tables.cells import columns_called
+from sightline.tables.stamps import seconds_from
+from sightline.tables.text_tables import PARQUET, TEXT, read_table
+from sightline.testbeds.own_plant import read_folder
+from sightline.text import names
 
 # Leading tags of an alarm that are named.
 MOST_TAGS: Final = 3
 # A tag has moved if its mean changed by this many of its spreads in train.
 MOVED: Final = 0.5
+
+
+# --- Records --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ResidualRecord:
+    """Rows that a rule is applied to.
+
+    Parameters
+    ----------
+    name : str
+        For people.
+    rows : Rows
+        Residuals of the rule's channels.
+    breaks : array of int
+        Rows at which a new run begins.
+    is_quiet : array of bool, shape (n_rows,)
+        Attack-free rows, as far as labels say.
+    attacks : tuple of Attack
+        By rows; empty without labels.
+    time : array of shape (n_rows,), optional
+        Seconds since 1970 of each row.
+    timezone : str, optional
+        Zone to show times in; None for the plant's own clock.
+    score : array of shape (n_rows,), optional
+        The detector's own score.
+    is_commissioned : bool
+        Whether these are the rows that the rule was made on.
+    notices : tuple of str
+        What was filled or left out.
+    """
+
+    name: str
+    rows: Rows
+    breaks: Ints
+    is_quiet: Bools
+    attacks: tuple[Attack, ...] = ()
+    time: Floats | None = None
+    timezone: str | None = None
+    score: Floats | None = None
+    is_commissioned: bool = False
+    notices: tuple[str, ...] = ()
+
+
+def open_record(
+    source: Path,
+    made: MadeRule,
+    rule_path: Path,
+    *,
+    detector: Path | None = None,
+    progress: Progress = silent,
+) -> ResidualRecord:
+    """Return the rows at a path, ready for a rule.
+
+    Parameters
+    ----------
+    source : Path
+        A residual stream (its test rows); a CSV or Parquet table of residuals; or a
+        folder of telemetry, which first passes through the rule's detector.
+    made, rule_path : MadeRule, Path
+        The rule and its file.
+    detector : Path, optional
+        Where the rule's detector lies, if not where the rule says.
+    progress : callable, optional
+        Called with a `Step`.
+
+    Raises
+    ------
+    FileError
+        If nothing at the path can be read.
+    StreamError
+        If channels or step are not those of the rule.
+    """
+    with naming(source):
+        is_stream = is_npz(source) or (
+            source.is_dir()
+            and any(
+                (source / part).is_dir() or state_file(source, part)
+                for part in ("train", "test")
+            )
+        )
+        if is_stream:
+            return _from_stream(source, made)
+        if source.is_dir():
+            return _from_folder(source, made, rule_path, detector, progress)
+        check_table_file(source)
+        if source.suffix.lower() not in (*TEXT, *PARQUET):
+            raise FileError(
+                f"{source}: is neither a stream (.npz), a table (.csv, .parquet) nor a "
+                "folder of telemetry."
+            )
+        return _from_table(source, made)
+
+
+def _from_stream(path: Path, made: MadeRule) -> ResidualRecord:
+    stream = read_stream(path)
+    check_names(stream.channels, made)
+    check_step(stream.step_s, made)
+    scored = score(stream)
+    stream, test, origin = scored.stream, scored.test, made.origin
+    return ResidualRecord(
+        name=stream.name,
+        rows=raw_rows(stream.test),
+        breaks=stream.test_breaks,
+        is_quiet=test.attack_free.for_alarms,
+        attacks=tuple(test.attacks),
+        time=stream.test_time,
+        timezone=stream.timezone,
+        score=stream.score,
+        is_commissioned=origin is not None
+        and origin.stream_sha256 == stream_digest(stream),
+        notices=stream.notices,
+    )
+
+
+def _from_table(path: Path, made: MadeRule) -> ResidualRecord:
+    """Return the rows of a table of residuals; its other columns are left out."""
+    import polars as pl
+
+    table = read_table(path)
+    every = table.frame.columns
+    channels = [channel.name for channel in made.rule.channels]
+    free = [column for column in every if column not in channels]
+    known = {
+        role: next(iter(columns_called(role, free)), None) for role in ("time", "label")
+    }
+    score = next((name for name in free if name.lower() == "score"), None)
+    used = (*known.values(), score)
+    other = [column for column in free if column not in used]
+    check_names([name for name in channels if name in every], made)
+    ignored = [*other, *filter(None, (known["time"],))]
+    columns = TableColumns(label=known["label"], score=score, ignore=tuple(ignored))
+    numbers = read_numbers(table, columns)
+    frame = numbers.frame
+    time = zone = None
+    if known["time"] is not None:
+        # Time stamps without an offset are on the clock of the rule's plant.
+        plant = None if made.origin is None else made.origin.timezone
+        stamps = seconds_from(
+            table.frame[known["time"]],
+            path=table.path,
+            zone=plant,
+            place_of=table.place_of,
+        )
+        time, zone = stamps.seconds, (plant or "UTC") if stamps.is_utc else None
+    labels = None if known["label"] is None else frame[known["label"]].to_numpy()
+    breaks = np.zeros(1, np.int64)
+    if time is not None:
+        step_s = float(np.median(np.diff(time))) if len(time) > 1 else None
+        check_step(step_s, made)
+        breaks = breaks_from_time(time, made.rule.step_s)
+    attacks, is_quiet = _labelled(frame.height, labels, (), breaks, made.rule.step_s)
+    notices = list(numbers.notices)
+    if other:
+        notices.append(f"{path.name}: {names(other, 4)} is no channel of the rule.")
+    return ResidualRecord(
+        name=path.stem,
+        rows=ArrayRows(frame.select(channels).cast(pl.Float64).to_numpy()),
+        breaks=breaks,
+        is_quiet=is_quiet,
+        attacks=attacks,
+        time=time,
+        timezone=zone,
+        score=None if score is None else frame[score].cast(pl.Float64).to_numpy(),
+        notices=tuple(notices),
+    )
+
+
+def _from_folder(
+    folder: Path,
+    made: MadeRule,
+    rule_path: Path,
+    detector_path: Path | None,
+    progress: Progress,
+) -> ResidualRecord:
+    """Return the rows of a plant's test, or of all tables of telemetry in a folder."""
+    detector = detector_of(made, rule_path, detector_path)
+    tables = exports_in(folder)
+    stems = {path.stem.lower() for path in tables}
+    if {"train", "test"} <= stems:
+        plant = read_folder(folder, progress=progress)
+        recording, notices = plant.test, plant.notices
+    else:
+        recording = read_exports(tables, made, detector, export_settings(folder, made))
+        notices = ()
+    rows = rule_rows(recording, made, detector, progress=progress)
+    attacks, is_quiet = _labelled(
+        len(rows.values), rows.labels, rows.attacks, rows.breaks, rows.step_s
+    )
+    return ResidualRecord(
+        name=folder.resolve().name,
+        rows=ArrayRows(rows.values),
+        breaks=rows.breaks,
+        is_quiet=is_quiet,
+        attacks=attacks,
+        time=rows.time,
+        timezone=recording.timezone,
+        score=rows.score,
+        notices=(*notices, *rows.notices),
+    )
+
+
+def _labelled(
+    n_rows: int,
+    labels: Labels | None,
+    listed: Sequence[Attack],
+    breaks: Ints,
+    step_s: float | None,
+) -> tuple[tuple[Attack, ...], Bools]:
+    """Return attacks, and which rows are attack-free and not just after one."""
+    if labels is None:
+        return (), np.ones(n_rows, np.bool_)
+    attacks = name_segments(segments_of(labels == ATTACK, breaks), listed)
+    runs = [attack.segment for attack in attacks]
+    return tuple(attacks), AttackFreeTime.of(labels, runs, step_s).beyond_guard
+
+
+# --- The rule on a record -------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +329,7 @@ class TagDrift:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drift:
+class ResidualDrift:
     """How far residuals have moved since the rule was made.
 
     Parameters
@@ -112,7 +363,7 @@ class Applied:
         All of its alarms.
     outcome : RuleOutcome
         Cost, attacks raised and promise, on rows after commissioning.
-    drift : Drift, optional
+    drift : ResidualDrift, optional
         None where the rule does not say how calm rows looked, or no row is calm.
     run : RuleRun
         The rule over the whole record.
@@ -122,12 +373,12 @@ class Applied:
 
     alarms: tuple[Alarm, ...]
     outcome: RuleOutcome
-    drift: Drift | None
+    drift: ResidualDrift | None
     run: RuleRun
     notices: tuple[str, ...]
 
 
-def apply_rule(made: MadeRule, record: Record) -> Applied:
+def apply_rule(made: MadeRule, record: ResidualRecord) -> Applied:
     """Return what a rule says of a record.
 
     Alarms are those of the whole record. The promise and the drift are judged on
@@ -137,7 +388,7 @@ def apply_rule(made: MadeRule, record: Record) -> Applied:
     ----------
     made : MadeRule
         The rule, as it was read.
-    record : Record
+    record : ResidualRecord
         What it is applied to.
     """
     run = made.rule.run(record.rows, breaks=record.breaks, score=record.score)
@@ -150,29 +401,25 @@ def apply_rule(made: MadeRule, record: Record) -> Applied:
         breaks=np.unique(np.append(0, record.breaks)),
         step_s=made.rule.step_s or 1.0,
     )
+    outcome, budget = judge_rule(run, judged, made.promise), made.rule.budget
+    # Enough time to say which limit these rows would give.
+    if (
+        outcome.kept is Kept.UNUSED
+        and budget is not None
+        and budget.per_day * judged.days >= LEAST_ALARMS
+    ):
+        limit = limit_in_hindsight(run.trace, judged, made.rule.delays, budget)
+        outcome = replace(outcome, hindsight_limit=limit)
     return Applied(
         alarms=tuple(alarms_of(made, run, record)),
-        outcome=_outcome(made, run, judged),
+        outcome=outcome,
         drift=drift_of(made, record, is_judged),
         run=run,
         notices=(*record.notices, *notices),
     )
 
 
-def _outcome(made: MadeRule, run: RuleRun, judged: JudgedRows) -> RuleOutcome:
-    """Return how the rule did; with the limit that these rows would give if unused."""
-    outcome, budget = judge_rule(run, judged, made.promise), made.rule.budget
-    if (
-        outcome.kept is not Kept.UNUSED
-        or budget is None
-        or budget.per_day * judged.days < LEAST_ALARMS
-    ):
-        return outcome
-    limit = limit_in_hindsight(run.trace, judged, made.rule.delays, budget)
-    return replace(outcome, hindsight_limit=limit)
-
-
-def _later(made: MadeRule, record: Record) -> tuple[Bools, list[str]]:
+def _later(made: MadeRule, record: ResidualRecord) -> tuple[Bools, list[str]]:
     """Return which rows come after commissioning, and a sentence about the others."""
     is_later = np.ones(record.rows.n_rows, np.bool_)
     origin = made.origin
@@ -196,29 +443,31 @@ def _later(made: MadeRule, record: Record) -> tuple[Bools, list[str]]:
 # --- Alarms ---------------------------------------------------------------------------
 
 
-def alarms_of(made: MadeRule, run: RuleRun, record: Record) -> Iterator[Alarm]:
+def alarms_of(made: MadeRule, run: RuleRun, record: ResidualRecord) -> Iterator[Alarm]:
     """Yield the alarms of a run, in order."""
-    rule, episodes = made.rule, run.episodes
+    rule, episodes, time = made.rule, run.episodes, record.time
+    step_s = rule.step_s or 1.0
     pairs = list(zip(episodes.starts.tolist(), episodes.lasts.tolist(), strict=True))
-    peaks = [_peak(run, first, last) for first, last in pairs]
+    peaks = []
+    for first, last in pairs:
+        # The exceedance with the largest trace, as `RuleRun.leaders` takes it.
+        inside = np.arange(first, last + 1)[run.exceeds[first : last + 1]]
+        peaks.append(int(inside[np.argmax(run.trace[inside])]))
     rows = gather_rows(record.rows, np.asarray(peaks, np.int64))
     spread = spread_of(made)
     for (first, last), peak, row in zip(pairs, peaks, rows, strict=True):
         member, units = run.leaders(first, last, MOST_TAGS)
+        seconds = (last - first + 1) * step_s
+        if time is not None:
+            seconds = float(time[last] - time[first]) + step_s
         yield Alarm(
             start=_stamp(record, first),
             end=_stamp(record, last),
-            seconds=_seconds(record, first, last, rule.step_s or 1.0),
+            seconds=seconds,
             peak=float(f"{run.trace[peak] / rule.limit:.4g}"),
             member=member,
             tags=leading_tags(run, peak, row, spread) or tuple(units),
         )
-
-
-def _peak(run: RuleRun, first: int, last: int) -> int:
-    """Return the exceedance with the largest trace, as `RuleRun.leaders` takes it."""
-    rows = np.arange(first, last + 1)[run.exceeds[first : last + 1]]
-    return int(rows[np.argmax(run.trace[rows])])
 
 
 def spread_of(made: MadeRule) -> Floats | None:
@@ -259,22 +508,18 @@ def leading_tags(
     return tuple(run.rule.channels[j].name for j in first)
 
 
-def _stamp(record: Record, row: int) -> str:
+def _stamp(record: ResidualRecord, row: int) -> str:
     if record.time is None or record.time[0] < FIRST_DATE:
         return str(row)
     return iso_stamp(float(record.time[row]), record.timezone)
 
 
-def _seconds(record: Record, first: int, last: int, step_s: float) -> float:
-    if record.time is None:
-        return (last - first + 1) * step_s
-    return float(record.time[last] - record.time[first]) + step_s
-
-
 # --- Drift ----------------------------------------------------------------------------
 
 
-def drift_of(made: MadeRule, record: Record, is_calm: Bools) -> Drift | None:
+def drift_of(
+    made: MadeRule, record: ResidualRecord, is_calm: Bools
+) -> ResidualDrift | None:
     """Return how far residuals of some rows lie from those of commissioning rows."""
     then = made.origin.calm if made.origin is not None else ()
     if not then or not is_calm.any():
@@ -283,7 +528,9 @@ def drift_of(made: MadeRule, record: Record, is_calm: Bools) -> Drift | None:
     return drift_between(then, (np.asarray(rows, np.float64) for rows in blocks))
 
 
-def drift_between(then: Sequence[CalmChannel], blocks: Iterable[Floats]) -> Drift:
+def drift_between(
+    then: Sequence[CalmChannel], blocks: Iterable[Floats]
+) -> ResidualDrift:
     """Return how far some rows lie from those of commissioning.
 
     Parameters
@@ -305,7 +552,7 @@ def drift_between(then: Sequence[CalmChannel], blocks: Iterable[Floats]) -> Drif
     return drift_to(now, then)
 
 
-def drift_to(now: Sequence[CalmChannel], then: Sequence[CalmChannel]) -> Drift:
+def drift_to(now: Sequence[CalmChannel], then: Sequence[CalmChannel]) -> ResidualDrift:
     """Return how far channels have moved from how they looked then."""
     shifts = np.array(
         [(b.calm_mean - a.calm_mean) / a.spread for a, b in zip(then, now, strict=True)]
@@ -321,7 +568,7 @@ def drift_to(now: Sequence[CalmChannel], then: Sequence[CalmChannel]) -> Drift:
         )
         for channel, shift, share, before in zip(then, shifts, *shares, strict=True)
     ]
-    return Drift(
+    return ResidualDrift(
         shift=float(np.sqrt(np.mean(shifts**2))),
         energy_ratio=float(parts[0].sum() / max(float(parts[1].sum()), 1e-300)),
         tags=tuple(sorted(tags, key=lambda tag: -abs(tag.shift))),

@@ -20,7 +20,12 @@ from sightline.operation.telemetry import (
     steps_to_join,
     telemetry_of,
 )
-from sightline.operation.watch_state import OpenAlarm, OpenStretch, Stretch, TimedAlarm
+from sightline.operation.watch_state import (
+    AlarmWindow,
+    OpenAlarm,
+    OpenWindow,
+    TimedAlarm,
+)
 from sightline.rules.making import MadeRule
 from sightline.rules.rule import RuleRun
 
@@ -29,7 +34,7 @@ _ROWS_AT_ONCE: Final = 8192
 # Rows of residuals that a detector computes together, at the least.
 _BLOCK: Final = 128
 _ONE: Final = np.zeros(1, np.int64)
-S = TypeVar("S", bound=OpenStretch)
+S = TypeVar("S", bound=OpenWindow)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,7 +83,7 @@ class LiveRule:
         The rule.
     saved : mapping of str to array, optional
         What `arrays` gave.
-    alarm, stretch : OpenAlarm, OpenStretch, optional
+    alarm, stretch : OpenAlarm, OpenWindow, optional
         What ran then.
 
     Attributes
@@ -92,14 +97,14 @@ class LiveRule:
         made: MadeRule,
         saved: Mapping[str, npt.NDArray[Any]] | None = None,
         alarm: OpenAlarm | None = None,
-        stretch: OpenStretch | None = None,
+        stretch: OpenWindow | None = None,
     ) -> None:
         self.rule, self.alarm, self.stretch = made.rule, alarm, stretch
         self.spread = spread_of(made)
         self.state = self.rule.start(saved)
         self.latch = np.zeros(3, np.int64) if saved is None else saved["stretch"].copy()
         self.alarms: list[TimedAlarm] = []
-        self.stretches: list[Stretch] = []
+        self.stretches: list[AlarmWindow] = []
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that it remembers, besides what runs."""
@@ -121,7 +126,7 @@ class LiveRule:
     def _end(
         self,
         alarms: Sequence[OpenAlarm | None],
-        stretches: Sequence[OpenStretch | None],
+        stretches: Sequence[OpenWindow | None],
     ) -> None:
         limit = self.rule.limit
         self.alarms += [a.as_alarm(limit, MOST_TAGS) for a in alarms if a is not None]
@@ -144,7 +149,7 @@ class LiveRule:
         latched = np.empty_like(marks)
         latch(marks, 1, 1, self.rule.delays.off, self.latch, latched)
         stretches, self.stretch = _followed(
-            self.stretch, latched, marks, time, OpenStretch
+            self.stretch, latched, marks, time, OpenWindow
         )
         self._end(alarms, stretches)
 
@@ -179,7 +184,7 @@ def _followed(
 
     Parameters
     ----------
-    running : OpenStretch, optional
+    running : OpenWindow, optional
         The one that runs before these rows.
     latched, marks : array of bool
         Rows within a stretch, the latch included; and its exceedances.

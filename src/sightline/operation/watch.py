@@ -21,24 +21,22 @@ from sightline.errors import FileError, SightlineError, StreamError
 from sightline.files import sole_writer
 from sightline.operation.live import LiveDetector, LiveRule, runs_of
 from sightline.operation.telemetry import (
+    SETTLE_S,
+    Fresh,
+    ResidualReader,
+    TableReader,
+    TableRows,
+    TelemetryReader,
     check_step,
     detector_of,
     export_settings,
     exports_in,
-    telemetry_of,
-)
-from sightline.operation.watch_state import Fate, Live, SeenFile, WatchState
-from sightline.operation.watched_folder import (
-    SETTLE_S,
-    Fresh,
-    Reader,
-    ResidualReader,
-    TableRows,
-    TelemetryReader,
     fresh_rows,
     joined,
     looked_at,
+    telemetry_of,
 )
+from sightline.operation.watch_state import Fate, SeenFile, WatchMemory, WatchState
 from sightline.operation.week import Week, write_lines, write_metrics, write_page
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.file import RULE_FILE, file_digest, read_rule
@@ -174,29 +172,25 @@ def watch_folder(
                 "detector": "" if saved is None or model is None else saved.sha256,
             }
             with store.intact():
-                _check_about(store, about)
-                watch = _Watch(store, made, model, folder, settle_s, progress)
+                known = store.about()
+                for key, value in about.items():
+                    if known.get(key, value) != value:
+                        raise FileError(
+                            f"{store.path}: was made with another {key}: name a new "
+                            "file with --state, for alarms of two rules cannot be "
+                            "joined."
+                        )
+                if not known:
+                    with store.transaction():
+                        store.set_about(about)
+                watch = _WatchRun(store, made, model, folder, settle_s, progress)
                 watch.read_new()
                 return watch.report(Path(out) if out is not None else state_path.parent)
         finally:
             store.close()
 
 
-def _check_about(store: WatchState, wanted: Mapping[str, str]) -> None:
-    """Raise if a state belongs to another rule; else write that it is of this one."""
-    about = store.about()
-    for key, value in wanted.items():
-        if about.get(key, value) != value:
-            raise FileError(
-                f"{store.path}: was made with another {key}: name a new file with "
-                "--state, for alarms of two rules cannot be joined."
-            )
-    if not about:
-        with store.transaction():
-            store.set_about(wanted)
-
-
-class _Watch:
+class _WatchRun:
     """One run of a watch."""
 
     def __init__(
@@ -221,7 +215,7 @@ class _Watch:
         is_utc = self.store.about().get("is_utc") == "1"
         return self.settings.timezone or ("UTC" if is_utc else None)
 
-    def _reader(self) -> Reader:
+    def _reader(self) -> TableReader:
         if self.model is not None:
             return TelemetryReader(
                 channels=self.model.channels or (),
@@ -399,7 +393,9 @@ class _Watch:
         arrays = {f"rule/{name}": array for name, array in live.arrays().items()}
         if detector is not None:
             arrays |= {f"detector/{n}": array for n, array in detector.arrays().items()}
-        self.store.put_live(Live(arrays=arrays, alarm=live.alarm, stretch=live.stretch))
+        self.store.put_live(
+            WatchMemory(arrays=arrays, alarm=live.alarm, stretch=live.stretch)
+        )
         return len(live.alarms)
 
     def _count(self, time: Floats, rows: Floats) -> None:

@@ -133,7 +133,7 @@ class TimedAlarm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stretch:
+class AlarmWindow:
     """A stretch of rows in alarm, also of a member that is shelved meanwhile.
 
     Parameters
@@ -150,7 +150,7 @@ class Stretch:
 
 
 @dataclass(kw_only=True)
-class OpenStretch:
+class OpenWindow:
     """A stretch that still goes on.
 
     Parameters
@@ -168,19 +168,19 @@ class OpenStretch:
     age: int = 0
     rows: int = 0
 
-    def so_far(self) -> Stretch:
+    def so_far(self) -> AlarmWindow:
         """Return it as it is now."""
-        return Stretch(start=self.start, last=self.last, rows=self.rows)
+        return AlarmWindow(start=self.start, last=self.last, rows=self.rows)
 
 
 @dataclass(kw_only=True)
-class OpenAlarm(OpenStretch):
+class OpenAlarm(OpenWindow):
     """An alarm that still runs.
 
     Parameters
     ----------
     start, last, age, rows
-        See `OpenStretch`.
+        See `OpenWindow`.
     peak : float
         Largest value of the rule so far.
     member : str
@@ -215,7 +215,7 @@ class OpenAlarm(OpenStretch):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Live:
+class WatchMemory:
     """What is needed to go on with the next row.
 
     Parameters
@@ -224,13 +224,13 @@ class Live:
         Memory of the rule, and the detector's last rows.
     alarm : OpenAlarm, optional
         The alarm that runs.
-    stretch : OpenStretch, optional
+    stretch : OpenWindow, optional
         The stretch that goes on.
     """
 
     arrays: Arrays = field(default_factory=dict)
     alarm: OpenAlarm | None = None
-    stretch: OpenStretch | None = None
+    stretch: OpenWindow | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -445,34 +445,34 @@ class WatchState:
             ),
         )
 
-    def stretches(self, since: float = -np.inf) -> list[Stretch]:
+    def stretches(self, since: float = -np.inf) -> list[AlarmWindow]:
         """Return the stretches that have ended and last beyond a time, in order."""
         rows = self._db.execute(
             "SELECT start, last, rows FROM stretches WHERE last >= ? ORDER BY start",
             (max(since, -1e300),),
         )
-        return [Stretch(start=start, last=last, rows=n) for start, last, n in rows]
+        return [AlarmWindow(start=start, last=last, rows=n) for start, last, n in rows]
 
-    def add_stretch(self, one: Stretch) -> None:
+    def add_stretch(self, one: AlarmWindow) -> None:
         """Write a stretch that has ended."""
         row = (one.start, one.last, one.rows)
         self._db.execute("INSERT INTO stretches VALUES (?, ?, ?)", row)
 
-    def live(self) -> Live:
+    def live(self) -> WatchMemory:
         """Return what `put_live` wrote last, to the last bit."""
         row = self._db.execute("SELECT arrays, alarm, stretch FROM live").fetchone()
         if row is None:
-            return Live()
+            return WatchMemory()
         with np.load(io.BytesIO(row[0]), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         alarm, stretch = msgspec.json.decode(row[1]), msgspec.json.decode(row[2])
-        return Live(
+        return WatchMemory(
             arrays=arrays,
             alarm=msgspec.convert(alarm, OpenAlarm | None),
-            stretch=msgspec.convert(stretch, OpenStretch | None),
+            stretch=msgspec.convert(stretch, OpenWindow | None),
         )
 
-    def put_live(self, live: Live) -> None:
+    def put_live(self, live: WatchMemory) -> None:
         """Write what is needed to go on with the next row."""
         buffer = io.BytesIO()
         np.savez(buffer, **live.arrays)  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ from sightline._version import __version__
 from sightline.data.zones import iso_stamp, local_seconds, stamp, zone_words
 from sightline.files import reading, staged_file, writing
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad
-from sightline.operation.apply import MOST_TAGS, MOVED, Alarm, Drift, drift_to
-from sightline.operation.watch_state import Hours, Stretch, TimedAlarm, WatchState
+from sightline.operation.apply import MOST_TAGS, MOVED, Alarm, ResidualDrift, drift_to
+from sightline.operation.watch_state import AlarmWindow, Hours, TimedAlarm, WatchState
 from sightline.rules.judging import Kept, kept_promise
 from sightline.rules.making import MadeRule
 from sightline.rules.rule import Rule
@@ -67,7 +67,7 @@ class Week:
         Rows of each hour.
     alarms : tuple of TimedAlarm
         Alarms that last into these days, in order; the last may still run.
-    stretches : tuple of Stretch
+    stretches : tuple of AlarmWindow
         Stretches in alarm, also of a member of the rule that is shelved.
     is_running : bool
         Whether the last alarm still runs.
@@ -80,7 +80,7 @@ class Week:
     last: float
     hours: Hours
     alarms: tuple[TimedAlarm, ...]
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[AlarmWindow, ...]
     is_running: bool
 
     @classmethod
@@ -187,7 +187,7 @@ class Week:
         return tuple(found)
 
     @cached_property
-    def drift(self) -> Drift | None:
+    def drift(self) -> ResidualDrift | None:
         """Drift since the rule was made; None if the rule does not say how it was."""
         n, (sums, squares) = int(self.hours.rows.sum()), self.hours.sums.sum(axis=0)
         then = () if self.made.origin is None else self.made.origin.calm
@@ -235,7 +235,7 @@ class Week:
         return found
 
 
-def _rows_until(stretch: Stretch, at: float, step_s: float) -> int:
+def _rows_until(stretch: AlarmWindow, at: float, step_s: float) -> int:
     """Return how many rows of a stretch lie before a time."""
     n_rows = int(np.ceil((at - stretch.start) / step_s - 1e-6))
     return min(max(n_rows, 0), stretch.rows)

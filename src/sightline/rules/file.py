@@ -269,19 +269,13 @@ def _plain(value: object) -> object:
     raise NotImplementedError(f"{type(value).__name__} has no place in a rule")
 
 
-def _kind(type_: Any) -> np.dtype[Any]:
-    """Return the type of the numbers of an array, from its annotation."""
-    (kind,) = get_args(get_args(type_)[1])
-    kind_: np.dtype[Any] = np.dtype(kind)
-    return kind_
-
-
 def _array(type_: Any, value: Any) -> Any:
     """Return a list as the array that an annotation asks for."""
     if get_origin(type_) is not np.ndarray:
         raise NotImplementedError(str(type_))
+    (kind,) = get_args(get_args(type_)[1])
     try:
-        array = np.array(value, _kind(type_))
+        array = np.array(value, np.dtype(kind))
     except (TypeError, ValueError, OverflowError):
         raise ValueError("it is no table of numbers") from None
     if not np.isfinite(array).all():

@@ -17,7 +17,6 @@ another package registers a `NamedRule` under its name in the same way.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -283,23 +282,19 @@ def members_of(name: str, has_stages: bool) -> tuple[str, ...]:
     >>> members_of("z+z~", has_stages=True)
     ('z', 'z~')
     """
-    members = tuple(dict.fromkeys(_members(name, has_stages)))
+    members: dict[str, None] = {}
+    for part in name.split("+"):
+        rule = _described(part)
+        for member in rule.members or (part,):
+            is_left_out = member != part and _described(member).needs_stages
+            if has_stages or not is_left_out:
+                members[member] = None
     if not has_stages and any(_described(member).needs_stages for member in members):
         raise StreamError(
             f"The rule {name!r} needs the stage of each channel: give `groups` in the "
             "stream's meta, or stages in tags.csv."
         )
-    return members
-
-
-def _members(name: str, has_stages: bool) -> Iterator[str]:
-    for part in name.split("+"):
-        rule = _described(part)
-        if not rule.members:
-            yield part
-        for member in rule.members:
-            if has_stages or not _described(member).needs_stages:
-                yield member
+    return tuple(members)
 
 
 def _described(name: str) -> NamedRule:

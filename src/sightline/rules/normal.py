@@ -229,7 +229,9 @@ def channels_of(stream: ResidualStream) -> tuple[Channel, ...]:
     """Return the channels with units and scales, as far as the stream knows them."""
     scales: Any = stream.meta.get("scale")
     is_known = isinstance(scales, Sequence) and len(scales) == stream.p
-    units = _units(stream)
+    audit = audit_in(stream.meta)
+    tags = audit.recording.tags if audit is not None else ()
+    units = {tag.name: tag.unit for tag in tags if tag.unit}
     return tuple(
         Channel(
             name=name,
@@ -238,13 +240,6 @@ def channels_of(stream: ResidualStream) -> tuple[Channel, ...]:
         )
         for j, name in enumerate(stream.channels)
     )
-
-
-def _units(stream: ResidualStream) -> dict[str, str]:
-    """Return the engineering unit of each tag that the recording names."""
-    audit = audit_in(stream.meta)
-    tags = audit.recording.tags if audit is not None else ()
-    return {tag.name: tag.unit for tag in tags if tag.unit}
 
 
 def stages_of(stream: ResidualStream) -> dict[str, tuple[str, ...]]:
@@ -437,6 +432,20 @@ def origin_of(
         Time of the first commissioning row, and of the last row before the split.
     """
     begins, stops = ends or (None, None)
+    # How recordings were prepared, as far as the stream's `meta` says.
+    rows = stream.meta.get("rows")
+    rows = rows if isinstance(rows, Mapping) else {}
+    step_s = rows.get("recording_step_s")
+    audit = audit_in(stream.meta)
+    words = {} if audit is None else audit.recording.words
+    tags = () if audit is None else audit.recording.tags
+    telemetry = Telemetry(
+        step_s=float(step_s) if isinstance(step_s, int | float) else None,
+        sampling=str(rows.get("sampling") or "median"),
+        preset=str(stream.meta.get("residuals_preset", "export")),
+        words={tag: _numbers(text) for tag, text in words.items()},
+        roles={tag.name: tag.role for tag in tags},
+    )
     return Origin(
         stream=stream.name,
         stream_sha256=stream_digest(stream),
@@ -447,24 +456,7 @@ def origin_of(
         begins=begins,
         ends=stops,
         calm=calm,
-        telemetry=_telemetry(stream),
-    )
-
-
-def _telemetry(stream: ResidualStream) -> Telemetry:
-    """Return how recordings were prepared, as far as the stream's `meta` says."""
-    rows = stream.meta.get("rows")
-    rows = rows if isinstance(rows, Mapping) else {}
-    step_s = rows.get("recording_step_s")
-    audit = audit_in(stream.meta)
-    words = {} if audit is None else audit.recording.words
-    tags = () if audit is None else audit.recording.tags
-    return Telemetry(
-        step_s=float(step_s) if isinstance(step_s, int | float) else None,
-        sampling=str(rows.get("sampling") or "median"),
-        preset=str(stream.meta.get("residuals_preset", "export")),
-        words={tag: _numbers(text) for tag, text in words.items()},
-        roles={tag.name: tag.role for tag in tags},
+        telemetry=telemetry,
     )
 
 
