@@ -16,7 +16,7 @@ from sightline._kernels.formulas import (
     observed_minus_predicted,
 )
 from sightline.data.recording import Recording, Tag
-from sightline.detectors.conformance import CHECKS, Trial
+from sightline.detectors.conformance import check_detector
 from sightline.detectors.geco.closed_form import SearchState
 from sightline.detectors.geco.detector import EPSILON, GeCo, GeCoSettings
 from sightline.detectors.geco.formulas import (
@@ -28,7 +28,7 @@ from sightline.detectors.geco.formulas import (
     predicted_rows,
 )
 from sightline.detectors.geco.search import (
-    Columns,
+    TargetColumns,
     candidates,
     find_formulas,
     fit_by_optimiser,
@@ -159,7 +159,7 @@ def by_brute_force(values):
     for target in range(n):
         best = (0, ())
         column = values[: rows.n_fitted, target]
-        columns = Columns(rows, target)
+        columns = TargetColumns(rows, target)
         fits = [fit_exactly(columns, *c) for c in candidates(target, n)]
         fits = [fit for fit in fits if fit is not None]
         if np.ptp(column) and fits:
@@ -184,7 +184,7 @@ def test_fewer_inputs(max_inputs):
         assert len(formula.inputs) <= max_inputs
         target = int(formula.target[1:])
         fits = [
-            fit_exactly(Columns(exact, target), *candidate)
+            fit_exactly(TargetColumns(exact, target), *candidate)
             for candidate in candidates(target, 6, max_inputs)
         ]
         least = min((fit[3] for fit in fits if fit is not None), default=0.0)
@@ -625,12 +625,6 @@ def test_too_short():
             call(recording_of(plant(9)))
 
 
-@functools.cache
-def trial_of(**settings):
-    return Trial.of(lambda: GeCo(**settings))
-
-
-@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -641,8 +635,8 @@ def trial_of(**settings):
     ],
     ids=str,
 )
-def test_conformance(settings, check):
-    CHECKS[check](trial_of(**settings))
+def test_conformance(settings):
+    check_detector(lambda: GeCo(**settings))
 
 
 # --------------------------------------------------------------------------- files
@@ -791,5 +785,5 @@ def test_optimiser_that_gives_up_drops_the_candidate(monkeypatch):
 
     rows = Transitions.of(plant(60))
     monkeypatch.setattr(scipy.optimize, "curve_fit", gives_up)
-    assert fit_by_optimiser(Columns(rows, 0), 0, ()) is None
+    assert fit_by_optimiser(TargetColumns(rows, 0), 0, ()) is None
     assert found(plant(60), search="curve_fit")[0].parameters == (1.0, 0.0)

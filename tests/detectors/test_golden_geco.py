@@ -11,11 +11,11 @@ from golden_files import FOLDER, Golden
 from testbed_files import DATA, needs_batadal
 
 from sightline import Recording, Tag, open_testbed
-from sightline.detectors.geco.closed_form import Ranking, SearchState
+from sightline.detectors.geco.closed_form import FormulaRanking, SearchState
 from sightline.detectors.geco.detector import GeCo
 from sightline.detectors.geco.formulas import FAMILIES, Transitions
 from sightline.detectors.geco.search import (
-    Columns,
+    TargetColumns,
     candidates,
     find_formulas,
     fit_by_optimiser,
@@ -80,7 +80,7 @@ def test_optimiser_gives_every_candidate(name):
     g, rows = golden(name), transitions(name)
     names = names_of(name)
     for row, target, family, inputs in tried(name):
-        columns = Columns(rows, target)
+        columns = TargetColumns(rows, target)
         fit = fit_by_optimiser(columns, family, inputs)
         assert (fit is None) == (g["cand_status"][row] == GAVE_UP)
         if fit is None:
@@ -107,7 +107,7 @@ def test_exact_fit_of_every_candidate(name, n_usable):
     g, rows = golden(name), transitions(name)
     names, usable = names_of(name), 0
     for row, target, family, inputs in tried(name):
-        fit = fit_exactly(Columns(rows, target), family, inputs)
+        fit = fit_exactly(TargetColumns(rows, target), family, inputs)
         if fit is None or g["cand_status"][row] == GAVE_UP:
             continue
         usable += 1
@@ -126,14 +126,14 @@ def without_constants(name, inputs):
 def test_candidates_left_out_are_no_better_than_shorter_ones():
     g, rows, left_out = golden("geco"), transitions("geco"), 0
     for row, target, family, inputs in tried("geco"):
-        fit = fit_exactly(Columns(rows, target), family, inputs)
+        fit = fit_exactly(TargetColumns(rows, target), family, inputs)
         kept = without_constants("geco", inputs)
         if fit is not None or not np.ptp(g["train"][:, target]):
             continue
         left_out += 1
         # What was constant adds nothing (constant 1 in a product as well).
         assert kept != inputs
-        shorter = fit_exactly(Columns(rows, target), family if kept else 0, kept)
+        shorter = fit_exactly(TargetColumns(rows, target), family if kept else 0, kept)
         np.testing.assert_allclose(shorter[3], g["cand_mse"][row], rtol=ERROR)
     assert left_out > 100
 
@@ -141,13 +141,13 @@ def test_candidates_left_out_are_no_better_than_shorter_ones():
 @pytest.mark.parametrize("name", PLANTS)
 def test_inner_products_tell_the_error_of_every_candidate(name):
     rows, n = transitions(name), len(names_of(name))
-    ranking, state = Ranking(rows, 3, n_best=2_000), SearchState()
+    ranking, state = FormulaRanking(rows, 3, n_best=2_000), SearchState()
     ranking.search(lambda *told: None, state, None)
     for target in ranking.targets:
         told = ranking.estimates(int(target), state)
         if not np.ptp(rows.values[: rows.n_fitted + 1, target]):
             continue
-        columns, unit = Columns(rows, int(target)), ranking.unit(target)
+        columns, unit = TargetColumns(rows, int(target)), ranking.unit(target)
         for estimate, family, inputs in told:
             exact = fit_exactly(columns, family, inputs)
             assert estimate * unit == pytest.approx(exact[3], rel=1e-9)
@@ -166,11 +166,11 @@ def test_inner_products_tell_the_error_of_every_candidate(name):
 
 def test_inner_products_in_single_precision_tell_enough_to_choose():
     rows = transitions("geco")
-    ranking, state = Ranking(rows, 3, "float32", n_best=2_000), SearchState()
+    ranking, state = FormulaRanking(rows, 3, "float32", n_best=2_000), SearchState()
     ranking.search(lambda *told: None, state, None)
     for target in ranking.targets:
         moved = np.mean(np.diff(rows.values[:, target]) ** 2)
-        columns, unit = Columns(rows, int(target)), ranking.unit(target)
+        columns, unit = TargetColumns(rows, int(target)), ranking.unit(target)
         for estimate, family, inputs in ranking.estimates(int(target), state):
             exact = fit_exactly(columns, family, inputs)
             assert abs(estimate * unit - exact[3]) < 1e-4 * moved

@@ -35,7 +35,7 @@ class ConformanceError(AssertionError):
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class DetectorTrial:
     """A detector under test, and the recordings it is tested with.
 
     Parameters
@@ -53,7 +53,9 @@ class Trial:
     seed: int
 
     @classmethod
-    def of(cls, make: Make, whole: Recording | None = None, seed: int = 0) -> "Trial":
+    def of(
+        cls, make: Make, whole: Recording | None = None, seed: int = 0
+    ) -> "DetectorTrial":
         """Return the trial on a recording cut in two; each part gets a gap."""
         whole = whole or made_up_recording(seed)
         cut = int(whole.n_steps * TRAIN_SHARE)
@@ -81,7 +83,7 @@ class Trial:
         return self.fitted.residuals(self.test)
 
 
-Check = Callable[[Trial], None]
+Check = Callable[[DetectorTrial], None]
 CHECKS: dict[str, Check] = {}
 
 
@@ -110,7 +112,7 @@ def check_detector(
     >>> from sightline.detectors import LastValue
     >>> check_detector(LastValue)
     """
-    trial = Trial.of(make, recording, seed)
+    trial = DetectorTrial.of(make, recording, seed)
     for check in CHECKS.values():
         check(trial)
 
@@ -140,7 +142,7 @@ def _check(what: str) -> Callable[[Check], Check]:
     """Register a check; an error in it becomes one sentence with the check's name."""
 
     def register(check: Check) -> Check:
-        def named(trial: Trial) -> None:
+        def named(trial: DetectorTrial) -> None:
             try:
                 check(trial)
             except Exception as error:
@@ -156,7 +158,7 @@ def _check(what: str) -> Callable[[Check], Check]:
 
 
 @_check("shape")
-def _shape(trial: Trial) -> None:
+def _shape(trial: DetectorTrial) -> None:
     """Check that `fit` and `residuals` return what they must, `scale` is positive."""
     detector = trial.make()
     _demand(detector.fit(trial.train) is detector, "`fit` must return the detector.")
@@ -171,7 +173,7 @@ def _shape(trial: Trial) -> None:
 
 
 @_check("finite")
-def _finite(trial: Trial) -> None:
+def _finite(trial: DetectorTrial) -> None:
     """Check that residuals are finite where no cell is missing."""
     for recording in (trial.train, trial.test):
         _demand_finite(
@@ -180,7 +182,7 @@ def _finite(trial: Trial) -> None:
 
 
 @_check("channels")
-def _channels(trial: Trial) -> None:
+def _channels(trial: DetectorTrial) -> None:
     """Check that channels are the recording's, in its order."""
     tested, channels = trial.tested, trial.train.channels
     some = tuple(channel for channel in channels if channel in tested.channels)
@@ -194,7 +196,7 @@ def _channels(trial: Trial) -> None:
 
 
 @_check("index")
-def _index(trial: Trial) -> None:
+def _index(trial: DetectorTrial) -> None:
     """Check that `index` names steps of the recording, ascending."""
     # "sign" and "rows to come" check that a row belongs to the step it names.
     for recording in (trial.train, trial.test):
@@ -208,7 +210,7 @@ def _index(trial: Trial) -> None:
 
 
 @_check("sign")
-def _sign(trial: Trial) -> None:
+def _sign(trial: DetectorTrial) -> None:
     """Check that the residual of a shifted channel moves in the same direction."""
     tested, spans = trial.tested, np.ptp(trial.train.values, axis=0)
     # In the middle of the last run, where every detector has warmed up.
@@ -232,7 +234,7 @@ def _sign(trial: Trial) -> None:
 
 
 @_check("gaps")
-def _gaps(trial: Trial) -> None:
+def _gaps(trial: DetectorTrial) -> None:
     """Check that rows before a gap do not change residuals after it."""
     gap = _last_gap(trial.test)
     values = trial.test.values.copy()
@@ -248,7 +250,7 @@ def _gaps(trial: Trial) -> None:
 
 
 @_check("constant channels")
-def _constant_channels(trial: Trial) -> None:
+def _constant_channels(trial: DetectorTrial) -> None:
     """Check that a channel constant in train may change in test."""
     values = trial.test.values.copy()
     values[len(values) // 2 :, np.ptp(trial.train.values, axis=0) == 0] += 1
@@ -257,7 +259,7 @@ def _constant_channels(trial: Trial) -> None:
 
 
 @_check("other channels")
-def _other_channels(trial: Trial) -> None:
+def _other_channels(trial: DetectorTrial) -> None:
     """Check that missing, additional and reordered channels are refused."""
     values, tags = trial.test.values, (*trial.test.tags, Tag(name="sightline-extra"))
     wide = np.hstack([values, values[:, :1]]).astype(np.float64)
@@ -274,7 +276,7 @@ def _other_channels(trial: Trial) -> None:
 
 
 @_check("missing cells")
-def _missing_cells(trial: Trial) -> None:
+def _missing_cells(trial: DetectorTrial) -> None:
     """Check that missing cells are filled and reported, refused, or give nan."""
     # Ours fill missing cells and say so; others may refuse them, or return nan.
     rng = np.random.default_rng(trial.seed)
@@ -305,7 +307,7 @@ def _missing_cells(trial: Trial) -> None:
 
 
 @_check("labels")
-def _labels(trial: Trial) -> None:
+def _labels(trial: DetectorTrial) -> None:
     """Check that labels and attacks of train and test change nothing."""
     rng = np.random.default_rng(trial.seed)
 
@@ -322,7 +324,7 @@ def _labels(trial: Trial) -> None:
 
 
 @_check("input unchanged")
-def _input_unchanged(trial: Trial) -> None:
+def _input_unchanged(trial: DetectorTrial) -> None:
     """Check that recordings are not changed, and may be read-only."""
     for is_writable in (True, False):
         train, test = trial.train, trial.test
@@ -338,7 +340,7 @@ def _input_unchanged(trial: Trial) -> None:
 
 
 @_check("fitting again")
-def _fitting_again(trial: Trial) -> None:
+def _fitting_again(trial: DetectorTrial) -> None:
     """Check that fitting again gives the same bits."""
     detector = trial.make()
     for what in ("making and fitting another one", "fitting it twice"):
@@ -347,7 +349,7 @@ def _fitting_again(trial: Trial) -> None:
 
 
 @_check("asking again")
-def _asking_again(trial: Trial) -> None:
+def _asking_again(trial: DetectorTrial) -> None:
     """Check that earlier calls of `residuals` change nothing."""
     detector = trial.make().fit(trial.train)
     first = detector.residuals(trial.test)
@@ -356,7 +358,7 @@ def _asking_again(trial: Trial) -> None:
 
 
 @_check("rows to come")
-def _rows_to_come(trial: Trial) -> None:
+def _rows_to_come(trial: DetectorTrial) -> None:
     """Check that later rows do not change residuals of earlier steps."""
     cut = trial.test.n_steps // 2
     residuals = trial.fitted.residuals(rows_of(trial.test, 0, cut))
@@ -371,13 +373,13 @@ def _rows_to_come(trial: Trial) -> None:
 
 
 @_check("before fit")
-def _before_fit(trial: Trial) -> None:
+def _before_fit(trial: DetectorTrial) -> None:
     """Check that `residuals` before `fit` is refused."""
     _refused("`residuals` before `fit`", trial.make().residuals, trial.test)
 
 
 @_check("too short")
-def _too_short(trial: Trial) -> None:
+def _too_short(trial: DetectorTrial) -> None:
     """Check that one step is refused, or gives one residual."""
     _refused("train of one step", trial.make().fit, rows_of(trial.train, 0, 1))
     try:
@@ -391,7 +393,7 @@ def _too_short(trial: Trial) -> None:
 
 
 @_check("split")
-def _split(trial: Trial) -> None:
+def _split(trial: DetectorTrial) -> None:
     """Check that `split` names steps of train, none both trained and held out."""
     split = getattr(trial.fitted, "split", None)
     if split is None:
@@ -406,7 +408,7 @@ def _split(trial: Trial) -> None:
 
 
 @_check("saving")
-def _saving(trial: Trial) -> None:
+def _saving(trial: DetectorTrial) -> None:
     """Check that saving changes nothing, and that damaged files are refused."""
     detector: Any = trial.fitted
     if not (hasattr(detector, "save") and hasattr(type(detector), "load")):

@@ -28,7 +28,7 @@ from sightline.detectors.base import (
     under,
     write_saved,
 )
-from sightline.detectors.preprocessing import Windows
+from sightline.detectors.preprocessing import RowWindows
 from sightline.detectors.settings import TrainedSettings
 from sightline.errors import FileError, StreamError, TrainingError
 from sightline.parallel import map_threads, threads
@@ -274,7 +274,7 @@ class History:
 class WindowTensor:
     """Windows as a strided view on the device: only the requested batch is copied."""
 
-    def __init__(self, windows: Windows, device: torch.device) -> None:
+    def __init__(self, windows: RowWindows, device: torch.device) -> None:
         values = torch.from_numpy(windows.values).to(device)
         self._view = values.unfold(0, windows.length, 1)
         self._starts = torch.from_numpy(windows.starts).to(device)
@@ -444,7 +444,7 @@ class _Training:
 
 def train_network(
     network: nn.Module,
-    windows: Windows,
+    windows: RowWindows,
     trained: Ints,
     held_out: Ints,
     *,
@@ -465,7 +465,7 @@ def train_network(
     ----------
     network : torch.nn.Module
         On `device`; holds the weights of the best or of the last epoch afterwards.
-    windows : Windows
+    windows : RowWindows
         All windows of train.
     trained, held_out : array of int
         Windows to train on, and to judge by.
@@ -551,7 +551,7 @@ def _optimizer(network: nn.Module, settings: TrainedSettings) -> torch.optim.Opt
 
 
 def residuals_in_chunks(
-    windows: Windows,
+    windows: RowWindows,
     expected: Callable[[Tensor], tuple[Tensor, Tensor]],
     *,
     chunk: int,
@@ -563,7 +563,7 @@ def residuals_in_chunks(
 
     Parameters
     ----------
-    windows : Windows
+    windows : RowWindows
         All windows of a recording.
     expected : callable
         From windows (batch, channels, rows) to observed and expected values, (batch,
@@ -652,7 +652,7 @@ def one_torch_thread() -> Iterator[None]:
 
 
 def _fingerprint(
-    windows: Windows,
+    windows: RowWindows,
     trained: Ints,
     held_out: Ints,
     settings: TrainedSettings,

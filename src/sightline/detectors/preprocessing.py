@@ -131,7 +131,7 @@ def means_of(values: Matrix) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scaled:
+class ScaledRows:
     """Rows as a detector sees them.
 
     Parameters
@@ -275,7 +275,7 @@ class Preprocessing:
         recording: Recording,
         settings: PreprocessingSettings,
         dtype: type[np.floating],
-    ) -> Scaled:
+    ) -> ScaledRows:
         """Return train as a detector sees it: down-sampled, scaled, trimmed.
 
         Rows are made before they are trimmed, as in the published pipelines, so that
@@ -302,7 +302,7 @@ class Preprocessing:
         recording: Recording,
         settings: PreprocessingSettings,
         dtype: type[np.floating],
-    ) -> Scaled:
+    ) -> ScaledRows:
         """Return any recording as a detector sees it: down-sampled and scaled."""
         settings = left_to_do(settings, recording.prepared)
         filled, notices = _filled(recording, settings, self.means)
@@ -327,7 +327,7 @@ class Preprocessing:
         dtype: type[np.floating],
         scaling: Scaling,
         notices: tuple[str, ...],
-    ) -> Scaled:
+    ) -> ScaledRows:
         """Return the rows of a filled recording, down-sampled and scaled."""
         every, across = settings.every, settings.across_breaks
         starts, _ = sampled_blocks(
@@ -343,7 +343,7 @@ class Preprocessing:
         values = sampled.values
         if len(self.kept) < values.shape[1]:
             values = values[:, self.kept]
-        return Scaled(
+        return ScaledRows(
             values=kept.apply(values, dtype, settings.clip),
             rows=starts,
             breaks=breaks,
@@ -433,8 +433,8 @@ def _trimmed(recording: Recording, settings: PreprocessingSettings) -> Recording
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Windows:
-    """Stretches of `length` rows; each gives a residual for its last row.
+class RowWindows:
+    """Windows of `length` rows; each gives a residual for its last row.
 
     Parameters
     ----------
@@ -460,8 +460,8 @@ class Windows:
         return len(self.starts)
 
 
-def forecast_windows(values: Matrix, breaks: Ints, length: int) -> Windows:
-    """Return every stretch of `length` rows that lies within one run.
+def forecast_windows(values: Matrix, breaks: Ints, length: int) -> RowWindows:
+    """Return every window of `length` rows that lies within one run.
 
     Parameters
     ----------
@@ -486,7 +486,7 @@ def forecast_windows(values: Matrix, breaks: Ints, length: int) -> Windows:
         ]
         or [np.empty(0, np.int64)]
     ).astype(np.int64)
-    return Windows(
+    return RowWindows(
         values=values,
         length=length,
         starts=starts,
@@ -497,7 +497,7 @@ def forecast_windows(values: Matrix, breaks: Ints, length: int) -> Windows:
 
 def padded_windows(
     values: Matrix, breaks: Ints, length: int, *, ahead: int = 0
-) -> Windows:
+) -> RowWindows:
     """Return a window for every row; the first ones of a run repeat its first row.
 
     Parameters
@@ -518,7 +518,7 @@ def padded_windows(
     )
     run = np.searchsorted(breaks, np.arange(len(values)), side="right") - 1
     rows = np.arange(len(values))
-    return Windows(
+    return RowWindows(
         values=values[taken],
         length=length,
         starts=rows + before[run],
@@ -528,7 +528,7 @@ def padded_windows(
 
 
 def held_out_block(n_windows: int, share: float, seed: int) -> slice:
-    """Return the windows of the held-out block: one stretch, its place drawn.
+    """Return the windows of the held-out block: one run of them, its place drawn.
 
     GDN's rule: the length is the share rounded down, the first window the first draw
     of Python's generator after seeding.

@@ -12,8 +12,8 @@ from sightline.data.recording import Recording, Tag
 from sightline.detectors.base import Arrays, LearnedDetector, Residuals, Split, under
 from sightline.detectors.preprocessing import (
     Preprocessing,
-    Scaled,
-    Windows,
+    RowWindows,
+    ScaledRows,
     held_out_block,
 )
 from sightline.errors import StreamError
@@ -57,7 +57,7 @@ class TrainedDetector(LearnedDetector):
         self._preprocessing: Preprocessing | None = None
 
     @abstractmethod
-    def _training_windows(self, scaled: Scaled, settings: Any) -> Windows:
+    def _training_windows(self, scaled: ScaledRows, settings: Any) -> RowWindows:
         """Return the windows to train on."""
 
     @abstractmethod
@@ -141,17 +141,17 @@ class TrainedDetector(LearnedDetector):
         """Return which channels stay in the plant's units; None for no channel."""
         return None
 
-    def _designed(self, scaled: Scaled, tags: Sequence[Tag]) -> Scaled:
+    def _designed(self, scaled: ScaledRows, tags: Sequence[Tag]) -> ScaledRows:
         """Return train as the network takes it; may learn from it how."""
         return scaled
 
     def _finish(
-        self, windows: Windows, device: "torch.device", progress: Progress
+        self, windows: RowWindows, device: "torch.device", progress: Progress
     ) -> None:
         """Learn what is learned after the network."""
 
     def _split(
-        self, scaled: Scaled, windows: Windows, trained: Ints, held_out: Ints
+        self, scaled: ScaledRows, windows: RowWindows, trained: Ints, held_out: Ints
     ) -> Split:
         """Return the steps of train that were learned from, and those held out.
 
@@ -173,7 +173,7 @@ class TrainedDetector(LearnedDetector):
             trained=steps[is_trained & is_full], held_out=steps[is_held_out & is_full]
         )
 
-    def _divided(self, windows: Windows) -> tuple[Ints, Ints]:
+    def _divided(self, windows: RowWindows) -> tuple[Ints, Ints]:
         """Return the numbers of the windows to train on, and of those held out.
 
         With `purge` windows that overlap the held-out block are in neither.
@@ -245,10 +245,10 @@ class WindowedDetector(TrainedDetector):
     """
 
     @abstractmethod
-    def _windows(self, scaled: Scaled, settings: Any) -> Windows:
+    def _windows(self, scaled: ScaledRows, settings: Any) -> RowWindows:
         """Return the windows of scaled rows."""
 
-    def _training_windows(self, scaled: Scaled, settings: Any) -> Windows:
+    def _training_windows(self, scaled: ScaledRows, settings: Any) -> RowWindows:
         """Return the windows to train on; by default those evaluated later."""
         return self._windows(scaled, settings)
 
@@ -311,6 +311,6 @@ class WindowedDetector(TrainedDetector):
         """Return the rows of a window: one more than those before its newest row."""
         return int(settings.window)
 
-    def _remarks(self, scaled: Scaled) -> tuple[str, ...]:
+    def _remarks(self, scaled: ScaledRows) -> tuple[str, ...]:
         """Return sentences that a reader of the stream should see."""
         return ()

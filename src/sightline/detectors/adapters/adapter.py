@@ -28,7 +28,7 @@ from sightline.detectors.base import (
 )
 from sightline.detectors.preprocessing import (
     Preprocessing,
-    Scaled,
+    ScaledRows,
     Scaling,
     fit_scaling,
     forecast_windows,
@@ -68,12 +68,12 @@ class Adapter(Shown, ABC):
         return detector_line(self.card, self.channels)
 
     @abstractmethod
-    def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> Any:
+    def _learn(self, train: ScaledRows, trained: Ints, scaling: Scaling) -> Any:
         """Return what was learned from some rows."""
 
     @abstractmethod
     def _row_residuals(
-        self, learned: Any, scaled: Scaled, scaling: Scaling
+        self, learned: Any, scaled: ScaledRows, scaling: Scaling
     ) -> Residuals:
         """Return the residuals of rows; `index` has the numbers of these rows."""
 
@@ -158,7 +158,7 @@ class Adapter(Shown, ABC):
     def _about(self) -> dict[str, object]:
         return {}
 
-    def _rows(self, scaled: Scaled) -> Ints:
+    def _rows(self, scaled: ScaledRows) -> Ints:
         """Return the rows with enough rows before them in their run."""
         return forecast_windows(scaled.values, scaled.breaks, self.lags + 1).steps
 
@@ -236,14 +236,14 @@ class FromFunction(Adapter):
         super().__init__(title, "function", settings)
         self._expected, self._fit = expected, fit
 
-    def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> Any:
+    def _learn(self, train: ScaledRows, trained: Ints, scaling: Scaling) -> Any:
         if self._fit is None:
             return None
         values = _in_units(train, scaling)
         return self._fit([values[run] for run in runs_of(trained, train.breaks)])
 
     def _row_residuals(
-        self, learned: Any, scaled: Scaled, scaling: Scaling
+        self, learned: Any, scaled: ScaledRows, scaling: Scaling
     ) -> Residuals:
         values = _in_units(scaled, scaling)
         extra: tuple[Any, ...] = () if self._fit is None else (learned,)
@@ -261,7 +261,7 @@ class FromFunction(Adapter):
         return observation(residuals, rows, notice)
 
 
-def _in_units(scaled: Scaled, scaling: Scaling) -> Floats:
+def _in_units(scaled: ScaledRows, scaling: Scaling) -> Floats:
     """Return rows in the plant's units, for a function of the plant's physics.
 
     They are scaled first and unscaled again so that there is one way rows are made.

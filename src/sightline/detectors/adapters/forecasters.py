@@ -20,7 +20,7 @@ from sightline.detectors.adapters.adapter import (
     runs_of,
 )
 from sightline.detectors.base import Residuals
-from sightline.detectors.preprocessing import Scaled, Scaling
+from sightline.detectors.preprocessing import ScaledRows, Scaling
 from sightline.errors import StreamError
 
 # Fitted values within this of a forecast from the rows before count as forecasts.
@@ -90,7 +90,7 @@ class FromDarts(Adapter):
         # is no lag of ours: the model learns from whole runs, first rows included.
         self._past = int(-(model.extreme_lags[0] or 0))
 
-    def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> Any:
+    def _learn(self, train: ScaledRows, trained: Ints, scaling: Scaling) -> Any:
         values = np.asarray(train.values, np.float64)
         runs = [r for r in runs_of(trained, train.breaks) if len(r) > self._past + 1]
         if not runs:
@@ -106,7 +106,7 @@ class FromDarts(Adapter):
         return model
 
     def _row_residuals(
-        self, learned: Any, scaled: Scaled, scaling: Scaling
+        self, learned: Any, scaled: ScaledRows, scaling: Scaling
     ) -> Residuals:
         values = np.asarray(scaled.values, np.float64)
         rows, residuals = [np.empty(0, np.int64)], [np.empty((0, values.shape[1]))]
@@ -214,7 +214,9 @@ class FromStatsForecast(Adapter):
         self.model = model
         self.warm_up = row_count(warm_up, "warm_up")
 
-    def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> _FittedChannels:
+    def _learn(
+        self, train: ScaledRows, trained: Ints, scaling: Scaling
+    ) -> _FittedChannels:
         run = max(runs_of(trained, train.breaks), key=len)
         rows = np.asarray(train.values, np.float64)[run]
         models = []
@@ -227,7 +229,7 @@ class FromStatsForecast(Adapter):
         return _FittedChannels(models, rows[0])
 
     def _row_residuals(
-        self, learned: _FittedChannels, scaled: Scaled, scaling: Scaling
+        self, learned: _FittedChannels, scaled: ScaledRows, scaling: Scaling
     ) -> Residuals:
         values = np.asarray(scaled.values, np.float64)
         expected = np.broadcast_to(learned.resting, values.shape).copy()
@@ -368,7 +370,7 @@ class FromTimeSeriesLibrary(Adapter):
                 )
         self.lags = self.seq_len if self.is_forecast else self.seq_len - 1
 
-    def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> Any:
+    def _learn(self, train: ScaledRows, trained: Ints, scaling: Scaling) -> Any:
         import torch
 
         model = copy.deepcopy(self.model)
@@ -398,7 +400,7 @@ class FromTimeSeriesLibrary(Adapter):
         return model.eval()
 
     def _row_residuals(
-        self, learned: Any, scaled: Scaled, scaling: Scaling
+        self, learned: Any, scaled: ScaledRows, scaling: Scaling
     ) -> Residuals:
         import torch
 

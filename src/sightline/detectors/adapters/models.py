@@ -21,7 +21,7 @@ from sightline.detectors.adapters.adapter import (
     runs_of,
 )
 from sightline.detectors.base import Residuals
-from sightline.detectors.preprocessing import Scaled, Scaling
+from sightline.detectors.preprocessing import ScaledRows, Scaling
 from sightline.errors import SightlineError, StreamError
 from sightline.files import brief
 
@@ -93,7 +93,7 @@ class FromRegressor(Adapter):
         self.lags = int(lags)
 
     def _learn(
-        self, train: Scaled, trained: Ints, scaling: Scaling
+        self, train: ScaledRows, trained: Ints, scaling: Scaling
     ) -> _FittedRegressor:
         values = np.asarray(train.values, np.float64)
         rows = values[trained]
@@ -111,7 +111,7 @@ class FromRegressor(Adapter):
         return _FittedRegressor(regressor, moving, rows[0])
 
     def _row_residuals(
-        self, learned: _FittedRegressor, scaled: Scaled, scaling: Scaling
+        self, learned: _FittedRegressor, scaled: ScaledRows, scaling: Scaling
     ) -> Residuals:
         rows, moving = self._rows(scaled), learned.moving
         residuals = np.asarray(scaled.values, np.float64)[rows] - learned.resting
@@ -240,7 +240,9 @@ class FromOutlierDetector(Adapter):
         self.model, self._use = model, use
         self._reconstruct, self._score = reconstruct, score
 
-    def _learn(self, train: Scaled, trained: Ints, scaling: Scaling) -> _FittedModel:
+    def _learn(
+        self, train: ScaledRows, trained: Ints, scaling: Scaling
+    ) -> _FittedModel:
         title = self.card.title
         model, values = copy.deepcopy(self.model), np.asarray(train.values, np.float64)
         rows = trained
@@ -284,7 +286,7 @@ class FromOutlierDetector(Adapter):
         return _FittedModel(model, None, score, alarms, tuple(notices))
 
     def _row_residuals(
-        self, learned: _FittedModel, scaled: Scaled, scaling: Scaling
+        self, learned: _FittedModel, scaled: ScaledRows, scaling: Scaling
     ) -> Residuals:
         values = np.asarray(scaled.values, np.float64)
         rows = np.arange(len(values))

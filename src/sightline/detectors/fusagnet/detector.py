@@ -30,7 +30,7 @@ from sightline.detectors.native_rules import (
     rule_named,
     smoothed,
 )
-from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows
+from sightline.detectors.preprocessing import RowWindows, ScaledRows, forecast_windows
 from sightline.detectors.settings import Count, NonNegative, Share, TrainedSettings
 from sightline.detectors.trained import Evaluator, WindowedDetector
 from sightline.errors import StreamError
@@ -281,11 +281,13 @@ class FuSAGNet(WindowedDetector):
     # Channels in the order of their stages, as the network takes them.
     _order: Ints = np.empty(0, np.int64)
 
-    def _windows(self, scaled: Scaled, settings: FuSAGNetSettings) -> Windows:
+    def _windows(self, scaled: ScaledRows, settings: FuSAGNetSettings) -> RowWindows:
         ahead = int(settings.exported == "forecast")
         return forecast_windows(scaled.values, scaled.breaks, settings.window + ahead)
 
-    def _training_windows(self, scaled: Scaled, settings: FuSAGNetSettings) -> Windows:
+    def _training_windows(
+        self, scaled: ScaledRows, settings: FuSAGNetSettings
+    ) -> RowWindows:
         return forecast_windows(scaled.values, scaled.breaks, settings.window + 1)
 
     def _build(self, tags: Sequence[Tag]) -> "nn.Module":

@@ -24,7 +24,7 @@ from sightline.detectors.native_rules import (
     rule_named,
     smoothed,
 )
-from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows
+from sightline.detectors.preprocessing import RowWindows, ScaledRows, forecast_windows
 from sightline.detectors.settings import Count, Share, TrainedSettings
 from sightline.detectors.trained import Evaluator, WindowedDetector
 
@@ -144,7 +144,7 @@ class GDN(WindowedDetector):
     settings_type = GDNSettings
     official: ClassVar[Mapping[str, Any]] = {"missing": "mean", "cross_gaps": True}
 
-    def _windows(self, scaled: Scaled, settings: GDNSettings) -> Windows:
+    def _windows(self, scaled: ScaledRows, settings: GDNSettings) -> RowWindows:
         return forecast_windows(scaled.values, scaled.breaks, settings.window + 1)
 
     def _build(self, tags: Sequence[Tag]) -> "nn.Module":

@@ -87,8 +87,8 @@ class SearchState:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
-    """A stretch of rows as the search takes it.
+class PreparedRows:
+    """Some rows as the search takes them.
 
     `columns` has last values and changes of the targets, centred and scaled, and ones;
     `factors` the channels as products take them, one in a row.
@@ -107,7 +107,7 @@ class InnerProducts:
     transitions : Transitions
         Rows to predict.
     precision : {"float64", "float32"}
-        Of the stretches that products are made from.
+        Of the rows that products are made from.
 
     Attributes
     ----------
@@ -173,31 +173,31 @@ class InnerProducts:
         result[:, -1] = 1.0
         return result
 
-    def stretches(self) -> Iterator[Stretch]:
+    def prepared_rows(self) -> Iterator[PreparedRows]:
         """Yield all rows as products are made from them."""
         dtype = np.dtype(self.precision)
         values, rows = self.transitions.values, self.transitions.rows
         for is_fitted, chunk in self.transitions.chunks():
             before = values[rows[chunk] - 1][:, self.factors]
             scaled = (before / self.size[self.factors]).T
-            yield Stretch(
+            yield PreparedRows(
                 is_fitted,
                 self._columns(chunk).astype(dtype, copy=False),
                 np.ascontiguousarray(scaled, dtype),
             )
 
-    def stretches_in_memory(self) -> list[Stretch] | None:
-        """Return all of `stretches` at once; None if they take too much memory."""
+    def prepared_in_memory(self) -> list[PreparedRows] | None:
+        """Return all of `prepared_rows` at once; None if they take too much memory."""
         width = 2 * len(self.targets) + len(self.factors) + 1
         n_bytes = len(self.transitions) * width * np.dtype(self.precision).itemsize
-        return list(self.stretches()) if n_bytes <= _MOST_BYTES else None
+        return list(self.prepared_rows()) if n_bytes <= _MOST_BYTES else None
 
 
 # --------------------------------------------------- products of two and three channels
 
 
 @dataclass(frozen=True, eq=False)
-class ProductSums:
+class SumsOfProducts:
     """Inputs of products, and their sums over the rows fitted on and over the others.
 
     `sums` has, for each product, its inner products with all last values, then with
@@ -232,8 +232,8 @@ def product_blocks(n_factors: int, max_inputs: int) -> list[list[Head]]:
 
 
 def product_sums(
-    heads: Sequence[Head], inner: InnerProducts, stretches: Iterable[Stretch]
-) -> ProductSums:
+    heads: Sequence[Head], inner: InnerProducts, prepared_rows: Iterable[PreparedRows]
+) -> SumsOfProducts:
     """Return the sums of all products that begin with these channels."""
     from sightline._kernels.formulas import build_products
 
@@ -245,9 +245,9 @@ def product_sums(
     buffer = np.empty(
         (max(_PRODUCTS_AT_ONCE, n_factors), ROWS_AT_ONCE), inner.precision
     )
-    for stretch in stretches:
-        part = 0 if stretch.is_fitted else 1
-        factors, columns = stretch.factors, stretch.columns
+    for prepared in prepared_rows:
+        part = 0 if prepared.is_fitted else 1
+        factors, columns = prepared.factors, prepared.columns
         built = buffer[:, : len(columns)]
         done = held = 0
         for head, count in zip(heads, counts, strict=True):
@@ -267,7 +267,7 @@ def product_sums(
             )
             held += count
         sums[part, done : done + held] += built[:held] @ columns
-    return ProductSums(inputs, sums, squares)
+    return SumsOfProducts(inputs, sums, squares)
 
 
 def _inputs_and_pilots(
@@ -293,7 +293,7 @@ def _inputs_and_pilots(
 # --------------------------------------------------------------------------- ranking
 
 
-class Ranking:
+class FormulaRanking:
     """The best candidates of each target by inner products.
 
     Parameters
@@ -351,10 +351,10 @@ class Ranking:
         if state.blocks_done == len(blocks) or not len(self.targets):
             return
         progress(Step(StepKind.SEARCHING, state.blocks_done, len(blocks), "formulas"))
-        in_memory = self.inner.stretches_in_memory()
+        in_memory = self.inner.prepared_in_memory()
         for number in range(state.blocks_done, len(blocks)):
-            stretches = in_memory or self.inner.stretches()
-            self._judge_products(blocks[number], stretches, state)
+            prepared_rows = in_memory or self.inner.prepared_rows()
+            self._judge_products(blocks[number], prepared_rows, state)
             state.blocks_done = number + 1
             if save is not None:
                 save(state)
@@ -403,12 +403,15 @@ class Ranking:
         )
 
     def _judge_products(
-        self, heads: Sequence[Head], stretches: Iterable[Stretch], state: SearchState
+        self,
+        heads: Sequence[Head],
+        prepared_rows: Iterable[PreparedRows],
+        state: SearchState,
     ) -> None:
         """Judge all products that begin with these channels."""
         from sightline._kernels.formulas import ProductSums, search_products
 
-        products = product_sums(heads, self.inner, stretches)
+        products = product_sums(heads, self.inner, prepared_rows)
         gram, other = self.inner.gram
         m = len(self.targets)
         k = np.arange(m)

@@ -35,7 +35,12 @@ from sightline.detectors.geco.formulas import (
 )
 from sightline.detectors.geco.search import Checkpoint, find_formulas, fingerprint_of
 from sightline.detectors.native_rules import NativeAlarms, NativeRule, rule_named
-from sightline.detectors.preprocessing import Preprocessing, Scaled, Scaling, means_of
+from sightline.detectors.preprocessing import (
+    Preprocessing,
+    ScaledRows,
+    Scaling,
+    means_of,
+)
 from sightline.detectors.settings import (
     Natural,
     NonNegative,
@@ -489,7 +494,7 @@ class GeCo(LearnedDetector):
         return detector
 
 
-def _split(train: Scaled, transitions: Transitions) -> Split:
+def _split(train: ScaledRows, transitions: Transitions) -> Split:
     """Return the steps of train that formulas were fitted on, and the others."""
     steps = train.rows[transitions.rows]
     return Split(

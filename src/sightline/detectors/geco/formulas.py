@@ -247,7 +247,7 @@ class Transitions:
         return column[self.rows - 1], column[self.rows]
 
     def chunks(self) -> Iterator[tuple[bool, slice]]:
-        """Yield stretches of transitions, and whether they are fitted on."""
+        """Yield some transitions at a time, and whether they are fitted on."""
         for is_fitted, start, stop in (
             (True, 0, self.n_fitted),
             (False, self.n_fitted, len(self)),

@@ -22,7 +22,7 @@ from sightline.detectors.geco.closed_form import (
     BLOCK,
     LEAST_LEFT,
     N_BEST,
-    Ranking,
+    FormulaRanking,
     SearchState,
 )
 from sightline.detectors.geco.formulas import (
@@ -91,7 +91,7 @@ def find_formulas(
     state = state or SearchState()
     ranking = None
     if search == "closed form":
-        ranking = Ranking(transitions, max_inputs, precision)
+        ranking = FormulaRanking(transitions, max_inputs, precision)
         ranking.search(progress, state, save)
     n_channels = len(channels)
     for target in range(len(state.formulas), n_channels):
@@ -112,7 +112,7 @@ def find_formulas(
 
 
 def _fits_of_the_best(
-    ranking: Ranking, target: int, state: SearchState
+    ranking: FormulaRanking, target: int, state: SearchState
 ) -> list[Fitted]:
     """Return the best candidates, fitted exactly; none if the target is constant.
 
@@ -122,7 +122,7 @@ def _fits_of_the_best(
     estimates = ranking.estimates(target, state)
     if not estimates:
         return []
-    columns = Columns(ranking.transitions, target)
+    columns = TargetColumns(ranking.transitions, target)
     change = columns.after - columns.before
     if not change[: ranking.transitions.n_fitted].any():
         return []
@@ -163,7 +163,7 @@ def measured(
     """Return a fitted candidate as a formula, with error, drift and threshold."""
     from sightline._kernels.formulas import cusum_peak
 
-    columns = Columns(transitions, target)
+    columns = TargetColumns(transitions, target)
     errors = columns.errors(columns.of(family, inputs), parameters)
     drift = float(np.mean(np.abs(errors)) + np.std(errors))
     return Formula(
@@ -197,7 +197,7 @@ def candidates(
                 yield family, inputs
 
 
-class Columns:
+class TargetColumns:
     """Columns of one target's candidates, each read once.
 
     Parameters
@@ -245,7 +245,7 @@ class Columns:
 
 
 def fit_exactly(
-    columns_of: Columns, family: int, inputs: tuple[int, ...]
+    columns_of: TargetColumns, family: int, inputs: tuple[int, ...]
 ) -> Fitted | None:
     """Return a candidate fitted by QR.
 
@@ -305,7 +305,7 @@ def fits_by_optimiser(
     transitions: Transitions, target: int, max_inputs: int
 ) -> list[Fitted]:
     """Return all candidates of a target, without those the optimiser gives up."""
-    columns_of = Columns(transitions, target)
+    columns_of = TargetColumns(transitions, target)
     fits = (
         fit_by_optimiser(columns_of, *candidate)
         for candidate in candidates(target, transitions.n_channels, max_inputs)
@@ -314,7 +314,7 @@ def fits_by_optimiser(
 
 
 def fit_by_optimiser(
-    columns_of: Columns, family: int, inputs: tuple[int, ...]
+    columns_of: TargetColumns, family: int, inputs: tuple[int, ...]
 ) -> Fitted | None:
     """Return a candidate fitted as the published code does, by scipy's `curve_fit`.
 

@@ -56,7 +56,7 @@ from sightline.detectors.nsibf.filter import (
     run_filters,
     smallest_ridge,
 )
-from sightline.detectors.preprocessing import Scaled, Windows, forecast_windows
+from sightline.detectors.preprocessing import RowWindows, ScaledRows, forecast_windows
 from sightline.detectors.settings import (
     Count,
     Natural,
@@ -442,7 +442,7 @@ class NSIBF(TrainedDetector):
     def _unscaled(self, tags: Sequence[Tag]) -> Bools:
         return np.array([tag.role is Role.ACTUATOR for tag in tags])
 
-    def _designed(self, scaled: Scaled, tags: Sequence[Tag]) -> Scaled:
+    def _designed(self, scaled: ScaledRows, tags: Sequence[Tag]) -> ScaledRows:
         """Choose the columns the network reads, and return train as covariate rows."""
         roles = [tag.role for tag in tags]
         self.design = design_of(
@@ -458,18 +458,20 @@ class NSIBF(TrainedDetector):
             )
         return replace(scaled, values=self.design.apply(scaled.values))
 
-    def _training_windows(self, scaled: Scaled, settings: NSIBFSettings) -> Windows:
+    def _training_windows(
+        self, scaled: ScaledRows, settings: NSIBFSettings
+    ) -> RowWindows:
         """Return windows of covariates with the measurement that follows them."""
         return forecast_windows(
             scaled.values, scaled.breaks, settings.reach + settings.window
         )
 
-    def _last_trained_row(self, windows: Windows) -> int:
+    def _last_trained_row(self, windows: RowWindows) -> int:
         """Return the last row that the network learns from."""
         share = 1 - self.settings.noise_share
         return int(len(windows.values) * share)
 
-    def _divided(self, windows: Windows) -> tuple[Ints, Ints]:
+    def _divided(self, windows: RowWindows) -> tuple[Ints, Ints]:
         """Return windows to train on and to judge by, all before the noise rows."""
         settings: NSIBFSettings = self.settings
         usable = np.flatnonzero(windows.steps <= self._last_trained_row(windows))
@@ -485,7 +487,7 @@ class NSIBF(TrainedDetector):
         return usable[:n_trained], usable[n_trained:]
 
     def _split(
-        self, scaled: Scaled, windows: Windows, trained: Ints, held_out: Ints
+        self, scaled: ScaledRows, windows: RowWindows, trained: Ints, held_out: Ints
     ) -> Split:
         """Return the rows of the network, and those the noise was estimated on."""
         last = self._last_trained_row(windows)
@@ -526,7 +528,7 @@ class NSIBF(TrainedDetector):
         return network.loss(*self._parts(batch), self.settings.penalty).total  # type: ignore[no-any-return]
 
     def _finish(
-        self, windows: Windows, device: "torch.device", progress: Progress
+        self, windows: RowWindows, device: "torch.device", progress: Progress
     ) -> None:
         """Estimate the noise on the last part of train.
 

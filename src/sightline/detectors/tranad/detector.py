@@ -11,7 +11,7 @@ from sightline.data.arrays import Labels
 from sightline.data.recording import Tag
 from sightline.detectors.base import Arrays, RuleInput, read_card
 from sightline.detectors.native_rules import NativeAlarms
-from sightline.detectors.preprocessing import Scaled, Windows, padded_windows
+from sightline.detectors.preprocessing import RowWindows, ScaledRows, padded_windows
 from sightline.detectors.settings import (
     Count,
     NonNegative,
@@ -119,7 +119,7 @@ class TranAD(WindowedDetector):
         "dtype": "float64",
     }
 
-    def _windows(self, scaled: Scaled, settings: TranADSettings) -> Windows:
+    def _windows(self, scaled: ScaledRows, settings: TranADSettings) -> RowWindows:
         return padded_windows(
             scaled.values,
             scaled.breaks,
@@ -160,7 +160,7 @@ class TranAD(WindowedDetector):
     def _inference_chunk(self, settings: TranADSettings) -> int:
         return 128
 
-    def _remarks(self, scaled: Scaled) -> tuple[str, ...]:
+    def _remarks(self, scaled: ScaledRows) -> tuple[str, ...]:
         if self.settings.output != "sigmoid":
             return ()
         outside = float(np.mean((scaled.values < 0) | (scaled.values > 1)))
