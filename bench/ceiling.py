@@ -39,8 +39,7 @@ import numpy as np
 
 from sightline import Budget, ResidualStream, evaluate
 from sightline.data.segments import run_bounds
-from sightline.rules.against_ceiling import CeilingOutcome
-from sightline.rules.ceiling import ceilings
+from sightline.rules.ceiling import CeilingOutcome, ceilings
 from sightline.rules.commission import commission
 from sightline.rules.oracle import LikelihoodRatio
 from sightline.rules.scoring import score

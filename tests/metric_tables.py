@@ -24,7 +24,7 @@ from sightline.metrics.quality import Compactness, Drift, Quality
 from sightline.metrics.ranking import Rank
 from sightline.metrics.segment import SegmentMeasures
 from sightline.metrics.window_kl import Windows
-from sightline.rules.against_ceiling import Ceiling, RuleAtCeiling
+from sightline.rules.ceiling import Ceiling, RuleAtCeiling
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
 RECORDS = {

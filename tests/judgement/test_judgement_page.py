@@ -6,10 +6,10 @@ import pytest
 
 from sightline.audit import attack_facts
 from sightline.comparison.joint import LEAST_SHOWING
-from sightline.judgement import calm, confidence, event_test, ladder, record
-from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
+from sightline.energy import attack_free
+from sightline.judgement import confidence, event_test, ladder, record
+from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES, agrees
 from sightline.judgement.ladder import LADDER
-from sightline.judgement.paper_signature import agrees
 from sightline.judgement.verdicts import VERDICTS, Reading, Verdict
 
 PAGE = (Path(__file__).parents[2] / "docs" / "judgement.md").read_text("utf-8")
@@ -21,19 +21,19 @@ SIZES = ", ".join(map(str, ladder.SIZES[:-1])) + f" or {ladder.SIZES[-1]}"
     "statement",
     [
         # Calm
-        f"before {attack_facts.BACK} blocks in a row are in",
-        f"over {attack_facts.CAP_LENGTHS} attack lengths, at least "
-        f"{attack_facts.CAP_S / 3600:g} hour and {attack_facts.CAP_ROWS} rows",
+        f"before {attack_free.BACK} blocks in a row are in",
+        f"over {attack_free.CAP_LENGTHS} attack lengths, at least "
+        f"{attack_free.CAP_S / 3600:g} hour and {attack_free.CAP_ROWS} rows",
         f"the blocks have {attack_facts.BLOCK_ROWS} rows of {attack_facts.STEP_S:g} s",
-        f"the blocks have {attack_facts.ENERGY_BLOCK_ROWS} rows, and",
-        f"the {100 * attack_facts.FAR_QUANTILE:.0f}th percentile of blocks",
-        f"fewer than {attack_facts.LEAST_FAR} far blocks",
-        f"fewer than {calm.LEAST_WINDOWS} of them the length is halved until there are "
-        f"{calm.LEAST_WINDOWS}, down to {calm.LEAST_ROWS} rows",
-        f"the {calm.STATE_ROWS} calm rows before it",
-        f"within {calm.LIKE} of one of the attack's two",
-        f"Up to {calm.MOST_WINDOWS} evenly spaced ones",
-        f"fewer than {calm.FEW_DISJOINT} windows that do not overlap",
+        f"the blocks have {attack_free.ENERGY_BLOCK_ROWS} rows, and",
+        f"the {100 * attack_free.FAR_QUANTILE:.0f}th percentile of blocks",
+        f"fewer than {attack_free.LEAST_FAR} far blocks",
+        f"fewer than {event_test.LEAST_WINDOWS} of them the length is halved until "
+        f"there are {event_test.LEAST_WINDOWS}, down to {event_test.LEAST_ROWS} rows",
+        f"the {event_test.STATE_ROWS} calm rows before it",
+        f"within {event_test.LIKE} of one of the attack's two",
+        f"Up to {event_test.MOST_WINDOWS} evenly spaced ones",
+        f"fewer than {event_test.FEW_DISJOINT} windows that do not overlap",
         f"at most {confidence.FEW_WINDOWS_CONFIDENCE} and no p-value",
         # The test
         f"the first {event_test.ONSET_ROWS} rows, for stretches of more than "
@@ -64,7 +64,8 @@ SIZES = ", ".join(map(str, ladder.SIZES[:-1])) + f" or {ladder.SIZES[-1]}"
         f'{confidence.UNSURE} "likely"',
         f"Below {confidence.UNDECIDED} the verdict is `undecided`",
         f"Above {MOST_FALSE_CAUSES:.2f} no advice is given",
-        f"with {calm.MOST_WINDOWS} windows {1 / (1 + calm.MOST_WINDOWS):.3f}",
+        f"with {event_test.MOST_WINDOWS} windows "
+        f"{1 / (1 + event_test.MOST_WINDOWS):.3f}",
         f"`diagnosis.method` is 1 ({METHOD} for those described here)",
     ],
 )

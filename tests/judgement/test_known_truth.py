@@ -8,7 +8,7 @@ from judged_streams import calm_stream, normal, rows_of, verdicts_of, with_test
 from scipy.signal import lfilter
 
 from sightline import evaluate
-from sightline.judgement.calm import Flag
+from sightline.judgement.event_test import Flag
 
 NO_CAUSE = {"weak-evidence", "not-in-telemetry", "undecided"}
 ATTACK = slice(3000, 3120)

@@ -5,8 +5,13 @@ from dataclasses import replace
 import pytest
 
 from sightline.audit.attack_facts import AttackFacts, Movement
-from sightline.judgement.calm import LEAST_ROWS, LEAST_WINDOWS, Flag, WindowFacts
-from sightline.judgement.event_test import Way
+from sightline.judgement.event_test import (
+    LEAST_ROWS,
+    LEAST_WINDOWS,
+    Flag,
+    Way,
+    WindowFacts,
+)
 from sightline.judgement.sentences import (
     FLAG_TEXTS,
     sentence_of,

@@ -22,7 +22,7 @@ from sightline.evaluation.result import (
     StreamMeasures,
     Uncertainty,
 )
-from sightline.judgement.calm import WindowFacts
+from sightline.judgement.event_test import WindowFacts
 from sightline.judgement.verdicts import Count, Found, Repair, RungOutcome, Signature
 from sightline.metrics import (
     chance,

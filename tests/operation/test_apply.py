@@ -72,7 +72,7 @@ def record(cells, n_rows=240, **changes) -> ResidualRecord:
         "name": "r",
         "rows": ArrayRows(rows),
         "breaks": np.zeros(1, np.int64),
-        "is_quiet": np.ones(n_rows, np.bool_),
+        "is_attack_free": np.ones(n_rows, np.bool_),
         "time": BEGIN + 60.0 * np.arange(n_rows),
         "timezone": "Europe/Berlin",
     }
@@ -128,11 +128,12 @@ def test_no_alarm_crosses_a_break_and_rows_stand_for_times_without_a_clock():
 def test_alarms_in_attacks_are_not_false():
     from sightline import Attack
 
-    is_quiet = np.ones(240, np.bool_)
-    is_quiet[95:130] = False
+    is_attack_free = np.ones(240, np.bool_)
+    is_attack_free[95:130] = False
     attack = Attack(id="1", start=95, stop=120)
     applied = apply_rule(
-        hand_made(), record({(100, 1): 9.0}, is_quiet=is_quiet, attacks=(attack,))
+        hand_made(),
+        record({(100, 1): 9.0}, is_attack_free=is_attack_free, attacks=(attack,)),
     )
     assert applied.outcome.load.alarms == 0
     assert (applied.outcome.attacks.raised, applied.outcome.attacks.n_attacks) == (1, 1)

@@ -65,7 +65,7 @@ def expected(time, rows):
         name="whole",
         rows=ArrayRows(rows),
         breaks=breaks_from_time(time, STEP_S),
-        is_quiet=np.ones(len(rows), bool),
+        is_attack_free=np.ones(len(rows), bool),
         time=time,
         timezone="Europe/Berlin",
     )

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from sightline import FileError, read_results, write_up
 from sightline.cli.app import app
 from sightline.comparison.compare import compare
-from sightline.energy.attack_free import CAP_LENGTHS
-from sightline.judgement import calm, confidence, event_test, ladder
+from sightline.energy import attack_free
+from sightline.judgement import confidence, event_test, ladder
 from sightline.paper import figures
 from sightline.paper.methods import methods_markdown
 from sightline.paper.study import PaperStudy
@@ -173,11 +173,11 @@ def test_methods_say_how_it_was_made(written):
     for words in ("2 runs (seeds 0 and 1) on SWaT", "ledoit-wolf", "p/2", "99th"):
         assert words in told
     for words in (
-        f"at most {calm.MOST_WINDOWS} windows",
+        f"at most {event_test.MOST_WINDOWS} windows",
         f"p of at most {event_test.LEVEL} with a coverage at least {event_test.EFFECT}",
         f"{ladder.NEARLY_ALL} of the best coverage",
         f"share of {confidence.N_DRAWS} draws",
-        f"within {CAP_LENGTHS} attack lengths",
+        f"within {attack_free.CAP_LENGTHS} attack lengths",
         "No telemetry was judged.",
         "q-values (Benjamini and Hochberg)",
     ):

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from sightline import write_report
 from sightline.audit.attack_facts import AttackFacts, Movement
-from sightline.judgement.calm import Flag
+from sightline.judgement.event_test import Flag
 from sightline.judgement.verdicts import Count, RungName, Verdict
 from sightline.report.attacks import attack_details, attack_groups, matrix
 from sightline.report.charts import energy_figure

@@ -12,16 +12,16 @@ from sightline._kernels.alarms import restarting_sum
 from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import Segment
 from sightline.metrics.alarm_load import Delays, counted, episodes_of
-from sightline.rules.against_ceiling import (
+from sightline.rules.ceiling import (
     AttackLaw,
     Ceiling,
     CeilingOutcome,
     RuleAtCeiling,
+    ceilings,
     with_sentences,
 )
-from sightline.rules.ceiling import _CalmRows, ceilings
 from sightline.rules.commission import commission
-from sightline.rules.oracle import Claims, LikelihoodRatio, oracle_limit
+from sightline.rules.oracle import AttackFreeLaw, Claims, LikelihoodRatio, oracle_limit
 from sightline.rules.scoring import score
 from tests import strategies
 
@@ -198,16 +198,16 @@ def test_one_pass_finds_increments_of_calm_rows_and_the_rows_of_segments(seed, c
     stream = ResidualStream(values, values, step_s=1.0)
     test = score(stream).test
     # Some rows are neither calm nor of a segment, some are both.
-    is_quiet = rng.random(3000) < 0.8
+    is_attack_free = rng.random(3000) < 0.8
     segments = [Segment(0, 7), Segment(1000, 1030), Segment(1020, 2100)]
     ratios = [LikelihoodRatio.of_mean(rng.normal(size=3)) for _ in range(2)]
     rows = strategies.ChunkedRows(values, cuts)
-    calm = _CalmRows.of(rows, test, is_quiet)
+    calm = AttackFreeLaw.of(rows, test, is_attack_free)
     traces, own = calm.increments(ratios, segments)
     whitened = (values - calm.reference.mean) @ calm.reference.whitening
     for ratio, trace in zip(ratios, traces, strict=True):
         np.testing.assert_allclose(
-            trace, ratio.increments(whitened[is_quiet]), rtol=1e-10, atol=1e-10
+            trace, ratio.increments(whitened[is_attack_free]), rtol=1e-10, atol=1e-10
         )
     for segment, found in zip(segments, own, strict=True):
         np.testing.assert_allclose(
@@ -220,10 +220,10 @@ def test_no_bit_depends_on_which_attacks_are_looked_at_together():
     values = rng.normal(size=(5000, 51))
     test = score(ResidualStream(values, values, step_s=1.0)).test
     segments = [Segment(100, 1137), Segment(2000, 2051), Segment(3001, 4008)]
-    is_quiet = np.ones(5000, np.bool_)
+    is_attack_free = np.ones(5000, np.bool_)
     for segment in segments:
-        is_quiet[segment.rows] = False
-    calm = _CalmRows.of(ArrayRows(values), test, is_quiet)
+        is_attack_free[segment.rows] = False
+    calm = AttackFreeLaw.of(ArrayRows(values), test, is_attack_free)
     ratios = [LikelihoodRatio.of_mean(rng.normal(size=51)) for _ in segments]
     traces, own = calm.increments(ratios, segments)
     for k, segment in enumerate(segments):

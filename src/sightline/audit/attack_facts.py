@@ -102,7 +102,7 @@ class AttackFacts:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Telemetry:
+class PreparedTelemetry:
     """Telemetry in rows of one or more steps, in units of train.
 
     Parameters
@@ -156,7 +156,7 @@ def prepare(
     test_breaks: Ints,
     channels: Sequence[str],
     step_s: float | None,
-) -> Telemetry | None:
+) -> PreparedTelemetry | None:
     """Return the telemetry of a test in rows and units in which it is judged.
 
     Parameters
@@ -175,7 +175,7 @@ def prepare(
 
     Returns
     -------
-    Telemetry or None
+    PreparedTelemetry or None
         None where train has fewer than three rows, no test row is normal, or values of
         train are so large that their squares overflow.
     """
@@ -188,7 +188,11 @@ def prepare(
             partial(_averaged, test, test_breaks, every),
         ],
     )
-    row_labels = _row_labels(labels, test_breaks, every)
+    # The label of a row of several steps: attack before ignored.
+    starts = _blocks(test_breaks, test.n_rows, every)
+    is_attack = np.maximum.reduceat(labels, starts)
+    is_ignored = np.minimum(np.minimum.reduceat(labels, starts), 0)
+    row_labels = np.where(is_attack > 0, is_attack, is_ignored).astype(np.int8)
     is_normal = row_labels == NORMAL
     if len(learned) < _LARGEST or not is_normal.any():
         return None
@@ -207,13 +211,13 @@ def prepare(
         tested = np.clip((tested - mean) / spread, -_HUGE, _HUGE)
     model = _one_step_model(learned, learned_breaks)
     change, surprise = _views(tested, breaks, is_normal, model)
-    return Telemetry(
+    return PreparedTelemetry(
         level=tested,
         change=change,
         surprise=surprise,
         labels=row_labels,
         breaks=breaks,
-        starts=_blocks(test_breaks, test.n_rows, every),
+        starts=starts,
         channels=tuple(channels),
         step_s=None if step_s is None else every * step_s,
     )
@@ -235,7 +239,14 @@ def _averaged(rows: Rows, breaks: Ints, every: int) -> tuple[Floats, Ints]:
     for first, block in read_on_grid(rows):
         values = np.asarray(block, np.float64)
         if not np.isfinite(values).all():
-            values = _held(values, _first_values(values) if first == 0 else last)
+            if first == 0:
+                # The first finite value of each column; 0 where there is none.
+                is_finite = np.isfinite(values)
+                held = values[is_finite.argmax(axis=0), np.arange(values.shape[1])]
+                last = np.where(is_finite.any(axis=0), held, 0.0)
+            whole = np.concatenate([last[None], values])
+            run, is_missing = np.zeros(1, np.int64), ~np.isfinite(whole)
+            values = forward_fill(whole, run, is_missing=is_missing)[0][1:]
         values = np.clip(values, -(_HUGE**1.5), _HUGE**1.5)
         last = values[-1]
         row = (
@@ -245,28 +256,6 @@ def _averaged(rows: Rows, breaks: Ints, every: int) -> tuple[Floats, Ints]:
         total[row[edges]] += np.add.reduceat(values, edges, axis=0)
     means = total / (ends - starts)[:, None]
     return means, np.searchsorted(starts, breaks)
-
-
-def _held(values: Floats, last: Floats) -> Floats:
-    """Return rows with cells that are not finite held at the last value."""
-    whole = np.concatenate([last[None], values])
-    run = np.zeros(1, np.int64)
-    return forward_fill(whole, run, is_missing=~np.isfinite(whole))[0][1:]
-
-
-def _first_values(values: Floats) -> Floats:
-    """Return the first finite value of each column; 0 where there is none."""
-    is_finite = np.isfinite(values)
-    found = values[is_finite.argmax(axis=0), np.arange(values.shape[1])]
-    return np.where(is_finite.any(axis=0), found, 0.0)
-
-
-def _row_labels(labels: Labels, breaks: Ints, every: int) -> Labels:
-    """Return the label of rows of several steps: attack before ignored."""
-    starts = _blocks(breaks, len(labels), every)
-    is_attack = np.maximum.reduceat(labels, starts)
-    is_ignored = np.minimum.reduceat(labels, starts)
-    return np.where(is_attack > 0, is_attack, np.minimum(is_ignored, 0)).astype(np.int8)
 
 
 def _one_step_model(rows: Floats, breaks: Ints) -> Floats:
@@ -299,7 +288,9 @@ def _views(
 # --- Aftermath ------------------------------------------------------------------------
 
 
-def telemetry_aftermath(telemetry: Telemetry, segments: Sequence[Segment]) -> list[int]:
+def telemetry_aftermath(
+    telemetry: PreparedTelemetry, segments: Sequence[Segment]
+) -> list[int]:
     """Return the rows of aftermath of each attack, by level and surprise."""
     both = np.concatenate([telemetry.level, telemetry.surprise], axis=1)
     centre = np.median(both[telemetry.labels == NORMAL], axis=0)
@@ -318,7 +309,7 @@ def telemetry_aftermath(telemetry: Telemetry, segments: Sequence[Segment]) -> li
 
 
 def facts_of_attacks(
-    telemetry: Telemetry, attacks: Sequence[Attack]
+    telemetry: PreparedTelemetry, attacks: Sequence[Attack]
 ) -> tuple[AttackFacts, ...]:
     """Return what the telemetry says of each attack.
 
@@ -330,7 +321,7 @@ def facts_of_attacks(
 
     Parameters
     ----------
-    telemetry : Telemetry
+    telemetry : PreparedTelemetry
         As `prepare` returns it.
     attacks : sequence of Attack
         By the steps of the test, not by rows of the telemetry.
@@ -407,7 +398,7 @@ def _windows(stretches: Sequence[Segment], length: int) -> tuple[int, Ints] | No
 
 
 def _judged(
-    telemetry: Telemetry,
+    telemetry: PreparedTelemetry,
     views: Floats,
     is_still: Bools,
     limits: Floats,

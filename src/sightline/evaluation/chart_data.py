@@ -19,7 +19,6 @@ from sightline.energy.reference import Reference
 from sightline.evaluation.result import ChartData, SegmentResult
 from sightline.metrics.probe import false_alarm_runs
 from sightline.metrics.ranking import roc_points
-from sightline.metrics.window_kl import WindowEnergies
 from sightline.rules.scoring import ScoredStream
 
 # Corners of the ROC curve, at most.
@@ -64,7 +63,16 @@ def chart_data(scored: ScoredStream, segments: Sequence[SegmentResult]) -> Chart
     train_rows = extreme_rows(energy, TRAIN_STRETCHES)
     arrays = _arrays_of_rows(stream, test, segments)
     if test.own_alarms is not None:
-        arrays["own_first_alarm"] = _first_alarms(test.own_alarms, segments)
+        # Rows from each attack's start to its first alarm; -1 for none.
+        inside = [test.own_alarms[one.start : one.stop] for one in segments]
+        first = [int(np.argmax(rows)) if rows.any() else -1 for rows in inside]
+        arrays["own_first_alarm"] = np.array(first, dtype=np.int64)
+    # Energy is half of |z|^2, so a window's sum of it follows from its moments. Rows
+    # beyond 1e150 overflow; the figure leaves such an attack out.
+    with np.errstate(over="ignore", invalid="ignore"):
+        trace = np.trace(windows.seconds, axis1=1, axis2=2)
+        d_ms, n_rows = windows.d_ms[plan.own], plan.lengths[plan.group]
+        excess = np.asarray(0.5 * trace + d_ms - 0.5 * stream.p * n_rows)
     return ChartData(
         test_energy=test.energy,
         labels=test.labels,
@@ -76,25 +84,14 @@ def chart_data(scored: ScoredStream, segments: Sequence[SegmentResult]) -> Chart
         roc_fpr=roc_fpr,
         roc_tpr=roc_tpr,
         segment_d_full=windows.attack_d_full,
-        segment_d_ms=windows.d_ms[plan.own],
-        segment_excess=_excess(windows),
+        segment_d_ms=d_ms,
+        segment_excess=excess,
         segment_group=plan.group,
         matched_d_full=windows.normal_d_full,
         matched_starts=plan.starts[plan.is_normal],
         matched_bounds=plan.normal_bounds,
         **arrays,  # type: ignore[arg-type]
     )
-
-
-def _excess(windows: WindowEnergies) -> Floats:
-    """Return W (mean energy - p/2) of each attack."""
-    plan, p = windows.plan, windows.means.shape[1]
-    # Energy is half of |z|^2, so a window's sum of it follows from its moments.
-    trace = np.trace(windows.seconds, axis1=1, axis2=2)
-    n_rows = plan.lengths[plan.group]
-    # Rows beyond 1e150 overflow; the figure leaves such an attack out.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(0.5 * trace + windows.d_ms[plan.own] - 0.5 * p * n_rows)
 
 
 def extreme_rows(values: Floats, n_stretches: int) -> Ints:
@@ -129,13 +126,17 @@ def _arrays_of_rows(
     around = [span.rows for span in spans]
     wanted = np.unique(np.concatenate([peaks, *around]))
     residuals = _SomeRows(stream.test, wanted.astype(np.int64))
+    leading = np.zeros(0, np.int32)
+    if len(peaks):
+        parts = _contributions(residuals.at(peaks), test.reference)
+        leading = parts.argmax(axis=1).astype(np.int32)
     arrays: Arrays = {
         "channel_names": np.array(stream.channels),
         "telemetry_names": np.array(stream.telemetry_channels, dtype=np.str_),
         "episode_rule": rule.astype(np.int8),
         "episode_start": starts,
         "episode_length": lengths,
-        "episode_channel": _leading(residuals, peaks, test.reference),
+        "episode_channel": leading,
     }
     telemetry, by_p99 = None, starts[rule == P99]
     if stream.telemetry_test is not None and len(by_p99):
@@ -229,28 +230,12 @@ def _episodes(
     return rules, starts, lengths, peak_rows
 
 
-def _first_alarms(is_alarm: Bools, segments: Sequence[SegmentResult]) -> Ints:
-    """Return the rows from each attack's start to its first alarm; -1 for none."""
-    inside = [is_alarm[segment.start : segment.stop] for segment in segments]
-    return np.array(
-        [int(np.argmax(rows)) if rows.any() else -1 for rows in inside], dtype=np.int64
-    )
-
-
 def _contributions(residuals: Floats, reference: Reference) -> Floats:
     """Return each channel's part of the energy; what overflows counts as 0."""
     with np.errstate(over="ignore", invalid="ignore"):
         centered = residuals - reference.mean
         parts = 0.5 * centered * (centered @ reference.precision)
     return np.nan_to_num(parts, nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def _leading(residuals: _SomeRows, peaks: Ints, reference: Reference) -> Ints:
-    """Return the channel with the largest contribution at each peak."""
-    if len(peaks) == 0:
-        return np.zeros(0, np.int32)
-    parts = _contributions(residuals.at(peaks), reference)
-    return np.asarray(parts.argmax(axis=1), dtype=np.int32)
 
 
 def _excerpts(

@@ -227,8 +227,15 @@ def _each_attack(
     channels: Sequence[str],
 ) -> tuple[AttackLocalisation, ...]:
     """Return ranks and leading channels of each attack."""
+
+    def best_ranks(values: Floats) -> Floats:
+        """Return the rank of the best-ranked target of each attack; nan: undefined."""
+        ranks = ranks_of(values)
+        best = np.array([ranks[i, list(t)].min() for i, t in enumerate(targets)])
+        return np.where(_usable(values), best, np.nan)
+
     ranks = {
-        method: {m: _best_ranks(values, targets) for m, values in by_moment.items()}
+        method: {moment: best_ranks(values) for moment, values in by_moment.items()}
         for method, by_moment in strength.items()
     }
     return tuple(
@@ -251,13 +258,6 @@ def _each_attack(
 def _usable(strength: Floats) -> Bools:
     """Return the attacks of which every channel has a strength."""
     return np.asarray(np.isfinite(strength).all(axis=1), dtype=np.bool_)
-
-
-def _best_ranks(strength: Floats, targets: Sequence[Sequence[int]]) -> Floats:
-    """Return the rank of the best-ranked target of each attack; nan if undefined."""
-    ranks = ranks_of(strength)
-    best = np.array([ranks[i, list(t)].min() for i, t in enumerate(targets)])
-    return np.where(_usable(strength), best, np.nan)
 
 
 def _leading(strength: Floats, channels: Sequence[str]) -> tuple[LeadingChannel, ...]:

@@ -14,8 +14,7 @@ import numpy as np
 from sightline.data.arrays import ATTACK, IGNORED, Bools, finite
 from sightline.data.row_tables import gather_rows, make_calls
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import Energies, ScoredTest
-from sightline.energy.one_sided import two_sided_energy
+from sightline.energy.energy import Energies, ScoredTest, two_sided_energy
 from sightline.energy.reference import crossfit_excess
 from sightline.evaluation import result
 from sightline.evaluation.protocol import Protocol
@@ -66,6 +65,11 @@ def measure(
         is_attack_free=test.attack_free.for_alarms,
         by_rows=protocol is Protocol.PAPER,
     )
+    # By the raw value of a single channel; energy grows with it if it is one-sided.
+    raw_ranks = scored.ranks if stream.one_sided and test.attacks else None
+    if stream.p == 1 and not stream.one_sided and test.attacks:
+        raw = gather_rows(stream.test, np.arange(stream.test.n_rows))[:, 0]
+        raw_ranks = ranks_of_score(raw, test.labels)
     own_score = None
     if stream.score is not None:
         ranks = ranks_of_score(stream.score, test.labels)
@@ -78,7 +82,7 @@ def measure(
             n_rows=reference.n_rows,
             **_standardised(energies, test, stream.p),
         ),
-        rank=ranking.measure_rank(scored.ranks, lengths, raw=_raw_ranks(scored)),
+        rank=ranking.measure_rank(scored.ranks, lengths, raw=raw_ranks),
         two_sided=_two_sided(energies, test) if stream.one_sided else None,
         windows=measure_windows(scored.windows),
         drift=quality.measure_drift(
@@ -146,21 +150,6 @@ def _standardised(
     }
 
 
-def _raw_ranks(scored: ScoredStream) -> ranking.AttackRanks | None:
-    """Return the ranks by the raw value of a single channel.
-
-    Those by energy if it is judged one-sided, which grows with the value. None with
-    several channels or no attack.
-    """
-    stream, labels = scored.stream, scored.test.labels
-    if stream.p > 1 or not (labels == ATTACK).any():
-        return None
-    if stream.one_sided:
-        return scored.ranks
-    raw = gather_rows(stream.test, np.arange(stream.test.n_rows))[:, 0]
-    return ranks_of_score(raw, labels)
-
-
 def _two_sided(energies: Energies, test: ScoredTest) -> result.TwoSided:
     """Return how a stream that is judged one-sided would do by two-sided energy."""
     if not test.attacks:
@@ -198,7 +187,7 @@ def _judge_alarms(
         breaks=test.breaks,
         step_s=test.step_s,
         tau99=tau99,
-        is_quiet=is_attack_free,
+        is_attack_free=is_attack_free,
         ids=[attack.id for attack in test.attacks],
         by_rows=by_rows,
     )

@@ -36,6 +36,7 @@ from sightline import _version
 from sightline.audit.codes import by_severity
 from sightline.audit.protocol import lint_stream
 from sightline.audit.record import AUDIT_KEY, audit_in
+from sightline.data.arrays import Floats
 from sightline.data.row_tables import parts_of
 from sightline.data.stream import ResidualStream, drop_nonfinite, stream_given
 from sightline.errors import StreamError
@@ -57,8 +58,7 @@ from sightline.metrics.segment import SegmentMeasures
 from sightline.parallel import threads
 from sightline.progress import Progress, one_at_a_time, silent
 from sightline.rules import Budget
-from sightline.rules.against_ceiling import Ceiling
-from sightline.rules.ceiling import ceilings
+from sightline.rules.ceiling import Ceiling, ceilings
 from sightline.rules.commission import (
     Commissioning,
     CommissionSettings,
@@ -172,14 +172,14 @@ def evaluate(
     >>> evaluation.probe.hits
     1
     """
-    request = _Request(
+    if nonfinite not in ("error", "drop"):
+        raise StreamError(f"`nonfinite` must be error or drop; got {nonfinite!r}.")
+    request = _EvaluationRequest(
         guard=guard,
         estimator=estimator,
-        nonfinite=nonfinite,
         intervals=intervals,
         diagnosis=diagnosis,
         figures=chosen_figures(metrics),
-        attribution=attribution,
         budget=None if budget is None else Budget.parse(budget),
         seed=seed,
         protocol=protocol_named(protocol),
@@ -192,32 +192,40 @@ def evaluate(
         # Threads that wait for workers.
         jobs = max(jobs or WAITING, 2)
     with threads(jobs):
-        return _evaluate(stream, request)
+        dropped = {"train": 0, "test": 0, "calibration": 0}
+        if nonfinite == "drop":
+            # Else scoring raises at the first row that is not finite, and names it.
+            stream, dropped = drop_nonfinite(stream)
+        blame = check_attribution(stream, attribution, dropped["test"])
+        return _evaluate(stream, request, dropped, blame)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Request:
+class _EvaluationRequest:
     """What the caller of `evaluate` asked for, checked; see there."""
 
     guard: int
     estimator: str
-    nonfinite: str
     intervals: bool
     diagnosis: bool
     figures: frozenset[str]
-    attribution: npt.ArrayLike | None
     budget: Budget | None
     seed: int
     protocol: Protocol
     progress: Progress
 
 
-def _evaluate(stream: ResidualStream, request: _Request) -> result.Evaluation:
-    """Evaluate a stream: the stages, in their order."""
-    drawn: dict[str, Any] = {"seed": request.seed, "progress": request.progress}
-    stream, dropped = _without_nonfinite(stream, request.nonfinite)
-    blame = check_attribution(stream, request.attribution, dropped["test"])
+def _evaluate(
+    stream: ResidualStream,
+    request: _EvaluationRequest,
+    dropped: dict[str, int],
+    blame: Floats | None,
+) -> result.Evaluation:
+    """Evaluate a stream: the stages, in their order.
 
+    `dropped` rows are reported; `blame` is the detector's own attribution.
+    """
+    drawn: dict[str, Any] = {"seed": request.seed, "progress": request.progress}
     scored = score(
         stream,
         guard=request.guard,
@@ -276,21 +284,6 @@ def _evaluate(stream: ResidualStream, request: _Request) -> result.Evaluation:
         episodes=episodes,
         traces=chart_data(scored, segments),
     )
-
-
-def _without_nonfinite(
-    stream: ResidualStream, nonfinite: str
-) -> tuple[ResidualStream, dict[str, int]]:
-    """Return the stream to evaluate, and how many rows each array lost.
-
-    With "error" nothing is dropped here: scoring raises `StreamError` at the first row
-    that is not finite, and names its row and channel.
-    """
-    if nonfinite == "drop":
-        return drop_nonfinite(stream)
-    if nonfinite != "error":
-        raise StreamError(f"`nonfinite` must be error or drop; got {nonfinite!r}.")
-    return stream, {"train": 0, "test": 0, "calibration": 0}
 
 
 def _commission(

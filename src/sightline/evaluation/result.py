@@ -35,7 +35,7 @@ from sightline.metrics.quality import Compactness, Drift, Quality
 from sightline.metrics.ranking import Rank
 from sightline.metrics.segment import SegmentMeasures
 from sightline.metrics.window_kl import Windows
-from sightline.rules.against_ceiling import Ceiling
+from sightline.rules.ceiling import Ceiling
 from sightline.rules.episodes import Episode
 from sightline.rules.judging import CommissioningFacts
 from sightline.showing import Shown, in_notebook

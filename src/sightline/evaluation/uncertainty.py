@@ -101,37 +101,6 @@ def measure_uncertainty(
     )
 
 
-def _drawable(
-    test: ScoredTest,
-    windows: WindowEnergies,
-    block: int,
-    block_of: npt.NDArray[np.int32],
-) -> Drawable:
-    """Cut the test into attacks and blocks, with the windows of each attack."""
-    plan = windows.plan
-    return Drawable.of(
-        test.energy,
-        test.alarms,
-        drawing.attacks_of_rows(test.segments, test.n_rows),
-        block_of,
-        block=block,
-        n_attacks=len(test.attacks),
-        n_blocks=int(block_of.max()) + 1,
-        d_full=windows.attack_d_full if test.attacks else None,
-        windows=matched_windows(
-            windows.attack_d_full,
-            plan.group,
-            np.array([segment.length for segment in test.segments]),
-            windows.normal_d_full,
-            plan.starts[plan.is_normal],
-            plan.normal_bounds,
-            block_of,
-        )
-        if test.attacks
-        else None,
-    )
-
-
 def matched_windows(
     d_full: Floats,
     group: Ints,
@@ -176,7 +145,29 @@ def _intervals(
     tick: drawing.Tick,
 ) -> tuple[dict[str, tuple[float, float | None] | None], Floats]:
     """Return the 95% interval of each figure that is drawn, and rows of each attack."""
-    stream = _drawable(test, windows, block, block_of)
+    plan, matched = windows.plan, None
+    if test.attacks:
+        matched = matched_windows(
+            windows.attack_d_full,
+            plan.group,
+            np.array([segment.length for segment in test.segments]),
+            windows.normal_d_full,
+            plan.starts[plan.is_normal],
+            plan.normal_bounds,
+            block_of,
+        )
+    # The test cut into attacks and blocks, with the windows of each attack.
+    stream = Drawable.of(
+        test.energy,
+        test.alarms,
+        drawing.attacks_of_rows(test.segments, test.n_rows),
+        block_of,
+        block=block,
+        n_attacks=len(test.attacks),
+        n_blocks=int(block_of.max()) + 1,
+        d_full=windows.attack_d_full if test.attacks else None,
+        windows=matched,
+    )
     n_attacks, n_blocks = stream.n_attacks, len(stream.block_rows)
     draws = Draws.of(n_attacks, n_blocks, n=n_replicates, seed=seed)
     drawn = drawing.draw(stream, draws, tick=tick)

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.judgement.calm import Flag
 from sightline.judgement.event_test import (
     WAYS,
+    Flag,
     Judged,
     Scores,
     Statistics,
@@ -27,11 +27,10 @@ from sightline.judgement.ladder import (
     LADDER_LEVEL,
     ORDER,
     QUIET_SHARE,
-    Decided,
     Kind,
     decide,
 )
-from sightline.judgement.record import Case
+from sightline.judgement.record import AttackCase, energy_under
 from sightline.judgement.verdicts import Verdict
 
 N_DRAWS: Final = 100
@@ -107,7 +106,7 @@ class Judgement:
 
     Parameters
     ----------
-    case : Case
+    case : AttackCase
         The attack and its calm windows, without their rows.
     verdict : Verdict
         Before the confidence is looked at.
@@ -129,7 +128,7 @@ class Judgement:
         Calm windows that would get a cause, of those tried.
     """
 
-    case: Case
+    case: AttackCase
     verdict: Verdict
     judged: Mapping[str, Judged]
     scores: Mapping[str, list[Scores]]
@@ -181,12 +180,12 @@ class Judgement:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def judge_case(case: Case, *, seed: int = 0, n_draws: int = N_DRAWS) -> Judgement:
+def judge_case(case: AttackCase, *, seed: int = 0, n_draws: int = N_DRAWS) -> Judgement:
     """Climb the ladder with one attack.
 
     Parameters
     ----------
-    case : Case
+    case : AttackCase
         The attack and its calm windows.
     seed : int
         Seed of the draws; they also depend on the rows of the attack, and on nothing
@@ -226,7 +225,9 @@ def judge_case(case: Case, *, seed: int = 0, n_draws: int = N_DRAWS) -> Judgemen
         if LADDER[name].kind is Kind.RULE and one.median[0, 0, 0] >= STANDING
     )
     decided = decide(judged, quiet.is_quiet(), standing=standing)
-    shares = _shares(decide(redrawn, quiet.is_quiet(rows), standing=standing), n_draws)
+    redrawn_verdicts = decide(redrawn, quiet.is_quiet(rows), standing=standing)
+    counts = np.bincount(redrawn_verdicts.verdicts, minlength=len(ORDER))
+    order = np.argsort(-counts, kind="stable").tolist()
     in_place = decide(replaced, np.zeros(n_windows, np.bool_), standing=standing)
     is_found = replaced[rule].is_shown & (rule not in standing)
     blamed = ~np.isin(
@@ -242,7 +243,7 @@ def judge_case(case: Case, *, seed: int = 0, n_draws: int = N_DRAWS) -> Judgemen
         quiet=quiet,
         standing=standing,
         p_value=float(decided.p_value[0]),
-        shares=shares,
+        shares={ORDER[k]: float(counts[k] / n_draws) for k in order if counts[k]},
         found_by_chance=float(is_found.mean()),
         n_blamed=int(blamed.sum()),
         n_tried=n_windows,
@@ -298,7 +299,7 @@ def _statistics(
     return np.array(own), np.array(again).transpose(1, 0, 2), np.array(calm)
 
 
-def _quiet_test(case: Case) -> QuietTest:
+def _quiet_test(case: AttackCase) -> QuietTest:
     """Return the mean energies: from train, and about the centre if that has moved.
 
     None of them for a one-sided score, of which low values are good.
@@ -310,8 +311,7 @@ def _quiet_test(case: Case) -> QuietTest:
     calm = [_means(record.energy, case.windows.matched, length)]
     if case.has_moved:
         whitening = record.scored.reference.whitening
-        whitened = case.stretches[0].rows @ whitening
-        own.append(0.5 * np.einsum("tj,tj->t", whitened, whitened))
+        own.append(energy_under(whitening, case.stretches[0].rows))
         calm.append(np.array([s.least_energy for s in case.stretches[1:]]))
     return QuietTest(own=own, calm=calm)
 
@@ -325,10 +325,3 @@ def _means(series: Floats, starts: Ints, length: int) -> Floats:
         for k in range(0, len(starts), at_once)
     ]
     return np.concatenate(parts)
-
-
-def _shares(decided: Decided, n_draws: int) -> dict[Verdict, float]:
-    """Return the share of each verdict that occurs, the most frequent first."""
-    counts = np.bincount(decided.verdicts, minlength=len(ORDER))
-    order = np.argsort(-counts, kind="stable")
-    return {ORDER[k]: float(counts[k] / n_draws) for k in order.tolist() if counts[k]}

@@ -4,32 +4,32 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts, Movement
-from sightline.data.arrays import Floats, Ints
+from sightline.data.arrays import Floats
 from sightline.data.row_tables import make_calls
 from sightline.data.segments import Segment
 from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import standardised_reference
-from sightline.judgement.calm import CalmTime, CalmWindows
 from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
-from sightline.judgement.event_test import WAYS
+from sightline.judgement.event_test import WAYS, CalmTime
 from sightline.judgement.ladder import JOIN, causes, contributing
-from sightline.judgement.paper_signature import agrees, signature_of
-from sightline.judgement.record import Record, judge_cases, units_of
+from sightline.judgement.record import JudgedRecord, judge_cases, units_of
 from sightline.judgement.sentences import repair_sentence, sentence_of
 from sightline.judgement.verdicts import (
     VERDICTS,
     Count,
     DiagnosisFacts,
     Found,
+    Reading,
     Repair,
     RungName,
     RungOutcome,
     SegmentDiagnosis,
+    Signature,
     Verdict,
 )
 from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of
@@ -44,6 +44,21 @@ METHOD: Final = 2
 # Above this share of calm windows with a cause, causes are not to be believed.
 MOST_FALSE_CAUSES: Final = 0.10
 _TINY: Final = np.finfo(np.float64).tiny
+# The paper's reading: coverage from which the p99 rule sees an attack,
+SEEN: Final = 0.30
+# AUC that is near chance, and AUC that is clearly above it.
+NEAR_CHANCE: Final = 0.6
+CLEARLY_ABOVE: Final = 0.7
+_SAME_AS: Final = {
+    Reading.DETECTED: (Verdict.DETECTED,),
+    Reading.THRESHOLD: (Verdict.THRESHOLD, Verdict.SEQUENTIAL),
+    Reading.DRIFT: (Verdict.DRIFT,),
+    Reading.NO_EVIDENCE: (
+        Verdict.WEAK_EVIDENCE,
+        Verdict.NOT_IN_TELEMETRY,
+        Verdict.QUIET,
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +109,7 @@ def judge(
     stream, test, moments = scored.stream, scored.test, scored.energies.moments
     reference = standardised_reference(moments, scored.energies.train.scaled_fourth)
     [units] = make_calls(stream.train, [partial(units_of, stream.train, reference)])
-    record = Record(
+    record = JudgedRecord(
         scored=test,
         test=stream.test,
         calm=CalmTime(
@@ -123,24 +138,25 @@ def judge(
 
 
 def _judge_all(
-    record: Record, segments: Sequence[Segment], seed: int, progress: Progress
+    record: JudgedRecord, segments: Sequence[Segment], seed: int, progress: Progress
 ) -> list[Judgement | None]:
-    """Return the judgement of each attack; None where there is too little calm time."""
+    """Return the judgement of each attack; None with too little attack-free time."""
     windows = [record.calm.windows_for(segment) for segment in segments]
-    judged: list[Judgement | None] = [None] * len(segments)
-    places = [k for k, found in enumerate(windows) if found is not None]
-    pairs: list[tuple[Segment, CalmWindows]] = [
-        (segment, found)
-        for segment, found in zip(segments, windows, strict=True)
-        if found is not None
-    ]
+    pairs = {
+        k: (segment, chosen)
+        for k, (segment, chosen) in enumerate(zip(segments, windows, strict=True))
+        if chosen is not None
+    }
 
     def ended(done: int) -> None:
-        progress(Step(StepKind.DIAGNOSING, done + 1, len(places)))
+        progress(Step(StepKind.DIAGNOSING, done + 1, len(pairs)))
 
-    found = judge_cases(record, pairs, partial(judge_case, seed=seed), ended)
-    for k, judgement in zip(places, found, strict=True):
-        judged[k] = replace(judgement, case=replace(judgement.case, record=record))
+    cases = judge_cases(
+        record, list(pairs.values()), partial(judge_case, seed=seed), ended
+    )
+    judged: list[Judgement | None] = [None] * len(segments)
+    for k, one in zip(pairs, cases, strict=True):
+        judged[k] = replace(one, case=replace(one.case, record=record))
     return judged
 
 
@@ -200,47 +216,49 @@ def _segment(
     fact: AttackFacts,
     evidence: Found | None,
     found: Found | None,
-    record: Record,
+    record: JudgedRecord,
 ) -> SegmentDiagnosis:
     """Return what is said of one attack."""
-    signature = signature_of(row)
     # Without a step in seconds it was counted in steps, and is not reported.
     aftermath_s = None if record.scored.step_s is None else fact.aftermath_s
-    known = SegmentDiagnosis(
-        verdict=Verdict.UNDECIDED,
-        ladder={},
-        evidence_channels=(),
-        contributing=(),
+    said: dict[str, Any] = {
+        "verdict": Verdict.UNDECIDED,
+        "ladder": {},
+        "evidence_channels": (),
+        "contributing": (),
+    }
+    if judgement is not None:
+        is_still = fact.p_value is not None and fact.movement is Movement.STILL
+        said = _said_by_ladder(judgement, is_still=is_still)
+    signature = signature_of(row)
+    diagnosis = SegmentDiagnosis(
+        **said,
         aftermath_s=aftermath_s,
         telemetry=None
         if fact.p_value is None
         else replace(fact, aftermath_s=aftermath_s),
         signature=signature,
+        signature_agrees=agrees(signature.reading, said["verdict"]),
         found=found,
         evidence=evidence,
     )
-    if judgement is not None:
-        known = _with_judgement(known, judgement)
-    return replace(
-        known,
-        signature_agrees=agrees(signature.reading, known.verdict or Verdict.UNDECIDED),
-        sentence=sentence_of(known, n_channels=len(record.channels)),
-    )
+    sentence = sentence_of(diagnosis, n_channels=len(record.channels))
+    return replace(diagnosis, sentence=sentence)
 
 
-def _with_judgement(known: SegmentDiagnosis, judgement: Judgement) -> SegmentDiagnosis:
-    """Return a diagnosis with the verdict of the ladder and what each rung makes."""
+def _said_by_ladder(judgement: Judgement, *, is_still: bool) -> dict[str, Any]:
+    """Return the verdict of the ladder and what each rung makes, by their fields.
+
+    `is_still`: the telemetry's own test does not see the attack.
+    """
     ladder = outcomes_of(judgement)
-    verdict = judgement.verdict
-    telemetry = known.telemetry
-    is_still = telemetry is not None and telemetry.movement is Movement.STILL
+    verdict, confidence = judgement.verdict, judgement.confidence
     shares = {
         Verdict.NOT_IN_TELEMETRY if is_still and v is Verdict.WEAK_EVIDENCE else v: s
         for v, s in judgement.shares.items()
     }
     if verdict is Verdict.WEAK_EVIDENCE and is_still:
         verdict = Verdict.NOT_IN_TELEMETRY
-    confidence = judgement.confidence
     shown = [name for name, outcome in ladder.items() if outcome.visible]
     alternatives = {str(v): s for v, s in shares.items() if v is not verdict}
     if confidence < UNDECIDED:
@@ -248,19 +266,26 @@ def _with_judgement(known: SegmentDiagnosis, judgement: Judgement) -> SegmentDia
         order = sorted(candidates, key=lambda word: -candidates[word])
         alternatives = {word: candidates[word] for word in order}
         verdict = Verdict.UNDECIDED
-    windows = judgement.case.windows
-    return replace(
-        known,
-        verdict=verdict,
-        confidence=confidence,
-        alternatives=alternatives,
-        ladder=ladder,
-        ladder_p_value=judgement.p_value,
-        evidence_channels=_evidence_channels(judgement),
-        contributing=contributing(shown, verdict),
-        windows=windows.facts,
-        flags=windows.flags,
+    # Channels of the best smaller space, or the one that accumulates.
+    space, memory = (
+        judgement.scores[name][int(judgement.judged[name].best[0])].channels
+        if name in judgement.scores
+        else ()
+        for name in (RungName.SPACE, RungName.MEMORY)
     )
+    is_sequential = judgement.verdict is Verdict.SEQUENTIAL
+    windows = judgement.case.windows
+    return {
+        "verdict": verdict,
+        "confidence": confidence,
+        "alternatives": alternatives,
+        "ladder": ladder,
+        "ladder_p_value": judgement.p_value,
+        "evidence_channels": memory if is_sequential and memory else space,
+        "contributing": contributing(shown, verdict),
+        "windows": windows.facts,
+        "flags": windows.flags,
+    }
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -299,17 +324,48 @@ def _largest(u: Floats) -> float | None:
     return mean if np.isfinite(mean) else None
 
 
-def _evidence_channels(judgement: Judgement) -> tuple[str, ...]:
-    """Return the channels of the best smaller space, or the one that accumulates."""
+def signature_of(row: SegmentMeasures) -> Signature:
+    """Return four figures of an attack and what the paper's table reads from them.
 
-    def leading(name: RungName) -> tuple[str, ...]:
-        if name not in judgement.scores:
-            return ()
-        return judgement.scores[name][int(judgement.judged[name].best[0])].channels
+    The table's second pattern, evidence in a smaller space, shows only between
+    detectors; see `compare`.
+    """
+    # What overflows is None: the attack's energy, or else that of normal test rows.
+    d_atk = np.inf if row.d_atk is None else row.d_atk
+    beyond = np.inf if row.d_atk is None else -np.inf
+    d_eff = beyond if row.d_eff is None else row.d_eff
+    if row.coverage >= SEEN:
+        reading = Reading.DETECTED
+    elif row.sdr_usable and d_atk > 0 > d_eff and row.auc < CLEARLY_ABOVE:
+        reading = Reading.DRIFT
+    elif row.auc >= CLEARLY_ABOVE:
+        reading = Reading.THRESHOLD
+    elif row.auc <= NEAR_CHANCE and d_eff <= 0:
+        reading = Reading.NO_EVIDENCE
+    else:
+        reading = Reading.UNCLEAR
+    return Signature(
+        reading=reading,
+        auc=row.auc,
+        coverage=row.coverage,
+        sdr=row.sdr,
+        d_eff=row.d_eff,
+    )
 
-    first = leading(RungName.MEMORY)
-    is_sequential = judgement.verdict is Verdict.SEQUENTIAL
-    return first if is_sequential and first else leading(RungName.SPACE)
+
+def agrees(reading: Reading, verdict: Verdict) -> bool | None:
+    """Return whether signature and ladder agree; None where one of them is silent.
+
+    Examples
+    --------
+    >>> agrees(Reading.THRESHOLD, Verdict.THRESHOLD)
+    True
+    >>> agrees(Reading.DRIFT, Verdict.DILUTED)
+    False
+    """
+    if reading is Reading.UNCLEAR or verdict is Verdict.UNDECIDED:
+        return None
+    return verdict in _SAME_AS[reading]
 
 
 # --- The stream -----------------------------------------------------------------------
@@ -347,7 +403,10 @@ def measure_repairs(
     for name in causes():
         shown = {id_: o[name] for id_, _, o in pairs if name in o and o[name].visible}
         gained = tuple(id_ for id_ in shown if id_ not in found)
-        used = Counter(by for id_ in gained for by in _named(shown[id_]))
+        # Without the span of an average.
+        used = Counter(
+            by for id_ in gained for by in shown[id_].by if not by.isdecimal()
+        )
         repairs[str(name)] = Repair(
             recall_before=len(found) / len(judgements),
             recall_after=len(shown) / len(judgements),
@@ -357,22 +416,16 @@ def measure_repairs(
             before=before,
             after=made.get(REPAIR_RULES.get(name, "")),
         )
-    order = sorted(repairs, key=lambda name: _net_gain(repairs[name]), reverse=True)
+
+    def net_gain(name: str) -> tuple[int, int]:
+        gained = len(repairs[name].segments_gained)
+        return gained - len(repairs[name].segments_lost), gained
+
+    order = sorted(repairs, key=net_gain, reverse=True)
     return {
         name: replace(repairs[name], sentence=repair_sentence(name, repairs[name]))
         for name in order
     }
-
-
-def _net_gain(repair: Repair) -> tuple[int, int]:
-    """Return attacks gained minus attacks lost, and attacks gained."""
-    gained = len(repair.segments_gained)
-    return gained - len(repair.segments_lost), gained
-
-
-def _named(outcome: RungOutcome) -> tuple[str, ...]:
-    """Return what an outcome used, without the span of an average."""
-    return tuple(by for by in outcome.by if not by.isdecimal())
 
 
 def _facts(
@@ -412,8 +465,12 @@ def _facts(
         rings=_count(
             [bool(alarms[one.case.segment.rows].any()) for one in known],
             [
-                (_share_with_alarm(before, one), len(one.case.windows.matched))
+                (
+                    float(np.mean(before[at + one.case.windows.length] > before[at])),
+                    len(at),
+                )
                 for one in known
+                for at in [one.case.windows.matched]
             ],
         ),
         is_standing=bool(known) and sum(o.is_standing for o in known) > len(known) / 2,
@@ -422,13 +479,6 @@ def _facts(
         aftermath_share=float(1 - time.without_aftermath.sum() / time.by_label.sum()),
         method=METHOD,
     )
-
-
-def _share_with_alarm(before: Ints, judgement: Judgement) -> float:
-    """Return the share of calm windows with any alarm; `before` counts alarm rows."""
-    windows = judgement.case.windows
-    starts = windows.matched
-    return float(np.mean(before[starts + windows.length] > before[starts]))
 
 
 def _count(hits: Sequence[bool], chances: Sequence[tuple[float, int]]) -> Count:

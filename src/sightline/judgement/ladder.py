@@ -14,7 +14,13 @@ import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.judgement.event_test import EFFECT, Judged, Scores, p_values
-from sightline.judgement.record import SPANS, Case, growth, weight_of
+from sightline.judgement.record import (
+    SPANS,
+    AttackCase,
+    energy_under,
+    growth,
+    weight_of,
+)
 from sightline.judgement.verdicts import RungName, Verdict
 
 # Rows of the blocks whose alternation makes two halves, at the least.
@@ -82,7 +88,7 @@ class Rung:
     name: str
     label: str
     kind: Kind
-    score: Callable[[Case], list[Scores] | None] | None = None
+    score: Callable[[AttackCase], list[Scores] | None] | None = None
     proves: Verdict | None = None
     repair: str | None = None
     effect: float = EFFECT
@@ -93,7 +99,7 @@ class Rung:
 # --- How each rung scores a case ------------------------------------------------------
 
 
-def score_own_rule(case: Case) -> list[Scores] | None:
+def score_own_rule(case: AttackCase) -> list[Scores] | None:
     """Return the alarms of the user's own rule; None if there are none."""
     alarms = case.record.scored.own_alarms
     if alarms is None:
@@ -102,20 +108,20 @@ def score_own_rule(case: Case) -> list[Scores] | None:
     return [Scores(own=own, calm=calm, is_alarm=True)]
 
 
-def score_probe(case: Case) -> list[Scores]:
+def score_probe(case: AttackCase) -> list[Scores]:
     """Return the energy with the limit of the p99 rule."""
     own, calm = case.values(case.record.energy)
     limit = case.record.scored.threshold
     return [Scores(own=own, calm=calm, pool=case.pool, limit=limit)]
 
 
-def score_evidence(case: Case) -> list[Scores]:
+def score_evidence(case: AttackCase) -> list[Scores]:
     """Return the energy with a limit set on matched calm rows."""
     own, calm = case.values(case.record.energy)
     return [Scores(own=own, calm=calm, pool=case.pool)]
 
 
-def score_reference(case: Case) -> list[Scores] | None:
+def score_reference(case: AttackCase) -> list[Scores] | None:
     """Return the energy about the centre of the surroundings.
 
     Row by row the least over the centres, with the covariance of calm rows about a
@@ -131,7 +137,8 @@ def score_reference(case: Case) -> list[Scores] | None:
     for k, stretch in enumerate(case.stretches):
         halves = [
             np.min(
-                [_energy(rows, w) for rows in (stretch.rows, *stretch.others)], axis=0
+                [energy_under(w, rows) for rows in (stretch.rows, *stretch.others)],
+                axis=0,
             )
             for w in local.whitenings
         ]
@@ -141,12 +148,7 @@ def score_reference(case: Case) -> list[Scores] | None:
     return [Scores(own=scores[0], calm=np.stack(scores[1:]))]
 
 
-def _energy(rows: Floats, whitening: Floats) -> Floats:
-    whitened = rows @ whitening
-    return np.asarray(0.5 * np.einsum("tj,tj->t", whitened, whitened))
-
-
-def score_space(case: Case) -> list[Scores] | None:
+def score_space(case: AttackCase) -> list[Scores] | None:
     """Return the energy of the few channels that stand out, chosen on other rows.
 
     Alternating blocks of rows form two halves. In one half channels are ranked by the
@@ -161,7 +163,9 @@ def score_space(case: Case) -> list[Scores] | None:
     if is_single or case.is_too_long or case.windows.length < 2 * LEAST_HALF:
         return None
     lengths = [stretch.segment.length for stretch in case.stretches]
-    halves = [_halves(length) for length in lengths]
+    halves = [
+        np.asarray(np.arange(n) // max(LEAST_HALF, n // 8) % 2 == 0) for n in lengths
+    ]
     p = len(case.record.channels)
     sums, sizes_of_halves = np.zeros((len(halves), 2, 2, p)), []
     for rows, first, each in zip(case.scaled, halves, sums, strict=True):
@@ -200,13 +204,7 @@ def score_space(case: Case) -> list[Scores] | None:
 JOIN: Final = "\x1f"
 
 
-def _halves(n_rows: int) -> Bools:
-    """Return which rows belong to the first half: alternating blocks."""
-    block = max(LEAST_HALF, n_rows // 8)
-    return np.asarray(np.arange(n_rows) // block % 2 == 0)
-
-
-def score_memory(case: Case) -> list[Scores] | None:
+def score_memory(case: AttackCase) -> list[Scores] | None:
     """Return averages over time: signed by channel, signed over all, of log energy.
 
     Exponentially weighted averages start at zero with the stretch, about its centre.

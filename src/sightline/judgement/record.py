@@ -1,8 +1,9 @@
 """What the rungs look at: residuals of an attack and of its calm windows.
 
-`Record` holds what is the same for all attacks of a stream. `Case` holds one attack
-with its calm windows: rows about the centre of their surroundings, whitened by train.
-Whatever is estimated around an attack is estimated around each window in the same way.
+`JudgedRecord` holds what is the same for all attacks of a stream. `AttackCase` holds
+one attack with its calm windows: rows about the centre of their surroundings, whitened
+by train. Whatever is estimated around an attack is estimated around each window in the
+same way.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ from sightline.data.segments import Segment
 from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import Reference, fit_reference
 from sightline.errors import StreamError
-from sightline.judgement.calm import CalmTime, CalmWindows, Flag
+from sightline.judgement.event_test import CalmTime, CalmWindows, Flag
 from sightline.parallel import map_threads
 
 T = TypeVar("T")
@@ -83,6 +84,12 @@ class Units:
     def whitening(self) -> Floats:
         """Multiply centred rows by it from the right: unit covariance."""
         return np.ascontiguousarray(self.reference.factor.T)
+
+
+def energy_under(whitening: Floats, rows: Floats) -> Floats:
+    """Return the energy of centred rows under a whitening."""
+    whitened = rows @ whitening
+    return np.asarray(0.5 * np.einsum("tj,tj->t", whitened, whitened))
 
 
 def weight_of(span: int) -> float:
@@ -200,7 +207,7 @@ def local_covariances(test: Rows, calm: Ints) -> LocalCovariances | None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Record:
+class JudgedRecord:
     """What is the same for all attacks of a stream.
 
     Parameters
@@ -257,7 +264,7 @@ class Record:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Stretch:
+class CentredWindow:
     """Rows of an attack or of a calm window, about their centre.
 
     Parameters
@@ -279,18 +286,18 @@ class Stretch:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Case:
+class AttackCase:
     """One attack with its calm windows, as the rungs look at it.
 
     Parameters
     ----------
-    record : Record
+    record : JudgedRecord
         What is the same for all attacks.
     segment : Segment
         Rows of the attack.
     windows : CalmWindows
         What it is compared with.
-    stretches : tuple of Stretch
+    stretches : tuple of CentredWindow
         The attack, then the windows.
     has_moved : bool
         Whether the reference has moved: the gate is open.
@@ -298,10 +305,10 @@ class Case:
         Whether each stretch is judged about the centre that leaves least energy.
     """
 
-    record: Record
+    record: JudgedRecord
     segment: Segment
     windows: CalmWindows
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[CentredWindow, ...]
     has_moved: bool
     is_charitable: bool
 
@@ -332,9 +339,9 @@ class Case:
 
 
 def judge_cases(
-    record: Record,
+    record: JudgedRecord,
     pairs: Sequence[tuple[Segment, CalmWindows]],
-    judge: Callable[[Case], T],
+    judge: Callable[[AttackCase], T],
     done: Callable[[int], None],
 ) -> list[T]:
     """Return the judgement of each attack, made side by side.
@@ -344,7 +351,7 @@ def judge_cases(
 
     Parameters
     ----------
-    record : Record
+    record : JudgedRecord
         What is the same for all attacks.
     pairs : sequence of pair
         Rows of each attack, and the calm windows that it is compared with.
@@ -377,9 +384,9 @@ def judge_cases(
 
 
 def _judged_here(
-    record: Record,
+    record: JudgedRecord,
     pairs: Sequence[tuple[Segment, CalmWindows]],
-    judge: Callable[[Case], T],
+    judge: Callable[[AttackCase], T],
     done: Callable[[int], None],
 ) -> list[T]:
     """Return the judgement of each attack, from rows that are read in this process."""
@@ -399,7 +406,7 @@ def _judged_here(
 
 
 def _groups(
-    record: Record, pairs: Sequence[tuple[Segment, CalmWindows]]
+    record: JudgedRecord, pairs: Sequence[tuple[Segment, CalmWindows]]
 ) -> Iterator[tuple[Ints, Sequence[tuple[Segment, CalmWindows]]]]:
     """Yield rows that fit into memory together, and the attacks that need no others."""
     most = max(MOST_VALUES // max(record.test.n_channels, 1), 1)
@@ -416,7 +423,7 @@ def _groups(
     yield np.flatnonzero(wanted), pairs[first:]
 
 
-def _needed(record: Record, segment: Segment, windows: CalmWindows) -> Bools:
+def _needed(record: JudgedRecord, segment: Segment, windows: CalmWindows) -> Bools:
     """Return which rows of the test a case looks at."""
     needed = np.zeros(record.test.n_rows, np.bool_)
     for one in (segment, *windows.segments):
@@ -427,8 +434,12 @@ def _needed(record: Record, segment: Segment, windows: CalmWindows) -> Bools:
 
 
 def _case(
-    record: Record, segment: Segment, windows: CalmWindows, numbers: Ints, held: Floats
-) -> Case:
+    record: JudgedRecord,
+    segment: Segment,
+    windows: CalmWindows,
+    numbers: Ints,
+    held: Floats,
+) -> AttackCase:
     """Return one case from the rows `held`, whose numbers are `numbers`."""
     reference = record.scored.reference
     stretches = (segment, *windows.segments)
@@ -455,18 +466,20 @@ def _case(
         least = np.nan
         if is_charitable:
             candidates += [rows - low, rows - high]
-            left = [_mean_energy(c, reference.whitening) for c in candidates]
+            left = [
+                float(np.mean(energy_under(reference.whitening, c))) for c in candidates
+            ]
             order = np.argsort(left, kind="stable")
             candidates, least = [candidates[k] for k in order], left[order[0]]
         built.append(
-            Stretch(
+            CentredWindow(
                 segment=one,
                 rows=candidates[0],
                 others=tuple(candidates[1:]),
                 least_energy=float(least),
             )
         )
-    return Case(
+    return AttackCase(
         record=record,
         segment=segment,
         windows=windows,
@@ -485,8 +498,3 @@ def _line(
     begin, end = before.mean(), after.mean()
     share = (np.arange(segment.start, segment.stop) - begin) / max(end - begin, 1.0)
     return np.asarray(low + np.clip(share, 0, 1)[:, None] * (high - low))
-
-
-def _mean_energy(rows: Floats, whitening: Floats) -> float:
-    whitened = rows @ whitening
-    return float(0.5 * np.mean(np.einsum("tj,tj->t", whitened, whitened)))

@@ -5,9 +5,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from sightline.audit.attack_facts import AttackFacts, Movement
-from sightline.judgement.calm import FEW_DISJOINT, LEAST_ROWS, LEAST_WINDOWS, Flag
 from sightline.judgement.confidence import UNSURE
-from sightline.judgement.event_test import ONSET_ROWS, RARE, Way
+from sightline.judgement.event_test import (
+    FEW_DISJOINT,
+    LEAST_ROWS,
+    LEAST_WINDOWS,
+    ONSET_ROWS,
+    RARE,
+    Flag,
+    Way,
+)
 from sightline.judgement.ladder import LADDER, Kind
 from sightline.judgement.verdicts import (
     VERDICTS,
@@ -143,7 +150,12 @@ def sentence_of(diagnosis: SegmentDiagnosis, *, n_channels: int) -> str:
         )
     words = _words(diagnosis, n_channels)
     if verdict is Verdict.UNDECIDED:
-        return _too_close(diagnosis)
+        leading = list((diagnosis.alternatives or {}).items())[:2]
+        named = [f"{word} ({share(part)} of draws)" for word, part in leading]
+        return (
+            f"Too close to call: {names(named)}. A longer attack-free recording would "
+            "help."
+        )
     text = VERDICTS[verdict].sentence.format_map(words)
     if diagnosis.confidence < UNSURE:
         text = f"It may be so ({share(diagnosis.confidence)} of draws agree). {text}"
@@ -185,15 +197,6 @@ def _words(diagnosis: SegmentDiagnosis, n_channels: int) -> dict[str, object]:
         f"attack-free stretches: {share(best[1].calm)}",
         "telemetry_finding": telemetry_finding(diagnosis.telemetry),
     }
-
-
-def _too_close(diagnosis: SegmentDiagnosis) -> str:
-    """Return the sentence on an attack whose verdict changes with the draws."""
-    leading = list((diagnosis.alternatives or {}).items())[:2]
-    named = [f"{verdict} ({share(part)} of draws)" for verdict, part in leading]
-    return (
-        f"Too close to call: {names(named)}. A longer attack-free recording would help."
-    )
 
 
 def telemetry_finding(facts: AttackFacts | None) -> str:

@@ -10,8 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from sightline.audit.attack_facts import AttackFacts
-from sightline.judgement.calm import Flag, WindowFacts
-from sightline.judgement.event_test import Way
+from sightline.judgement.event_test import Flag, Way, WindowFacts
 from sightline.rules.judging import RuleOutcome
 
 

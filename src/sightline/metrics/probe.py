@@ -195,7 +195,7 @@ def judge_alarms(
     breaks: Ints | None = None,
     step_s: float | None = None,
     tau99: float | None = None,
-    is_quiet: Bools | None = None,
+    is_attack_free: Bools | None = None,
     ids: Sequence[str] = (),
     by_rows: bool = False,
 ) -> AlarmMetrics:
@@ -215,7 +215,7 @@ def judge_alarms(
         Seconds a step, for the rates a day.
     tau99 : float, optional
         The threshold, for the record.
-    is_quiet : array of bool, optional
+    is_attack_free : array of bool, optional
         Calm rows, over which alarms are counted as episodes; by default all normal
         rows.
     ids : sequence of str
@@ -249,7 +249,7 @@ def judge_alarms(
     )
     n_false = len(runs[0])
     rate = false_alarms / n_normal
-    is_quiet = is_normal if is_quiet is None else is_quiet
+    is_attack_free = is_normal if is_attack_free is None else is_attack_free
     delays = Delays.of_step(step_s)
     episodes = episodes_of(is_alarm, delays, breaks)
     # A step may be too short to make any time at all.
@@ -267,8 +267,8 @@ def judge_alarms(
         false_alarms_per_day=None if days is None else n_false / days,
         minutes_in_alarm_per_day=None if days is None else rate * DAY_S / 60,
         over_alarming=rate > OVER_ALARMING_RATE,
-        load=alarm_load(episodes, is_quiet, delays, step_s, exceeds=is_alarm),
+        load=alarm_load(episodes, is_attack_free, delays, step_s, exceeds=is_alarm),
         attacks=attack_alarms(
-            episodes, attacks, is_quiet, step_s=step_s, breaks=breaks, ids=ids
+            episodes, attacks, is_attack_free, step_s=step_s, breaks=breaks, ids=ids
         ),
     )

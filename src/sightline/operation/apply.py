@@ -75,7 +75,7 @@ class ResidualRecord:
         Residuals of the rule's channels.
     breaks : array of int
         Rows at which a new run begins.
-    is_quiet : array of bool, shape (n_rows,)
+    is_attack_free : array of bool, shape (n_rows,)
         Attack-free rows, as far as labels say.
     attacks : tuple of Attack
         By rows; empty without labels.
@@ -94,7 +94,7 @@ class ResidualRecord:
     name: str
     rows: Rows
     breaks: Ints
-    is_quiet: Bools
+    is_attack_free: Bools
     attacks: tuple[Attack, ...] = ()
     time: Floats | None = None
     timezone: str | None = None
@@ -163,7 +163,7 @@ def _from_stream(path: Path, made: MadeRule) -> ResidualRecord:
         name=stream.name,
         rows=raw_rows(stream.test),
         breaks=stream.test_breaks,
-        is_quiet=test.attack_free.for_alarms,
+        is_attack_free=test.attack_free.for_alarms,
         attacks=tuple(test.attacks),
         time=stream.test_time,
         timezone=stream.timezone,
@@ -210,7 +210,9 @@ def _from_table(path: Path, made: MadeRule) -> ResidualRecord:
         step_s = float(np.median(np.diff(time))) if len(time) > 1 else None
         check_step(step_s, made)
         breaks = breaks_from_time(time, made.rule.step_s)
-    attacks, is_quiet = _labelled(frame.height, labels, (), breaks, made.rule.step_s)
+    attacks, is_attack_free = _labelled(
+        frame.height, labels, (), breaks, made.rule.step_s
+    )
     notices = list(numbers.notices)
     if other:
         notices.append(f"{path.name}: {names(other, 4)} is no channel of the rule.")
@@ -218,7 +220,7 @@ def _from_table(path: Path, made: MadeRule) -> ResidualRecord:
         name=path.stem,
         rows=ArrayRows(frame.select(channels).cast(pl.Float64).to_numpy()),
         breaks=breaks,
-        is_quiet=is_quiet,
+        is_attack_free=is_attack_free,
         attacks=attacks,
         time=time,
         timezone=zone,
@@ -245,14 +247,14 @@ def _from_folder(
         recording = read_exports(tables, made, detector, export_settings(folder, made))
         notices = ()
     rows = rule_rows(recording, made, detector, progress=progress)
-    attacks, is_quiet = _labelled(
+    attacks, is_attack_free = _labelled(
         len(rows.values), rows.labels, rows.attacks, rows.breaks, rows.step_s
     )
     return ResidualRecord(
         name=folder.resolve().name,
         rows=ArrayRows(rows.values),
         breaks=rows.breaks,
-        is_quiet=is_quiet,
+        is_attack_free=is_attack_free,
         attacks=attacks,
         time=rows.time,
         timezone=recording.timezone,
@@ -393,10 +395,10 @@ def apply_rule(made: MadeRule, record: ResidualRecord) -> Applied:
     """
     run = made.rule.run(record.rows, breaks=record.breaks, score=record.score)
     is_later, notices = _later(made, record)
-    is_judged = record.is_quiet & is_later
+    is_judged = record.is_attack_free & is_later
     judged = JudgedRows(
         first=0,
-        is_quiet=is_judged,
+        is_attack_free=is_judged,
         attacks=[a for a in record.attacks if is_later[a.start]],
         breaks=np.unique(np.append(0, record.breaks)),
         step_s=made.rule.step_s or 1.0,

@@ -13,7 +13,7 @@ from sightline.comparison.runs import DetectorRuns
 from sightline.detectors import detector_type
 from sightline.energy import attack_free
 from sightline.evaluation.protocol import SWITCHES, Protocol
-from sightline.judgement import calm, confidence, event_test, ladder, record
+from sightline.judgement import confidence, event_test, ladder, record
 from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
 from sightline.paper.study import PaperStudy, card_of_runs, plant_of, space_of
 from sightline.show.phrases import escaped_latex, escaped_markdown, one_line
@@ -85,7 +85,6 @@ def methods_markdown(study: PaperStudy) -> str:
         least_showing=LEAST_SHOWING,
         attack_facts=attack_facts,
         attack_free=attack_free,
-        calm=calm,
         confidence=confidence,
         event_test=event_test,
         ladder=ladder,

@@ -15,9 +15,8 @@ from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.comparison.joint import telemetry_of
 from sightline.comparison.runs import Attack, TestbedRuns
 from sightline.evaluation.result import SegmentResult
-from sightline.judgement.calm import Flag
 from sightline.judgement.confidence import N_DRAWS, confidence_word
-from sightline.judgement.event_test import LEVEL, RARE, Way
+from sightline.judgement.event_test import LEVEL, RARE, Flag, Way
 from sightline.judgement.ladder import LADDER, Kind
 from sightline.judgement.ladder import LADDER_LEVEL as PAID
 from sightline.judgement.sentences import FLAG_TEXTS

@@ -17,7 +17,7 @@ from sightline.report.blind_spots import first_sentence
 from sightline.report.entries import OWN, RULE_LABELS, Entry, cost_of, found, load_of
 from sightline.report.glossary import rule_key
 from sightline.report.overview import delay_words, found_by_chance, rule_advice
-from sightline.rules.advice import PRESENT_WORDS, Decision, count_words, decide
+from sightline.rules.advice import PRESENT_WORDS, RuleDecision, count_words, decide
 from sightline.rules.judging import CommissioningFacts, RuleOutcome
 from sightline.rules.named import CHOSEN
 from sightline.text import (
@@ -104,15 +104,15 @@ def advised(entry: Entry) -> Advised:
     words, decision = PRESENT_WORDS[present.name], decide(facts)
     replaced = f"Replace {words} of {entry.label} by rule {chosen.name!r}"
     headings = {
-        Decision.REPLACE: replaced,
-        Decision.KEEP: f"Keep {words} of {entry.label}",
-        Decision.WAIT: f"Do not change the rule of {entry.label} yet",
-        Decision.REFUSE: f"Do not use rule {chosen.name!r} with {entry.label}",
-        Decision.UNJUDGED: f"Rule {chosen.name!r} is made, but not yet judged",
+        RuleDecision.REPLACE: replaced,
+        RuleDecision.KEEP: f"Keep {words} of {entry.label}",
+        RuleDecision.WAIT: f"Do not change the rule of {entry.label} yet",
+        RuleDecision.REFUSE: f"Do not use rule {chosen.name!r} with {entry.label}",
+        RuleDecision.UNJUDGED: f"Rule {chosen.name!r} is made, but not yet judged",
     }
-    if decision is Decision.UNJUDGED:
+    if decision is RuleDecision.UNJUDGED:
         return Advised(heading=headings[decision], text=rule_advice(evaluation))
-    is_advised = decision is Decision.REPLACE
+    is_advised = decision is RuleDecision.REPLACE
     return Advised(
         heading=headings[decision],
         rules=(

@@ -10,12 +10,12 @@
 `file`             ``rule.json`` and ``rule.py`` on disk
 `judging`          cost, attacks raised, promise kept, on rows not seen before
 `advice`           what to change, in words
+`scoring`          a stream scored: energy, alarms, attack-free time
 `commission`       commissioning rows, judged rows, the table of the family
-`replacements`     rules in place of the present one, for every evaluation
-`ceiling`          how early any rule could have been, by an oracle in hindsight
-`against_ceiling`  how rules stand to that, the record and its words
+`oracle`           how early any rule could have been, in hindsight
+`ceiling`          how rules stand to that, the record and its words
 `episodes`         the strongest alarms that no incident explains
-`masking`          alarms masked after changes of state
+`masking`          what makes false alarms: a channel, or a change of state
 =================  ==================================================================
 """
 

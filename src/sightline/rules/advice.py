@@ -84,7 +84,7 @@ def is_over(load: AlarmLoad, facts: CommissioningFacts) -> bool:
     return is_many or load.share_of_time > budget.share
 
 
-class Decision(StrEnum):
+class RuleDecision(StrEnum):
     """What to do with the rule in use.
 
     ``REPLACE``
@@ -106,18 +106,18 @@ class Decision(StrEnum):
     UNJUDGED = "unjudged"
 
 
-def decide(facts: CommissioningFacts) -> Decision:
+def decide(facts: CommissioningFacts) -> RuleDecision:
     """Return whether the chosen rule should replace the rule in use."""
     present, chosen = facts.present[-1], facts.row(facts.chosen)
     if not facts.judged_days:
-        return Decision.UNJUDGED
+        return RuleDecision.UNJUDGED
     if not is_over(present.load, facts):
         gain = (chosen.attacks.skill or 0.0) - (present.attacks.skill or 0.0)
         is_better = gain > CLEARLY and not is_over(chosen.load, facts)
-        return Decision.REPLACE if is_better else Decision.KEEP
+        return RuleDecision.REPLACE if is_better else RuleDecision.KEEP
     if not is_over(chosen.load, facts) or _is_much_cheaper(chosen, present):
-        return Decision.REPLACE
-    return Decision.REFUSE if _is_worse(chosen, present) else Decision.WAIT
+        return RuleDecision.REPLACE
+    return RuleDecision.REFUSE if _is_worse(chosen, present) else RuleDecision.WAIT
 
 
 def advice(facts: CommissioningFacts) -> str:
@@ -134,26 +134,26 @@ def advice(facts: CommissioningFacts) -> str:
     present, chosen = facts.present[-1], facts.row(facts.chosen)
     words, decision = PRESENT_WORDS[present.name], decide(facts)
     days = f"{facts.judged_days:.1f} later attack-free days"
-    if decision is Decision.UNJUDGED:
+    if decision is RuleDecision.UNJUDGED:
         return (
             f"Rule {chosen.name!r} is made for {facts.budget}; no later attack-free "
             "rows were left to judge it on."
         )
     before = f"{words} makes {load_words(present.load)}{_raised(present)}"
     after = f"makes {load_words(chosen.load)}{_raised(chosen)}"
-    if decision is Decision.KEEP:
+    if decision is RuleDecision.KEEP:
         return (
             f"Keep {words}: it keeps the budget of {facts.budget} with "
             f"{load_words(present.load)}{_raised(present)}. Rule {chosen.name!r}, "
             f"made for the same budget, does no better: it {after}."
         )
-    if decision is Decision.REFUSE:
+    if decision is RuleDecision.REFUSE:
         return (
             f"Do not use rule {chosen.name!r}, made for {facts.budget}: on {days} it "
             f"{after}, where {before}. Set the limit again on newer attack-free rows."
             f"{_limit_alone(facts)}"
         )
-    if decision is Decision.WAIT:
+    if decision is RuleDecision.WAIT:
         return (
             f"Do not change the rule yet: on {days} neither {words} nor rule "
             f"{chosen.name!r}, made for {facts.budget}, keeps this budget. "

@@ -1,99 +1,176 @@
-"""The ceiling: how early any alarm rule could have raised a recorded attack.
+"""The ceiling of an attack: the record, how rules stand to it, and the same in words.
 
-An oracle knows in hindsight the law of each attack and the law of calm rows, both as
-Gaussians, and runs the test that is fastest for these two: the cumulative sum of their
-log likelihood ratio. Its limit is set on the calm rows of the same record for the same
-budget as an alarm rule's. A rule that is later than the oracle could be improved; what
-is beyond the oracle needs another model of the plant, not another rule.
-
-Normal law
-    Mean and Ledoit-Wolf covariance (channels in units of their own spread) of the calm
-    rows of the test, in whose whitened coordinates all is computed. Not those of train:
-    the oracle knows how the plant has drifted.
-Law of an attack
-    ``N(m, K)`` with the mean of its rows and K one of: I; c I with its mean variance c;
-    ``(W C + p I) / (W + p)``, its covariance shrunk as in D_FULL. It is the one
-    whose divergence is furthest above that of 95% of the calm windows of its length,
-    each treated as if it were the attack, and above twice that of the median window: a
-    covariance from few rows is mostly noise, which fits these rows and no others.
-First part
-    Where the first quarter of an attack is nearer to calm rows than to its law, as in a
-    ramp, the law of this quarter is known as well, if it is evident, and so on. The
-    first alarm counts.
-Increments
-    ``l_t = (z'z - (z - m)' K^-1 (z - m) - log det K) / 2``. On the attack's own rows,
-    which gave the law, a law fits better than it should: what it gains on the median
-    calm window in the same way is taken off, the same amount in each row.
-Heavy tails
-    A likelihood ratio exceeds x in no more than 1 / x of normal rows. Where more calm
-    rows do, the evidence of a row is minus the logarithm of the share of calm rows with
-    at least as much.
-Sum
-    ``S_t = max(0, S_t-1 + l_t)``, which restarts at 0 after each alarm, at breaks, and
-    where calm rows begin again. It runs through the calm rows before the attack as it
-    would in operation, and no row before the attack counts for its delay.
-Limit
-    The lowest that keeps the budget over all calm rows, alarms counted as for any rule.
-    A twentieth of the budget goes to single rows whose own increment is larger than
-    that of calm rows: where calm bursts add up, a lone spike would be lost.
-Evidence
-    If more than 5% of calm windows are as far from normal in hindsight as the attack,
-    nothing tells the attack from calm time, and the oracle sees nothing. Under 19
-    windows it is enough that none of them is. Nor does it matter where the judgement
-    shows the attack in another way, such as by its onset.
+`sightline.rules.oracle` says what the oracle is, and finds what it sees.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sightline.data.arrays import IGNORED, NORMAL, Bools, Floats, Ints, Residuals
-from sightline.data.row_tables import (
-    Part,
-    Rows,
-    kept_rows,
-    make_calls,
-    map_parts,
-    parts_of,
-)
+from sightline.data.arrays import Floats, Ints
+from sightline.data.row_tables import Rows
 from sightline.data.segments import Segment, run_bounds
-from sightline.energy.energy import ScoredTest, score_rows
-from sightline.energy.reference import Reference, fit_reference
+from sightline.energy.energy import ScoredTest
 from sightline.errors import StreamError
 from sightline.metrics.alarm_load import AlarmLoad, Delays, episodes_of
-from sightline.metrics.window_collection import WindowWatch, windows_of_parts
-from sightline.metrics.window_kl import WindowEnergies, plan_windows
-from sightline.parallel import map_threads
-from sightline.rules.against_ceiling import (
-    CHANCE,
-    AttackLaw,
-    Ceiling,
-    CeilingOutcome,
-    RuleAtCeiling,
-    is_evident,
-    with_sentences,
-)
-from sightline.rules.commission import Commissioning
+from sightline.rules.advice import PRESENT_WORDS
 from sightline.rules.limits import Budget
-from sightline.rules.oracle import LikelihoodRatio, Oracle, restarting
+from sightline.rules.oracle import (
+    AttackFreeLaw,
+    AttackLaw,
+    find_sightings,
+    first_alarm_rows,
+)
+from sightline.text import duration, per_day, share
 
-# Calm windows that are treated as if they were the attack.
-MOST_WINDOWS: Final = 100
-# Spread of evidence among calm windows counts as at least this much, in nats.
-LEAST_SPREAD: Final = 1.0
-# A law must hold from the beginning: over the first 1 / FIRST_PART of its rows.
-FIRST_PART: Final = 4
-# Attacks whose increments over calm rows are in memory at the same time: this many, or
-# more where they are no more values than these.
-AT_ONCE: Final = 4
-MOST_VALUES: Final = 32_000_000
+if TYPE_CHECKING:
+    from sightline.rules.commission import Commissioning
+
+BEYOND: Final = "beyond that a better model is needed"
+
+
+class CeilingOutcome(StrEnum):
+    """How a rule stands to the ceiling in one attack.
+
+    ``LATER``
+        A better rule could have alarmed earlier.
+    ``MISSED``
+        The rule raised no alarm; a better rule could have.
+    ``AT_CEILING``
+        No rule could be earlier by more than one row.
+    ``UNSEEN``
+        The oracle itself raises no alarm: no rule helps.
+    ``UNJUDGED``
+        The attack lies in the rows on which the rule was made.
+    """
+
+    LATER = "later"
+    MISSED = "missed"
+    AT_CEILING = "at-ceiling"
+    UNSEEN = "unseen"
+    UNJUDGED = "unjudged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleAtCeiling:
+    """One rule against the ceiling, in one attack.
+
+    Parameters
+    ----------
+    rule : str
+        The rule: the chosen one of those made for the budget, then the one in use
+        (`p99` or `own`).
+        Null: never.
+    outcome : CeilingOutcome
+        How it stands to the ceiling: `later`, `missed`, `at-ceiling` (within one row),
+        `unseen` (the oracle raises no alarm) or `unjudged` (the attack lies in the rows
+        on which the rule was made).
+        Null: never.
+    delay_s : float, optional
+        Seconds from the attack's start to the alarm that starts in it.
+        Range: from 0.
+        Better: lower.
+        Null: without such an alarm.
+    divergence_share : float, optional
+        Share of the attack's divergence from calm rows that had come in with the row of
+        that alarm.
+        Formula: sum of the increments up to that row / sum over the attack, within 0
+        to 1.
+        Range: 0 to 1.
+        Better: lower.
+        Null: without such an alarm, or if the sum over the attack is not above 0.
+    efficiency : float, optional
+        How well the rule extracts what the residuals hold.
+        Formula: rows that the oracle needed / rows that the rule needed, at most 1.
+        Range: above 0, to 1.
+        Better: higher.
+        Null: where one of them raised no alarm.
+    could_save_s : float, optional
+        Seconds by which a better rule could have been earlier.
+        Formula: `delay_s` minus that of the ceiling, at least 0.
+        Range: from 0.
+        Better: lower.
+        Null: where one of them raised no alarm.
+    alarms_per_day : float, optional
+        What the rule costs, to be read beside the budget that the oracle keeps.
+        Range: from 0.
+        Better: lower.
+        Null: without attack-free rows to judge it on.
+    sentence : str
+        The same in words.
+    """
+
+    rule: str
+    outcome: CeilingOutcome
+    delay_s: float | None = None
+    divergence_share: float | None = None
+    efficiency: float | None = None
+    could_save_s: float | None = None
+    alarms_per_day: float | None = None
+    sentence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ceiling:
+    """How early any rule could have raised one attack at the budget, in hindsight.
+
+    Parameters
+    ----------
+    delay_s : float, optional
+        Seconds from the attack's start to the oracle's alarm.
+        Range: from 0.
+        Better: lower.
+        Null: if the oracle raises none: a better model is needed.
+    p_value : float
+        How rare evidence of this size is among calm windows of the attack's length.
+        Formula: `(1 + k) / (1 + n)`, k of n windows as far from normal in hindsight.
+        Range: above 0, to 1.
+        Better: lower.
+        Nothing wrong: uniform.
+        Null: never.
+    is_evident : bool
+        Whether anything tells the attack from calm windows.
+        Formula: `p_value <= 0.05`, or, under 19 windows, none of them as far from
+        normal, or a rung of the ladder shows the attack.
+        Better: true.
+        Null: never. If false, the oracle sees nothing, whatever its sum is.
+    n_windows : int
+        How many calm windows these are.
+        Range: 1 to 100.
+        Better: more.
+        Null: never.
+    law : AttackLaw
+        What the oracle knows of the attack: `mean`, `mean and spread` or `mean and
+        covariance`.
+        Null: never.
+    limit : float
+        Limit of its cumulative sum, in nats.
+        Range: above 0.
+        Nothing wrong: about the logarithm of the rows between two false alarms.
+        Null: never. Much higher if calm rows are far from Gaussian.
+    budget : str
+        What the limit was set for.
+        Null: never.
+    rules : tuple of RuleAtCeiling
+        How rules stand to it.
+        Null: never.
+    """
+
+    delay_s: float | None
+    p_value: float
+    is_evident: bool
+    n_windows: int
+    law: AttackLaw
+    limit: float
+    budget: str
+    rules: tuple[RuleAtCeiling, ...] = ()
 
 
 def ceilings(
-    rows: Rows, test: ScoredTest, made: Commissioning, shown: Sequence[bool] = ()
+    rows: Rows, test: ScoredTest, made: "Commissioning", shown: Sequence[bool] = ()
 ) -> list[Ceiling | None]:
     """Return the ceiling of every attack, and how rules stand to it.
 
@@ -119,419 +196,38 @@ def ceilings(
     if not segments:
         return []
     try:
-        calm = _CalmRows.of(rows, test, test.attack_free.for_alarms)
+        calm = AttackFreeLaw.of(rows, test, test.attack_free.for_alarms)
     except StreamError:
         return [None] * len(segments)
     rules = _rules(test, made)
     sightings = [
         None if seen is None else seen.if_shown(is_shown)
         for seen, is_shown in zip(
-            _sightings(calm, segments, budget),
+            find_sightings(calm, segments, budget),
             shown or [False] * len(segments),
             strict=True,
         )
     ]
-    first_rows = _first_rows(calm, segments, sightings, budget)
-    return [
-        None if seen is None else _ceiling(segment, seen, row, calm, budget, rules)
-        for segment, seen, row in zip(segments, sightings, first_rows, strict=True)
-    ]
-
-
-# --- Calm rows and evidence -----------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _CalmRows:
-    """The calm rows of a test, and their law."""
-
-    rows: Rows
-    reference: Reference
-    is_attack_free: Bools
-    test_breaks: Ints
-    starts: Ints
-    stops: Ints
-    step_s: float
-
-    @classmethod
-    def of(cls, rows: Rows, test: ScoredTest, is_attack_free: Bools) -> "_CalmRows":
-        starts, stops = run_bounds(is_attack_free, test.breaks)
-        return cls(
-            rows=rows,
-            reference=fit_reference(
-                kept_rows(rows, is_attack_free), estimator="ledoit-wolf-standardised"
-            ),
-            is_attack_free=is_attack_free,
-            test_breaks=test.breaks,
-            starts=starts,
-            stops=stops,
-            step_s=test.step_s or 1.0,
-        )
-
-    @property
-    def at_once(self) -> int:
-        """How many attacks' increments over calm rows are in memory together."""
-        return max(AT_ONCE, MOST_VALUES // max(int(self.is_attack_free.sum()), 1))
-
-    @property
-    def breaks(self) -> Ints:
-        """Where stretches begin, among calm rows alone."""
-        place = np.concatenate([[0], np.cumsum(self.is_attack_free)])
-        return np.asarray(place[self.starts], np.int64)
-
-    def increments(
-        self, ratios: Sequence[LikelihoodRatio], segments: Sequence[Segment]
-    ) -> tuple[list[Floats], list[Floats]]:
-        """Return each ratio over all calm rows, and the whitened rows of segments.
-
-        Both from one pass over the test: to read it takes longer than the arithmetic.
-        """
-        is_own = np.zeros(len(self.is_attack_free), np.bool_)
-        for segment in segments:
-            is_own[segment.rows] = True
-        # Threads write into shared arrays, so that nothing is twice in memory.
-        found = _Found(
-            is_attack_free=self.is_attack_free,
-            is_own=is_own,
-            traces=np.empty((len(ratios), np.count_nonzero(self.is_attack_free))),
-            own=np.empty((np.count_nonzero(is_own), self.rows.n_channels)),
-        )
-        task = partial(_find, reference=self.reference, ratios=ratios)
-        for _ in map_parts(self.rows, task, found):
-            pass
-        place = np.concatenate([[0], np.cumsum(is_own)])
-        own = [found.own[place[s.start] : place[s.stop]] for s in segments]
-        return list(found.traces), own
-
-    def before(self, segment: Segment, trace: Floats, limit: float) -> float:
-        """Return the sum with which an attack begins.
-
-        0 unless calm rows lead up to it.
-        """
-        stretch = np.flatnonzero(self.stops == segment.start)
-        if not len(stretch):
-            return 0.0
-        first = self.breaks[stretch[0]]
-        length = int(self.stops[stretch[0]] - self.starts[stretch[0]])
-        led_up = trace[first : first + length]
-        return restarting(led_up, np.zeros(1, np.int64), limit)[1]
-
-
-def _whitened(rows: Residuals, reference: Reference) -> Floats:
-    """Return rows in coordinates in which the normal law is N(0, I)."""
-    return np.asarray((rows - reference.mean) @ reference.whitening)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Found:
-    """Which rows a pass looks at, and where it writes what it finds.
-
-    Parameters
-    ----------
-    is_attack_free, is_own : array of bool, shape (n_rows,)
-        Calm rows, and rows of segments.
-    traces : array of shape (n_ratios, number of calm rows)
-        Increments of each ratio.
-    own : array of shape (number of own rows, p)
-        Whitened rows of segments.
-    """
-
-    is_attack_free: Bools
-    is_own: Bools
-    traces: Floats
-    own: Floats
-
-    def between(self, first: int, stop: int) -> "_Found":
-        """Return the same for rows [first, stop)."""
-
-        def place(which: Bools) -> slice:
-            return slice(*(int(np.count_nonzero(which[:k])) for k in (first, stop)))
-
-        return _Found(
-            is_attack_free=self.is_attack_free[first:stop],
-            is_own=self.is_own[first:stop],
-            traces=self.traces[:, place(self.is_attack_free)],
-            own=self.own[place(self.is_own)],
-        )
-
-
-def _find(
-    part: Part,
-    found: _Found,
-    *,
-    reference: Reference,
-    ratios: Sequence[LikelihoodRatio],
-) -> None:
-    """Write the increments of each ratio over calm rows, and the segments' own rows."""
-    n_calm = n_own = 0
-    for start, block in part.blocks():
-        is_attack_free, is_own = (
-            each[start : start + len(block)]
-            for each in (found.is_attack_free, found.is_own)
-        )
-        if not (is_attack_free.any() or is_own.any()):
+    first_rows = first_alarm_rows(calm, segments, sightings, budget)
+    limits: list[Ceiling | None] = []
+    for segment, seen, row in zip(segments, sightings, first_rows, strict=True):
+        if seen is None:
+            limits.append(None)
             continue
-        # The whole block: the last bits of a product depend on its number of rows, and
-        # must not depend on which attacks are looked at together.
-        with np.errstate(over="ignore", invalid="ignore"):
-            rows = _whitened(block, reference)
-        own, calm = rows[is_own], rows if is_attack_free.all() else rows[is_attack_free]
-        found.own[n_own : n_own + len(own)] = own
-        energy = 0.5 * np.einsum("tj,tj->t", calm, calm)
-        for ratio, trace in zip(ratios, found.traces, strict=True):
-            trace[n_calm : n_calm + len(calm)] = ratio.increments(calm, energy)
-        n_calm, n_own = n_calm + len(calm), n_own + len(own)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Evidence:
-    """What sets one attack apart from calm windows, in hindsight."""
-
-    ratio: LikelihoodRatio
-    law: AttackLaw
-    p_value: float
-    n_windows: int
-    is_evident: bool
-    gain_by_fit: float
-
-
-def _evidence(calm: _CalmRows, segments: Sequence[Segment]) -> list[_Evidence | None]:
-    """Return the law of each attack, with how far calm windows get in the same way."""
-    rows = calm.rows
-    labels = np.where(calm.is_attack_free, NORMAL, IGNORED).astype(np.int8)
-    plan = plan_windows(segments, labels, calm.test_breaks, most=MOST_WINDOWS)
-    watch = WindowWatch(plan, rows.n_channels, rows.n_rows)
-    scored = score_rows(rows, calm.reference, name="test", watch=watch)
-    windows = windows_of_parts(plan, rows.n_channels, scored.collected)
-    before = np.concatenate([[0.0], np.cumsum(scored.energy)])
-    n_rows = np.repeat(plan.lengths, np.diff(plan.bounds))
-    energy = before[plan.starts + n_rows] - before[plan.starts]
-    return [
-        _evidence_of(windows, energy, i, segment.length)
-        for i, segment in enumerate(segments)
-    ]
-
-
-def _evidence_of(
-    windows: WindowEnergies, energy: Floats, i: int, n_rows: int
-) -> _Evidence | None:
-    """Return what sets attack i apart from calm windows of its length.
-
-    `energy` is the sum of energies of each window.
-    """
-    plan, p = windows.plan, windows.means.shape[1]
-    begin, end = plan.bounds[plan.group[i]], plan.bounds[plan.group[i] + 1]
-    others = np.arange(begin, end)[plan.is_normal[begin:end]]
-    own = plan.own[i]
-    if n_rows < 2 or not len(others) or not np.isfinite(windows.d_full[own]):
-        return None
-    which = np.concatenate([[own], others])
-    d_ms, d_full = windows.d_ms[which], windows.d_full[which]
-    variance = np.maximum(2 * (energy[which] - d_ms) / (n_rows * p), p / (n_rows + p))
-    gains = {
-        AttackLaw.MEAN: d_ms,
-        AttackLaw.SPREAD: d_ms + n_rows * p / 2 * (variance - 1 - np.log(variance)),
-        AttackLaw.FULL: d_full,
-    }
-    law = max(gains, key=lambda each: _above_calm(gains[each]))
-    best = np.max([_apart(values) for values in gains.values()], axis=0)
-    mean, by_fit = windows.means[i], float(np.median(gains[law][1:]))
-    if law is AttackLaw.MEAN:
-        ratio = LikelihoodRatio.of_mean(mean)
-    elif law is AttackLaw.SPREAD:
-        ratio = LikelihoodRatio.of_spread(mean, float(variance[0]))
-    else:
-        ratio = LikelihoodRatio.of_moments(mean, windows.seconds[i], n_rows)
-        # Rows that gave a shrunk covariance K gain (2 / s - 1) times its divergence,
-        # s = W / (W + p), to the second order in K - I.
-        by_fit += 2 * p / n_rows * float(np.median((d_full - d_ms)[1:]))
-    p_value = float(np.mean(best >= best[0]))
-    return _Evidence(
-        ratio=ratio,
-        law=law,
-        p_value=p_value,
-        n_windows=len(others),
-        is_evident=is_evident(p_value, len(others)),
-        gain_by_fit=by_fit,
-    )
-
-
-def _above_calm(values: Floats) -> float:
-    """Return the evidence of an attack above what its law may owe to the fit.
-
-    That of most calm windows, and at least twice that of the median one: a law gains
-    by the fit on its own rows, and loses as much on others.
-    """
-    median, high = np.quantile(values[1:], [0.5, 1 - CHANCE])
-    return float(values[0] - max(high, 2 * median))
-
-
-def _apart(values: Floats) -> Floats:
-    """Return evidence in units of its spread among calm windows, the attack first."""
-    median, high = np.quantile(values[1:], [0.5, 1 - CHANCE])
-    return np.asarray((values - median) / max(float(high - median), LEAST_SPREAD))
-
-
-# --- What the oracle sees -------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Sighting:
-    """What the oracle sees of one attack, or of its first part, with one law.
-
-    Parameters
-    ----------
-    known : _Evidence
-        The law.
-    limit : float
-        Limit of the sum.
-    claimed : array of shape (n_rows,)
-        Evidence of each row.
-    alarm : int, optional
-        Row of the first alarm, evident or not; None if there is none.
-    """
-
-    known: _Evidence
-    limit: float
-    claimed: Floats
-    alarm: int | None
-
-    @property
-    def row(self) -> int | None:
-        """Row of the first alarm; None if there is none, or nothing is evident."""
-        return self.alarm if self.known.is_evident else None
-
-    def if_shown(self, is_shown: bool) -> "_Sighting":
-        """Return the same if another test shows the attack: then it is evident."""
-        if not is_shown:
-            return self
-        return replace(self, known=replace(self.known, is_evident=True))
-
-    @property
-    def begins_otherwise(self) -> bool:
-        """Whether the first part is nearer to calm rows than to the law."""
-        return float(self.claimed[: len(self.claimed) // FIRST_PART].sum()) < 0
-
-
-def _sightings(
-    calm: _CalmRows, segments: Sequence[Segment], budget: Budget
-) -> list[_Sighting | None]:
-    """Return what the oracle sees of each segment, with the law of its rows."""
-    evidence = _evidence(calm, segments)
-    found: list[_Sighting | None] = [None] * len(segments)
-    usable = [
-        (i, segments[i], known) for i, known in enumerate(evidence) if known is not None
-    ]
-    # If workers share the rows, each call is one pass over them; all threads get as
-    # many calls.
-    parts, n_lots = parts_of(calm.rows), 1
-    if parts is not None:
-        n_threads, n_passes = parts.runner.n_threads(), -(-len(usable) // calm.at_once)
-        n_lots = min(-(-n_passes // n_threads) * n_threads, len(usable))
-    lots = [usable[k::n_lots] for k in range(n_lots)]
-    calls = [
-        partial(_sighted, calm, [pair[1:] for pair in lot], budget) for lot in lots
-    ]
-    for lot, seen in zip(lots, make_calls(calm.rows, calls), strict=True):
-        for (i, _, _), one in zip(lot, seen, strict=True):
-            found[i] = one
-    return found
-
-
-def _sighted(
-    calm: _CalmRows, pairs: Sequence[tuple[Segment, _Evidence]], budget: Budget
-) -> list[_Sighting]:
-    """Return what the oracle sees of segments whose laws are known, some at a time."""
-    found: list[_Sighting] = []
-    for first in range(0, len(pairs), calm.at_once):
-        chosen = pairs[first : first + calm.at_once]
-        traces, rows = calm.increments(
-            [known.ratio for _, known in chosen], [segment for segment, _ in chosen]
+        ceiling = Ceiling(
+            delay_s=None if row is None else row * calm.step_s,
+            is_evident=seen.known.is_evident,
+            p_value=seen.known.p_value,
+            n_windows=seen.known.n_windows,
+            law=seen.known.law,
+            limit=seen.limit,
+            budget=str(budget),
+            rules=tuple(
+                rule.against(segment, row, seen.claimed, calm.step_s) for rule in rules
+            ),
         )
-        calls = [
-            partial(_sighting, calm, segment, own, known, trace, budget)
-            for (segment, known), own, trace in zip(chosen, rows, traces, strict=True)
-        ]
-        found += map_threads(calls)
-    return found
-
-
-def _sighting(
-    calm: _CalmRows,
-    segment: Segment,
-    rows: Floats,
-    known: _Evidence,
-    trace: Floats,
-    budget: Budget,
-) -> _Sighting:
-    """Return what the oracle sees of the rows of a segment; `trace` is of calm rows."""
-    oracle = Oracle.of(trace, calm.breaks, calm.step_s, budget)
-    own = known.ratio.increments(rows) - known.gain_by_fit / len(rows)
-    row = oracle.first_alarm(own, calm.before(segment, oracle.trace, oracle.limit))
-    return _Sighting(
-        known=known,
-        limit=oracle.limit,
-        claimed=oracle.claims.of_rows(own),
-        alarm=row,
-    )
-
-
-def _first_rows(
-    calm: _CalmRows,
-    segments: Sequence[Segment],
-    sightings: Sequence[_Sighting | None],
-    budget: Budget,
-) -> list[int | None]:
-    """Return the row of the oracle's first alarm in each attack.
-
-    Where the first part of an attack is nearer to calm rows than to its law (a ramp),
-    and is itself evident, the oracle knows the law of this part as well; and so on.
-    """
-    rows = [None if each is None else each.row for each in sightings]
-    current = dict(enumerate(sightings))
-    parts = dict(enumerate(segments))
-    while parts:
-        parts = {
-            i: Segment(part.start, part.start + part.length // FIRST_PART)
-            for i, part in parts.items()
-            if (seen := current[i]) is not None
-            and seen.row is not None
-            and seen.begins_otherwise
-        }
-        found = _sightings(calm, list(parts.values()), budget) if parts else []
-        current = dict(zip(parts, found, strict=True))
-        for i, seen in current.items():
-            both = (rows[i], None if seen is None else seen.row)
-            rows[i] = min(row for row in both if row is not None)
-    return rows
-
-
-def _ceiling(
-    segment: Segment,
-    seen: _Sighting,
-    row: int | None,
-    calm: _CalmRows,
-    budget: Budget,
-    rules: Sequence["_RuleAlarms"],
-) -> Ceiling:
-    """Return the ceiling of one attack, and how rules stand to it."""
-    known = seen.known
-    ceiling = Ceiling(
-        delay_s=None if row is None else row * calm.step_s,
-        is_evident=known.is_evident,
-        p_value=known.p_value,
-        n_windows=known.n_windows,
-        law=known.law,
-        limit=seen.limit,
-        budget=str(budget),
-        rules=tuple(
-            rule.against(segment, row, seen.claimed, calm.step_s) for rule in rules
-        ),
-    )
-    return with_sentences(ceiling)
-
-
-# --- Rules against it -----------------------------------------------------------------
+        limits.append(with_sentences(ceiling))
+    return limits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -563,9 +259,17 @@ class _RuleAlarms:
         if row is not None and oracle is not None:
             efficiency = min((oracle + 1) / (row + 1), 1.0)
             saved = max(row - oracle, 0) * step_s
+        if oracle is None:
+            outcome = CeilingOutcome.UNSEEN
+        elif row is None:
+            outcome = CeilingOutcome.MISSED
+        elif row > oracle + 1:
+            outcome = CeilingOutcome.LATER
+        else:
+            outcome = CeilingOutcome.AT_CEILING
         return RuleAtCeiling(
             rule=self.name,
-            outcome=_outcome(row, oracle),
+            outcome=outcome,
             delay_s=None if row is None else row * step_s,
             divergence_share=share,
             efficiency=efficiency,
@@ -574,16 +278,7 @@ class _RuleAlarms:
         )
 
 
-def _outcome(row: int | None, oracle: int | None) -> CeilingOutcome:
-    """Return how an alarm after some rows stands to the oracle's."""
-    if oracle is None:
-        return CeilingOutcome.UNSEEN
-    if row is None:
-        return CeilingOutcome.MISSED
-    return CeilingOutcome.LATER if row > oracle + 1 else CeilingOutcome.AT_CEILING
-
-
-def _rules(test: ScoredTest, made: Commissioning) -> list[_RuleAlarms]:
+def _rules(test: ScoredTest, made: "Commissioning") -> list[_RuleAlarms]:
     """Return the alarms of the chosen rule, and of the one in use."""
     facts = made.facts
     name, split = facts.chosen, facts.split
@@ -600,3 +295,75 @@ def _rules(test: ScoredTest, made: Commissioning) -> list[_RuleAlarms]:
             name=present.name, starts=episodes.starts, first=0, load=present.load
         ),
     ]
+
+
+# --- Words ----------------------------------------------------------------------------
+
+
+def with_sentences(ceiling: Ceiling) -> Ceiling:
+    """Return the ceiling with a sentence for each rule."""
+    rules = [replace(rule, sentence=_sentence(ceiling, rule)) for rule in ceiling.rules]
+    return replace(ceiling, rules=tuple(rules))
+
+
+def rule_words(name: str) -> str:
+    """Return what a rule is called within a sentence.
+
+    Examples
+    --------
+    >>> rule_words("all"), rule_words("own")
+    ("rule 'all'", 'your own rule')
+    """
+    return PRESENT_WORDS.get(name, f"rule {name!r}")
+
+
+def _sentence(ceiling: Ceiling, rule: RuleAtCeiling) -> str:
+    """Return how one rule stands to the ceiling, in words."""
+    name = rule_words(rule.rule)
+    subject = name[0].upper() + name[1:]
+    raised = f"{subject} started no alarm in it"
+    if rule.delay_s is not None:
+        raised = f"{subject} alarmed {_after(rule.delay_s)}"
+    if rule.outcome is CeilingOutcome.UNJUDGED:
+        return f"{subject} was made on rows around this attack. {_earliest(ceiling)}"
+    if rule.outcome is CeilingOutcome.UNSEEN:
+        by_chance = "" if rule.delay_s is None else ", which may be chance"
+        return f"{raised}{by_chance}. {_earliest(ceiling)}"
+    if rule.outcome is CeilingOutcome.MISSED:
+        return f"{raised}. {_earliest(ceiling)}"
+    if rule.outcome is CeilingOutcome.LATER:
+        saved, part = duration(rule.could_save_s), rule.divergence_share
+        collected = ""
+        if part is not None:
+            collected = f", with {share(part)} of the attack's divergence collected"
+        return f"{raised}{collected}. A better rule could save {saved}; {BEYOND}."
+    cost = rule.alarms_per_day
+    if cost is not None and cost > Budget.parse(ceiling.budget).per_day:
+        raised += (
+            f" (it makes {per_day(cost)} alarms a day, more than {ceiling.budget})"
+        )
+    if not rule.delay_s:
+        return f"{raised}: no rule can be earlier."
+    return f"{raised}, at the ceiling: being earlier needs a better model."
+
+
+def _after(delay_s: float | None) -> str:
+    """Return when an alarm came."""
+    return f"after {duration(delay_s)}" if delay_s else "in its first row"
+
+
+def _earliest(ceiling: Ceiling) -> str:
+    """Return how early any rule could be, or why none could be at all."""
+    if ceiling.delay_s is not None:
+        return f"A better rule could alarm {_after(ceiling.delay_s)}; {BEYOND}."
+    if not ceiling.is_evident:
+        n = round(ceiling.p_value * (1 + ceiling.n_windows)) - 1
+        return (
+            f"Even the ceiling does not see the attack: in hindsight {n} of "
+            f"{ceiling.n_windows} attack-free stretches of this length are as far from "
+            "normal. A better model is needed."
+        )
+    return (
+        "Even a rule that knows the attack's law raises no alarm within it at "
+        f"{ceiling.budget}. A better model is needed."
+    )

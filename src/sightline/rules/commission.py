@@ -704,7 +704,7 @@ def _notes(
             "Held-out rows of train were not used: they do not ring as often as "
             "attack-free rows of the test, or lack the own score."
         )
-    if not basis.judged.is_quiet.any():
+    if not basis.judged.is_attack_free.any():
         yield "No attack-free rows are left to judge the rules on."
 
 

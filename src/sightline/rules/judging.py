@@ -55,7 +55,7 @@ class JudgedRows:
     ----------
     first : int
         First judged row of the test.
-    is_quiet : array of bool, shape (n_rows,)
+    is_attack_free : array of bool, shape (n_rows,)
         Calm rows among them, counted from `first`.
     attacks : sequence of Attack
         Attacks that start among them, by rows counted from `first`.
@@ -66,7 +66,7 @@ class JudgedRows:
     """
 
     first: int
-    is_quiet: Bools
+    is_attack_free: Bools
     attacks: Sequence[Attack]
     breaks: Ints
     step_s: float
@@ -74,7 +74,7 @@ class JudgedRows:
     @classmethod
     def of(
         cls,
-        is_quiet: Bools,
+        is_attack_free: Bools,
         attacks: Sequence[Attack],
         breaks: Ints,
         first: int,
@@ -88,7 +88,7 @@ class JudgedRows:
         ]
         return cls(
             first=first,
-            is_quiet=is_quiet[first:],
+            is_attack_free=is_attack_free[first:],
             attacks=later,
             breaks=np.unique(np.append(0, breaks[breaks > first] - first)),
             step_s=step_s,
@@ -97,7 +97,7 @@ class JudgedRows:
     @property
     def days(self) -> float:
         """Calm days."""
-        return float(self.is_quiet.sum()) * self.step_s / 86_400
+        return float(self.is_attack_free.sum()) * self.step_s / 86_400
 
     def load(
         self,
@@ -110,7 +110,7 @@ class JudgedRows:
         """Return what alarms cost on these rows."""
         return alarm_load(
             episodes,
-            self.is_quiet,
+            self.is_attack_free,
             delays,
             self.step_s,
             exceeds=exceeds,
@@ -124,7 +124,7 @@ class JudgedRows:
         return attack_alarms(
             episodes,
             [attack.segment for attack in self.attacks],
-            self.is_quiet,
+            self.is_attack_free,
             step_s=self.step_s,
             breaks=self.breaks,
             ids=[attack.id for attack in self.attacks],
@@ -151,7 +151,7 @@ class FamilyRun:
     ) -> None:
         self.judged = judged
         self._place = {member.name: k for k, member in enumerate(family.members)}
-        shape = (len(judged.is_quiet), len(family.members))
+        shape = (len(judged.is_attack_free), len(family.members))
         self._scores, self._units = np.empty(shape), np.empty(shape, np.int32)
         state, row = family.start(), 0
         for block, begins, own in family.blocks(rows, judged.breaks, score):
@@ -255,10 +255,10 @@ def limit_in_hindsight(
     delays, budget : Delays, Budget
         Of the rule.
     """
-    starts, _ = run_bounds(judged.is_quiet, judged.breaks)
-    place = np.concatenate([[0], np.cumsum(judged.is_quiet)])
+    starts, _ = run_bounds(judged.is_attack_free, judged.breaks)
+    place = np.concatenate([[0], np.cumsum(judged.is_attack_free)])
     calm = Trace(
-        values=trace[judged.is_quiet],
+        values=trace[judged.is_attack_free],
         breaks=place[starts],
         days=judged.days,
         delays=delays,
@@ -419,7 +419,7 @@ def curve_of(name: str, trace: Floats, judged: JudgedRows, delays: Delays) -> Cu
     delays : Delays
         On-delay and off-delay.
     """
-    calm = np.sort(trace[judged.is_quiet])[::-1]
+    calm = np.sort(trace[judged.is_attack_free])[::-1]
     if not len(calm):
         return Curve(name=name, limits=(), alarms_per_day=(), raised=())
     ranks = np.unique(np.geomspace(1, max(0.3 * len(calm), 2), N_LEVELS).astype(int))
@@ -429,7 +429,7 @@ def curve_of(name: str, trace: Floats, judged: JudgedRows, delays: Delays) -> Cu
     costs, raised = [], []
     for limit in limits:
         episodes = episodes_of(trace > limit, delays, judged.breaks)
-        counts, _, _ = counted(episodes, judged.is_quiet, delays.unit)
+        counts, _, _ = counted(episodes, judged.is_attack_free, delays.unit)
         costs.append(float(counts.sum()) / judged.days)
         first = np.searchsorted(episodes.starts, starts)
         at = np.append(episodes.starts, np.iinfo(np.int64).max)[first]

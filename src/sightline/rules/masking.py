@@ -121,9 +121,13 @@ def mask_after_changes(
     inside = one.rows[split:]
     before = judge_present(name, alarms[split:], judged)
     after = judge_present(f"{name}, masked", alarms[split:] & ~inside, judged)
-    covered = float(inside[judged.is_quiet].mean()) if judged.days else 0.0
+    covered = float(inside[judged.is_attack_free].mean()) if judged.days else 0.0
     lost = [id_ for id_ in before.attacks.which if id_ not in after.attacks.which]
-    is_advised = _is_advised(before, after, covered)
+    # It saves more on judged rows than its share of time.
+    saved = before.load.alarms - after.load.alarms
+    skill_lost = (before.attacks.skill or 0.0) - (after.attacks.skill or 0.0)
+    least = max(LEAST_SAVED, covered * before.load.alarms)
+    is_advised = saved >= least and skill_lost <= MOST_SKILL
     return Mask(
         channel=one.channel,
         value=one.value,
@@ -180,14 +184,6 @@ def masked_rows(states: Floats, value: float, n_rows: int, breaks: Ints) -> Bool
     np.add.at(steps, changes, 1)
     np.add.at(steps, ends, -1)
     return np.asarray(np.cumsum(steps[:-1]) > 0)
-
-
-def _is_advised(before: RuleOutcome, after: RuleOutcome, covered: float) -> bool:
-    """Return whether a mask saves more on judged rows than its share of time."""
-    saved = before.load.alarms - after.load.alarms
-    skills = (before.attacks.skill or 0.0) - (after.attacks.skill or 0.0)
-    least = max(LEAST_SAVED, covered * before.load.alarms)
-    return saved >= least and skills <= MOST_SKILL
 
 
 def _sentence(

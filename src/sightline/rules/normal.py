@@ -18,9 +18,8 @@ from sightline.audit.record import audit_in
 from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import Rows
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import Energies
+from sightline.energy.energy import Energies, FlooredRows
 from sightline.energy.moments import fold_moments, merged
-from sightline.energy.one_sided import FlooredRows
 from sightline.energy.reference import (
     Reference,
     fit_reference,

@@ -17,8 +17,7 @@ from sightline.data.arrays import ATTACK, NORMAL, Floats, Labels
 from sightline.data.segments import Attack, with_guard
 from sightline.data.stream import ResidualStream
 from sightline.energy.attack_free import AttackFreeTime, energy_aftermath
-from sightline.energy.energy import Energies, ScoredTest, Track, score_stream
-from sightline.energy.one_sided import as_judged
+from sightline.energy.energy import Energies, ScoredTest, Track, as_judged, score_stream
 from sightline.errors import StreamError
 from sightline.metrics.ranking import AttackRanks, rank_attacks
 from sightline.metrics.window_collection import WindowWatch, windows_of_parts

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from strategies import breaks, codes, seeds
 
 from sightline.data.segments import Segment
-from sightline.judgement.calm import (
+from sightline.judgement.event_test import (
     FEW_DISJOINT,
     LEAST_ROWS,
     LEAST_WINDOWS,
