@@ -13,8 +13,8 @@ import time
 import numpy as np
 
 from sightline.testbeds import network, tep
+from sightline.testbeds.network import opened_network
 from sightline.testbeds.network.process import warmed_up as warm_network
-from sightline.testbeds.network.simulation import _opened
 from sightline.testbeds.tep.process import warmed_up as warm_process
 
 
@@ -32,17 +32,17 @@ def rows_of(plant, n_rows: int, n_tags: int) -> float:
 def main() -> None:
     plant = warm_process(1)
     print(f"tep, a day: {rows_of(plant, 2400, 53):.1f} CPU s")
-    opened = _opened("Net3")
-    plant = warm_network(opened.network, opened.instruments, 1)
+    read, instruments, _ = opened_network("Net3")
+    plant = warm_network(read, instruments, 1)
     plant.open_account()
-    month = rows_of(plant, 30 * 288, len(opened.network.tags))
+    month = rows_of(plant, 30 * 288, len(read.tags))
     print(f"network Net3, a year: {month * 365 / 30:.0f} CPU s (from 30 days)")
     account = plant.close_account()
     print(f"  water missing: {account.error_m3:.3g} of {account.supplied_m3:.3g} m3")
-    opened = _opened("ky10")
-    plant = warm_network(opened.network, opened.instruments, 1)
-    day = rows_of(plant, 288, len(opened.network.tags))
-    print(f"network ky10, a day: {day:.1f} CPU s, {len(opened.network.tags)} tags")
+    read, instruments, _ = opened_network("ky10")
+    plant = warm_network(read, instruments, 1)
+    day = rows_of(plant, 288, len(read.tags))
+    print(f"network ky10, a day: {day:.1f} CPU s, {len(read.tags)} tags")
     print(f"tep, the default: {seconds(tep.simulate):.0f} CPU s")
     print(f"network, the default: {seconds(network.simulate):.0f} CPU s")
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import FileError, SightlineError
-from sightline.testbeds.base import ParsedPart, Part, Reader
+from sightline.testbeds.base import ParsedPart, Reader, ReleasePart
 from sightline.testbeds.csv_reader import ParsedFile, SourceFile
 
 FIXTURES = Path(__file__).parent / "testbeds" / "fixtures"
@@ -160,7 +160,7 @@ def assert_same_recording(one: Any, other: Any) -> None:
         assert getattr(one, name) == getattr(other, name), name
 
 
-def recognised(reader: Reader, path: Path, root: Path | None = None) -> Part:
+def recognised(reader: Reader, path: Path, root: Path | None = None) -> ReleasePart:
     part = reader.recognise(SourceFile(path, root or path.parent))
     assert part is not None, path
     return part
@@ -172,7 +172,7 @@ def parsed(reader: Reader, path: Path) -> ParsedFile:
 
 
 def made_part(
-    part: Part,
+    part: ReleasePart,
     n_channels: int,
     time: np.ndarray,
     labels: np.ndarray | None = None,

@@ -22,7 +22,7 @@ from sightline.detectors.base import (
     RuleInput,
     unlabelled,
 )
-from sightline.detectors.native_rules import NativeAlarms, TestUse, rule_named
+from sightline.detectors.native_rules import TestUse, rule_named
 from sightline.detectors.preprocessing import Matrix, fill_missing, means_of
 from sightline.detectors.settings import RowSettings
 from sightline.errors import StreamError
@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 
 @dataclass
-class _Export:
+class _StreamParts:
     """What is gathered for a stream beside its rows."""
 
     notices: list[str]
@@ -119,7 +119,9 @@ def export_stream(
     (200, 'mean')
     """
     check_rule(detector, rule)
-    wanted = _row_settings(detector)
+    wanted = getattr(detector, "settings", None)
+    if not isinstance(wanted, RowSettings):
+        wanted = RowSettings()  # a class of the user: rows as they are
     test = Preparation(test_until=wanted.test_until).test(test)
     given, n_not_normal = _both_residuals(detector, train, test, preset, progress)
     learned, tested = given.train_residuals, given.test_residuals
@@ -134,10 +136,26 @@ def export_stream(
     export.meta |= carried(audit)
     _add_alarms(export, detector, given, rule, labels)
     is_reference, is_held_out = _reference_rows(given, wanted, train)
-    export.meta |= {"rows": _rows_facts(wanted, train, tested)}
+    facts = {
+        "every": train.prepared.every * tested.every,
+        # What later telemetry must look like before the detector reads it.
+        "recording_step_s": train.step_s,
+        "sampling": train.prepared.sampling or None,
+        "trim_s": wanted.trim_s or train.prepared.trim_s,
+        "reference_trim_s": wanted.reference_trim_s,
+        "test_until": wanted.test_until,
+    }
+    export.meta["rows"] = {k: fact for k, fact in facts.items() if fact is not None}
     title, rows = _title(detector), learned.index[is_reference]
     if telemetry:
-        _add_telemetry(export, train, rows, test, tested.index)
+        _check_same(train.channels, test.channels, "The recordings")
+        means = means_of(train.values)
+        # A missing cell would spoil every average of the telemetry after it.
+        filled, _ = fill_missing(train.values, _set(train.breaks), means)
+        export.telemetry_train = filled[rows]
+        filled, _ = fill_missing(test.values, _set(test.breaks), means)
+        export.telemetry_test = filled[tested.index]
+        export.telemetry_channels = train.channels
     step_s = None if test.step_s is None else test.step_s * _set(tested.spacing)
     return ResidualStream(
         learned.values[is_reference],
@@ -290,12 +308,12 @@ def rule_input(detector: Detector, train: Recording, test: Recording) -> RuleInp
 
 def _described(
     detector: Detector, learned: Residuals, tested: Residuals, test: Recording
-) -> _Export:
+) -> _StreamParts:
     """Return notices, description and attacks of a stream."""
     sources = dict.fromkeys(learned.notices, "train")
     for text in tested.notices:
         sources[text] = "train and test" if text in learned.notices else "test"
-    export = _Export(
+    export = _StreamParts(
         notices=[f"{source}: {text}" for text, source in sources.items()],
         meta=_meta(detector, tested, test.tags),
     )
@@ -318,7 +336,7 @@ def _described(
 
 
 def _add_alarms(
-    export: _Export,
+    export: _StreamParts,
     detector: Detector,
     given: RuleInput,
     rule: str | None,
@@ -345,12 +363,8 @@ def _add_alarms(
         # The rule was not asked for: the stream is useful without it.
         export.notices.append(f"own rule: it could not be used: {error}")
         return
-    if native is not None:
-        _add_native(export, native)
-
-
-def _add_native(export: _Export, native: NativeAlarms) -> None:
-    """Add score and alarms, and the rule to meta and notices."""
+    if native is None:
+        return
     export.notices += [f"own rule: {notice}" for notice in native.notices]
     if native.rule is not None:
         looks_at = tuple(str(what) for what in native.rule.looks_at)
@@ -366,7 +380,7 @@ def _add_native(export: _Export, native: NativeAlarms) -> None:
     _add_own(export, native.score, native.alarms)
 
 
-def _add_own(export: _Export, score: Floats | None, alarms: Bools | None) -> None:
+def _add_own(export: _StreamParts, score: Floats | None, alarms: Bools | None) -> None:
     """Add the score and the alarms of a detector's own rule, as far as it has them."""
     if alarms is not None:
         export.alarms = np.asarray(alarms).astype(np.int8)
@@ -378,19 +392,6 @@ def _add_own(export: _Export, score: Floats | None, alarms: Bools | None) -> Non
         export.notices.append(
             "own rule: its score is left out, for some rows have none."
         )
-
-
-def _add_telemetry(
-    export: _Export, train: Recording, train_rows: Ints, test: Recording, rows: Ints
-) -> None:
-    """Add the measured values at the rows of both recordings."""
-    _check_same(train.channels, test.channels, "The recordings")
-    means = means_of(train.values)
-    # A missing cell would spoil every average of the telemetry after it.
-    filled, _ = fill_missing(train.values, _set(train.breaks), means)
-    tested, _ = fill_missing(test.values, _set(test.breaks), means)
-    export.telemetry_train, export.telemetry_test = filled[train_rows], tested[rows]
-    export.telemetry_channels = train.channels
 
 
 def _residuals(
@@ -462,12 +463,6 @@ def _parts(
     return is_trained, is_held_out
 
 
-def _row_settings(detector: Detector) -> RowSettings:
-    """Return which rows a detector asks for; as they are for a class of the user."""
-    settings = getattr(detector, "settings", None)
-    return settings if isinstance(settings, RowSettings) else RowSettings()
-
-
 def _reference_rows(
     given: RuleInput, wanted: RowSettings, train: Recording
 ) -> tuple[Bools, Bools]:
@@ -500,22 +495,6 @@ def _reference_rows(
             "train to fit the reference on: lower it."
         )
     return is_usable & ~is_held_out, is_late & is_held_out
-
-
-def _rows_facts(
-    wanted: RowSettings, train: Recording, tested: Residuals
-) -> dict[str, object]:
-    """Return which rows the stream is made of: part of its `meta`."""
-    facts = {
-        "every": train.prepared.every * tested.every,
-        # What later telemetry must look like before the detector reads it.
-        "recording_step_s": train.step_s,
-        "sampling": train.prepared.sampling or None,
-        "trim_s": wanted.trim_s or train.prepared.trim_s,
-        "reference_trim_s": wanted.reference_trim_s,
-        "test_until": wanted.test_until,
-    }
-    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _made_of(firsts: Ints, residuals: Residuals, n_steps: int) -> Bools:

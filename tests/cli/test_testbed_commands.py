@@ -22,11 +22,8 @@ from typer.testing import CliRunner
 
 from sightline import list_testbeds
 from sightline.cli.app import app
-from sightline.testbeds import swat
+from sightline.testbeds import network, swat, tep, waterworks
 from sightline.testbeds.base import Expected
-from sightline.testbeds.network import simulation as network
-from sightline.testbeds.tep import simulation as tep
-from sightline.testbeds.waterworks import simulation as waterworks
 
 ATTACK = "SWaT_Dataset_Attack_v0.csv"
 

@@ -15,7 +15,7 @@ from sightline import (
 from sightline.rules.episodes import Episode
 from sightline.storage.companions import join_files
 from sightline.storage.review_list import COLUMNS, read_review_list
-from sightline.tables.lists import Decision
+from sightline.tables.lists import EpisodeDecision
 
 START_S = 1_774_746_000.0  # within an hour of the clock's change in Berlin
 EPISODES = [
@@ -73,7 +73,7 @@ def test_what_is_written_is_read_back(stream, tmp_path):
     written = write_review_list(EPISODES, stream, path)
     assert tuple(cells_of(path)[0]) == COLUMNS
     assert read_review_list(path, stream) == written
-    assert [row.decision for row in written] == [Decision.UNKNOWN] * 3
+    assert [row.decision for row in written] == [EpisodeDecision.UNKNOWN] * 3
     assert [row.cells["peak"] for row in written] == ["2.3", "123", "7"]
     assert written[0].cells["tags"] == "LIT101; P-2"
 

@@ -79,31 +79,33 @@ def read_arrays(
 def _read_array(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, place: str
 ) -> npt.NDArray[Any]:
-    """Read one array, after checking that its header agrees with its size."""
+    """Read one array, after checking that its header agrees with its size.
+
+    Few bytes that unpack to an array that fills the memory are refused.
+    """
     try:
         with damage(f"{place} cannot be read", *_DAMAGE, advice=_ADVICE):
-            _check_packing(info, place)
+            if info.file_size > max(_LARGE_BYTES, _MOST_RATIO * info.compress_size):
+                raise FileError(
+                    f"{place} unpacks from {size(info.compress_size)} to "
+                    f"{size(info.file_size)}, which is more than measurements do: "
+                    "write the file again with numpy.savez, which does not pack."
+                )
             with archive.open(info) as member:
                 _check_header(member, info.file_size, place)
             with archive.open(info) as member:
                 array = np.asarray(np.lib.format.read_array(member, allow_pickle=False))
-            _check_characters(array)
+            if array.dtype.kind == "U" and array.nbytes:
+                # numpy fails on code points beyond Unicode.
+                text = array.astype(array.dtype.newbyteorder("="))
+                if np.frombuffer(text, np.uint32).max(initial=0) > sys.maxunicode:
+                    raise ValueError("it holds what is not text")
             return array
     except MemoryError as error:
         raise FileError(
             f"{place} says it has {info.file_size:,} bytes, more than memory holds: "
             "write the stream as a Parquet folder, which is read in chunks."
         ) from error
-
-
-def _check_packing(info: zipfile.ZipInfo, place: str) -> None:
-    """Raise `FileError` if few bytes unpack to an array that fills the memory."""
-    if info.file_size > max(_LARGE_BYTES, _MOST_RATIO * info.compress_size):
-        raise FileError(
-            f"{place} unpacks from {size(info.compress_size)} to "
-            f"{size(info.file_size)}, which is more than measurements do: write the "
-            "file again with numpy.savez, which does not pack."
-        )
 
 
 def _check_header(member: IO[bytes], size: int, place: str) -> None:
@@ -131,11 +133,3 @@ def _check_header(member: IO[bytes], size: int, place: str) -> None:
             f"{place} is truncated or damaged (its header says {expected} bytes, "
             f"the file holds {actual}): write it again."
         )
-
-
-def _check_characters(array: npt.NDArray[Any]) -> None:
-    """Raise ValueError for code points beyond Unicode, on which numpy fails."""
-    if array.dtype.kind == "U" and array.nbytes:
-        codes = np.frombuffer(array.astype(array.dtype.newbyteorder("=")), np.uint32)
-        if codes.max(initial=0) > sys.maxunicode:
-            raise ValueError("it holds what is not text")

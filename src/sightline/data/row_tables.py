@@ -369,7 +369,12 @@ def map_parts(
         not divided.
     """
     parts = parts_of(rows)
-    places = _places(rows) if parts is None else parts.bounds
+    if parts is not None:
+        places = parts.bounds
+    else:
+        n_parts = PARTS_PER_JOB * n_jobs() if n_jobs() > 1 and can_be_cut(rows) else 1
+        even = np.linspace(0, rows.n_rows, n_parts + 1).astype(np.int64)
+        places = bounds_on_grid(even, GRID_ROWS)
     bounds = list(pairwise(places.tolist()))
     if parts is None and len(bounds) < 2:
         yield task(Part(rows, 0, tick), *series)
@@ -425,15 +430,6 @@ def even_lots(costs: Sequence[float], n_lots: int) -> list[list[int]]:
         lots[least].append(k)
         spent[least] += costs[k]
     return lots
-
-
-def _places(rows: Rows) -> Ints:
-    """Return the bounds of the parts that the threads of this process read."""
-    n_parts = 1 if n_jobs() == 1 else PARTS_PER_JOB * n_jobs()
-    if not can_be_cut(rows):
-        n_parts = 1
-    places = np.linspace(0, rows.n_rows, n_parts + 1).astype(np.int64)
-    return bounds_on_grid(places, GRID_ROWS)
 
 
 def _share(rows: Rows, first: int, stop: int, series: Sequence[Any]) -> list[Any]:

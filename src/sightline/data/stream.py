@@ -387,7 +387,13 @@ def stream_given(
         )
     tables = {"train": train, "test": test, "labels": labels} | known
     given = [name for name, value in tables.items() if value is not None]
-    _check_names(given, options)
+    names_known = [field.name for field in fields(ResidualStream)]
+    for name in given:
+        if name not in (*names_known, "time", "ignore"):
+            raise StreamError(
+                f"evaluate has no argument {name!r}; "
+                f"{did_you_mean(name, [*options, *names_known])}"
+            )
     if stream is not None:
         if given:
             raise StreamError(
@@ -404,34 +410,16 @@ def stream_given(
         )
     known.setdefault("name", known.get("detector") or "stream")
     if {"time", "ignore"} & known.keys() or isinstance(labels, str):
-        return _of_frames(train, test, labels, known)
+        if "channels" in known:
+            raise StreamError(
+                "`channels` has no place beside columns of labels or time, for the "
+                "other columns are the channels: name columns to leave out in "
+                "`ignore`."
+            )
+        if labels is None or isinstance(labels, str):
+            return ResidualStream.from_tables(train, test, label=labels, **known)
+        return ResidualStream.from_tables(train, test, **known).replace(labels=labels)
     return ResidualStream(train, test, labels, **known)  # type: ignore[arg-type]
-
-
-def _check_names(given: Sequence[str], options: Sequence[str]) -> None:
-    """Raise `StreamError` at an argument that neither a stream nor a table has."""
-    known = [field.name for field in fields(ResidualStream)]
-    unknown = [name for name in given if name not in (*known, "time", "ignore")]
-    if unknown:
-        raise StreamError(
-            f"evaluate has no argument {unknown[0]!r}; "
-            f"{did_you_mean(unknown[0], [*options, *known])}"
-        )
-
-
-def _of_frames(
-    train: object, test: object, labels: object, known: dict[str, Any]
-) -> ResidualStream:
-    """Return a stream of two frames, of which columns may be labels and time."""
-    if "channels" in known:
-        raise StreamError(
-            "`channels` has no place beside columns of labels or time, for the other "
-            "columns are the channels: name columns to leave out in `ignore`."
-        )
-    if labels is None or isinstance(labels, str):
-        return ResidualStream.from_tables(train, test, label=labels, **known)
-    stream = ResidualStream.from_tables(train, test, **known)
-    return stream.replace(labels=labels)
 
 
 def drop_nonfinite(stream: ResidualStream) -> tuple[ResidualStream, dict[str, int]]:

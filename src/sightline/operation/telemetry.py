@@ -32,7 +32,12 @@ from sightline.rules.normal import Telemetry
 from sightline.tables.text_tables import PARQUET, is_table
 from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
-from sightline.testbeds.own_plant.tables import Source, States, open_source, states_of
+from sightline.testbeds.own_plant.tables import (
+    OpenedTable,
+    StateWords,
+    open_source,
+    states_of,
+)
 from sightline.text import names, plural
 
 # Tables of a folder that are no telemetry.
@@ -133,7 +138,7 @@ def read_exports(
         raise FileError("There is no table of telemetry (CSV or Parquet) to read.")
     known = telemetry_of(made)
     sources = [open_source(path, settings, roles=known.roles) for path in paths]
-    states = States(known.words) if known.words else states_of(sources)
+    states = StateWords(known.words) if known.words else states_of(sources)
     tables = [
         _with_tags(readings_of(source, states), detector, source.path)
         for source in sources
@@ -496,7 +501,7 @@ class TelemetryReader:
         settings = replace(self.settings, step_s=step)
         source = open_source(path, settings, roles=self.known.roles)
         is_long = source.columns.tag is not None
-        readings = readings_of(source, States(self.known.words), may_be_empty=True)
+        readings = readings_of(source, StateWords(self.known.words), may_be_empty=True)
         missing = [name for name in self.channels if name not in readings.channels]
         if missing and not (is_long and len(missing) < len(self.channels)):
             raise FileError(
@@ -516,7 +521,7 @@ class TelemetryReader:
         )
 
 
-def _numbers(source: Source, name: str) -> Floats:
+def _numbers(source: OpenedTable, name: str) -> Floats:
     """Return a column as numbers, nan where it holds none."""
     import polars as pl
 

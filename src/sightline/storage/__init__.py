@@ -47,7 +47,7 @@ from sightline.storage.results import (
     write_results,
 )
 from sightline.tables.cells import label_codes
-from sightline.tables.text_tables import Table, read_table
+from sightline.tables.text_tables import ExportedTable, read_table
 
 __all__ = [
     "Given",
@@ -268,7 +268,7 @@ def read_tables(
 
 
 def _from_text(
-    tables: Sequence[Table],
+    tables: Sequence[ExportedTable],
     columns: TableColumns,
     time_format: str | None,
     **known: Any,

@@ -19,7 +19,7 @@ from sightline.tables.cells import (
     words_in_text,
 )
 from sightline.tables.stamps import seconds_from
-from sightline.tables.text_tables import PARQUET, Table
+from sightline.tables.text_tables import PARQUET, ExportedTable
 
 
 class NumberTable(NamedTuple):
@@ -55,13 +55,13 @@ def is_parquet(path: Path) -> bool:
 
 
 def read_numbers(
-    table: Table, columns: TableColumns, time_format: str | None = None
+    table: ExportedTable, columns: TableColumns, time_format: str | None = None
 ) -> NumberTable:
     """Return a table with text as numbers, words of labels as codes, time as seconds.
 
     Parameters
     ----------
-    table : Table
+    table : ExportedTable
         The table as it was read.
     columns : TableColumns
         The columns of labels, time and alarms; columns to ignore stay as they are.
@@ -108,7 +108,7 @@ def read_numbers(
     return NumberTable(frame, zone, tuple(notices))
 
 
-def _check_labels(codes: npt.NDArray[Any], table: Table, column: str) -> None:
+def _check_labels(codes: npt.NDArray[Any], table: ExportedTable, column: str) -> None:
     """Raise `FileError` with the line of the first label that is none of 0, 1, -1.
 
     A missing label is left to the stream, which names it too.
@@ -160,7 +160,7 @@ def _alarm_codes(column: Any, columns: TableColumns) -> _Alarms | None:
     return _Alarms(mapped.alias(column.name), words_in_text(codes, column.unique()))
 
 
-def _place_of(table: Table) -> Callable[[int], str]:
+def _place_of(table: ExportedTable) -> Callable[[int], str]:
     """Return a function that names a row by its number and its line."""
 
     def place_of(row: int) -> str:
@@ -170,7 +170,7 @@ def _place_of(table: Table) -> Callable[[int], str]:
     return place_of
 
 
-def _numbers(column: Any, table: Table, decimal_comma: bool) -> Any:
+def _numbers(column: Any, table: ExportedTable, decimal_comma: bool) -> Any:
     """Return a column of text as numbers; raise if one is not, naming its line.
 
     polars reads whole numbers as text if one is "nan" or padded with blanks.

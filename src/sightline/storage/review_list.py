@@ -23,7 +23,7 @@ from sightline.errors import FileError
 from sightline.files import staged_file
 from sightline.rules.episodes import Episode
 from sightline.storage.companions import ListTimes
-from sightline.tables.lists import Decision, decision_of, list_rows
+from sightline.tables.lists import EpisodeDecision, decision_of, list_rows
 from sightline.tables.stamps import iso_dates
 from sightline.text import csv_cell
 
@@ -40,18 +40,20 @@ class ReviewRow:
         Its cells by column.
     span : (start, end)
         Both in seconds, or in rows of a test without time stamps; both included.
-    decision : Decision
+    decision : EpisodeDecision
         What was decided; unknown as long as nothing was.
     """
 
     cells: dict[str, str]
     span: tuple[float, float]
-    decision: Decision
+    decision: EpisodeDecision
 
     @property
     def is_reviewed(self) -> bool:
         """Whether somebody has decided or noted something."""
-        return self.decision is not Decision.UNKNOWN or bool(self.cells["note"].strip())
+        return self.decision is not EpisodeDecision.UNKNOWN or bool(
+            self.cells["note"].strip()
+        )
 
 
 def write_review_list(
@@ -167,10 +169,10 @@ def _row(episode: Episode, stream: ResidualStream) -> ReviewRow:
         "end": moments[1],
         "peak": f"{episode.peak:.2g}" if episode.peak < 100 else f"{episode.peak:.0f}",
         "tags": "; ".join(episode.tags),
-        "decision": Decision.UNKNOWN.value,
+        "decision": EpisodeDecision.UNKNOWN.value,
         "note": "",
     }
-    return ReviewRow(cells=cells, span=span, decision=Decision.UNKNOWN)
+    return ReviewRow(cells=cells, span=span, decision=EpisodeDecision.UNKNOWN)
 
 
 def _is_listed(row: ReviewRow, reviewed: Sequence[ReviewRow]) -> bool:

@@ -164,7 +164,7 @@ _EITHER_POINT = r"^[-+]?[1-9]\d{0,2}\.\d{3}$"
 _WITH_UNIT = r"^([-+]?[\d.,]*\d(?:[eE][-+]?\d+)?)\s*([^\d\s.,+-]\S*)$"
 
 
-class Cells(NamedTuple):
+class TextCells(NamedTuple):
     """A column of text, read.
 
     Parameters
@@ -189,7 +189,7 @@ def has_certain_comma(texts: Any) -> bool:
     return bool((is_comma | texts.str.contains(_GERMAN)).any())
 
 
-def read_cells(texts: Any, *, path: object, decimal_comma: bool = False) -> Cells:
+def read_cells(texts: Any, *, path: object, decimal_comma: bool = False) -> TextCells:
     """Return the numbers and the words in a column of text.
 
     Parameters
@@ -221,9 +221,16 @@ def read_cells(texts: Any, *, path: object, decimal_comma: bool = False) -> Cell
     numbers = stripped.cast(pl.Float64, strict=False)
     words = _rest(stripped, numbers)
     if not words.len() - words.null_count():
-        if decimal_comma:
-            _check_points(stripped, path, texts.name)
-        return Cells(numbers, words)
+        is_either = stripped.str.contains(_EITHER_POINT).fill_null(False)
+        has_point = stripped.str.contains(".", literal=True).fill_null(False)
+        if decimal_comma and is_either.any() and bool((is_either == has_point).all()):
+            raise FileError(
+                f"{path}: column {texts.name!r} holds "
+                f"{stripped[is_either.arg_max() or 0]!r}, which can be a decimal point "
+                "or a thousands separator, because other columns have decimal commas: "
+                "export numbers without thousands separators."
+            )
+        return TextCells(numbers, words)
     unit = ""
     # Only the different texts that are no plain number: there are few, or all are.
     different = words.drop_nulls().unique()
@@ -235,19 +242,7 @@ def read_cells(texts: Any, *, path: object, decimal_comma: bool = False) -> Cell
         bare = stripped.str.extract(_WITH_UNIT, 1)
         stripped = _where(is_with.fill_null(False), bare, stripped)
     numbers = _with_separators(stripped, path, texts.name, decimal_comma)
-    return Cells(numbers, _rest(stripped, numbers), unit)
-
-
-def _check_points(texts: Any, path: object, name: str) -> None:
-    """Refuse points that may be thousands, in a table with decimal commas."""
-    is_either = texts.str.contains(_EITHER_POINT).fill_null(False)
-    has_point = texts.str.contains(".", literal=True).fill_null(False)
-    if is_either.any() and bool((is_either == has_point).all()):
-        raise FileError(
-            f"{path}: column {name!r} holds {texts[is_either.arg_max() or 0]!r}, which "
-            "can be a decimal point or a thousands separator, because other columns "
-            "have decimal commas: export numbers without thousands separators."
-        )
+    return TextCells(numbers, _rest(stripped, numbers), unit)
 
 
 def _rest(texts: Any, numbers: Any) -> Any:

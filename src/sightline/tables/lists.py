@@ -61,7 +61,7 @@ class IncidentList(NamedTuple):
     is_review: bool = False
 
 
-class Decision(StrEnum):
+class EpisodeDecision(StrEnum):
     """What somebody who knows the plant decided about an episode."""
 
     INCIDENT = "incident"
@@ -69,7 +69,7 @@ class Decision(StrEnum):
     UNKNOWN = "unknown"
 
 
-def decision_of(row: Mapping[str, str], path: Path, line: int) -> Decision:
+def decision_of(row: Mapping[str, str], path: Path, line: int) -> EpisodeDecision:
     """Return the decision of a row of a review list; an empty one is unknown.
 
     Raises
@@ -79,7 +79,7 @@ def decision_of(row: Mapping[str, str], path: Path, line: int) -> Decision:
     """
     word = row.get("decision", "").strip().lower()
     try:
-        return Decision(word or Decision.UNKNOWN)
+        return EpisodeDecision(word or EpisodeDecision.UNKNOWN)
     except ValueError:
         raise FileError(
             f"{path}: line {line}: decision must be incident, normal or unknown"
@@ -252,7 +252,7 @@ def read_incidents(
                 f"{path}: line {line}: attack {name!r} ends before it starts; check "
                 "start and end."
             )
-        if is_review and decision_of(row, path, line) is not Decision.INCIDENT:
+        if is_review and decision_of(row, path, line) is not EpisodeDecision.INCIDENT:
             n_left += 1
             continue
         days += [name] if how == "day" else []

@@ -52,6 +52,7 @@ _CLOCKS = (" %H:%M:%S%.f", " %H:%M", "", " %I:%M:%S%.f %p", " %I:%M %p")
 # Day, month and year as numbers, in unknown order of day and month.
 _TWO_ORDERS = re.compile(r"^\d{1,2}([./-])\d{1,2}[./-]\d{4}\b")
 _PARTS = re.compile(r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4})\b")
+_NUMBER = re.compile(r"^\s*[-+]?\d+([.,]\d+)?\s*$")
 _SHORT_YEAR = re.compile(r"^\d{1,2}[./-]\d{1,2}[./-]\d{2}\b(?!:)")
 
 
@@ -148,8 +149,11 @@ def seconds_from(
         )
     refuse = _Refusal(path, column, place_of)
     is_text = column.dtype == pl.String
-    if (is_text and time_format is None) or time_format in _UNITS:
-        column = _as_numbers(column)
+    may_be_number = time_format is None or time_format in _UNITS
+    if is_text and may_be_number and len(column) and _NUMBER.match(column[0]):
+        numbers = column.str.strip_chars().str.replace(",", ".", literal=True)
+        numbers = numbers.cast(pl.Float64, strict=False)
+        column = column if numbers.null_count() else numbers
     notices: tuple[str, ...] = ()
     if column.dtype.is_numeric():
         dates = _dates_of_numbers(column, time_format, refuse)
@@ -198,22 +202,6 @@ class _Refusal(NamedTuple):
         )
 
 
-def _as_numbers(column: Any) -> Any:
-    """Return text as numbers if every cell is one, with decimal point or comma."""
-    import polars as pl
-
-    if column.dtype != pl.String or not len(column):
-        return column
-    if not re.match(r"^\s*[-+]?\d+([.,]\d+)?\s*$", column[0]):
-        return column
-    numbers = (
-        column.str.strip_chars()
-        .str.replace(",", ".", literal=True)
-        .cast(pl.Float64, strict=False)
-    )
-    return column if numbers.null_count() else numbers
-
-
 def _dates_of_numbers(
     column: Any, time_format: str | None, refuse: _Refusal
 ) -> Seconds | tuple[Any, tuple[str, ...]]:
@@ -243,23 +231,18 @@ def _dates_of_numbers(
     # A fraction of a day is exact to some microseconds: round to milliseconds.
     milliseconds = np.rint((numbers - _EXCEL_1970) * 86_400_000.0)
     seconds = np.rint(milliseconds / 1000)
-    if np.abs(milliseconds - 1000 * seconds).max(initial=0) <= _excel_error(numbers):
+    # Days with up to six decimals are exact to half of the last one.
+    error = 0.0
+    for decimals in range(7):
+        scaled = numbers * 10.0**decimals
+        if np.abs(scaled - np.rint(scaled)).max(initial=0) < 1e-3:
+            error = 0.5 * 86_400_000 / float(10**decimals) + 1
+            break
+    if np.abs(milliseconds - 1000 * seconds).max(initial=0) <= error:
         milliseconds = 1000 * seconds
     dates = pl.Series(milliseconds.astype(np.int64)).cast(pl.Datetime("ms"))
     said = f"its time was read as days of Excel, {numbers[0]:.10g} as {dates[0]}"
     return dates, (said,)
-
-
-def _excel_error(numbers: Floats) -> float:
-    """Return by how many milliseconds rounded days of Excel may be wrong.
-
-    Half of their last decimal; 0 if they have more than six.
-    """
-    for decimals in range(7):
-        scaled = numbers * 10.0**decimals
-        if np.abs(scaled - np.rint(scaled)).max(initial=0) < 1e-3:
-            return 0.5 * 86_400_000 / float(10**decimals) + 1
-    return 0.0
 
 
 def _is_whole(numbers: Floats) -> bool:
@@ -342,7 +325,16 @@ def _parsed(
     import polars as pl
 
     stripped = column.str.strip_chars(" \t\r\"'\ufeff\u00a0")
-    if time_format is not None and not _is_other_form(stripped, time_format):
+    # A format is stated for a table whose dates are ambiguous; another table of the
+    # plant may have the year first, which is not.
+    is_other_form = (
+        time_format is not None
+        and len(stripped) > 0
+        and re.search(r"%d.*%Y|%d.*%y|%D|%x", time_format)
+        and re.match(r"^\d{4}[-/.]\d{1,2}[-/.]\d{1,2}", stripped[0])
+        and _times(stripped, time_format).null_count() == len(stripped)
+    )
+    if time_format is not None and not is_other_form:
         return _fit(stripped, [time_format], refuse), ()
     # The usual form needs no second look.
     times = _times(stripped[:1], _USUAL)
@@ -381,20 +373,6 @@ def _times(texts: Any, form: str) -> Any:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError):
         # The stated format is none, has no date, or an hour without minutes.
         return pl.repeat(None, len(texts), dtype=pl.Datetime("us"), eager=True)
-
-
-def _is_other_form(texts: Any, time_format: str) -> bool:
-    """Return whether no stamp has the stated format and the year stands first.
-
-    The format is stated for a table whose dates are ambiguous; another table of the
-    plant may have ISO 8601, which is not.
-    """
-    if not re.search(r"%d.*%Y|%d.*%y|%D|%x", time_format) or not len(texts):
-        return False
-    if not re.match(r"^\d{4}[-/.]\d{1,2}[-/.]\d{1,2}", texts[0]):
-        return False
-    times = _times(texts, time_format)
-    return bool(times.null_count() == len(texts))
 
 
 def _fit(texts: Any, formats: Sequence[str], refuse: _Refusal) -> Any:

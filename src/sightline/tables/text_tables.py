@@ -9,7 +9,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ _MOST_BELOW = 5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Table:
+class ExportedTable:
     """A table as it was read.
 
     Parameters
@@ -89,7 +89,7 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Form:
+class _TextForm:
     """How a text file is written; lines count from 0."""
 
     separator: str
@@ -106,7 +106,7 @@ def is_table(path: Path) -> bool:
     return path.name.lower().endswith((*PARQUET, *TEXT))
 
 
-def read_table(path: Path, *, least_columns: int = 1) -> Table:
+def read_table(path: Path, *, least_columns: int = 1) -> ExportedTable:
     """Read a table: CSV, TSV or Parquet; text in any usual form.
 
     Parameters
@@ -139,16 +139,15 @@ def read_table(path: Path, *, least_columns: int = 1) -> Table:
 
 def _read_text(
     path: Path, text: bytes | None, encoding: str, least_columns: int
-) -> Table:
+) -> ExportedTable:
     """Return a text table; `text` is None if polars can read the file itself."""
     import polars as pl
 
     head = _head(path) if text is None else text[:_HEAD_BYTES]
     form = _form_of(path, head, least_columns)
-    if (
-        form.header_line + form.n_below + 1 == _n_lines(head) < _HEAD_LINES
-        and len(head) < _HEAD_BYTES
-    ):
+    n_lines = len(head.decode("utf-8", errors="replace").rstrip("\r\n").split("\n"))
+    is_whole = len(head) < _HEAD_BYTES and n_lines < _HEAD_LINES
+    if is_whole and form.header_line + form.n_below + 1 == n_lines:
         raise FileError(f"{path}: has a header but no rows.")
     _check_end(path, text, form)
     try:
@@ -165,7 +164,7 @@ def _read_text(
         notices.insert(
             0, f"{path.name}: is not UTF-8 text and was read as Windows text (cp1252)."
         )
-    table = Table(
+    table = ExportedTable(
         frame=_with_names(frame, form, path),
         path=path,
         units=form.units,
@@ -175,7 +174,10 @@ def _read_text(
         first_line=form.header_line + form.n_below + 2,
         notices=tuple(notices),
     )
-    return _named(_without_headers(_without_blank(table), form), path)
+    if table.frame.height and table.frame[:, 0].has_nulls():
+        is_blank = table.frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
+        table = _filtered(table, ~is_blank) if is_blank.any() else table
+    return _named(_without_headers(table, form), path)
 
 
 def _no_table(path: Path, error: BaseException) -> FileError:
@@ -267,10 +269,6 @@ def _as_utf8(data: bytes) -> tuple[bytes, str]:
     return text.encode("utf-8"), encoding
 
 
-def _n_lines(head: bytes) -> int:
-    return len(head.decode("utf-8", errors="replace").rstrip("\r\n").split("\n"))
-
-
 def _cells(line: str, separator: str) -> list[str]:
     """Return the cells of a line, respecting quotes; empty if it is no table."""
     try:
@@ -289,7 +287,7 @@ def _is_comment(line: str) -> bool:
     return line.strip(_BLANK + '"').startswith(_COMMENTS)
 
 
-def _form_of(path: Path, head: bytes, least_columns: int) -> _Form:
+def _form_of(path: Path, head: bytes, least_columns: int) -> _TextForm:
     """Find separator, header and decimal sign in the first lines of a file."""
     lines = [
         line.strip("\r\ufeff")
@@ -323,7 +321,7 @@ def _form_of(path: Path, head: bytes, least_columns: int) -> _Form:
     _check_header(path, header, header_line, before)
     below, units = _below(rows[header_line + 1 :], header)
     data = rows[header_line + 1 + below :]
-    return _Form(
+    return _TextForm(
         separator=separator,
         names=tuple(header),
         header_line=header_line,
@@ -451,7 +449,7 @@ def _left_out(
     return notices
 
 
-def _check_end(path: Path, text: bytes | None, form: _Form) -> None:
+def _check_end(path: Path, text: bytes | None, form: _TextForm) -> None:
     """Refuse a file that ends in the middle of a row."""
     if text is None:
         with path.open("rb") as file:
@@ -470,7 +468,7 @@ def _check_end(path: Path, text: bytes | None, form: _Form) -> None:
         )
 
 
-def _parsed(path: Path, text: bytes | None, form: _Form) -> Any:
+def _parsed(path: Path, text: bytes | None, form: _TextForm) -> Any:
     """Return the rows below the header as polars reads them."""
     import polars as pl
 
@@ -494,7 +492,7 @@ def _parsed(path: Path, text: bytes | None, form: _Form) -> Any:
         return read(None)
 
 
-def _with_names(frame: Any, form: _Form, path: Path) -> Any:
+def _with_names(frame: Any, form: _TextForm, path: Path) -> Any:
     """Return the frame with the names of the header; extra cells must be empty."""
     import polars as pl
 
@@ -519,33 +517,13 @@ def _with_names(frame: Any, form: _Form, path: Path) -> Any:
     )
 
 
-def _without_blank(table: Table) -> Table:
-    """Leave out rows in which every cell is empty."""
-    import polars as pl
-
-    frame = table.frame
-    if not frame.height or not frame[:, 0].has_nulls():
-        return table
-    is_blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
-    return _filtered(table, ~is_blank) if is_blank.any() else table
-
-
-def _filtered(table: Table, keep: Any, **changes: Any) -> Table:
+def _filtered(table: ExportedTable, keep: Any) -> ExportedTable:
     """Return some rows of a table, which keep their line numbers."""
     rows = np.arange(len(keep)) if table.rows is None else table.rows
-    return Table(
-        frame=table.frame.filter(keep),
-        path=table.path,
-        units=table.units,
-        decimal_comma=table.decimal_comma,
-        form=table.form,
-        first_line=table.first_line,
-        rows=rows[keep.to_numpy()],
-        notices=changes.get("notices", table.notices),
-    )
+    return replace(table, frame=table.frame.filter(keep), rows=rows[keep.to_numpy()])
 
 
-def _without_headers(table: Table, form: _Form) -> Table:
+def _without_headers(table: ExportedTable, form: _TextForm) -> ExportedTable:
     """Leave out headers that are repeated inside a file, and comments.
 
     Two exports that were joined have the header twice: each column is then text.
@@ -591,23 +569,17 @@ def _without_headers(table: Table, form: _Form) -> Table:
             f"{table.path.name}: {plural(n_comments, 'line')} of comment "
             f"{'was' if n_comments == 1 else 'were'} left out."
         )
-    kept = _filtered(table, ~(is_header | is_comment), notices=tuple(notices))
-    return Table(**{**kept.__dict__, "frame": _retyped(kept.frame)})
+    kept = _filtered(table, ~(is_header | is_comment))
+    frame = kept.frame
+    for column in texts:
+        # Without the header, cells of a column may all be numbers.
+        numbers = frame[column].cast(pl.Float64, strict=False)
+        if numbers.null_count() == frame[column].null_count() < frame.height:
+            frame = frame.with_columns(numbers)
+    return replace(kept, frame=frame, notices=tuple(notices))
 
 
-def _retyped(frame: Any) -> Any:
-    """Return a frame whose text columns are numbers where every cell is one."""
-    import polars as pl
-
-    for column in frame.columns:
-        if frame[column].dtype == pl.String:
-            numbers = frame[column].cast(pl.Float64, strict=False)
-            if numbers.null_count() == frame[column].null_count() < frame.height:
-                frame = frame.with_columns(numbers)
-    return frame
-
-
-def _named(table: Table, path: Path) -> Table:
+def _named(table: ExportedTable, path: Path) -> ExportedTable:
     """Return a table with clean names; refuse names that are repeated or missing."""
     frame = table.frame
     if frame.height == 0:
@@ -630,13 +602,8 @@ def _named(table: Table, path: Path) -> Table:
             units[name] = unit
     if not clean:
         raise FileError(f"{path}: no column has a name: add a header line.")
-    return Table(
-        **{
-            **table.__dict__,
-            "frame": frame.rename(clean),
-            "units": units,
-            "notices": tuple(notices),
-        }
+    return replace(
+        table, frame=frame.rename(clean), units=units, notices=tuple(notices)
     )
 
 
@@ -664,7 +631,7 @@ def _without_unnamed(frame: Any, column: str, path: Path) -> tuple[Any, list[str
     )
 
 
-def _parquet(path: Path) -> Table:
+def _parquet(path: Path) -> ExportedTable:
     """Return a Parquet file; its rows have no lines."""
     import polars as pl
 
@@ -681,4 +648,4 @@ def _parquet(path: Path) -> Table:
                 f"{path}: column {name!r} holds {kind}, which is neither numbers, text "
                 "nor times: write each value as a column of its own."
             )
-    return Table(frame=frame, path=path)
+    return ExportedTable(frame=frame, path=path)

@@ -1,10 +1,10 @@
 """Plants to learn from: SWaT, WADI, HAI, BATADAL, SKAB, simulated ones, your own.
 
 ==============================  ====================================================
-`base`                          what a testbed is made of, what a reader must offer
+`base`                          what a testbed is made of, what a reader must offer,
+                                the attack lists that ship with the package
 `csv_reader`, `open_release`    from a folder to parsed files of one release
 `copies`                        Parquet copies of parsed files, and where they are
-`attack_tables`                 the attack lists that ship with the package
 `swat`, `wadi`, `hai`,          one reader for each published testbed
 `batadal`, `skab`
 `own_plant`                     a folder with exports of your historian
@@ -186,7 +186,12 @@ def open_testbed(
     'Each row is made of 10 r'
     """
     progress = progress or silent
-    decimals = None if train_decimals is None else _decimals(train_decimals)
+    if train_decimals not in (None, *TrainDecimals):
+        raise StreamError(
+            f"`train_decimals` must be {' or '.join(TrainDecimals)}; "
+            f"got {train_decimals!r}."
+        )
+    decimals = TrainDecimals(train_decimals) if train_decimals else None
     if name in SIMULATED and root is None:
         testbed = _simulated(str(name), simulation, progress)
     elif simulation:
@@ -210,7 +215,11 @@ def open_testbed(
         )
         decimals = decimals or source[0].train_decimals
     if decimals is TrainDecimals.AS_TEST:
-        testbed = _rounded(testbed, progress)
+        train, rounding = train_rounded_like(testbed.train, testbed.test)
+        for notice in rounding:
+            # It changes every figure: say it on the terminal too.
+            progress(Step(StepKind.NOTICE, detail=notice))
+        testbed = replace(testbed, train=train, notices=(*testbed.notices, *rounding))
     preparation = preset_named(preset, testbed.name).with_options(
         trim_s=trim_s,
         every=every,
@@ -329,25 +338,6 @@ def _read(
         n_shared=assembled.n_shared,
         copies=opened.copies,
     )
-
-
-def _decimals(wanted: str) -> TrainDecimals:
-    """Return how train is read; `StreamError` for another word."""
-    try:
-        return TrainDecimals(wanted)
-    except ValueError:
-        raise StreamError(
-            f"`train_decimals` must be {' or '.join(TrainDecimals)}; got {wanted!r}."
-        ) from None
-
-
-def _rounded(testbed: Testbed, progress: Progress) -> Testbed:
-    """Return a testbed with train rounded to the decimals of test, and a notice."""
-    train, notices = train_rounded_like(testbed.train, testbed.test)
-    for notice in notices:
-        # It changes every figure: say it on the terminal too.
-        progress(Step(StepKind.NOTICE, detail=notice))
-    return replace(testbed, train=train, notices=(*testbed.notices, *notices))
 
 
 def simulator(name: str) -> ModuleType:

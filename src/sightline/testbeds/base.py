@@ -189,7 +189,7 @@ class Expected:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Part:
+class ReleasePart:
     """A file that was recognised as one part of a testbed.
 
     Parameters
@@ -215,7 +215,7 @@ class Part:
 class ParsedPart:
     """A part and its content."""
 
-    part: Part
+    part: ReleasePart
     parsed: csv_reader.ParsedFile
 
 
@@ -255,13 +255,13 @@ class Reader(Protocol):
         """With how many decimals train is read when the caller does not say."""
         return TrainDecimals.RAW
 
-    def recognise(self, file: csv_reader.SourceFile) -> Part | None:
+    def recognise(self, file: csv_reader.SourceFile) -> ReleasePart | None:
         """Return which part a file is, by its first lines; None if it is none."""
 
     def needed(self, release: str) -> tuple[str, ...]:
         """Return the names of the parts of a release, train before test."""
 
-    def parse(self, part: Part) -> csv_reader.ParsedFile:
+    def parse(self, part: ReleasePart) -> csv_reader.ParsedFile:
         """Return the content of a part."""
 
     def default_labels(self, release: str) -> LabelSource:
@@ -370,7 +370,7 @@ def recording_of(
 
 def labels_from(
     values: Floats,
-    part: Part,
+    part: ReleasePart,
     column: str,
     *,
     normal: int = NORMAL,
@@ -412,7 +412,7 @@ def labels_from(
 
 
 def parse_table(
-    part: Part,
+    part: ReleasePart,
     channels: tuple[str, ...],
     *,
     time_column: str,
@@ -425,7 +425,7 @@ def parse_table(
 
     Parameters
     ----------
-    part : Part
+    part : ReleasePart
         The file and its layout.
     channels : tuple of str
         Columns to read as values.
@@ -650,30 +650,25 @@ def attack_table(name: str, *, release: str = "") -> tuple[ListedAttack, ...]:
     >>> attack_table("swat")[0].targets
     ('MV101',)
     """
-    return tuple(
-        _listed(row)
-        for row in shipped_rows(f"attack_lists/{name}.csv")
-        if not release or row.get("release") == release
-    )
-
-
-def _listed(row: dict[str, str]) -> ListedAttack:
-    """Return one line of a list."""
-    is_listed = not row["attack_id"].startswith("U")
-    return ListedAttack(
-        id=row["attack_id"],
-        listed=_span(row["start"], row["end"]) if is_listed else None,
-        labelled=_span(row.get("label_start"), row.get("label_end")),
-        adjusted=_span(row.get("adjusted_start"), row.get("adjusted_end")),
-        targets=tuple(
-            filter(None, row.get("targets_in_data", row["targets"]).split(";"))
-        ),
-        note=row.get("note", ""),
-        has_no_impact=row.get("no_physical_impact") == "true",
-        file=row.get("file", ""),
-    )
-
-
-def _span(start: str | None, end: str | None) -> Span | None:
-    """Return two time stamps as seconds; None if one is missing."""
-    return (seconds(start), seconds(end)) if start and end else None
+    attacks = []
+    for row in shipped_rows(f"attack_lists/{name}.csv"):
+        if release and row.get("release") != release:
+            continue
+        spans: dict[str, Span | None] = {}
+        for kind in ("", "label_", "adjusted_"):
+            start, end = row.get(f"{kind}start"), row.get(f"{kind}end")
+            spans[kind] = (seconds(start), seconds(end)) if start and end else None
+        targets = row.get("targets_in_data", row["targets"]).split(";")
+        attacks.append(
+            ListedAttack(
+                id=row["attack_id"],
+                listed=None if row["attack_id"].startswith("U") else spans[""],
+                labelled=spans["label_"],
+                adjusted=spans["adjusted_"],
+                targets=tuple(filter(None, targets)),
+                note=row.get("note", ""),
+                has_no_impact=row.get("no_physical_impact") == "true",
+                file=row.get("file", ""),
+            )
+        )
+    return tuple(attacks)

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.data.arrays import IGNORED, Labels
+from sightline.data.arrays import IGNORED
 from sightline.data.downsampling import TrainDecimals
-from sightline.data.segments import Attack, attacks_at, labels_of
+from sightline.data.segments import attacks_at, labels_of
 from sightline.errors import FileError
 from sightline.testbeds import base
 from sightline.testbeds.base import attack_table
@@ -57,7 +57,7 @@ class Batadal(base.Reader):
     card = base.card_of("batadal")
     train_decimals = TrainDecimals.AS_TEST
 
-    def recognise(self, file: SourceFile) -> base.Part | None:
+    def recognise(self, file: SourceFile) -> base.ReleasePart | None:
         """Recognise the three files by first time stamp, the release by first label."""
         layout = find_header(file, set(CHANNELS).issubset)
         if layout is None:
@@ -72,7 +72,7 @@ class Batadal(base.Reader):
             if row.get("ATT_FLAG", "").startswith(str(_UNKNOWN)):
                 name, releases = _PARTLY, ("competition",)
                 expected = base.Expected(rows=expected.rows, attack_rows=219)
-        return base.Part(
+        return base.ReleasePart(
             name=name, releases=releases, file=file, layout=layout, expected=expected
         )
 
@@ -81,7 +81,7 @@ class Batadal(base.Reader):
         partly = _PARTLY if release == "competition" else "dataset04"
         return "dataset03", partly, "test_dataset"
 
-    def parse(self, part: base.Part) -> ParsedFile:
+    def parse(self, part: base.ReleasePart) -> ParsedFile:
         """Return the 43 tags, time and ATT_FLAG, in which unknown rows are ignored.
 
         Raises
@@ -115,7 +115,17 @@ class Batadal(base.Reader):
             If adjusted labels are asked for: none are published.
         """
         normal, *attacked = parts
-        attacks, marked = _labelled(attacked, labels)
+        if labels == base.LabelSource.ADJUSTED:
+            raise FileError(
+                "BATADAL: no adjusted attack times are published; use "
+                "labels='built-in'."
+            )
+        time = np.concatenate([read.parsed.time for read in attacked])
+        attacks = attacks_at(time, ((a, a.listed) for a in attack_table("batadal")))
+        marked = labels_of(attacks, len(time))
+        if labels == base.LabelSource.BUILT_IN:
+            flags = [read.parsed.labels for read in attacked]
+            marked = np.concatenate([flag for flag in flags if flag is not None])
         notices = []
         if release == "competition" and labels == base.LabelSource.BUILT_IN:
             notices.append(
@@ -136,20 +146,3 @@ class Batadal(base.Reader):
             ),
             notices=tuple(notices),
         )
-
-
-def _labelled(
-    parts: Sequence[base.ParsedPart], source: base.LabelSource
-) -> tuple[tuple[Attack, ...], Labels]:
-    """Return attacks and labels by the flag or by the attack list."""
-    if source == base.LabelSource.ADJUSTED:
-        raise FileError(
-            "BATADAL: no adjusted attack times are published; use labels='built-in'."
-        )
-    time = np.concatenate([p.parsed.time for p in parts])
-    table = attack_table("batadal")
-    attacks = attacks_at(time, ((a, a.listed) for a in table))
-    if source == base.LabelSource.LIST:
-        return attacks, labels_of(attacks, len(time))
-    marks = [p.parsed.labels for p in parts if p.parsed.labels is not None]
-    return attacks, np.concatenate(marks)

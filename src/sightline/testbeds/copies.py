@@ -289,7 +289,14 @@ def clear_copies(paths: Sequence[Path] = ()) -> Iterator[Cleared]:
                 n_files += _COPY.fullmatch(file.name) is not None
                 n_bytes += file.stat().st_size
                 file.unlink(missing_ok=True)
-            others = [file for file in folder.iterdir() if not _is_gitignore(file)]
+            others = [
+                file
+                for file in folder.iterdir()
+                if not (
+                    file.name == _GITIGNORE
+                    and file.read_bytes() == _IGNORE_ALL.encode()
+                )
+            ]
             if not others:
                 (folder / _GITIGNORE).unlink(missing_ok=True)
                 folder.rmdir()
@@ -389,11 +396,6 @@ def _ours(folder: Path) -> list[Path]:
         for file in sorted(folder.iterdir())
         if _OURS.fullmatch(file.name) and file.is_file()
     ]
-
-
-def _is_gitignore(file: Path) -> bool:
-    """Return whether a file is the ``.gitignore`` that this module writes."""
-    return file.name == _GITIGNORE and file.read_bytes() == _IGNORE_ALL.encode()
 
 
 def _entry(folder: Path) -> Path:

@@ -264,7 +264,7 @@ class ParsedFile:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Cells:
+class NumberCells:
     """The cells of a table: numbers in one array, text columns by name.
 
     Parameters
@@ -289,7 +289,7 @@ def read_cells(
     numbers: Sequence[str],
     texts: Sequence[str],
     missing: Sequence[str] = (),
-) -> Cells:
+) -> NumberCells:
     """Read some columns as numbers and some as text.
 
     Parameters
@@ -376,7 +376,7 @@ def _scanned(
 
 def _gathered(
     batches: Iterator[Any], numbers: Sequence[str], texts: Sequence[str], *, likely: int
-) -> Cells:
+) -> NumberCells:
     """Copy batches into one array, without empty rows at the end.
 
     `likely` rows are reserved; memory that is never touched costs nothing.
@@ -401,7 +401,7 @@ def _gathered(
     }
     n_full = _n_full(values[:n_rows], joined)
     values.resize((n_full, len(numbers)), refcheck=False)
-    return Cells(
+    return NumberCells(
         values=values,
         texts={text: column.head(n_full) for text, column in joined.items()},
         n_empty=n_rows - n_full,
@@ -424,7 +424,7 @@ def _from_text(
     numbers: Sequence[str],
     texts: Sequence[str],
     missing: Sequence[str],
-) -> Cells:
+) -> NumberCells:
     """Return the cells of a table that was read as text; refuse what is no number.
 
     Blanks around numbers and decimal commas are accepted.
@@ -446,7 +446,7 @@ def _from_text(
             )
         values[:, k] = parsed.cast(pl.Float64).fill_null(float("nan")).to_numpy()
     n_full = _n_full(values, {text: rows[text] for text in texts})
-    return Cells(
+    return NumberCells(
         values=values[:n_full],
         texts={text: rows[text].head(n_full) for text in texts},
         n_empty=len(values) - n_full,

@@ -25,7 +25,6 @@ import numpy as np
 
 from sightline.data.arrays import ATTACK, Floats, Labels
 from sightline.data.downsampling import without_attacks
-from sightline.data.recording import Recording
 from sightline.data.segments import (
     Attack,
     ListedAttack,
@@ -83,7 +82,7 @@ class Hai(base.Reader):
 
     card = base.card_of("hai")
 
-    def recognise(self, file: csv_reader.SourceFile) -> base.Part | None:
+    def recognise(self, file: csv_reader.SourceFile) -> base.ReleasePart | None:
         """Recognise the release by its tags, the part by first time stamp or name.
 
         A table with the columns timestamp and label alone is a label file of 23.05.
@@ -102,15 +101,24 @@ class Hai(base.Reader):
             layout = csv_reader.find_header(file, tags.issubset)
             if layout is not None:
                 begins = next(iter(csv_reader.first_row(file, layout).values()), "")
-                name = _part_name(release, begins, named)
-                return _part(name, release, file, layout) if name else None
+                parts = _files_of(release)
+                by_name = f"{named[2]}{named[3]}".lower() if named else ""
+                name = next(
+                    (
+                        n
+                        for n, (_, first) in parts.items()
+                        if first and first == begins.strip()
+                    ),
+                    by_name,
+                )
+                return _part(name, release, file, layout) if name in parts else None
         return None
 
     def needed(self, release: str) -> tuple[str, ...]:
         """Return the files of a release: train, test, labels."""
         return tuple(_files_of(release))
 
-    def parse(self, part: base.Part) -> csv_reader.ParsedFile:
+    def parse(self, part: base.ReleasePart) -> csv_reader.ParsedFile:
         """Return the tags, time and overall label of one file.
 
         A label file of 23.05 has no tags; it is matched to its test file by row.
@@ -149,7 +157,23 @@ class Hai(base.Reader):
         notices: list[str] = []
         if release == "21.03":
             notices.append(_OVERLAP)
-        train, left_out = without_attacks(_train(trains, release))
+        train, left_out = without_attacks(
+            base.recording_of(
+                trains,
+                base.tags_of("hai", release),
+                _STEP_S,
+                source=f"HAI {release}",
+                # Files without labels are normal.
+                labels=np.concatenate(
+                    [
+                        np.zeros(len(read.parsed.values), np.int8)
+                        if read.parsed.labels is None
+                        else read.parsed.labels
+                        for read in trains
+                    ]
+                ),
+            )
+        )
         notices.extend(left_out)  # 20.07 labels some rows of train as attacks
         attacks, marked = _labelled(
             release, tests, _labels_by_file(tests, label_files), labels
@@ -182,43 +206,14 @@ class Hai(base.Reader):
 
 def _part(
     name: str, release: str, file: csv_reader.SourceFile, layout: csv_reader.Layout
-) -> base.Part:
+) -> base.ReleasePart:
     """Return a part of one release, with its expected counts."""
-    return base.Part(
+    return base.ReleasePart(
         name=name,
         releases=(release,),
         file=file,
         layout=layout,
         expected=_files_of(release)[name][0],
-    )
-
-
-def _part_name(release: str, begins: str, named: re.Match[str] | None) -> str | None:
-    """Return the part by its first time stamp, else by the file's name."""
-    parts = _files_of(release)
-    for name, (_, first) in parts.items():
-        if first and begins.strip() == first:
-            return name
-    if named is None:
-        return None
-    name = f"{named[2]}{named[3]}".lower()
-    return name if name in parts else None
-
-
-def _train(trains: Sequence[base.ParsedPart], release: str) -> Recording:
-    """Return all train files as one recording; files without labels are normal."""
-    labels = [
-        np.zeros(len(read.parsed.values), np.int8)
-        if read.parsed.labels is None
-        else read.parsed.labels
-        for read in trains
-    ]
-    return base.recording_of(
-        trains,
-        base.tags_of("hai", release),
-        _STEP_S,
-        source=f"HAI {release}",
-        labels=np.concatenate(labels),
     )
 
 

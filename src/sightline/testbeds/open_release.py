@@ -9,7 +9,7 @@ from sightline.data.arrays import ATTACK
 from sightline.data.segments import run_bounds
 from sightline.errors import FileError, SightlineError
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.testbeds.base import MOST_NAMES, ParsedPart, Part, Reader
+from sightline.testbeds.base import MOST_NAMES, ParsedPart, Reader, ReleasePart
 from sightline.testbeds.copies import Copies
 from sightline.testbeds.csv_reader import SourceFile, find_files
 from sightline.text import did_you_mean, names
@@ -105,18 +105,18 @@ def found_releases(reader: Reader, files: Sequence[SourceFile]) -> list[str]:
     return _complete(reader, _recognised(reader, files))
 
 
-def _complete(reader: Reader, parts: Sequence[Part]) -> list[str]:
+def _complete(reader: Reader, parts: Sequence[ReleasePart]) -> list[str]:
     """Return the releases of which no part is missing, in the order of the card."""
     return [r for r in reader.card.releases if not _missing(reader, parts, r)]
 
 
-def _recognised(reader: Reader, files: Sequence[SourceFile]) -> list[Part]:
+def _recognised(reader: Reader, files: Sequence[SourceFile]) -> list[ReleasePart]:
     """Return the parts among files, in the order of the files.
 
     Excel files are opened only if no release is complete without them. Git LFS pointers
     are never parts.
     """
-    parts: list[Part] = []
+    parts: list[ReleasePart] = []
     for is_excel in (False, True):
         if is_excel and _complete(reader, parts):
             break
@@ -125,7 +125,7 @@ def _recognised(reader: Reader, files: Sequence[SourceFile]) -> list[Part]:
     return parts
 
 
-def _missing(reader: Reader, parts: Sequence[Part], release: str) -> list[str]:
+def _missing(reader: Reader, parts: Sequence[ReleasePart], release: str) -> list[str]:
     """Return the names of the parts that a release lacks."""
     have = {part.name for part in parts if release in part.releases}
     return [name for name in reader.needed(release) if name not in have]
@@ -135,7 +135,7 @@ def _chosen(
     reader: Reader,
     folder: Path,
     files: Sequence[SourceFile],
-    parts: Sequence[Part],
+    parts: Sequence[ReleasePart],
     wanted: str | None,
 ) -> tuple[str, list[str]]:
     """Return the release to read, and notices about the choice.
@@ -187,7 +187,7 @@ def _incomplete(
     reader: Reader,
     folder: Path,
     files: Sequence[SourceFile],
-    parts: Sequence[Part],
+    parts: Sequence[ReleasePart],
     release: str,
 ) -> FileError:
     """Return the error for a release with missing parts.

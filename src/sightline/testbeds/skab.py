@@ -49,7 +49,7 @@ class Skab(base.Reader):
 
     card = base.card_of("skab")
 
-    def recognise(self, file: SourceFile) -> base.Part | None:
+    def recognise(self, file: SourceFile) -> base.ReleasePart | None:
         """Recognise a run by its columns, and name it after its folder and number."""
         layout = find_header(file, set(CHANNELS).issubset)
         if layout is None:
@@ -59,7 +59,7 @@ class Skab(base.Reader):
             number = re.sub(r"\D", "", file.path.stem)
             name = f"{file.path.parent.name}/{number}"
             expected = base.Expected(attack_runs=1)
-        return base.Part(
+        return base.ReleasePart(
             name=name,
             releases=("1",),
             file=file,
@@ -77,7 +77,7 @@ class Skab(base.Reader):
         ]
         return "anomaly-free", *runs
 
-    def parse(self, part: base.Part) -> ParsedFile:
+    def parse(self, part: base.ReleasePart) -> ParsedFile:
         """Return the 8 sensors, time and the anomaly flag.
 
         Raises

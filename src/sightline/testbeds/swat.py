@@ -69,7 +69,7 @@ class Swat(base.Reader):
 
     card = base.card_of("swat")
 
-    def recognise(self, file: csv_reader.SourceFile) -> base.Part | None:
+    def recognise(self, file: csv_reader.SourceFile) -> base.ReleasePart | None:
         """Recognise Normal v0, v1 and Attack v0 by tags and first time stamp.
 
         A file of the damaged re-cut is a part without releases, so that it is refused
@@ -86,7 +86,7 @@ class Swat(base.Reader):
             releases = (name[-2:],)
         if _is_recut(file, begins, next(reversed(row.values()), "")):
             name, releases = _RECUT, ()
-        return base.Part(
+        return base.ReleasePart(
             name=name,
             releases=releases,
             file=file,
@@ -98,7 +98,7 @@ class Swat(base.Reader):
         """Return the normal file of the release, and the attack file."""
         return f"Normal_{release}", "Attack_v0"
 
-    def parse(self, part: base.Part) -> csv_reader.ParsedFile:
+    def parse(self, part: base.ReleasePart) -> csv_reader.ParsedFile:
         """Return the 51 tags, time and the label column of one file.
 
         Raises
@@ -178,7 +178,7 @@ def _labelled(
     return attacks, parsed.labels, (_LABEL_ERRORS,)
 
 
-def _labels(texts: Any, part: base.Part, notices: list[str]) -> Labels:
+def _labels(texts: Any, part: base.ReleasePart, notices: list[str]) -> Labels:
     """Return 0 for Normal and 1 for Attack, also where Attack is misspelt.
 
     Blanks within a word are ignored; any other text is refused with its row.

@@ -77,7 +77,7 @@ class Wadi(base.Reader):
 
     card = base.card_of("wadi")
 
-    def recognise(self, file: csv_reader.SourceFile) -> base.Part | None:
+    def recognise(self, file: csv_reader.SourceFile) -> base.ReleasePart | None:
         """Recognise A1 and A2 by the header, the attack file by label or date."""
         layout = csv_reader.find_header(file, set(CHANNELS).issubset)
         if layout is None:
@@ -87,7 +87,7 @@ class Wadi(base.Reader):
         has_label = len(layout.columns) > len(ALL_CHANNELS) + 3
         is_attack = has_label or date.startswith(("10/9", "9/10"))
         name = f"{'A1' if is_long else 'A2'} {'attack' if is_attack else 'normal'}"
-        return base.Part(
+        return base.ReleasePart(
             name=name,
             releases=(name[:2],),
             file=file,
@@ -99,7 +99,7 @@ class Wadi(base.Reader):
         """Return the normal and the attack file of a release."""
         return f"{release} normal", f"{release} attack"
 
-    def parse(self, part: base.Part) -> csv_reader.ParsedFile:
+    def parse(self, part: base.ReleasePart) -> csv_reader.ParsedFile:
         """Return the 123 tags that hold numbers, time, and the label of A2.
 
         Raises

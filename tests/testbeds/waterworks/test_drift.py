@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 
 from sightline.errors import StreamError
-from sightline.testbeds.waterworks import Drift, Scenario, Simulation, simulate
+from sightline.testbeds.waterworks import (
+    Drift,
+    Scenario,
+    Simulation,
+    conditions_of,
+    simulate,
+)
 from sightline.testbeds.waterworks.plant import COLUMN, SETPOINT_INDEX
-from sightline.testbeds.waterworks.simulation import conditions_of
 
 OPTIONS = ("raw_water", "fouling", "pump_wear", "sensor_bias", "setpoint")
 

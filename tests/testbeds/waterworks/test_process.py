@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from sightline.progress import Step, StepKind
-from sightline.testbeds.waterworks import Drift, Scenario, Simulation, simulate
+from sightline.testbeds.waterworks import (
+    Drift,
+    Scenario,
+    Simulation,
+    conditions_of,
+    simulate,
+)
 from sightline.testbeds.waterworks.plant import (
     ACTUATORS,
     AREA_M2,
@@ -16,8 +22,7 @@ from sightline.testbeds.waterworks.plant import (
     VALVES,
     empty_rows,
 )
-from sightline.testbeds.waterworks.process import Runner
-from sightline.testbeds.waterworks.simulation import conditions_of
+from sightline.testbeds.waterworks.process import WaterworksPlant
 
 
 def channel(values, tag):
@@ -177,9 +182,10 @@ def test_a_week_and_four_days_have_the_same_means():
 def test_the_length_of_chunks_does_not_matter(chunk_steps):
     conditions = conditions_of(Drift())
     whole, pieces = empty_rows(8000), empty_rows(8000)
-    runner = Runner.warmed_up(4, conditions)
+    runner = WaterworksPlant.warmed_up(4, conditions)
     runner.copy().run(whole)
-    runner.run(pieces, chunk_steps=chunk_steps)
+    runner.chunk_steps = chunk_steps
+    runner.run(pieces)
     assert whole.tobytes() == pieces.tobytes()
 
 

@@ -29,7 +29,6 @@ from sightline.testbeds.waterworks.plant import (
     HEIGHT_MM,
     SENSORS,
 )
-from sightline.testbeds.waterworks.simulation import family_of, stages_of
 
 KINDS = set(ActionKind) - {"disturbance"}
 HEADER = "id,start_s,duration_s,tag,kind,value,rate,note\n"
@@ -80,6 +79,19 @@ def scenarios(draw):
         )
         clock = start + duration
     return Scenario(attacks=tuple(attacks))
+
+
+def stages_of(attack):
+    """The stages that an attack acts on, each once: P1 to P6."""
+    return tuple(dict.fromkeys(f"P{tag[-3]}" for tag in attack.targets))
+
+
+def family_of(attack):
+    """The class of an attack in SWaT's list, by stages and points: SSSP to MSMP."""
+    stages = stages_of(attack)
+    if len(stages) == 1:
+        return "SSSP" if len(attack.targets) == 1 else "SSMP"
+    return "MSSP" if len(attack.targets) == len(stages) else "MSMP"
 
 
 @settings(max_examples=50, deadline=None)

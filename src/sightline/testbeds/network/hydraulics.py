@@ -114,7 +114,14 @@ class Hydraulics:
             engine.ENopen(source, report, binary)
         except Exception as error:
             engine.ENclose()
-            raise self._refused(_first_error(Path(report)) or brief(error)) from error
+            # The first error that EPANET reports, with its line.
+            lines = Path(report).read_text("utf-8", "replace").splitlines()
+            errors = [
+                legible(f"{line.strip()} {more.strip()}".strip())[:200]
+                for line, more in itertools.pairwise(lines)
+                if line.strip().startswith("Error ")
+            ]
+            raise self._refused(errors[0] if errors else brief(error)) from error
         self._library, self._project = engine.ENlib, engine._project
         self._number, self._seconds = ctypes.c_double(), ctypes.c_long()
         self.step_s = step_s
@@ -302,15 +309,6 @@ class Hydraulics:
             f"{self.path}: EPANET cannot run it ({reason}): correct it in EPANET and "
             "save it again."
         )
-
-
-def _first_error(report: Path) -> str:
-    """Return the first error that EPANET reports, with its line; empty for none."""
-    lines = report.read_text("utf-8", "replace").splitlines()
-    for line, more in itertools.pairwise(lines):
-        if line.strip().startswith("Error "):
-            return legible(f"{line.strip()} {more.strip()}".strip())[:200]
-    return ""
 
 
 def _close(engine: Any, folder: str) -> None:

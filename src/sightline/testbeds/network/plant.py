@@ -239,7 +239,15 @@ def read_network(network: str | Path) -> Network:
         # It changes how numpy prints, for everybody.
         with np.printoptions():
             wntr = require("wntr", extra="water", caller="Testbed network")
-        path = _path_of(network, wntr)
+        path = Path(network)
+        if str(network) in SHIPPED:
+            library = Path(str(wntr.__file__)).parent / "library" / "networks"
+            path = library / f"{network}.inp"
+        elif not path.is_file():
+            raise FileError(
+                f"{network}: there is no such file: give an EPANET file (.inp), or one "
+                f"of {', '.join(SHIPPED)}."
+            )
         read_document(path)
         advice = "open it in EPANET and save it again"
         # Its reader raises whatever a damaged line leads to.
@@ -255,20 +263,6 @@ def read_network(network: str | Path) -> Network:
             return _network(path.stem, model, hydraulics, wntr)
 
 
-def _path_of(network: str | Path, wntr: ModuleType) -> Path:
-    """Return the file of a network; `FileError` if the name is unknown."""
-    if str(network) in SHIPPED:
-        library = Path(str(wntr.__file__)).parent / "library" / "networks"
-        return library / f"{network}.inp"
-    path = Path(network)
-    if not path.is_file():
-        raise FileError(
-            f"{network}: there is no such file: give an EPANET file (.inp), or one of "
-            f"{', '.join(SHIPPED)}."
-        )
-    return path
-
-
 def _network(
     name: str, model: Any, hydraulics: Hydraulics, wntr: ModuleType
 ) -> Network:
@@ -279,11 +273,18 @@ def _network(
         for k, kind in enumerate(hydraulics.link_types)
         if kind == PUMP or kind >= FIRST_VALVE or k in controlled
     )
-    demands, step_s = _demands(model, hydraulics, wntr)
+    # What consumers want over one period of all patterns, litres a second.
+    step_s = int(model.options.time.pattern_timestep)
+    lengths = [len(pattern.multipliers) for _, pattern in model.patterns()] or [1]
+    n_times = max(round(DAY_S / step_s), *lengths)
+    wanted = wntr.metrics.expected_demand(model, 0, (n_times - 1) * step_s, step_s)
+    columns = [hydraulics.nodes[k] for k in hydraulics.junctions]
+    demands = 1000.0 * wanted[columns].to_numpy()
+    links = [model.get_link(hydraulics.links[k]) for k in actuators]
     ends = [
         hydraulics.nodes.index(node)
-        for k in actuators
-        for node in _ends(model, hydraulics.links[k])
+        for link in links
+        for node in (link.start_node_name, link.end_node_name)
     ]
     read = [int(found["node"]) for found in hydraulics.controls]
     largest = np.argsort(-demands.mean(axis=0), kind="stable")[:_CONSUMERS_READ]
@@ -305,12 +306,6 @@ def _network(
     )
 
 
-def _ends(model: Any, link: str) -> tuple[str, str]:
-    """Return the names of the nodes at both ends of a link."""
-    found = model.get_link(link)
-    return found.start_node_name, found.end_node_name
-
-
 def _labels(what: str, names: Iterable[str]) -> dict[str, str]:
     """Return each name as a part of a tag: letters, digits, _ and -, each once."""
     labels: dict[str, str] = {}
@@ -322,18 +317,6 @@ def _labels(what: str, names: Iterable[str]) -> dict[str, str]:
         used.add(label)
         labels[f"{what} {name}"] = label
     return labels
-
-
-def _demands(
-    model: Any, hydraulics: Hydraulics, wntr: ModuleType
-) -> tuple[Floats, int]:
-    """Return what consumers want over one period of all patterns, litres a second."""
-    step_s = int(model.options.time.pattern_timestep)
-    lengths = [len(pattern.multipliers) for _, pattern in model.patterns()] or [1]
-    n_times = max(round(DAY_S / step_s), *lengths)
-    wanted = wntr.metrics.expected_demand(model, 0, (n_times - 1) * step_s, step_s)
-    columns = [hydraulics.nodes[k] for k in hydraulics.junctions]
-    return 1000.0 * wanted[columns].to_numpy(), step_s
 
 
 def due(control: Control, readings: Mapping[str, float], clock_s: int) -> bool:

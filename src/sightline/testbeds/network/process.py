@@ -7,21 +7,22 @@ that a forged reading misleads them. Demands and sensors have noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
 from sightline.data.arrays import Floats
-from sightline.testbeds.network.plant import STEP_S, Control, Network, When, due
+from sightline.testbeds.network.plant import STEP_S, Network, When, due
 from sightline.testbeds.twin.scenario import (
     DAY_S,
     Action,
     ActionKind,
     PlannedAttack,
-    forged_value,
+    Rows,
+    forged_reading,
 )
-from sightline.testbeds.twin.simulation import NoiseSource
-from sightline.testbeds.twin.truth import Rows
+from sightline.testbeds.twin.simulation import NoiseSource, TwinPlant
 
 # Demand differs from the file's pattern by a factor that all consumers share and one of
 # each consumer: standard deviation of its logarithm, and seconds it remembers.
@@ -63,7 +64,7 @@ class NetworkBalance:
 
 
 @dataclass(kw_only=True, eq=False)
-class State:
+class NetworkState:
     """Everything that a step depends on.
 
     Parameters
@@ -94,17 +95,17 @@ class State:
     supplied: float = 0.0
     delivered: float = 0.0
 
-    def copy(self) -> State:
+    def copy(self) -> NetworkState:
         """Return an independent copy."""
         changed = {
             name: value.copy() if hasattr(value, "copy") else value
             for name, value in vars(self).items()
         }
-        return State(**changed)
+        return NetworkState(**changed)
 
 
 @dataclass(kw_only=True, eq=False)
-class Runner:
+class NetworkPlant(TwinPlant):
     """A network that can be run, stopped, and copied at any row.
 
     Parameters
@@ -115,14 +116,14 @@ class Runner:
         The errors of its sensors.
     seed : int or None
         Seed of all random numbers; without one nothing is disturbed.
-    state : State
+    state : NetworkState
         Where it is.
     """
 
     network: Network
     instruments: Instruments
     seed: int | None
-    state: State
+    state: NetworkState
     _noise: NoiseSource = field(init=False)
     _opened: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
@@ -136,9 +137,9 @@ class Runner:
         """Seconds since midnight of the first day."""
         return self.state.step * STEP_S
 
-    def copy(self) -> Runner:
+    def copy(self) -> Self:
         """Return a plant in the same state that will see the same random numbers."""
-        return Runner(
+        return type(self)(
             network=self.network,
             instruments=self.instruments,
             seed=self.seed,
@@ -146,21 +147,15 @@ class Runner:
             _opened=self._opened,
         )
 
-    def run(
+    def _fill(
         self,
         recorded: Rows,
-        *,
-        unforged: Rows | None = None,
-        start: int = 0,
-        stop: int | None = None,
-        attack: PlannedAttack | None = None,
-        report: Callable[[int], None] | None = None,
+        unforged: Rows | None,
+        rows: range,
+        attack: PlannedAttack | None,
+        report: Callable[[int], None],
     ) -> None:
-        """Run the plant and fill rows [start, stop) of `recorded`.
-
-        The parameters are those of `twin.simulation.Plant.run`.
-        """
-        stop = len(recorded) if stop is None else stop
+        """Run the plant over some rows."""
         actions = () if attack is None else attack.actions
         limits = {
             action.tag: float(action.value or 0.0)
@@ -168,17 +163,28 @@ class Runner:
             if action.kind is ActionKind.SETPOINT
         }
         forging = [action for action in actions if action.kind.forges]
-        for row in range(start, stop):
+        for row in rows:
             measured = self._step(actions, limits)
             reading = measured.copy()
             for action in forging:
-                self._forge(action, reading, recorded, row, start)
+                column = self.network.vocabulary.sensors.index(action.tag)
+                reading[column] = forged_reading(
+                    action,
+                    float(reading[column]),
+                    recorded,
+                    row=row,
+                    start=rows.start,
+                    column=column,
+                    elapsed_s=(row - rows.start + 1) * STEP_S,
+                    step_s=STEP_S,
+                    lowest=-np.inf,
+                )
             recorded[row] = reading
             # Controllers read what is recorded.
             self.state.reading = recorded[row].astype(np.float64)
             if unforged is not None:
                 unforged[row] = measured
-            if report is not None and row % 500 == 499:
+            if row % 500 == 499:
                 report(row + 1)
 
     def _step(self, actions: tuple[Action, ...], limits: Mapping[str, float]) -> Floats:
@@ -228,7 +234,9 @@ class Runner:
             clock_s = self.clock_s % (
                 DAY_S if control.when is When.TIME_OF_DAY else network.timer_period_s
             )
-            if due(_with_limit(control, limits), readings, clock_s):
+            if control.name in limits:
+                control = replace(control, limit=limits[control.name])
+            if due(control, readings, clock_s):
                 state.status[control.link] = control.status
                 if control.setting is not None:
                     state.setting[control.link] = control.setting
@@ -255,26 +263,6 @@ class Runner:
         factor = np.exp(spread - 0.5 * (SHARED_SPREAD**2 + OWN_SPREAD**2))
         return np.asarray(network.demands[row] * factor)
 
-    def _forge(
-        self, action: Action, reading: Floats, recorded: Rows, row: int, start: int
-    ) -> None:
-        """Replace one reading by a forged one."""
-        column = self.network.vocabulary.sensors.index(action.tag)
-        replayed = 0.0
-        if action.kind is ActionKind.REPLAY:
-            replayed = float(recorded[row - int(action.value or 0) // STEP_S, column])
-        absent = np.nan if action.kind is ActionKind.RAMP else 0.0
-        reading[column] = forged_value(
-            action.kind.code,
-            float(reading[column]),
-            absent if action.value is None else action.value,
-            action.rate or 0.0,
-            (row - start + 1) * STEP_S,
-            float(recorded[start - 1, column]),
-            replayed,
-            -np.inf,
-        )
-
     def open_account(self) -> None:
         """Start a new water account."""
         self._opened = (self.state.volume, self.state.supplied, self.state.delivered)
@@ -290,19 +278,14 @@ class Runner:
         )
 
 
-def _with_limit(control: Control, limits: Mapping[str, float]) -> Control:
-    """Return a control with the limit that an attacker gave it."""
-    if control.name not in limits:
-        return control
-    return Control(**{**vars(control), "limit": limits[control.name]})
-
-
-def at_rest(network: Network, instruments: Instruments, seed: int | None) -> Runner:
+def at_rest(
+    network: Network, instruments: Instruments, seed: int | None
+) -> NetworkPlant:
     """Return a network at midnight, in the state that the file begins with."""
     first = [network.hydraulics.first_state(link) for link in network.actuators]
     controlled = {control.link for control in network.controls}
     n_draws = 1 + len(network.hydraulics.junctions)
-    state = State(
+    state = NetworkState(
         step=0,
         levels=network.hydraulics.first_levels(),
         status=np.array([status for status, _ in first]),
@@ -315,7 +298,9 @@ def at_rest(network: Network, instruments: Instruments, seed: int | None) -> Run
         reading=np.zeros(len(network.tags)),
     )
     state.reading[: len(state.levels)] = state.levels
-    return Runner(network=network, instruments=instruments, seed=seed, state=state)
+    return NetworkPlant(
+        network=network, instruments=instruments, seed=seed, state=state
+    )
 
 
 def nominal_days(network: Network, days: int) -> Rows:
@@ -330,7 +315,7 @@ def nominal_days(network: Network, days: int) -> Rows:
     return rows
 
 
-def warmed_up(network: Network, instruments: Instruments, seed: int) -> Runner:
+def warmed_up(network: Network, instruments: Instruments, seed: int) -> NetworkPlant:
     """Return a network at midnight, `WARM_UP_DAYS` days after its start."""
     plant = at_rest(network, instruments, seed)
     plant.run(np.empty((WARM_UP_DAYS * DAY_S // STEP_S, len(network.tags)), np.float32))

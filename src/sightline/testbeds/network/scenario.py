@@ -12,9 +12,9 @@ from sightline.testbeds.twin.scenario import (
     Action,
     ActionKind,
     PlannedAttack,
+    Rows,
     Scenario,
 )
-from sightline.testbeds.twin.truth import Rows
 
 HOUR_S = 3600
 FIRST_S, EVERY_S = 30 * HOUR_S, 30 * HOUR_S
@@ -48,32 +48,32 @@ class Targets:
 
     def limits(self, tag: str) -> tuple[float, float]:
         """Return the lowest and highest limit at which a level switches anything."""
-        found = [c.limit for c in self.network.controls if c.tag == tag]
-        seen = self.usual[tag]
-        return min(found, default=float(seen.min())), max(
-            found, default=float(seen.max())
-        )
+        limits = [c.limit for c in self.network.controls if c.tag == tag]
+        limits = limits or self.usual[tag].tolist()
+        return min(limits), max(limits)
 
-    def setpoint(self, turn: int, when: When) -> tuple[str, float] | None:
-        """Return a limit of the controls that waits for too little or too much."""
-        found = [c for c in self.network.controls if c.name and c.when is when]
-        return (
-            (found[turn % len(found)].name, found[turn % len(found)].limit)
-            if (found)
-            else None
-        )
+    def moved_limit(self, turn: int, when: When, by: float) -> Action | None:
+        """Return a change of a limit by some metres; None if no control has one.
+
+        `when` says whether the control waits for too little or too much.
+        """
+        limits = [c for c in self.network.controls if c.name and c.when is when]
+        if not limits:
+            return None
+        control = limits[turn % len(limits)]
+        value = round(control.limit + by, 3)
+        return Action(tag=control.name, kind=ActionKind.SETPOINT, value=value)
 
     def steady(self, start_s: int, duration_s: int, turn: int) -> Action | None:
         """Return a command that repeats what an actuator usually does at that time."""
         first, length = start_s % DAY_S // STEP_S, duration_s // STEP_S
-        found = []
+        commands = []
         for tag in self.network.status_tags:
             states = np.take(self.usual[tag], range(first, first + length), mode="wrap")
             if len(set(states.tolist())) == 1:
-                found.append(
-                    Action(tag=tag, kind=ActionKind.SET, value=float(states[0]))
-                )
-        return found[turn % len(found)] if found else None
+                value = float(states[0])
+                commands.append(Action(tag=tag, kind=ActionKind.SET, value=value))
+        return commands[turn % len(commands)] if commands else None
 
 
 def _pick(tags: list[str], turn: int) -> str:
@@ -102,79 +102,63 @@ def _planned(
     level = _pick(targets.levels, turn)
     pressure = _pick(targets.pressures, 3 * turn)
     flow = _pick(targets.flows, turn + 1)
-    kind = ActionKind
     is_on = bool(targets.usual[pump][start_s % DAY_S // STEP_S])
-    raised = targets.setpoint(turn, When.BELOW)
-    lowered = targets.setpoint(turn, When.ABOVE)
+    lower, higher = round(low - BEYOND_M, 3), high + 0.3
+    kind, act = ActionKind, Action
+    usual_state = "a command that repeats the usual state; nothing should move"
     plans: tuple[tuple[int, list[Action | None], str], ...] = (
         (
             4,
-            [Action(tag=pump, kind=kind.SET, value=float(not is_on))],
+            [act(tag=pump, kind=kind.SET, value=float(not is_on))],
             "pump or valve held in the other state",
         ),
         (
             6,
-            [Action(tag=read, kind=kind.CONSTANT, value=round(low - BEYOND_M, 3))],
+            [act(tag=read, kind=kind.CONSTANT, value=lower)],
             "level forged below its limits; aim: a tank that overflows",
         ),
         (
             8,
-            [Action(tag=pressure, kind=kind.BIAS, value=2.0)],
+            [act(tag=pressure, kind=kind.BIAS, value=2.0)],
             "pressure reads 2 m too much",
         ),
-        (
-            2,
-            [targets.steady(start_s, 2 * HOUR_S, turn)],
-            "a command that repeats the usual state; nothing should move",
-        ),
-        (12, [Action(tag=level, kind=kind.FREEZE)], "level frozen"),
+        (2, [targets.steady(start_s, 2 * HOUR_S, turn)], usual_state),
+        (12, [act(tag=level, kind=kind.FREEZE)], "level frozen"),
         (
             6,
-            [Action(tag=flow, kind=kind.GAIN, value=0.9)],
+            [act(tag=flow, kind=kind.GAIN, value=0.9)],
             "flow reads 10 % too little; no control reads it",
         ),
         (
             10,
             [
-                Action(tag=read, kind=kind.REPLAY, value=24 * HOUR_S),
-                Action(tag=pump, kind=kind.SET, value=0.0),
+                act(tag=read, kind=kind.REPLAY, value=24 * HOUR_S),
+                act(tag=pump, kind=kind.SET, value=0.0),
             ],
             "pump or valve held closed behind a replayed level",
         ),
         (
             12,
-            [_limit(raised, BEYOND_M)],
+            [targets.moved_limit(turn, When.BELOW, BEYOND_M)],
             "limit that switches at a low level raised",
         ),
-        (
-            3,
-            [targets.steady(start_s, 3 * HOUR_S, turn + 1)],
-            "a command that repeats the usual state; nothing should move",
-        ),
+        (3, [targets.steady(start_s, 3 * HOUR_S, turn + 1)], usual_state),
         (
             12,
-            [Action(tag=level, kind=kind.BIAS, rate=0.1 / HOUR_S)],
+            [act(tag=level, kind=kind.BIAS, rate=0.1 / HOUR_S)],
             "level biased by 0.1 m an hour; stealthy",
         ),
-        (8, [Action(tag=pressure, kind=kind.FREEZE)], "pressure frozen"),
+        (8, [act(tag=pressure, kind=kind.FREEZE)], "pressure frozen"),
         (
             6,
             [
-                Action(tag=read, kind=kind.RAMP, rate=0.2 / HOUR_S, value=high + 0.3),
-                _limit(lowered, -BEYOND_M),
+                act(tag=read, kind=kind.RAMP, rate=0.2 / HOUR_S, value=higher),
+                targets.moved_limit(turn, When.ABOVE, -BEYOND_M),
             ],
             "level raised slowly, and the limit at a high level lowered",
         ),
     )
     return plans[template]
-
-
-def _limit(found: tuple[str, float] | None, by: float) -> Action | None:
-    """Return a limit of the controls moved by some metres; None if there is none."""
-    if found is None:
-        return None
-    name, limit = found
-    return Action(tag=name, kind=ActionKind.SETPOINT, value=round(limit + by, 3))
 
 
 def planned_scenario(network: Network, usual: Rows, days: float) -> Scenario:

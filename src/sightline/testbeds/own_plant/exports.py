@@ -18,7 +18,7 @@ from sightline.data.recording import expanded_rows, step_from
 from sightline.data.segments import GAP_FACTOR, breaks_from_time
 from sightline.data.zones import stamp
 from sightline.errors import FileError, naming
-from sightline.tables.cells import Cells, label_codes, plain
+from sightline.tables.cells import TextCells, label_codes, plain
 from sightline.testbeds.base import (
     HOLD_S,
     MOST_NAMES,
@@ -29,8 +29,8 @@ from sightline.testbeds.base import (
 )
 from sightline.testbeds.own_plant.settings import PlantSettings
 from sightline.testbeds.own_plant.tables import (
-    Source,
-    States,
+    OpenedTable,
+    StateWords,
     is_like_labels,
     open_source,
     states_of,
@@ -90,15 +90,15 @@ def read_readings(
 
 
 def readings_of(
-    source: Source, states: States, *, may_be_empty: bool = False
+    source: OpenedTable, states: StateWords, *, may_be_empty: bool = False
 ) -> Readings:
     """Return a table in even steps of time.
 
     Parameters
     ----------
-    source : Source
+    source : OpenedTable
         The table; it is used up.
-    states : States
+    states : StateWords
         How words are read.
     may_be_empty : bool
         Whether a column of a wide table may hold no number at all, as in a short piece
@@ -145,7 +145,7 @@ def in_order_of(channels: Sequence[str], readings: Readings, root: Path) -> Read
 class _Missing:
     """Counts the cells that were taken as missing, for one sentence of each kind."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: OpenedTable) -> None:
         self.source = source
         self.texts: dict[str, Counter[str]] = {}
         self.codes: dict[str, int] = {}
@@ -157,7 +157,7 @@ class _Missing:
 
         Parameters
         ----------
-        column : Cells or polars series
+        column : TextCells or polars series
             Numbers, or text that was read.
         states : mapping, optional
             The number of each word, if it is a column of words.
@@ -166,7 +166,7 @@ class _Missing:
         """
         import polars as pl
 
-        if isinstance(column, Cells):
+        if isinstance(column, TextCells):
             series, words = column.numbers, column.words
             if states is not None:
                 mapped = words.str.to_lowercase().replace_strict(
@@ -243,7 +243,9 @@ def _usual_step(time: Floats, path: Path) -> float:
     return step_s
 
 
-def _check_growth(n_rows: int, n_before: int, source: Source, step_s: float) -> None:
+def _check_growth(
+    n_rows: int, n_before: int, source: OpenedTable, step_s: float
+) -> None:
     """Refuse a grid that is mostly filled in: a stray stamp, or too small a step.
 
     A table of n time stamps may grow to ``_MOST_GROWTH * n + 1,000,000`` rows.
@@ -259,7 +261,7 @@ def _check_growth(n_rows: int, n_before: int, source: Source, step_s: float) -> 
 
 
 def read_wide(
-    source: Source, states: States, *, may_be_empty: bool = False
+    source: OpenedTable, states: StateWords, *, may_be_empty: bool = False
 ) -> Readings:
     """Return a wide table as readings: each column is a tag.
 
@@ -333,7 +335,7 @@ def read_wide(
 
 
 def _wide_values(
-    source: Source, states: States, *, needs_bad: bool, may_be_empty: bool
+    source: OpenedTable, states: StateWords, *, needs_bad: bool, may_be_empty: bool
 ) -> tuple[Floats, Bools | None]:
     """Return the values of a wide table, and which cells say that there is none.
 
@@ -369,7 +371,7 @@ def _wide_values(
     return values, is_bad
 
 
-def _labels(source: Source) -> Labels | None:
+def _labels(source: OpenedTable) -> Labels | None:
     """Return the labels of a wide table; None if it has none."""
     name = source.columns.label
     if name is None:
@@ -423,7 +425,7 @@ def _lost_rows(time: Floats, step_s: float, hold_s: float) -> Ints:
     return np.asarray(np.rint(lost).astype(np.int64) - 1)
 
 
-def read_long(source: Source, states: States) -> Readings:
+def read_long(source: OpenedTable, states: StateWords) -> Readings:
     """Return a long table as readings: each step has the last reading at or before it.
 
     Readings of bad quality are dropped. A reading stays valid for as long as
@@ -473,14 +475,14 @@ def read_long(source: Source, states: States) -> Readings:
     return replace(readings, notices=(*readings.notices, *missing))
 
 
-def _long_values(source: Source, states: States) -> Floats:
+def _long_values(source: OpenedTable, states: StateWords) -> Floats:
     """Return the value of each reading; nan if it has none or is of bad quality."""
     import polars as pl
 
     frame, columns = source.table.frame, source.columns
     name, missing = columns.values[0], _Missing(source)
     column = source.cells.get(name, frame[name])
-    if isinstance(column, Cells) and states.numbers:
+    if isinstance(column, TextCells) and states.numbers:
         tags = frame[columns.tag]
         known = pl.DataFrame(
             [
@@ -495,7 +497,7 @@ def _long_values(source: Source, states: States) -> Floats:
         mapped = spoken.join(known, on=["t", "w"], how="left", maintain_order="left")[
             "n"
         ]
-        column = Cells(
+        column = TextCells(
             column.numbers.fill_null(mapped),
             pl.select(pl.when(mapped.is_null()).then(column.words)).to_series(),
         )
@@ -515,7 +517,7 @@ def _long_values(source: Source, states: States) -> Floats:
     return np.where(is_bad, np.nan, values)
 
 
-def _proposed_step(time: Floats, parts: Sequence[Ints], source: Source) -> float:
+def _proposed_step(time: Floats, parts: Sequence[Ints], source: OpenedTable) -> float:
     """Return the usual step of the fastest tag, and announce it.
 
     A step within 5% of one that a plant would choose, such as 10 s, becomes that one;
@@ -566,7 +568,9 @@ def _slow_tags(
     ]
 
 
-def _by_tag(tags: Any, time: Floats, source: Source) -> tuple[list[str], list[Ints]]:
+def _by_tag(
+    tags: Any, time: Floats, source: OpenedTable
+) -> tuple[list[str], list[Ints]]:
     """Return the tags, and for each the rows of its readings in order of time."""
     all_tags = sorted(set(tags))
     free = [tag for tag in all_tags if tag not in source.ignored]

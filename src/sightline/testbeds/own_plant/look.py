@@ -27,11 +27,11 @@ from sightline.tables.cells import (
 )
 from sightline.tables.lists import EXCEL, check_workbook
 from sightline.tables.stamps import seconds_from
-from sightline.tables.text_tables import Table, read_table
+from sightline.tables.text_tables import ExportedTable, read_table
 from sightline.testbeds.own_plant.exports import bad_quality
 from sightline.testbeds.own_plant.settings import ColumnNames, PlantSettings
 from sightline.testbeds.own_plant.tables import (
-    Columns,
+    ColumnRoles,
     check_clock,
     columns_of,
     long_table,
@@ -112,7 +112,7 @@ class Export:
     is_long : bool
         Whether it has one row for each reading, instead of one column for each tag.
     frame : polars frame
-        Columns ``time`` and one for each tag, or tag, time, value and quality.
+        ColumnRoles ``time`` and one for each tag, or tag, time, value and quality.
     seconds : array of shape (n_rows,)
         Time of each row, as `is_utc` says.
     is_utc : bool
@@ -205,7 +205,7 @@ def look_at(
     )
 
 
-def _read(path: Path) -> Table:
+def _read(path: Path) -> ExportedTable:
     """Return the table of a file; of an Excel file its first sheet."""
     if path.suffix.lower() not in EXCEL:
         return read_table(path, least_columns=2)
@@ -218,7 +218,7 @@ def _read(path: Path) -> Table:
         Exception,
         advice="save it as CSV",
     ):
-        return Table(frame=pl.read_excel(path), path=path)
+        return ExportedTable(frame=pl.read_excel(path), path=path)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -229,7 +229,7 @@ class _Shaped:
     notices: tuple[str, ...] = ()
 
 
-def _wide(table: Table, columns: Columns) -> _Shaped:
+def _wide(table: ExportedTable, columns: ColumnRoles) -> _Shaped:
     """Return a table with one column for each tag, and a label if it has one."""
     import polars as pl
 
@@ -265,7 +265,7 @@ def _wide(table: Table, columns: Columns) -> _Shaped:
     return _Shaped(frame=pl.DataFrame(read), notices=tuple(notices))
 
 
-def _long(table: Table, columns: Columns) -> _Shaped:
+def _long(table: ExportedTable, columns: ColumnRoles) -> _Shaped:
     """Return a table with the columns tag, value and, if it has it, quality."""
     import polars as pl
 

@@ -19,7 +19,7 @@ from sightline.data.zones import stamp
 from sightline.errors import FileError
 from sightline.tables.cells import (
     NO_TAGS,
-    Cells,
+    TextCells,
     columns_called,
     has_certain_comma,
     is_missing,
@@ -29,7 +29,7 @@ from sightline.tables.cells import (
     words_in_text,
 )
 from sightline.tables.stamps import seconds_from
-from sightline.tables.text_tables import Table, read_table
+from sightline.tables.text_tables import ExportedTable, read_table
 from sightline.testbeds.base import MOST_NAMES
 from sightline.testbeds.own_plant.settings import ColumnNames, PlantSettings
 from sightline.text import names, plural
@@ -41,14 +41,14 @@ _LIKE_LABELS = re.compile(
     r"attack|anomal|intrusion|malicious|ground.?truth|^(is.?)?outlier$|^class$|^target$",
     re.IGNORECASE,
 )
-# Columns of dates, and of the time of day that may stand beside them.
+# ColumnRoles of dates, and of the time of day that may stand beside them.
 _DATES, _CLOCKS = ("date", "datum"), ("time", "zeit", "uhrzeit")
 # Tags that WinCC writes when its runtime starts and stops.
 _NO_TAG = "$RT_"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class ColumnRoles:
     """Which column of a table is what.
 
     Parameters
@@ -58,7 +58,7 @@ class Columns:
     tag : str, optional
         Column of tags, if the table is long.
     values : tuple of str
-        Columns of values of a long table; a reading is in one of them.
+        ColumnRoles of values of a long table; a reading is in one of them.
     quality, label : str, optional
         Quality of a reading (long), labels (wide).
     qualities : mapping of str to str
@@ -77,14 +77,14 @@ class Columns:
 
 
 @dataclass(kw_only=True, eq=False)
-class Source:
+class OpenedTable:
     """A table as it was opened; reading its columns takes them out of the frame.
 
     Parameters
     ----------
-    table : Table
+    table : ExportedTable
         The table.
-    columns : Columns
+    columns : ColumnRoles
         Which column is what.
     time, is_utc
         Seconds of each row, and whether they are UTC.
@@ -94,20 +94,20 @@ class Source:
         The role of each tag that tags.csv lists.
     ignored : frozenset of str
         Tags to leave out.
-    cells : dict of str to Cells
+    cells : dict of str to TextCells
         The columns that hold text, by name.
     notices : list of str
         What was left out or chosen.
     """
 
-    table: Table
-    columns: Columns
+    table: ExportedTable
+    columns: ColumnRoles
     time: Floats
     is_utc: bool
     settings: PlantSettings
     roles: Mapping[str, str]
     ignored: frozenset[str]
-    cells: dict[str, Cells]
+    cells: dict[str, TextCells]
     notices: list[str]
 
     @property
@@ -137,7 +137,7 @@ def open_source(
     *,
     ignored: Collection[str] = (),
     roles: Mapping[str, str] | None = None,
-) -> Source:
+) -> OpenedTable:
     """Open a table with one column for each tag (wide), or one row for each reading.
 
     Parameters
@@ -173,7 +173,7 @@ def open_source(
     notices += [f"{path.name}: {text}." for text in seconds.notices]
     if columns.tag is None and not seconds.is_utc:
         check_clock(seconds.seconds, table)
-    source = Source(
+    source = OpenedTable(
         table=table,
         columns=columns,
         time=seconds.seconds,
@@ -188,7 +188,7 @@ def open_source(
     return source
 
 
-def check_clock(time: Floats, table: Table) -> None:
+def check_clock(time: Floats, table: ExportedTable) -> None:
     """Refuse an hour that comes twice in the night to a Sunday, as clocks go back.
 
     Without a zone the second hour would replace the first.
@@ -211,8 +211,11 @@ def check_clock(time: Floats, table: Table) -> None:
 
 
 def columns_of(
-    table: Table, stated: ColumnNames, ignored: frozenset[str], notices: list[str]
-) -> Columns:
+    table: ExportedTable,
+    stated: ColumnNames,
+    ignored: frozenset[str],
+    notices: list[str],
+) -> ColumnRoles:
     """Return which column is what, by `[columns]` or by name."""
     path, place = table.path, table.path.name
     every = table.frame.columns
@@ -244,20 +247,20 @@ def columns_of(
         )
     if tags and values:
         quality = stated.quality or next(iter(columns_called("quality", free)), None)
-        return Columns(
+        return ColumnRoles(
             time=times[0], tag=tags[0], values=tuple(values), quality=quality
         )
     return _wide_columns(table, stated, times, free, ignored, notices)
 
 
 def _wide_columns(
-    table: Table,
+    table: ExportedTable,
     stated: ColumnNames,
     times: Sequence[str],
     free: Sequence[str],
     ignored: frozenset[str],
     notices: list[str],
-) -> Columns:
+) -> ColumnRoles:
     """Return which column of a wide table is what; what is no tag is announced."""
     path, place = table.path, table.path.name
     labels = [stated.label] if stated.label else columns_called("label", free)
@@ -295,7 +298,7 @@ def _wide_columns(
         )
     if label is not None and plain(label) != "label" and not stated.label:
         notices.append(f"{place}: column {label!r} was read as the labels.")
-    return Columns(
+    return ColumnRoles(
         time=times[0],
         label=label,
         qualities={tag: q for tag, q in qualities.items() if tag in tags},
@@ -316,7 +319,7 @@ def _counts(column: Any, name: str) -> bool:
     return len(steps) > 0 and bool((steps == 1).all())
 
 
-def _is_clock(table: Table, times: Sequence[str]) -> bool:
+def _is_clock(table: ExportedTable, times: Sequence[str]) -> bool:
     """Return whether a date and a time of day stand in two columns."""
     pair = sorted(times[:2], key=lambda name: plain(name) not in _DATES)
     return (
@@ -327,7 +330,7 @@ def _is_clock(table: Table, times: Sequence[str]) -> bool:
 
 
 def stamps_of(
-    table: Table, columns: Columns, settings: PlantSettings
+    table: ExportedTable, columns: ColumnRoles, settings: PlantSettings
 ) -> tuple[Any, str | None]:
     """Return the column of time stamps, and the zone that it is in if it has none."""
     import polars as pl
@@ -352,7 +355,9 @@ def stamps_of(
     return table.frame[columns.time], zone
 
 
-def long_table(table: Table, columns: Columns, notices: list[str]) -> Table:
+def long_table(
+    table: ExportedTable, columns: ColumnRoles, notices: list[str]
+) -> ExportedTable:
     """Return a long table with tags as text and one column of values."""
     import polars as pl
 
@@ -388,7 +393,9 @@ def long_table(table: Table, columns: Columns, notices: list[str]) -> Table:
             "was not read."
         )
     keep = [c for c in frame.columns if c in used and c not in columns.values[1:]]
-    return Table(**{**table.__dict__, "frame": frame.select(keep), "rows": rows})
+    return ExportedTable(
+        **{**table.__dict__, "frame": frame.select(keep), "rows": rows}
+    )
 
 
 def _with_measurement(frame: Any, tags: Any, others: Sequence[str], path: Path) -> Any:
@@ -419,7 +426,7 @@ def _with_measurement(frame: Any, tags: Any, others: Sequence[str], path: Path) 
     return tags
 
 
-def _cells(source: Source) -> dict[str, Cells]:
+def _cells(source: OpenedTable) -> dict[str, TextCells]:
     """Return the text columns of a source, read."""
     import polars as pl
 
@@ -444,14 +451,14 @@ def _cells(source: Source) -> dict[str, Cells]:
     for name in wanted:
         if frame[name].dtype == pl.Boolean:
             words = frame[name].cast(pl.String)
-            cells[name] = Cells(
+            cells[name] = TextCells(
                 pl.repeat(None, len(words), dtype=pl.Float64, eager=True), words
             )
     return cells
 
 
 @dataclass(frozen=True)
-class States:
+class StateWords:
     """How words are read.
 
     Parameters
@@ -476,7 +483,7 @@ class States:
         return [f"Words were read as numbers: {'; '.join(said)}."] if said else []
 
 
-def leave_out_empty(sources: Sequence[Source]) -> list[str]:
+def leave_out_empty(sources: Sequence[OpenedTable]) -> list[str]:
     """Leave out columns that are empty in all wide tables; return a notice about them.
 
     A column that is empty in one table only stays, and is refused when it is read.
@@ -510,7 +517,7 @@ class _Content:
     words: Counter[str]
 
 
-def states_of(sources: Sequence[Source]) -> States:
+def states_of(sources: Sequence[OpenedTable]) -> StateWords:
     """Return how the words of some tables are read, all tables together.
 
     A tag is one of words if it holds no number and at most twelve different words in
@@ -548,7 +555,7 @@ def states_of(sources: Sequence[Source]) -> States:
                 f"numbers in {others[0]}: export both in one form, or give it the role "
                 "ignore in tags.csv."
             )
-    return States(numbers, texts)
+    return StateWords(numbers, texts)
 
 
 def _check_same_words(tag: str, parts: Sequence[_Content], folder: Path) -> None:
@@ -567,7 +574,7 @@ def _check_same_words(tag: str, parts: Sequence[_Content], folder: Path) -> None
         )
 
 
-def _contents(source: Source) -> dict[str, _Content]:
+def _contents(source: OpenedTable) -> dict[str, _Content]:
     """Return how many numbers and which words each tag of text holds."""
     import polars as pl
 
@@ -608,7 +615,7 @@ def _contents(source: Source) -> dict[str, _Content]:
     }
 
 
-def _n_numbers(source: Source, tag: str) -> int:
+def _n_numbers(source: OpenedTable, tag: str) -> int:
     column: Any = source.table.frame[tag]
     if tag in source.cells:
         column = source.cells[tag].numbers

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from functools import lru_cache
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from sightline.testbeds.twin.scenario import (
     Action,
     ActionKind,
     PlannedAttack,
-    forged_value,
+    Rows,
+    forged_reading,
 )
-from sightline.testbeds.twin.truth import Rows
+from sightline.testbeds.twin.simulation import TwinPlant
 
 # A loop acts when its time has come, up to rounding; in hours.
 _TOLERANCE_H = 1e-9
@@ -363,7 +364,7 @@ WARM_UP_H = 24
 _N_SENSORS = len(p.SENSORS)
 
 
-class Runner:
+class TepPlant(TwinPlant):
     """A plant that can be run, stopped, and copied at any row.
 
     Parameters
@@ -382,34 +383,26 @@ class Runner:
         self._reading = reading
         self._last_attack = ""
 
-    def copy(self) -> Runner:
+    def copy(self) -> Self:
         """Return a plant in the same state that will see the same random numbers."""
-        twin = Runner(
+        twin = type(self)(
             self._model.copy(), self._controllers.copy(), self._reading.copy()
         )
         twin._last_attack = self._last_attack
         return twin
 
-    def run(
+    def _fill(
         self,
         recorded: Rows,
-        *,
-        unforged: Rows | None = None,
-        start: int = 0,
-        stop: int | None = None,
-        attack: PlannedAttack | None = None,
-        report: Callable[[int], None] | None = None,
+        unforged: Rows | None,
+        rows: range,
+        attack: PlannedAttack | None,
+        report: Callable[[int], None],
     ) -> None:
-        """Run the plant and fill rows [start, stop) of `recorded`.
+        """Run the plant over some rows; `StreamError` if it shuts down.
 
-        The parameters are those of `twin.simulation.Plant.run`.
-
-        Raises
-        ------
-        StreamError
-            If the plant shuts down: it has no operator who would start it again.
+        It has no operator who would start it again.
         """
-        stop = len(recorded) if stop is None else stop
         actions = () if attack is None else attack.actions
         if attack is not None:
             self._last_attack = attack.id
@@ -426,21 +419,36 @@ class Runner:
         for action in actions:
             if action.kind is ActionKind.DISTURBANCE:
                 idv[p.DISTURBANCES.index(action.tag)] = action.strength
-        for row in range(start, stop):
+        for row in rows:
             for k in range(p.CONTROLS_A_ROW):
                 commands = self._step(actions, idv)
-                elapsed_s = ((row - start) * p.CONTROLS_A_ROW + k + 1) * p.CONTROL_S
+                step = (row - rows.start) * p.CONTROLS_A_ROW + k + 1
                 self._reading[:] = self._model.measured
                 for action in actions:
                     if action.kind.forges:
-                        self._forge(action, recorded, row, start, elapsed_s)
-            self._check_running()
+                        column = p.SENSORS.index(action.tag)
+                        self._reading[column] = forged_reading(
+                            action,
+                            float(self._reading[column]),
+                            recorded,
+                            row=row,
+                            start=rows.start,
+                            column=column,
+                            elapsed_s=step * p.CONTROL_S,
+                            step_s=p.STEP_S,
+                            lowest=0.0,
+                        )
+            if reason := self._model.shutdown().split("!!")[0]:
+                raise StreamError(
+                    f"attack {self._last_attack} shuts the plant down "
+                    f"({reason}): make it shorter or weaker."
+                )
             recorded[row, :_N_SENSORS] = self._reading
             recorded[row, _N_SENSORS:] = commands
             if unforged is not None:
                 unforged[row] = recorded[row]
                 unforged[row, :_N_SENSORS] = self._model.measured
-            if report is not None and row % 100 == 99:
+            if row % 100 == 99:
                 report(row + 1)
         self._controllers.setpoints = usual
 
@@ -453,42 +461,14 @@ class Runner:
         self._model.advance(commands, idv, p.CONTROL_H)
         return commands
 
-    def _check_running(self) -> None:
-        """Raise `StreamError` if the plant has shut down."""
-        if reason := self._model.shutdown().split("!!")[0]:
-            raise StreamError(
-                f"attack {self._last_attack} shuts the plant down "
-                f"({reason}): make it shorter or weaker."
-            )
 
-    def _forge(
-        self, action: Action, recorded: Rows, row: int, start: int, elapsed_s: float
-    ) -> None:
-        """Replace one reading by a forged one."""
-        column = p.SENSORS.index(action.tag)
-        replayed = 0.0
-        if action.kind is ActionKind.REPLAY:
-            replayed = float(recorded[row - int(action.value or 0) // p.STEP_S, column])
-        absent = np.nan if action.kind is ActionKind.RAMP else 0.0
-        self._reading[column] = forged_value(
-            action.kind.code,
-            float(self._reading[column]),
-            absent if action.value is None else action.value,
-            action.rate or 0.0,
-            elapsed_s,
-            float(recorded[start - 1, column]),
-            replayed,
-            0.0,
-        )
-
-
-def warmed_up(seed: int) -> Runner:
+def warmed_up(seed: int) -> TepPlant:
     """Return a plant that has settled: `WARM_UP_H` hours after the base case."""
     return _warmed_up(seed).copy()
 
 
 @lru_cache(maxsize=2)
-def _warmed_up(seed: int) -> Runner:
+def _warmed_up(seed: int) -> TepPlant:
     """Return the plant of `warmed_up`, of which only copies are run."""
     native, registry, schema = (
         require(f"tep_studio.{name}", extra="tep", caller="Testbed tep")
@@ -498,7 +478,7 @@ def _warmed_up(seed: int) -> Runner:
     # The generator of the model multiplies: its seed must be odd.
     state = np.random.SeedSequence(seed).generate_state(1)[0] | 1
     model.reset(float(state), MODEL_FLAGS)
-    runner = Runner(
+    runner = TepPlant(
         model, Controllers(registry, schema, model.measured), model.measured.copy()
     )
     n_rows = WARM_UP_H * 3600 // p.STEP_S

@@ -4,11 +4,11 @@ A plant is run twice from the first step of each attack, with and without it, in
 same state and with the same random numbers. What differs is the attack's true effect.
 
 ================  ===================================================================
-`scenario`        attacks, their tables as CSV and TOML, and what a plant can be asked
-`forging`         what a forged sensor reads
+`scenario`        attacks, their tables as CSV and TOML, what a plant can be asked, and
+                  what a forged sensor reads
 `truth`           effects of attacks and recovery from them, known from twins
-`simulation`      train, test and twins of any plant that can be copied
-`noise`           random numbers that depend on the seed and the step alone
+`simulation`      train, test and twins of any plant that can be copied; random numbers
+                  that depend on the seed and the step alone
 `folder_writer`   a run as files, with a picture
 ================  ===================================================================
 """

@@ -117,7 +117,7 @@ def write_simulation(
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _TruthEntry:
     """What `read_truth` needs of one attack in truth.json."""
 
     known: KnownEffect
@@ -128,7 +128,7 @@ class _TruthFile:
     """What `read_truth` needs of truth.json."""
 
     testbed: Literal["waterworks", "tep", "network"]
-    attacks: tuple[_Entry, ...]
+    attacks: tuple[_TruthEntry, ...]
 
 
 def read_truth(folder: str | Path) -> tuple[KnownEffect, ...]:
@@ -219,25 +219,23 @@ def _short(value: object) -> object:
 
 def _facts(simulation: Simulation) -> dict[str, object]:
     """Return the content of truth.json: arguments, attacks and water accounts."""
-    return {
+    facts: dict[str, object] = {
         "testbed": simulation.name,
         "seed": simulation.seed,
         **simulation.options(),
         "n_train": simulation.train.n_steps,
         "n_test": simulation.test.n_steps,
-        "unit": simulation.unit,
+        "unit": simulation.facts.unit,
         "attacks": [
             {name: getattr(attack, name) for name in _ATTACK_FACTS}
             | {"known": _short(asdict(attack.known)), "moved": _moved(attack)}
             for attack in simulation.truth
         ],
-        **_rounded(simulation.accounts()),
     }
-
-
-def _rounded(accounts: dict[str, object]) -> dict[str, object]:
-    """Return accounts with their numbers rounded."""
-    return {name: _short(account) for name, account in accounts.items()}
+    if simulation.test_water is not None:
+        accounts = {"train": simulation.train_water, "test": simulation.test_water}
+        facts["water"] = _short({part: asdict(a) for part, a in accounts.items()})
+    return facts
 
 
 def _draw(simulation: Simulation, path: Path) -> None:
@@ -251,7 +249,7 @@ def _draw(simulation: Simulation, path: Path) -> None:
     from matplotlib.figure import Figure
 
     step_s = simulation.test.step_s or 1.0
-    length = round(simulation.picture_days * DAY_S / step_s)
+    length = round(simulation.facts.picture_days * DAY_S / step_s)
     n_parts = max(simulation.test.n_steps // length, 1)
     parts = [_attacks_within(simulation, k * length, length) for k in range(n_parts)]
     first = int(np.argmax([len(attacks) for attacks in parts])) * length
@@ -259,7 +257,7 @@ def _draw(simulation: Simulation, path: Path) -> None:
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
         figure = Figure(figsize=(13.0, 9.6), layout="constrained")
         FigureCanvasAgg(figure)
-        panels = simulation.panels
+        panels = simulation.facts.panels
         axes = figure.subplots(len(panels), 1, sharex=True)
         for axis, panel in zip(axes, panels, strict=True):
             _draw_panel(axis, simulation, slice(first, stop), panel)
@@ -268,8 +266,8 @@ def _draw(simulation: Simulation, path: Path) -> None:
         axes[0].set_title(panels[0].title, loc="left", fontsize=9.5, pad=15)
         _draw_clock(axes[-1], (stop - first) * step_s / 3600.0)
         days = f"day {round(first * step_s / DAY_S) + 1}"
-        if simulation.picture_days > 1:
-            days += f" and the {simulation.picture_days - 1} after it"
+        if simulation.facts.picture_days > 1:
+            days += f" and the {simulation.facts.picture_days - 1} after it"
         figure.suptitle(
             f"{simulation.name.capitalize()}, seed {simulation.seed}, {days} of test: "
             "attacks are shaded; a dashed line is the true value behind a forged "

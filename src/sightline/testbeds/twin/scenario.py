@@ -28,12 +28,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Meta
 
 from sightline.errors import FileError, StreamError
 from sightline.files import read_document, read_toml
 from sightline.testbeds.base import in_file, record_from
 from sightline.text import csv_cell, did_you_mean, from_csv_cell
+
+# Readings as they are recorded: shape (n_rows, n_tags).
+Rows = npt.NDArray[np.float32]
 
 DAY_S = 86_400
 COLUMNS = ("id", "start_s", "duration_s", "tag", "kind", "value", "rate", "note")
@@ -426,7 +431,7 @@ def _unchecked(attack: PlannedAttack) -> None:
     """Accept an attack on any plant."""
 
 
-def read_scenario(path: str | Path, vocabulary: Vocabulary | None = None) -> Scenario:
+def scenario_from(path: str | Path, vocabulary: Vocabulary | None = None) -> Scenario:
     """Read a scenario from a ``.csv`` or ``.toml`` file.
 
     Parameters
@@ -456,7 +461,7 @@ def read_scenario(path: str | Path, vocabulary: Vocabulary | None = None) -> Sce
 
 
 def scenario_to_csv(scenario: Scenario) -> str:
-    """Return a scenario as the text of a CSV file that `read_scenario` reads back."""
+    """Return a scenario as the text of a CSV file that `scenario_from` reads back."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -469,7 +474,7 @@ def scenario_to_csv(scenario: Scenario) -> str:
 
 
 def scenario_to_toml(scenario: Scenario) -> str:
-    """Return a scenario as the text of a TOML file that `read_scenario` reads back."""
+    """Return a scenario as the text of a TOML file that `scenario_from` reads back."""
     lines: list[str] = []
     for attack in scenario.attacks:
         lines += ["[[attack]]", f"id = {_quoted(attack.id)}"]
@@ -652,3 +657,48 @@ def forged_value(
     elif kind == GAIN:
         forged = reading * value
     return max(forged, lowest)
+
+
+def forged_reading(
+    action: Action,
+    reading: float,
+    recorded: Rows,
+    *,
+    row: int,
+    start: int,
+    column: int,
+    elapsed_s: float,
+    step_s: int,
+    lowest: float,
+) -> float:
+    """Return what an action makes of a reading, from the rows recorded before.
+
+    Parameters
+    ----------
+    action : Action
+        One that forges.
+    reading : float
+        What the sensor measures.
+    recorded : array of shape (n_rows, n_tags)
+        The past, from which ramps and freezes start and replays are taken.
+    row, start, column : int
+        The present row, the first row of the attack, and the sensor's column.
+    elapsed_s, lowest : float
+        As for `forged_value`.
+    step_s : int
+        Seconds a row.
+    """
+    replayed = 0.0
+    if action.kind is ActionKind.REPLAY:
+        replayed = float(recorded[row - int(action.value or 0) // step_s, column])
+    absent = math.nan if action.kind is ActionKind.RAMP else 0.0
+    return forged_value(
+        action.kind.code,
+        reading,
+        absent if action.value is None else action.value,
+        action.rate or 0.0,
+        elapsed_s,
+        float(recorded[start - 1, column]),
+        replayed,
+        lowest,
+    )

@@ -1,16 +1,17 @@
 """A plant that runs twice: test with its attacks, and a twin for each of them.
 
-Any plant will do that can be run, stopped and copied at any row (`Plant`), and whose
-random numbers depend on the seed and the time alone.
+Any plant will do that can be run, stopped and copied at any row (`TwinPlant`), and
+whose random numbers depend on the seed and the time alone.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
-from typing import Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -18,11 +19,16 @@ from sightline.data.arrays import IGNORED, NORMAL, Floats, Labels
 from sightline.data.recording import Recording, Tag
 from sightline.data.segments import Attack, labels_of
 from sightline.errors import StreamError
-from sightline.progress import Progress, Step, StepKind
-from sightline.testbeds.twin.scenario import DAY_S, PlannedAttack, Scenario
+from sightline.progress import Progress, Step, StepKind, silent
+from sightline.testbeds.twin.scenario import (
+    DAY_S,
+    PlannedAttack,
+    Rows,
+    Scenario,
+    Vocabulary,
+)
 from sightline.testbeds.twin.truth import (
     AttackTruth,
-    Rows,
     Usual,
     Yardstick,
     truth_of,
@@ -61,9 +67,10 @@ class NoiseSource:
 FIRST_SECOND = 1_704_067_200.0
 
 
-class Plant(Protocol):
+class TwinPlant(ABC):
     """A plant that can be run, stopped, and copied at any row."""
 
+    @abstractmethod
     def copy(self) -> Self:
         """Return a plant in the same state that will see the same random numbers."""
 
@@ -75,7 +82,7 @@ class Plant(Protocol):
         start: int = 0,
         stop: int | None = None,
         attack: PlannedAttack | None = None,
-        report: Callable[[int], None] | None = None,
+        report: Callable[[int], None] = lambda done: None,
     ) -> None:
         """Run the plant and fill rows [start, stop) of `recorded`.
 
@@ -93,9 +100,30 @@ class Plant(Protocol):
         report : callable, optional
             Takes the number of rows that are filled, now and then.
         """
+        rows = range(start, len(recorded) if stop is None else stop)
+        self._fill(recorded, unforged, rows, attack, report)
+
+    @abstractmethod
+    def _fill(
+        self,
+        recorded: Rows,
+        unforged: Rows | None,
+        rows: range,
+        attack: PlannedAttack | None,
+        report: Callable[[int], None],
+    ) -> None:
+        """Run the plant over some rows; the parameters are those of `run`."""
+
+    def open_account(self) -> None:
+        """Start a new water account, if the plant keeps one."""
+        return
+
+    def close_account(self) -> Any:
+        """Return the water account since `open_account`; None if there is none."""
+        return None
 
 
-P = TypeVar("P", bound=Plant)
+P = TypeVar("P", bound=TwinPlant)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +143,38 @@ class Panel:
     title: str
     unit: str
     tags: tuple[str, ...]
-    limits: Mapping[str, float]
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlantFacts:
+    """What one simulated plant is made of.
+
+    Parameters
+    ----------
+    name : str
+        The testbed.
+    tags : tuple of Tag
+        The columns.
+    vocabulary : Vocabulary
+        What attackers can act on.
+    yardstick : Yardstick
+        How differences from a twin are measured; `step_s` is the time between rows.
+    unit : str
+        The unit of an effect, in words.
+    panels : tuple of Panel
+        The panels of the picture.
+    picture_days : int
+        How many days the picture shows.
+    """
+
+    name: str
+    tags: tuple[Tag, ...]
+    vocabulary: Vocabulary
+    yardstick: Yardstick
+    unit: str
+    panels: tuple[Panel, ...]
+    picture_days: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,8 +183,8 @@ class Simulation:
 
     Parameters
     ----------
-    name : str
-        The testbed.
+    facts : PlantFacts
+        The plant.
     train, test : Recording
         Normal operation, and the time that follows, with the scenario's attacks.
     true_values : array of shape (n_rows, n_tags)
@@ -136,43 +195,33 @@ class Simulation:
         Seed of all random numbers.
     scenario : Scenario
         The attacks.
+    train_water, test_water : dataclass, optional
+        The water accounts of both, if the plant keeps them.
     """
 
-    name: str
+    facts: PlantFacts
     train: Recording
     test: Recording
     true_values: Rows
     truth: tuple[AttackTruth, ...]
     seed: int
     scenario: Scenario
-    _before_test: Plant
+    train_water: Any
+    test_water: Any
+    _before_test: TwinPlant
+
+    @property
+    def name(self) -> str:
+        """The testbed."""
+        return self.facts.name
 
     @property
     def release(self) -> str:
         """What tells this run from others of the same plant, such as ``"seed1"``."""
         return f"seed{self.seed}"
 
-    @property
-    def panels(self) -> tuple[Panel, ...]:
-        """The panels of the picture."""
-        raise NotImplementedError
-
-    @property
-    def picture_days(self) -> int:
-        """How many days the picture shows."""
-        return 1
-
-    @property
-    def unit(self) -> str:
-        """The unit of an effect, in words."""
-        raise NotImplementedError
-
     def options(self) -> dict[str, object]:
         """Return the arguments besides the seed, for truth.json."""
-        return {}
-
-    def accounts(self) -> dict[str, object]:
-        """Return the balances of the simulator, for truth.json."""
         return {}
 
     def clean_test(self) -> Recording:
@@ -188,59 +237,108 @@ class Simulation:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Days:
-    """Train and test of one plant, as run.
-
-    Parameters
-    ----------
-    train, test, true_values : array of shape (n_rows, n_tags)
-        Readings; of test also before any forging.
-    truth : tuple of AttackTruth
-        The effect of each attack.
-    before_test : Plant
-        The plant at the first row of test.
-    """
-
-    train: Rows
-    test: Rows
-    true_values: Rows
-    truth: tuple[AttackTruth, ...]
-    before_test: Plant
+S = TypeVar("S", bound=Simulation)
 
 
-def run_days(
-    plant: P,
-    n_rows: tuple[int, int],
+class RunLength(NamedTuple):
+    """Rows of train and of test, and the seed of all random numbers."""
+
+    n_train: int
+    n_test: int
+    seed: int
+
+    @classmethod
+    def checked(
+        cls,
+        days_train: float | None,
+        days_test: float | None,
+        usual: tuple[float, float],
+        step_s: int,
+        seed: int,
+    ) -> RunLength:
+        """Return a length in days as rows; `usual` days where none are given.
+
+        Raises
+        ------
+        StreamError
+            If days are not above 0, or the seed is no whole number, 0 or more.
+        """
+        wanted = {"days_train": days_train, "days_test": days_test}
+        n_rows = []
+        for (name, stated), default in zip(wanted.items(), usual, strict=True):
+            days = default if stated is None else stated
+            is_number = isinstance(days, Real) and np.isfinite(days)
+            n_rows.append(round(days * DAY_S / step_s) if is_number else 0)
+            if n_rows[-1] < 1:
+                raise StreamError(
+                    f"`{name}` must be days of plant time above 0; got {days}."
+                )
+        is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+        if not is_whole or seed < 0:
+            raise StreamError(
+                f"`seed` must be a whole number, 0 or more; got {seed!r}."
+            )
+        return cls(n_rows[0], n_rows[1], int(seed))
+
+
+def simulate_plant(
+    kind: type[S],
+    facts: PlantFacts,
+    length: RunLength,
+    warmed_up: Callable[[], P],
+    *,
     scenario: Scenario,
-    by: Yardstick,
-    progress: Progress,
+    source: str,
+    recovery_labels: bool,
+    progress: Progress | None,
     between: Callable[[P], P] = lambda plant: plant,
-) -> Days:
+    **options: Any,
+) -> S:
     """Run train, then test with its attacks, then the twin of each attack.
 
     Parameters
     ----------
-    plant : Plant
-        At the first row of train; afterwards at the end of test.
-    n_rows : tuple of int
-        Rows of train and of test.
+    kind : type
+        The simulation to return.
+    facts : PlantFacts
+        The plant.
+    length : RunLength
+        Rows and seed.
+    warmed_up : callable
+        Returns the plant at the first row of train; it is called once the scenario is
+        checked.
     scenario : Scenario
         The attacks.
-    by : Yardstick
-        How differences from the twin are measured.
-    progress : callable
-        Takes a `Step` for each stretch of train and test.
+    source : str
+        Plant and seed in words.
+    recovery_labels : bool
+        Whether rows in which the plant recovers from an attack are labelled -1.
+    progress : callable, optional
+        Takes a `Step` for each part of train and test.
     between : callable, optional
         Takes the plant after train and returns the plant of test.
+    **options
+        Further fields of `kind`.
+
+    Raises
+    ------
+    StreamError
+        If an attack does not fit the plant or the run.
     """
+    by, progress = facts.yardstick, progress or silent
+    n_train, n_test, seed = length
+    facts.vocabulary.check_scenario(scenario, n_test * by.step_s)
     train, recorded, unforged = (
-        np.empty((n, len(by.tags)), np.float32) for n in (*n_rows, n_rows[1])
+        np.empty((n, len(by.tags)), np.float32) for n in (n_train, n_test, n_test)
     )
-    plant.run(train, report=_reporter(progress, "train", len(train)))
+    plant = warmed_up()
+    plant.open_account()
+    plant.run(train, report=_reporter(progress, "train", n_train))
+    train_water = plant.close_account()
     plant = between(plant)
+    plant.open_account()
     before_test = plant.copy()
-    report = _reporter(progress, "test", len(recorded))
+    report = _reporter(progress, "test", n_test)
     run = partial(plant.run, recorded, unforged=unforged, report=report)
     twins, row = [], 0
     for attack in scenario.attacks:
@@ -253,37 +351,43 @@ def run_days(
     unattacked = np.empty_like(recorded)
     before_test.copy().run(unattacked)
     usual = usual_of(train, unattacked, by=by)
-    return Days(
-        train=train,
-        test=recorded,
+    truth = _truth(scenario.attacks, twins, recorded, usual, by)
+    labels, attacks = _labelled(scenario, truth, n_test, by.step_s, recovery_labels)
+    recording = partial(Recording, tags=facts.tags, step_s=float(by.step_s))
+    return kind(
+        facts=facts,
+        train=recording(
+            values=train,
+            labels=labels_of((), n_train),
+            time=FIRST_SECOND + by.step_s * np.arange(n_train, dtype=float),
+            source=f"{source}, train",
+        ),
+        test=recording(
+            values=recorded,
+            labels=labels,
+            time=FIRST_SECOND + by.step_s * (n_train + np.arange(n_test, dtype=float)),
+            attacks=attacks,
+            source=f"{source}, test",
+        ),
         true_values=unforged,
-        truth=_truth(scenario.attacks, twins, recorded, usual, by),
-        before_test=before_test,
+        truth=truth,
+        seed=seed,
+        scenario=scenario,
+        train_water=train_water,
+        test_water=plant.close_account(),
+        _before_test=before_test,
+        **options,
     )
 
 
 def _truth(
     attacks: Sequence[PlannedAttack],
-    twins: Sequence[Plant],
+    twins: Sequence[TwinPlant],
     recorded: Rows,
     usual: Usual,
     by: Yardstick,
 ) -> tuple[AttackTruth, ...]:
-    """Return the effect of each attack, from a run of its twin up to the cap.
-
-    Parameters
-    ----------
-    attacks : sequence of PlannedAttack
-        In the order of time.
-    twins : sequence of Plant
-        The plant before the first step of each attack.
-    recorded : array of shape (n_rows, n_tags)
-        All of test, with the attacks.
-    usual : Usual
-        What the plant shows without attacks.
-    by : Yardstick
-        How differences from the twin are measured.
-    """
+    """Return the effect of each attack, from a run of its twin up to the cap."""
     is_attacked = np.zeros(len(recorded), np.bool_)
     for attack in attacks:
         is_attacked[attack.rows(by.step_s)] = True
@@ -295,7 +399,16 @@ def _truth(
         copied = start
         end_s = attack.stop_s + by.cap_s(attack.duration_s)
         stop = min(end_s // by.step_s, len(recorded))
-        _run_with(twin, attacks[k + 1 :], rows, start, stop, by.step_s)
+        # It runs without this attack, but with those that follow.
+        row = start
+        for later in attacks[k + 1 :]:
+            its = later.rows(by.step_s)
+            if its.start >= stop:
+                break
+            twin.run(rows, start=row, stop=its.start)
+            row = min(its.stop, stop)
+            twin.run(rows, start=its.start, stop=row, attack=later)
+        twin.run(rows, start=row, stop=stop)
         seen = slice(start, stop)
         truth.append(
             truth_of(attack, recorded[seen], rows[seen], is_attacked[seen], usual, by)
@@ -303,108 +416,33 @@ def _truth(
     return tuple(truth)
 
 
-def _run_with(
-    plant: Plant,
-    attacks: Sequence[PlannedAttack],
-    rows: Rows,
-    start: int,
-    stop: int,
-    step_s: int,
-) -> None:
-    """Fill rows [start, stop) by a plant, with the attacks that begin within them."""
-    for attack in attacks:
-        its = attack.rows(step_s)
-        if its.start >= stop:
-            break
-        plant.run(rows, start=start, stop=its.start)
-        start = min(its.stop, stop)
-        plant.run(rows, start=its.start, stop=start, attack=attack)
-    plant.run(rows, start=start, stop=stop)
-
-
-def recordings_of(
-    days: Days,
-    tags: tuple[Tag, ...],
+def _labelled(
     scenario: Scenario,
+    truth: Sequence[AttackTruth],
+    n_rows: int,
     step_s: int,
-    source: str,
     recovery_labels: bool,
-) -> tuple[Recording, Recording]:
-    """Return train and test as recordings, test labelled by the scenario's attacks.
-
-    Parameters
-    ----------
-    days : Days
-        What was run.
-    tags : tuple of Tag
-        The columns.
-    scenario : Scenario
-        The attacks of test.
-    step_s : int
-        Seconds a row.
-    source : str
-        Plant and seed in words.
-    recovery_labels : bool
-        Whether rows in which the plant recovers from an attack are labelled -1.
-    """
+) -> tuple[Labels, tuple[Attack, ...]]:
+    """Return the labels and the attacks of test by row."""
     attacks = tuple(
         Attack(
-            id=a.id,
-            start=a.rows(step_s).start,
-            stop=a.rows(step_s).stop,
-            targets=a.targets,
-            note=a.note or None,
+            id=planned.id,
+            start=planned.rows(step_s).start,
+            stop=planned.rows(step_s).stop,
+            targets=planned.targets,
+            note=planned.note or None,
         )
-        for a in scenario.attacks
+        for planned in scenario.attacks
     )
-    labels = labels_of(attacks, len(days.test))
+    labels = labels_of(attacks, n_rows)
     if recovery_labels:
-        labels = _with_recovery(labels, days.truth, step_s)
-    n_train = len(days.train)
-    train, test = (
-        Recording(
-            values=values,
-            tags=tags,
-            labels=labels_of((), n_train) if part == "train" else labels,
-            time=FIRST_SECOND + step_s * (first + np.arange(len(values), dtype=float)),
-            step_s=float(step_s),
-            attacks=() if part == "train" else attacks,
-            source=f"{source}, {part}",
-        )
-        for part, values, first in (
-            ("train", days.train, 0),
-            ("test", days.test, n_train),
-        )
-    )
-    return train, test
-
-
-def _with_recovery(labels: Labels, truth: Sequence[AttackTruth], step_s: int) -> Labels:
-    """Return labels with normal rows in recovery labelled -1."""
-    labels = np.array(labels)
-    for attack in truth:
-        stop = attack.stop + (attack.recovery_s or 0) // step_s
-        rows = labels[attack.stop : stop]
-        rows[rows == NORMAL] = IGNORED
-    return labels
+        for effect in truth:
+            stop = effect.stop + (effect.recovery_s or 0) // step_s
+            rows = labels[effect.stop : stop]
+            rows[rows == NORMAL] = IGNORED
+    return labels, attacks
 
 
 def _reporter(progress: Progress, detail: str, total: int) -> Callable[[int], None]:
     """Return a callback that turns a number of rows into a `Step`."""
     return lambda done: progress(Step(StepKind.SIMULATING, done, total, detail))
-
-
-def rows_of_days(days: float, name: str, step_s: int) -> int:
-    """Return days as a number of rows; refuse what is not above 0."""
-    is_number = isinstance(days, Real) and np.isfinite(days)
-    rows = round(days * DAY_S / step_s) if is_number else 0
-    if rows < 1:
-        raise StreamError(f"`{name}` must be days of plant time above 0; got {days}.")
-    return rows
-
-
-def check_seed(seed: int) -> int:
-    """Return a seed as an integer; refuse what is not a whole number, 0 or more."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise StreamError(f"`seed` must be a whole number, 0 or more; got {seed!r}.")
-    return int(seed)

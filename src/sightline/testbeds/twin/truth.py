@@ -13,14 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats
 from sightline.data.segments import KnownEffect
-from sightline.testbeds.twin.scenario import ActionKind, PlannedAttack
-
-# Readings as they are recorded: shape (n_rows, n_tags).
-Rows = npt.NDArray[np.float32]
+from sightline.testbeds.twin.scenario import ActionKind, PlannedAttack, Rows
 
 # At this many units from its twin even a single reading is clearly different.
 CLEAR = 3.0

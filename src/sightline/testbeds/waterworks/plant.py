@@ -37,8 +37,8 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Floats
 from sightline.data.recording import Role, Tag
-from sightline.testbeds.twin.scenario import Vocabulary
-from sightline.testbeds.twin.truth import CLEAR, Rows, Yardstick, sensor_units
+from sightline.testbeds.twin.scenario import Rows, Vocabulary
+from sightline.testbeds.twin.truth import CLEAR, Yardstick, sensor_units
 
 # A column, a tank, a place in an array: Python's integer or numpy's.
 Index = int | np.integer[Any]

@@ -1,21 +1,20 @@
 """One second of the plant: control, attack, interlocks, physics, sensors. Compiled.
 
 A step takes its random numbers as an argument and keeps nothing outside of the state,
-so the same state and the same numbers give the same future, bit for bit. `Runner` runs
-steps from a state, over rows, with or without an attack.
+so the same state and the same numbers give the same future, bit for bit.
+`WaterworksPlant` runs steps from a state, over rows, with or without an attack.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numba import njit
 
 from sightline.data.arrays import Floats
 from sightline.testbeds.twin import scenario as f
-from sightline.testbeds.twin.scenario import Action, ActionKind, PlannedAttack
-from sightline.testbeds.twin.simulation import NoiseSource
-from sightline.testbeds.twin.truth import Rows
+from sightline.testbeds.twin.scenario import Action, ActionKind, PlannedAttack, Rows
+from sightline.testbeds.twin.simulation import NoiseSource, TwinPlant
 from sightline.testbeds.waterworks import plant as p
 from sightline.testbeds.waterworks.controller import control
 from sightline.testbeds.waterworks.physics import move, uf_resistance
@@ -29,7 +28,6 @@ DOSING_FLOW, BISULPHITE_FLOW = 0.5, 0.3
 NOISE, QUANTUM = p.by_column("noise"), p.by_column("quantum")
 N_SENSORS = len(p.SENSOR_COLUMNS)
 N_DRAWS = N_SENSORS + p.N_DISTURBANCES
-CHUNK_STEPS = 21_600
 WARM_UP_S, DAY_S = 43_200, 86_400
 _NO_ACTIONS = np.zeros((0, 4))
 _forged_value = njit(cache=True)(f.forged_value)
@@ -234,7 +232,7 @@ def _action_row(action: Action) -> Floats:
     return np.array([action.kind.code, index[action.tag], value, action.rate or 0])
 
 
-class Runner:
+class WaterworksPlant(TwinPlant):
     """A plant that can be run, stopped, and copied at any step.
 
     Parameters
@@ -247,6 +245,9 @@ class Runner:
         What stays constant.
     """
 
+    # Steps computed at a time; it does not change the result.
+    chunk_steps = 21_600
+
     def __init__(self, seed: int, state: p.State, conditions: p.Conditions) -> None:
         self._seed = seed
         self._state = state
@@ -255,73 +256,53 @@ class Runner:
         self._opened = state["volume"][0].copy()
 
     @classmethod
-    def warmed_up(cls, seed: int, conditions: p.Conditions) -> "Runner":
+    def warmed_up(cls, seed: int, conditions: p.Conditions) -> "WaterworksPlant":
         """Return a plant at midnight, `WARM_UP_S` seconds after its start."""
         runner = cls(seed, p.first_state(seed, DAY_S - WARM_UP_S), conditions)
         runner.run(p.empty_rows(WARM_UP_S))
         return runner
 
-    def copy(self, conditions: p.Conditions | None = None) -> "Runner":
+    def copy(self, conditions: p.Conditions | None = None) -> Self:
         """Return a plant in the same state that will see the same random numbers."""
-        return Runner(self._seed, self._state.copy(), conditions or self._conditions)
+        return type(self)(
+            self._seed, self._state.copy(), conditions or self._conditions
+        )
 
-    def run(
+    def _fill(
         self,
         recorded: Rows,
-        *,
-        unforged: Rows | None = None,
-        start: int = 0,
-        stop: int | None = None,
-        attack: PlannedAttack | None = None,
-        report: Callable[[int], None] | None = None,
-        chunk_steps: int = CHUNK_STEPS,
+        unforged: Rows | None,
+        rows: range,
+        attack: PlannedAttack | None,
+        report: Callable[[int], None],
     ) -> None:
-        """Run the plant and fill rows [start, stop) of `recorded`.
-
-        Parameters
-        ----------
-        recorded : array of shape (n_rows, 51)
-            Readings. Rows before `start` are read by attacks that continue or repeat
-            the past.
-        unforged : array of shape (n_rows, 51), optional
-            Filled with readings before any forging.
-        start, stop : int
-            Which rows to fill; `stop` is the end by default.
-        attack : PlannedAttack, optional
-            An attack that begins in row `start` and lasts to `stop`.
-        report : callable, optional
-            Takes the number of rows that are filled, after each chunk.
-        chunk_steps : int
-            Steps computed at a time; it does not change the result.
-        """
-        stop = len(recorded) if stop is None else stop
+        """Run the plant over some rows."""
         unforged = p.empty_rows(0) if unforged is None else unforged
         actions = _NO_ACTIONS
         if attack is not None:
-            actions = np.array([_action_row(action) for action in attack.actions])
-        row = start
-        while row < stop:
-            steps = min(stop - row, chunk_steps)
+            actions = np.array(list(map(_action_row, attack.actions)))
+        row = rows.start
+        while row < rows.stop:
+            steps = min(rows.stop - row, self.chunk_steps)
             draws = self._noise.upto(int(self._state["clock"][0]), steps)
             advance(
                 self._state,
                 self._conditions,
                 draws,
                 actions,
-                start,
+                rows.start,
                 row,
                 recorded,
                 unforged,
             )
             row += len(draws)
-            if report is not None:
-                report(row)
+            report(row)
 
-    def open_accounts(self) -> None:
+    def open_account(self) -> None:
         """Start a new water account."""
         p.start_accounts(self._state)
         self._opened = self._state["volume"][0].copy()
 
-    def close_accounts(self) -> WaterBalance:
-        """Return the water account since `open_accounts`."""
+    def close_account(self) -> WaterBalance:
+        """Return the water account since `open_account`."""
         return balance_of(self._state, self._opened)
