@@ -148,14 +148,7 @@ def export_stream(
     export.meta["rows"] = {k: fact for k, fact in facts.items() if fact is not None}
     title, rows = _title(detector), learned.index[is_reference]
     if telemetry:
-        _check_same(train.channels, test.channels, "The recordings")
-        means = means_of(train.values)
-        # A missing cell would spoil every average of the telemetry after it.
-        filled, _ = fill_missing(train.values, _set(train.breaks), means)
-        export.telemetry_train = filled[rows]
-        filled, _ = fill_missing(test.values, _set(test.breaks), means)
-        export.telemetry_test = filled[tested.index]
-        export.telemetry_channels = train.channels
+        _add_telemetry(export, train, rows, test, tested.index)
     step_s = None if test.step_s is None else test.step_s * _set(tested.spacing)
     return ResidualStream(
         learned.values[is_reference],
@@ -392,6 +385,23 @@ def _add_own(export: _StreamParts, score: Floats | None, alarms: Bools | None) -
         export.notices.append(
             "own rule: its score is left out, for some rows have none."
         )
+
+
+def _add_telemetry(
+    export: _StreamParts,
+    train: Recording,
+    train_rows: Ints,
+    test: Recording,
+    rows: Ints,
+) -> None:
+    """Add the measured values at the rows of both recordings."""
+    _check_same(train.channels, test.channels, "The recordings")
+    means = means_of(train.values)
+    # A missing cell would spoil every average of the telemetry after it.
+    filled, _ = fill_missing(train.values, _set(train.breaks), means)
+    tested, _ = fill_missing(test.values, _set(test.breaks), means)
+    export.telemetry_train, export.telemetry_test = filled[train_rows], tested[rows]
+    export.telemetry_channels = train.channels
 
 
 def _residuals(

@@ -17,6 +17,7 @@ docs/testbeds.md for where the facts come from.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -79,12 +80,23 @@ class Swat(base.Reader):
         if layout is None:
             return None
         row = csv_reader.first_row(file, layout)
-        begins = _first_time(next(iter(row.values()), ""))
-        name = _part_name(file, begins)
+        text, begins = next(iter(row.values()), "").strip(), None
+        for form in _TIME:
+            with suppress(ValueError):
+                begins = begins or datetime.strptime(text, form)
+        # The part by the first time stamp, else by the file's name.
+        is_attack, is_v1 = (word in file.path.name.lower() for word in ("attack", "v1"))
+        if begins is not None:
+            is_attack, is_v1 = begins >= _ATTACKS_BEGIN, begins == _V1_BEGINS
+        name = "Attack_v0" if is_attack else "Normal_v1" if is_v1 else "Normal_v0"
         releases: tuple[str, ...] = ("v0", "v1")
         if name.startswith("Normal"):
             releases = (name[-2:],)
-        if _is_recut(file, begins, next(reversed(row.values()), "")):
+        # The damaged re-cut by its name, its start or its first label.
+        stem = file.path.name.lower().partition(".")[0]
+        is_late = begins is not None and begins >= _ATTACKS_BEGIN
+        label = next(reversed(row.values()), "").replace(" ", "")
+        if stem == "merged" or (stem == "normal" and is_late) or label == "Attack":
             name, releases = _RECUT, ()
         return base.ReleasePart(
             name=name,
@@ -205,36 +217,3 @@ def _labels(texts: Any, part: base.ReleasePart, notices: list[str]) -> Labels:
             "as Attack."
         )
     return np.asarray(is_attack.to_numpy()).astype(np.int8)
-
-
-def _first_time(text: str) -> datetime | None:
-    """Return a time stamp in one of the known formats; None if it is in none."""
-    for form in _TIME:
-        try:
-            return datetime.strptime(text.strip(), form)
-        except ValueError:
-            continue
-    return None
-
-
-def _part_name(file: csv_reader.SourceFile, begins: datetime | None) -> str:
-    """Return the part by its first time stamp, else by the file's name."""
-    name = file.path.name.lower()
-    if begins is None:
-        is_attack, is_v1 = "attack" in name, "v1" in name
-    else:
-        is_attack = begins >= _ATTACKS_BEGIN
-        is_v1 = begins == _V1_BEGINS
-    if is_attack:
-        return "Attack_v0"
-    return "Normal_v1" if is_v1 else "Normal_v0"
-
-
-def _is_recut(file: csv_reader.SourceFile, begins: datetime | None, label: str) -> bool:
-    """Return whether this is the damaged re-cut, by its name, start or first label."""
-    stem = file.path.name.lower().partition(".")[0]
-    return (
-        stem == "merged"
-        or (stem == "normal" and begins is not None and begins >= _ATTACKS_BEGIN)
-        or label.replace(" ", "") == "Attack"
-    )

@@ -20,6 +20,7 @@ HOUR_S = 3600
 FIRST_S, EVERY_S = 30 * HOUR_S, 30 * HOUR_S
 # How far a forged level or limit lies beyond the limits of the controls, in metres.
 BEYOND_M = 0.3
+_USUAL_STATE = "a command that repeats the usual state; nothing should move"
 
 
 class Targets:
@@ -105,7 +106,6 @@ def _planned(
     is_on = bool(targets.usual[pump][start_s % DAY_S // STEP_S])
     lower, higher = round(low - BEYOND_M, 3), high + 0.3
     kind, act = ActionKind, Action
-    usual_state = "a command that repeats the usual state; nothing should move"
     plans: tuple[tuple[int, list[Action | None], str], ...] = (
         (
             4,
@@ -122,7 +122,7 @@ def _planned(
             [act(tag=pressure, kind=kind.BIAS, value=2.0)],
             "pressure reads 2 m too much",
         ),
-        (2, [targets.steady(start_s, 2 * HOUR_S, turn)], usual_state),
+        (2, [targets.steady(start_s, 2 * HOUR_S, turn)], _USUAL_STATE),
         (12, [act(tag=level, kind=kind.FREEZE)], "level frozen"),
         (
             6,
@@ -142,7 +142,7 @@ def _planned(
             [targets.moved_limit(turn, When.BELOW, BEYOND_M)],
             "limit that switches at a low level raised",
         ),
-        (3, [targets.steady(start_s, 3 * HOUR_S, turn + 1)], usual_state),
+        (3, [targets.steady(start_s, 3 * HOUR_S, turn + 1)], _USUAL_STATE),
         (
             12,
             [act(tag=level, kind=kind.BIAS, rate=0.1 / HOUR_S)],

@@ -85,7 +85,7 @@ def read_folder(
         If a file is missing, or cannot be read as what it should be.
     """
     folder = Path(root).expanduser()
-    paths = {name: _table_path(folder, name) for name in ("train", "test")}
+    paths = _table_paths(folder)
     settings = read_settings(folder / "plant.toml")
     if train_decimals is not None:
         settings = replace(settings, train_decimals=train_decimals)
@@ -108,17 +108,8 @@ def read_folder(
     notices += [*prepared, *_agreement(train, test, folder)]
     tags, tag_notices = _tags(tag_rows, train.channels, {**test.units, **train.units})
     notices.extend(tag_notices)
-    attack_list = _only(folder, "attacks", "incidents", endings=LISTS)
-    incidents: tuple[Incident, ...] = ()
-    if attack_list is not None:
-        read_time = partial(
-            _time, path=attack_list, is_utc=test.is_utc, settings=settings
-        )
-        listed = read_incidents(
-            attack_list, read_time, has_format=settings.time_format is not None
-        )
-        incidents = _closed(listed.incidents, (train.time[-1], test.time[-1]))
-        notices.extend(listed.notices)
+    attack_list, incidents, said = _incidents(folder, train, test, settings)
+    notices.extend(said)
     if attack_list is None and test.labels is None:
         notices.append(
             "No attacks.csv and no column 'label' in test: all of test is taken as "
@@ -127,7 +118,7 @@ def read_folder(
     timezone = settings.timezone or ("UTC" if test.is_utc else None)
     recordings = [
         _recording(readings, tags, incidents, path, timezone)
-        for readings, path in ((train, paths["train"]), (test, paths["test"]))
+        for readings, path in zip((train, test), paths.values(), strict=True)
     ]
     normal, left_out = without_attacks(recordings[0])
     notices.extend(left_out)
@@ -149,6 +140,44 @@ def read_folder(
         accepts=settings.accept,
         incidents=incidents,
     )
+
+
+def _table_paths(folder: Path) -> dict[str, Path]:
+    """Return the paths of train and test, as CSV or Parquet."""
+    paths = {}
+    with reading(folder):
+        if not folder.is_dir():
+            raise FileError(f"{folder}: there is no such folder.")
+    for name in ("train", "test"):
+        path = _only(folder, name, endings=(*PARQUET, *TEXT))
+        if path is None:
+            raise FileError(
+                f"{folder}: has neither {name}.csv nor {name}.parquet; a plant's "
+                "folder needs train and test."
+            )
+        paths[name] = path
+    return paths
+
+
+def _incidents(
+    folder: Path, train: Readings, test: Readings, settings: PlantSettings
+) -> tuple[Path | None, tuple[Incident, ...], tuple[str, ...]]:
+    """Return the list of attacks of a folder, what it holds, and notices."""
+    path = _only(folder, "attacks", "incidents", endings=LISTS)
+    if path is None:
+        return None, (), ()
+    read_time = partial(_time, path=path, is_utc=test.is_utc, settings=settings)
+    has_format = settings.time_format is not None
+    listed = read_incidents(path, read_time, has_format=has_format)
+    incidents = []
+    for incident in listed.incidents:
+        start, end = incident.listed
+        if np.isinf(end):
+            # An open incident ends with the table that it starts in.
+            lasts = (train.time[-1], test.time[-1])
+            end = min((t for t in lasts if t >= start), default=start)
+        incidents.append(replace(incident, listed=(start, end)))
+    return path, tuple(incidents), listed.notices
 
 
 def _prepared(
@@ -234,36 +263,6 @@ def _only(folder: Path, *stems: str, endings: tuple[str, ...]) -> Path | None:
     return paths[0] if paths else None
 
 
-def _closed(
-    incidents: Sequence[Incident], lasts: Sequence[float]
-) -> tuple[Incident, ...]:
-    """Return incidents of which an open one ends with the table that it starts in."""
-    return tuple(
-        replace(
-            incident,
-            listed=(start, min((t for t in lasts if t >= start), default=start)),
-        )
-        if np.isinf(incident.listed[1])
-        else incident
-        for incident in incidents
-        for start in incident.listed[:1]
-    )
-
-
-def _table_path(folder: Path, name: str) -> Path:
-    """Return the path of train or test, as CSV or Parquet."""
-    with reading(folder):
-        if not folder.is_dir():
-            raise FileError(f"{folder}: there is no such folder.")
-    path = _only(folder, name, endings=(*PARQUET, *TEXT))
-    if path is None:
-        raise FileError(
-            f"{folder}: has neither {name}.csv nor {name}.parquet; a plant's folder "
-            "needs train and test."
-        )
-    return path
-
-
 def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
     """Return the rows of tags.csv by tag, roles checked; empty if there is none."""
     if not path.is_file():
@@ -280,20 +279,18 @@ def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
                 f"{did_you_mean(role, [*Role, _IGNORE])}"
             )
         for column in ("low", "high"):
-            if (cell := row.get(column)) and not _is_number(cell):
+            cell = row.get(column)
+            try:
+                is_number = not cell or math.isfinite(float(cell))
+            except ValueError:
+                is_number = False
+            if not is_number:
                 raise FileError(
                     f"{path}: line {line}: {column} {cell!r} of tag {tag!r} is no "
                     "number: give the end of the instrument's range, or leave it empty."
                 )
         rows[tag] = row | {"role": role, "unit": row.get("unit") or unit}
     return rows
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def _tags(

@@ -205,8 +205,11 @@ class _Missing:
         notices = []
         if self.texts:
             said = [
-                f"{tag} ({names(_times(counted), MOST_NAMES)})"
+                f"{tag} ({names(times, MOST_NAMES)})"
                 for tag, counted in self.texts.items()
+                for times in [
+                    [f"{text!r:.40} {n:,} times" for text, n in counted.most_common()]
+                ]
             ]
             total = sum(counted.total() for counted in self.texts.values())
             notices.append(
@@ -220,10 +223,6 @@ class _Missing:
                 f"one of missing_values, taken as missing: {names(said, MOST_NAMES)}."
             )
         return notices
-
-
-def _times(counted: Counter[str]) -> list[str]:
-    return [f"{text!r:.40} {n:,} times" for text, n in counted.most_common()]
 
 
 def _no_number(path: Path, column: str) -> FileError:
@@ -296,7 +295,10 @@ def read_wide(
         is_bad = None if is_bad is None else is_bad[order]
     hold_s = source.settings.hold_s
     step_s = source.settings.step_s or _usual_step(time, source.path)
-    lost = _lost_rows(time, step_s, hold_s)
+    # Rows that are missing in short gaps: at most `hold_s` seconds of them.
+    steps = np.diff(time)
+    is_short = (steps > GAP_FACTOR * step_s) & (steps <= hold_s + step_s)
+    lost = np.rint(np.where(is_short, steps / step_s, 1.0)).astype(np.int64) - 1
     n_filled = int(lost.sum())
     _check_growth(len(time) + n_filled, len(time), source, step_s)
     if n_filled:
@@ -413,18 +415,6 @@ def _in_order(time: Floats, place: str, notices: list[str]) -> Ints | None:
     return np.asarray(order[is_last])
 
 
-def _lost_rows(time: Floats, step_s: float, hold_s: float) -> Ints:
-    """Return how many rows are missing between each row and the next, in short gaps.
-
-    A gap is a step above `GAP_FACTOR` times the usual one; it is short if at most
-    `hold_s` seconds are missing. 0 for all other steps.
-    """
-    steps = np.diff(time)
-    is_short = (steps > GAP_FACTOR * step_s) & (steps <= hold_s + step_s)
-    lost = np.where(is_short, steps / step_s, 1.0)
-    return np.asarray(np.rint(lost).astype(np.int64) - 1)
-
-
 def read_long(source: OpenedTable, states: StateWords) -> Readings:
     """Return a long table as readings: each step has the last reading at or before it.
 
@@ -445,7 +435,15 @@ def read_long(source: OpenedTable, states: StateWords) -> Readings:
     step_s = source.settings.step_s
     if step_s is None:
         step_s = _proposed_step(time, parts, source)
-    notices += _slow_tags(time, channels, parts, holds, place)
+    usual = _steps_of(time, parts)
+    if slow := np.flatnonzero(usual > holds).tolist():
+        said = [f"{channels[k]} ({duration(usual[k])})" for k in slow]
+        notices.append(
+            f"{place}: the usual step of {names(said, MOST_NAMES)} is longer than "
+            "hold_s; if the historian writes only changes, state a longer one in the "
+            f"section [hold_s] of plant.toml, such as '{channels[slow[0]]}' = "
+            "'forever'."
+        )
     # The last step is at or after the last reading, so that no reading is lost.
     n_steps = int(np.ceil((time.max() - time.min()) / step_s - 1e-6)) + 1
     _check_growth(n_steps, len(np.unique(time)), source, step_s)
@@ -546,26 +544,6 @@ def _steps_of(time: Floats, parts: Sequence[Ints]) -> Floats:
     """Return the usual step of each tag; nan for one with fewer than two readings."""
     steps = [step_from(None, time[rows]) for rows in parts]
     return np.array([np.nan if step is None else step for step in steps])
-
-
-def _slow_tags(
-    time: Floats,
-    channels: Sequence[str],
-    parts: Sequence[Ints],
-    holds: Floats,
-    place: str,
-) -> list[str]:
-    """Return a notice about tags that report less often than their value is held."""
-    usual = _steps_of(time, parts)
-    slow = np.flatnonzero(usual > holds).tolist()
-    if not slow:
-        return []
-    said = [f"{channels[k]} ({duration(usual[k])})" for k in slow]
-    return [
-        f"{place}: the usual step of {names(said, MOST_NAMES)} is longer than hold_s; "
-        "if the historian writes only changes, state a longer one in the section "
-        f"[hold_s] of plant.toml, such as '{channels[slow[0]]}' = 'forever'."
-    ]
 
 
 def _by_tag(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, require
+from sightline.data.arrays import ATTACK, NORMAL, Floats, require
 from sightline.data.recording import Role
 from sightline.errors import FileError
 from sightline.files import damage
@@ -164,7 +164,16 @@ def look_at(
     FileError
         If it is no table, or has no column of time stamps or no tag.
     """
-    table = _read(path)
+    import polars as pl
+
+    if path.suffix.lower() in EXCEL:
+        require("fastexcel", extra="excel", caller=f"{path}: Excel")
+        check_workbook(path)
+        what = f"{path}: cannot be read as an Excel table"
+        with damage(what, Exception, advice="save it as CSV"):
+            table = ExportedTable(frame=pl.read_excel(path), path=path)
+    else:
+        table = read_table(path, least_columns=2)
     settings = PlantSettings(
         timezone=timezone, time_format=time_format, columns=columns or ColumnNames()
     )
@@ -186,14 +195,21 @@ def look_at(
     if not (is_long or read.is_utc):
         check_clock(read.seconds, table)
     shaped = _long(table, found) if is_long else _wide(table, found)
+    micros = pl.Series("time", np.rint(read.seconds * 1e6).astype(np.int64))
+    attack_s = None
+    if "label" in shaped.frame.columns:
+        is_attack = np.asarray(shaped.frame["label"].to_numpy() == ATTACK)
+        attack_s = float(read.seconds[is_attack].min()) if is_attack.any() else None
     return Export(
         path=path,
         is_long=is_long,
-        frame=shaped.frame.with_columns(_dates(read.seconds, read.is_utc)),
+        frame=shaped.frame.with_columns(
+            micros.cast(pl.Datetime("us", "UTC" if read.is_utc else None))
+        ),
         seconds=read.seconds,
         is_utc=read.is_utc,
         tags=_tags_seen(shaped.frame, units, read.seconds, is_long=is_long),
-        attack_s=_first_attack(shaped.frame, read.seconds),
+        attack_s=attack_s,
         time_words=f"column {found.time!r}, such as {str(stamps[0])!r}",
         form=table.form or path.suffix.lower().lstrip("."),
         notices=(
@@ -203,22 +219,6 @@ def look_at(
             *shaped.notices,
         ),
     )
-
-
-def _read(path: Path) -> ExportedTable:
-    """Return the table of a file; of an Excel file its first sheet."""
-    if path.suffix.lower() not in EXCEL:
-        return read_table(path, least_columns=2)
-    import polars as pl
-
-    require("fastexcel", extra="excel", caller=f"{path}: Excel")
-    check_workbook(path)
-    with damage(
-        f"{path}: cannot be read as an Excel table",
-        Exception,
-        advice="save it as CSV",
-    ):
-        return ExportedTable(frame=pl.read_excel(path), path=path)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -305,22 +305,6 @@ def _cells(column: Any, path: Path, *, decimal_comma: bool) -> Any:
     return cells.numbers.cast(pl.String).fill_null(cells.words)
 
 
-def _dates(seconds: Floats, is_utc: bool) -> Any:
-    """Return seconds since 1970 as a column of dates, with the zone UTC if they are."""
-    import polars as pl
-
-    micros = pl.Series("time", np.rint(seconds * 1e6).astype(np.int64))
-    return micros.cast(pl.Datetime("us", "UTC" if is_utc else None))
-
-
-def _first_attack(frame: Any, seconds: Floats) -> float | None:
-    """Return the time of the first row labelled as an attack."""
-    if "label" not in frame.columns:
-        return None
-    is_attack = np.asarray(frame["label"].to_numpy() == ATTACK)
-    return float(seconds[is_attack].min()) if is_attack.any() else None
-
-
 def _tags_seen(
     frame: Any, units: Mapping[str, str], seconds: Floats, *, is_long: bool
 ) -> tuple[TagSeen, ...]:
@@ -344,8 +328,18 @@ def _tags_seen(
 
 def _tag_seen(name: str, values: Any, place: Any, stamps: Floats, unit: str) -> TagSeen:
     """Return what the readings of one tag show; `place` is each row's time stamp."""
-    numbers, words = _numbers_and_words(values)
-    is_read = _is_read(numbers, words)
+    import polars as pl
+
+    if values.dtype == pl.String:
+        numbers = values.cast(pl.Float64, strict=False).fill_nan(None)
+        words = pl.select(pl.when(numbers.is_null()).then(values)).to_series()
+    else:
+        numbers = values.fill_nan(None)
+        words = pl.repeat(None, len(values), dtype=pl.String, eager=True)
+    # A reading is a number; where there are none, a word that is a state.
+    is_number = numbers.null_count() < len(numbers)
+    is_state = (words.is_not_null() & ~is_missing(words)).fill_null(False)
+    is_read = np.asarray((numbers.is_not_null() if is_number else is_state).to_numpy())
     hits = np.zeros(len(stamps), np.bool_)
     hits[place[is_read]] = True
     at = np.flatnonzero(hits)
@@ -369,27 +363,6 @@ def _tag_seen(name: str, values: Any, place: Any, stamps: Floats, unit: str) -> 
         are_states=bool(mapped)
         or (0 < len(found) <= _MOST_STATES and bool((found == np.rint(found)).all())),
     )
-
-
-def _numbers_and_words(values: Any) -> tuple[Any, Any]:
-    """Return the numbers of a column, and the texts that are none."""
-    import polars as pl
-
-    if values.dtype != pl.String:
-        none = pl.repeat(None, len(values), dtype=pl.String, eager=True)
-        return values.fill_nan(None), none
-    numbers = values.cast(pl.Float64, strict=False).fill_nan(None)
-    is_word = numbers.is_null()
-    return numbers, pl.select(pl.when(is_word).then(values)).to_series()
-
-
-def _is_read(numbers: Any, words: Any) -> Bools:
-    """Return which rows hold a reading: a number, or a word that is a state."""
-    if numbers.null_count() < len(numbers):
-        # Among numbers, words are missing values.
-        return np.asarray(numbers.is_not_null().to_numpy())
-    is_word = (words.is_not_null() & ~is_missing(words)).fill_null(False)
-    return np.asarray(is_word.to_numpy())
 
 
 def joined(exports: Sequence[Export]) -> Export:

@@ -144,6 +144,7 @@ def propose(
         )
     kept = [tag for tag in whole.tags if tag.name not in left_out]
     step, usual = _step(whole, kept, step_s)
+    longest = max((tag.longest_s for tag in kept), default=0.0)
     train, test = _parts(whole, is_train, begin_s)
     return Proposal(
         sources=tuple(export.path.name for export in exports),
@@ -152,7 +153,10 @@ def propose(
         tags=whole.tags,
         left_out=left_out,
         step_s=step,
-        hold_s=_hold(kept, usual),
+        # Values are held for so long that no cell stays empty.
+        hold_s=None
+        if longest + usual <= HOLD_S
+        else float(np.ceil(longest / usual + 1) * usual),
         usual_step_s=usual,
         timezone=timezone,
         time_format=time_format,
@@ -267,14 +271,6 @@ def _step(
     if fastest != round(fastest):
         fastest = float(max([s for s in _STEPS if s <= fastest], default=fastest))
     return fastest, fastest
-
-
-def _hold(kept: Sequence[TagSeen], step_s: float) -> float | None:
-    """Return for how long values must be held so that no cell stays empty."""
-    longest = max((tag.longest_s for tag in kept), default=0.0)
-    if longest + step_s <= HOLD_S:
-        return None
-    return float(np.ceil(longest / step_s + 1) * step_s)
 
 
 def _parts(whole: Export, is_train: Bools, begin_s: float) -> tuple[Any, Any]:
@@ -454,6 +450,12 @@ def write_plant(
 def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
     """Return the text of plant.toml: each setting with what was understood."""
     understood = proposal.understood
+    kept = [tag for tag in proposal.tags if tag.name not in proposal.left_out]
+    longest = max(kept, key=lambda tag: tag.longest_s)
+    why = (
+        f"The longest time without a reading is {duration(longest.longest_s)}, of "
+        f"{longest.name}; a shorter hold_s leaves cells empty."
+    )
     lines = [
         *_comment(
             f"What `sightline start` understood of {names(proposal.sources)}. Change "
@@ -477,10 +479,13 @@ def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
         _setting("step_s", proposal.step_s, proposal.usual_step_s),
         "",
         *_comment("Seconds for which a value stays valid when no other follows."),
-        *_hold_lines(proposal),
+        *(_comment(why) if proposal.hold_s is not None else ()),
+        _setting("hold_s", proposal.hold_s, HOLD_S),
         "",
         *_comment("Numbers that mean 'no value':"),
-        _missing_line(proposal.missing_values),
+        f"missing_values = [{', '.join(map(exact, proposal.missing_values))}]"
+        if proposal.missing_values
+        else "# missing_values = [-9999, 32767]",
         *_comment("Seconds to leave out at the start of train, such as a start-up:"),
         "# trim_start_s = 3600",
         *_comment("Round train to the decimals of test, if that has fewer:"),
@@ -492,13 +497,6 @@ def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
         lines += ["", *_comment("What the audit found, and what to do:")]
         lines += [line for remedy in remedies for line in _comment(f"- {remedy}")]
     return "\n".join(lines) + "\n"
-
-
-def _missing_line(values: Sequence[float]) -> str:
-    """Return the line of plant.toml about numbers that mean "no value"."""
-    if not values:
-        return "# missing_values = [-9999, 32767]"
-    return f"missing_values = [{', '.join(map(exact, values))}]"
 
 
 def _comment(text: str) -> list[str]:
@@ -533,16 +531,3 @@ def _setting(name: str, value: float | None, default: float) -> str:
     stated = default if value is None else value
     text = f"{name} = {int(stated) if stated == int(stated) else stated}"
     return f"# {text}" if value is None else text
-
-
-def _hold_lines(proposal: Proposal) -> list[str]:
-    """Return the lines of plant.toml about holding values."""
-    kept = [tag for tag in proposal.tags if tag.name not in proposal.left_out]
-    longest = max(kept, key=lambda tag: tag.longest_s)
-    why = ""
-    if proposal.hold_s is not None:
-        why = (
-            f"The longest time without a reading is {duration(longest.longest_s)}, of "
-            f"{longest.name}; a shorter hold_s leaves cells empty."
-        )
-    return [*_comment(why), _setting("hold_s", proposal.hold_s, HOLD_S)]

@@ -138,7 +138,18 @@ def read_settings(path: Path) -> PlantSettings:
     holds: dict[str, float] = {}
     if isinstance(stated, dict):
         values.pop("hold_s")
-        holds = {name: _hold(value, name, path) for name, value in stated.items()}
+        for name, value in stated.items():
+            try:
+                holds[name] = (
+                    np.inf
+                    if value == _FOREVER
+                    else record_from({"hold_s": value}, PlantSettings).hold_s
+                )
+            except StreamError as error:
+                raise FileError(
+                    f"{path}: [hold_s] {name} must be positive seconds or "
+                    f"{_FOREVER!r}; got {value!r:.40}."
+                ) from error
     if not isinstance(columns, dict):
         raise FileError(f"{path}: columns must be a section: write [columns] above it.")
     with in_file(path):
@@ -151,16 +162,3 @@ def read_settings(path: Path) -> PlantSettings:
         check_zone(settings.timezone, path)
     default = holds.pop("default", settings.hold_s)
     return replace(settings, columns=named, other_holds=holds, hold_s=default)
-
-
-def _hold(value: object, name: str, path: Path) -> float:
-    """Return one value of the section [hold_s]: seconds, or "forever"."""
-    if value == _FOREVER:
-        return np.inf
-    try:
-        return record_from({"hold_s": value}, PlantSettings).hold_s
-    except StreamError as error:
-        raise FileError(
-            f"{path}: [hold_s] {name} must be positive seconds or {_FOREVER!r}; got "
-            f"{value!r:.40}."
-        ) from error

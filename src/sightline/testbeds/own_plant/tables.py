@@ -282,7 +282,11 @@ def _wide_columns(
             continue
         if column in ignored:
             continue
-        if plain(column) in NO_TAGS - _COUNTERS or _counts(table.frame[column], column):
+        counts = False
+        if plain(column) in _COUNTERS and table.frame[column].dtype.is_numeric():
+            steps = table.frame[column].diff().drop_nulls()
+            counts = len(steps) > 0 and bool((steps == 1).all())
+        if counts or plain(column) in NO_TAGS - _COUNTERS:
             left_out.append(column)
         elif is_like_labels(column):
             raise FileError(
@@ -309,14 +313,6 @@ def _wide_columns(
 def is_like_labels(name: str) -> bool:
     """Return whether a column or tag is called like labels, not like a reading."""
     return bool(_LIKE_LABELS.search(name) or columns_called("label", [name]))
-
-
-def _counts(column: Any, name: str) -> bool:
-    """Return whether a column counts the rows, as its name says."""
-    if plain(name) not in _COUNTERS or not column.dtype.is_numeric():
-        return False
-    steps = column.diff().drop_nulls()
-    return len(steps) > 0 and bool((steps == 1).all())
 
 
 def _is_clock(table: ExportedTable, times: Sequence[str]) -> bool:
@@ -581,12 +577,9 @@ def _contents(source: OpenedTable) -> dict[str, _Content]:
     frame, columns = source.table.frame, source.columns
     if columns.tag is None:
         return {
-            tag: _Content(
-                source.place,
-                _n_numbers(source, tag),
-                _counted(source.cells[tag].words) if tag in source.cells else Counter(),
-            )
+            tag: _Content(source.place, int(len(numbers) - numbers.null_count()), words)
             for tag in columns.tags
+            for numbers, words in [_numbers_and_states(source, tag)]
         }
     value = columns.values[0]
     cells, tags = source.cells.get(value), frame[columns.tag]
@@ -615,14 +608,10 @@ def _contents(source: OpenedTable) -> dict[str, _Content]:
     }
 
 
-def _n_numbers(source: OpenedTable, tag: str) -> int:
-    column: Any = source.table.frame[tag]
-    if tag in source.cells:
-        column = source.cells[tag].numbers
-    return int(len(column) - column.null_count())
-
-
-def _counted(words: Any) -> Counter[str]:
-    """Return the words of a column that are states, with their counts."""
+def _numbers_and_states(source: OpenedTable, tag: str) -> tuple[Any, Counter[str]]:
+    """Return the numbers of a column, and its words that are states with counts."""
+    if tag not in source.cells:
+        return source.table.frame[tag], Counter()
+    numbers, words, _ = source.cells[tag]
     stated = words.filter(words.is_not_null() & ~is_missing(words))
-    return Counter(dict(sorted(stated.value_counts().rows())))
+    return numbers, Counter(dict(sorted(stated.value_counts().rows())))

@@ -104,10 +104,24 @@ def write_simulation(
         )
         _write_values(test, test.values, folder / "test.parquet", test.labels)
         _write_values(test, simulation.true_values, folder / "true_values.parquet")
-        tags = [["tag", "role", "stage", "unit"], *map(astuple, test.tags)]
-        _write_table(folder / "tags.csv", tags)
-        _write_table(folder / "attacks.csv", _attack_rows(test))
-        _write_table(folder / "truth.csv", _truth_rows(simulation.truth))
+        header = ["tag", "role", "stage", "unit"]
+        _write_table(folder / "tags.csv", [header, *map(astuple, test.tags)])
+        # Simulated times have no uncertainty.
+        rows: list[Sequence[object]] = [
+            ["id", "start", "end", "tags", "note", "uncertainty_min"]
+        ]
+        time = _time_of(test)
+        for attack in test.attacks:
+            first, last = stamp(time[attack.start]), stamp(time[attack.stop - 1])
+            tags = ";".join(attack.targets)
+            rows.append([attack.id, first, last, tags, attack.note, 0])
+        _write_table(folder / "attacks.csv", rows)
+        rows = [["id", "tag", "forged", *_EFFECTS]]
+        for effect in simulation.truth:
+            for tag, sizes in _moved(effect).items():
+                is_forged = int(tag in effect.forged_tags)
+                rows.append([effect.id, tag, is_forged, *sizes.values()])
+        _write_table(folder / "truth.csv", rows)
         text = json.dumps(_facts(simulation), indent=1, allow_nan=False)
         (folder / TRUTH).write_text(text + "\n", encoding="utf-8")
         planned = scenario_to_csv(simulation.scenario)
@@ -183,23 +197,6 @@ def _write_table(path: Path, rows: Iterable[Sequence[object]]) -> None:
         writer.writerows([csv_cell(cell) for cell in row] for row in rows)
 
 
-def _attack_rows(recording: Recording) -> Iterable[Sequence[object]]:
-    """Yield the rows of attacks.csv; simulated times have no uncertainty."""
-    yield ["id", "start", "end", "tags", "note", "uncertainty_min"]
-    time = _time_of(recording)
-    for attack in recording.attacks:
-        first, last = stamp(time[attack.start]), stamp(time[attack.stop - 1])
-        yield [attack.id, first, last, ";".join(attack.targets), attack.note, 0]
-
-
-def _truth_rows(truth: Iterable[AttackTruth]) -> Iterable[Sequence[object]]:
-    """Yield the rows of truth.csv."""
-    yield ["id", "tag", "forged", *_EFFECTS]
-    for attack in truth:
-        for tag, effects in _moved(attack).items():
-            yield [attack.id, tag, int(tag in attack.forged_tags), *effects.values()]
-
-
 def _moved(attack: AttackTruth) -> dict[str, dict[str, object]]:
     """Return the effects of an attack by tag, for each tag it moved."""
     return {
@@ -264,7 +261,11 @@ def _draw(simulation: Simulation, path: Path) -> None:
         _shade(axes, _attacks_within(simulation, first, stop - first), first, step_s)
         # Leave room for the ids of the attacks below the title.
         axes[0].set_title(panels[0].title, loc="left", fontsize=9.5, pad=15)
-        _draw_clock(axes[-1], (stop - first) * step_s / 3600.0)
+        hours = (stop - first) * step_s / 3600.0
+        tick = 12.0 if hours > 36 else 2.0 if hours > 6 else 0.5
+        axes[-1].set_xlim(0.0, hours)
+        axes[-1].set_xticks(np.arange(0.0, hours + 1e-9, tick))
+        axes[-1].set_xlabel("hours of the day" if 6 < hours <= 24 else "hours")
         days = f"day {round(first * step_s / DAY_S) + 1}"
         if simulation.facts.picture_days > 1:
             days += f" and the {simulation.facts.picture_days - 1} after it"
@@ -281,14 +282,6 @@ def _draw(simulation: Simulation, path: Path) -> None:
         # A network's file may lead to values that no axis can hold.
         with np.errstate(over="ignore", invalid="ignore"):
             figure.savefig(path, dpi=110, metadata={"Software": None})
-
-
-def _draw_clock(axis: "Axes", hours: float) -> None:
-    """Set the hours at the last panel."""
-    axis.set_xlim(0.0, hours)
-    tick = 12.0 if hours > 36 else 2.0 if hours > 6 else 0.5
-    axis.set_xticks(np.arange(0.0, hours + 1e-9, tick))
-    axis.set_xlabel("hours of the day" if 6 < hours <= 24 else "hours")
 
 
 def _attacks_within(simulation: Simulation, first: int, n_rows: int) -> list[Attack]:

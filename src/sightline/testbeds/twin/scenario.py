@@ -529,7 +529,14 @@ def _from_csv(text: str, name: str, check: _Check) -> Scenario:
                 if key in header
             }
             with in_file(place):
-                attack = _attack_of_row(cells)
+                # A row is a table with one action.
+                action = {key: cells[key] for key in ("tag", "kind")}
+                action |= {k: cells[k] for k in ("value", "rate") if cells.get(k)}
+                keys = ("id", "start_s", "duration_s", "note")
+                table = {key: cells.get(key, "") for key in keys}
+                attack = record_from(
+                    {**table, "action": [action]}, _AttackTable, strict=False
+                ).attack()
                 check(attack)
                 rows.append((attack, place))
     except csv.Error as error:
@@ -572,16 +579,6 @@ class _AttackTable:
             ),
             note=self.note,
         )
-
-
-def _attack_of_row(cells: dict[str, str]) -> PlannedAttack:
-    """Return the attack of one CSV row: a table with one action."""
-    action = {key: cells[key] for key in ("tag", "kind")}
-    action |= {key: cells[key] for key in ("value", "rate") if cells.get(key)}
-    table = {key: cells.get(key, "") for key in ("id", "start_s", "duration_s", "note")}
-    return record_from(
-        {**table, "action": [action]}, _AttackTable, strict=False
-    ).attack()
 
 
 def _from_tables(tables: Mapping[str, Any], name: str, check: _Check) -> Scenario:

@@ -196,7 +196,16 @@ def truth_of(
         mean_distance=_by_tag(distance.mean(axis=0), by),
         first_move_s=_first_s(distance > 0, by),
         first_clear_s=_first_s(distance >= CLEAR, by),
-        blocked=not largest.any() and _commands_change(attack, twin[during], by),
+        # An actuator was commanded to a state that its twin did not have.
+        blocked=not largest.any()
+        and any(
+            action.kind is ActionKind.SET
+            and action.value is not None
+            and (
+                twin[during, by.tags.index(action.tag)] != np.float32(action.value)
+            ).any()
+            for action in attack.actions
+        ),
         recovery_s=recovery_s(
             attacked[later], twin[later], is_attacked[later], usual, by
         ),
@@ -304,13 +313,3 @@ def _first_s(is_true: Bools, by: Yardstick) -> dict[str, int | None]:
         tag: int(first[k]) * by.step_s if is_true[first[k], k] else None
         for k, tag in enumerate(by.tags)
     }
-
-
-def _commands_change(attack: PlannedAttack, twin: Rows, by: Yardstick) -> bool:
-    """Return whether an actuator was commanded to a state its twin did not have."""
-    return any(
-        action.kind is ActionKind.SET
-        and action.value is not None
-        and bool((twin[:, by.tags.index(action.tag)] != np.float32(action.value)).any())
-        for action in attack.actions
-    )
