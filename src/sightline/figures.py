@@ -239,6 +239,12 @@ class FigureEntry:
         )
         return found
 
+    def can_show(self, figure: "AlarmFigure | None") -> bool:
+        """Return whether a figure has a value, and the floor that it may need."""
+        if figure is None or figure.value is None:
+            return False
+        return figure.floor is not None or not self.needs_floor
+
     @property
     def text(self) -> Callable[[float | None], str]:
         """How a value is written on page and terminal; None is a dash."""

@@ -8,7 +8,9 @@ from rich.console import Console
 from sightline.cli.study import _glance_table
 from sightline.report.entries import entries_of
 from sightline.report.overview import glance
+from sightline.rules.advice import count_words
 from sightline.storage import Result
+from sightline.text import share
 
 
 def test_the_rule_for_the_budget_stands_beside_the_rules_in_use():
@@ -17,8 +19,10 @@ def test_the_rule_for_the_budget_stands_beside_the_rules_in_use():
     file = io.StringIO()
     Console(width=80, file=file).print(_glance_table("works", [row]))
     text = " ".join(file.getvalue().split())
-    assert f"rule '{row.made.rule}'" in text
-    assert f"raised {row.made.raised} of {row.made.n_attacks}" in text
-    for rule in (*row.rules, row.made):
-        assert rule.false_alarms in text
-        assert rule.rate in text
+    chosen = row.commissioned.row(row.commissioned.chosen)
+    assert f"rule '{chosen.name}'" in text
+    attacks, load = chosen.attacks, chosen.load
+    assert f"raised {attacks.raised} of {attacks.n_attacks}" in text
+    costs = [(rule.false_alarms, rule.rate) for rule in row.rules]
+    for words in (*costs, (count_words(load), share(load.share_of_time, 1))):
+        assert all(word in text for word in words)

@@ -1,6 +1,7 @@
 """Alarms on the page: one count everywhere, order with a cost, what a rule would do."""
 
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from sightline.report.alarms import (
 )
 from sightline.report.entries import entries_of
 from sightline.report.overview import first_check, glance, headline
+from sightline.report.page import render
 from sightline.report.redaction import redacted
 from sightline.rules.advice import (
     count_words,
@@ -26,6 +28,7 @@ from sightline.rules.advice import (
     load_words,
 )
 from sightline.rules.judging import Kept, Mask
+from sightline.rules.named import rule_words
 from sightline.storage import Result
 from sightline.text import share
 
@@ -85,16 +88,12 @@ def test_each_rule_has_one_number_of_alarms(entries):
             load = evaluation.rules.present[0].load
             if len(row.rules) == 1:
                 assert load_words(load) in first_check(evaluation)
-            lines = better_rules(entry).lines
-            assert lines[0].false_alarms == p99.false_alarms
         assert p99.false_alarms == count_words(load)
         assert p99.rate == share(load.share_of_time, 1)
         if evaluation.rules is None:
-            assert row.made is None
+            assert row.commissioned is None
             continue
-        chosen = evaluation.rules.row(evaluation.rules.chosen)
-        assert row.made.false_alarms == count_words(chosen.load)
-        assert row.made.raised == chosen.attacks.raised
+        assert row.commissioned is evaluation.rules
 
 
 def test_earlier_results_keep_their_runs_and_say_so(entries):
@@ -172,14 +171,17 @@ def test_the_table_of_rules_shows_every_rule_as_it_was_judged(entries):
     rules = better_rules(entry)
     outcomes = (*facts.present, *facts.table)
     assert rules.advice == facts.advice
-    assert [line.name for line in rules.lines] == [row.name for row in outcomes]
-    assert [line.is_chosen for line in rules.lines].count(True) == 1
-    for line, row in zip(rules.lines, outcomes, strict=True):
-        assert line.false_alarms == count_words(row.load)
-        assert line.raised == f"{row.attacks.raised} of {row.attacks.n_attacks}"
-        assert line.is_over == is_over(row.load, facts)
-        assert line.words != line.name
-        assert bool(line.kept) == (row.kept is not None)
+    assert rules.facts is facts
+    table = render([entry]).partition('class="plain stack rules"')[2]
+    lines = table.partition("</table>")[0].split("<tr")[2:]
+    assert sum("chosen" in line for line in lines) == 1
+    for line, row in zip(lines, outcomes, strict=True):
+        assert f"{row.name}</" in unescape(line)
+        assert f">{count_words(row.load)}<" in line
+        assert f">{row.attacks.raised} of {row.attacks.n_attacks}<" in line
+        assert ("over the budget" in line) == is_over(row.load, facts)
+        assert rule_words(row.name) != row.name
+        assert ("term-kept-" in line) == (row.kept is not None)
     assert set(KEPT_WORDS) == set(Kept)
     assert f"--budget {facts.budget} " in rules.command
 

@@ -16,7 +16,6 @@ from sightline.paper.study import PaperStudy
 from sightline.report.entries import entries_of
 from sightline.report.figure_tables import (
     FigureRow,
-    figure_cell,
     localisation_of,
     localised,
     published_tables,
@@ -44,13 +43,12 @@ def figure(value, floor=None, interval=None):
 
 
 def test_a_point_adjusted_figure_is_not_shown_without_its_floor():
-    assert figure_cell(FIGURES["pa_f1"], figure(0.9)).value is None
-    shown = figure_cell(FIGURES["pa_f1"], figure(0.9, 0.8, (0.5, 0.95)))
-    assert (shown.text, shown.chance) == ("0.900", "chance 0.800")
-    assert shown.interval == "0.500 to 0.950"
-    assert figure_cell(FIGURES["etapr_f1"], figure(0.9)).text == "0.900"
-    assert figure_cell(FIGURES["nab_standard"], figure(-562.8)).text == f"{MINUS}563"
-    assert figure_cell(FIGURES["etapr_f1"], None).value is None
+    assert not FIGURES["pa_f1"].can_show(figure(0.9))
+    assert FIGURES["pa_f1"].can_show(figure(0.9, 0.8, (0.5, 0.95)))
+    assert FIGURES["etapr_f1"].can_show(figure(0.9))
+    assert not FIGURES["etapr_f1"].can_show(None)
+    assert FIGURES["pa_f1"].range_text((0.5, 0.95)) == "0.500 to 0.950"
+    assert FIGURES["nab_standard"].text(-562.8) == f"{MINUS}563"
 
 
 def test_figures_below_their_floor_are_grey_and_last(entries):
@@ -61,9 +59,9 @@ def test_figures_below_their_floor_are_grey_and_last(entries):
             is_below = [row.is_below for row in table.rows]
             assert is_below == sorted(is_below)
             for row in table.rows:
-                assert len(row.cells) == len(table.detectors)
-    cells = tuple(figure_cell(FIGURES["etapr_f1"], figure(0.1, f)) for f in (0.2, 0.3))
-    row = FigureRow(key="k", title="t", definition="d", cells=cells)
+                assert len(row.figures) == len(table.detectors)
+    figures = tuple(figure(0.1, floor) for floor in (0.2, 0.3))
+    row = FigureRow(entry=FIGURES["etapr_f1"], definition="d", figures=figures)
     assert row.is_below
 
 

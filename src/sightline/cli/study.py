@@ -28,7 +28,7 @@ from sightline.cli.console import (
 )
 from sightline.errors import StreamError
 from sightline.progress import Step, StepKind
-from sightline.text import duration, share
+from sightline.text import duration, mean_count, share
 
 if TYPE_CHECKING:
     from sightline.audit.record import Audit
@@ -669,6 +669,9 @@ def study_summary(study: "Study") -> RenderableType:
 
 def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:
     """Return what each alarm rule detected on one testbed, in operators' words."""
+    from sightline.report.overview import delay_words, skill_words
+    from sightline.rules.advice import count_words
+
     has_seeds = any(row.n_seeds > 1 for row in rows)
     first_seed = ", first seed of each" if has_seeds else ""
     table = titled_table(f"At a glance on {testbed}{first_seed}")
@@ -686,13 +689,19 @@ def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:
                 f"{rule.false_alarms}\n{rule.rate}",
                 rule.delay,
             )
-        if made := row.made:
-            raised = f"raised {made.raised} of {made.n_attacks}\n{made.chance}"
+        if facts := row.commissioned:
+            outcome = facts.row(facts.chosen)
+            attacks, load = outcome.attacks, outcome.load
+            raised = (
+                f"raised {attacks.raised} of {attacks.n_attacks}\n"
+                f"{mean_count(attacks.raised_by_chance)} by chance, "
+                f"skill {skill_words(attacks.skill)}"
+            )
             table.add_row(
                 "",
-                f"rule {made.rule!r}\nfor {made.budget},\nlater rows",
-                f"{raised}, skill {made.skill}" if made.n_attacks else "",
-                f"{made.false_alarms}\n{made.rate}",
-                made.delay,
+                f"rule {outcome.name!r}\nfor {facts.budget},\nlater rows",
+                raised if attacks.n_attacks else "",
+                f"{count_words(load)}\n{share(load.share_of_time, 1)}",
+                delay_words(attacks.delay_s),
             )
     return table

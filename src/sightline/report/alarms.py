@@ -13,33 +13,25 @@ import numpy as np
 from sightline.data.arrays import NORMAL, Ints
 from sightline.data.zones import FIRST_DATE, local_seconds, zone_words
 from sightline.evaluation import chart_data
-from sightline.evaluation.result import Evaluation
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
 from sightline.report import charts
 from sightline.report.charts import Clock, JsonObject
 from sightline.report.entries import OWN, P99, RULE_LABELS, Entry, cost_of, rules_of
-from sightline.report.overview import burden, delay_words, skill_words
 from sightline.rules.advice import (
     advice,
     count_words,
-    is_over,
     load_words,
     raised_words,
 )
 from sightline.rules.episodes import Episode, EpisodePicture
-from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
-from sightline.rules.named import rule_words
+from sightline.rules.judging import CommissioningFacts, Kept
 from sightline.text import (
-    UNKNOWN,
-    mean_count,
     names,
     number,
-    per_day,
     plural,
     row_span,
     share,
-    slug,
 )
 from sightline.text import names as name_list
 
@@ -61,51 +53,6 @@ KEPT_WORDS: dict[Kept, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleLine:
-    """One rule in the table, as text.
-
-    Parameters
-    ----------
-    name, words : str
-        Name of the rule, and what it does.
-    is_present, is_chosen, is_over : bool
-        Whether it is in use, was chosen, and costs more than the budget.
-    limit, promised, interval : str
-        Its limit; promised alarms a day and their 90% interval.
-    false_alarms, rate, lingering, burden : str
-        What became true: count, share of time, share of time in which alarms linger
-        after attacks, and how alarms come.
-    raised, chance, rings, rings_chance, skill, delay : str
-        Attacks in which an alarm starts, attacks with any alarm, each beside chance.
-    kept, kept_key, kept_more : str
-        What became of the promise, its entry in the glossary, and which limit would do
-        in hindsight; empty for a rule in use.
-    """
-
-    name: str
-    words: str
-    is_present: bool
-    is_chosen: bool
-    is_over: bool
-    limit: str
-    promised: str
-    interval: str
-    false_alarms: str
-    rate: str
-    lingering: str
-    burden: str
-    raised: str
-    chance: str
-    rings: str
-    rings_chance: str
-    skill: str
-    delay: str
-    kept: str
-    kept_key: str
-    kept_more: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class BetterRules:
     """What the page says of the rules of one detector.
 
@@ -115,8 +62,6 @@ class BetterRules:
         The first thing to change, or why no rule could be made.
     facts : CommissioningFacts, optional
         Budget, days and attacks; None if no rule could be made.
-    lines : tuple of RuleLine
-        Rules in use first, then those for the budget.
     repairs : tuple of str
         What carrying out a repair as a rule would do.
     command : str
@@ -125,7 +70,6 @@ class BetterRules:
 
     advice: str
     facts: CommissioningFacts | None = None
-    lines: tuple[RuleLine, ...] = ()
     repairs: tuple[str, ...] = ()
     command: str = ""
 
@@ -144,61 +88,17 @@ def better_rules(entry: Entry) -> BetterRules | None:
         refused = evaluation.rules_refused
         text = f"No alarm rule was made: {refused}"
         return None if refused is None else BetterRules(advice=text)
-    present = [_line(row, facts, is_present=True) for row in facts.present]
+    diagnosis, repairs = evaluation.diagnosis, ()
+    # Repairs are silent where causes cannot be told apart.
+    if diagnosis is not None and diagnosis.advice_withheld is None:
+        sentences = (one.sentence for one in (evaluation.repairs or {}).values())
+        repairs = tuple(sentence for sentence in sentences if sentence)
     return BetterRules(
         advice=advice(facts),
         facts=facts,
-        lines=(*present, *(_line(row, facts) for row in facts.table)),
-        repairs=_repairs(evaluation),
+        repairs=repairs,
         command=f"sightline commission {evaluation.stream.name}.npz "
         f"--budget {facts.budget} --choose {facts.chosen} --out rule",
-    )
-
-
-def _repairs(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the sentences of the repairs, where causes can be told apart."""
-    facts = evaluation.diagnosis
-    if facts is None or facts.advice_withheld is not None:
-        return ()
-    repairs = (evaluation.repairs or {}).values()
-    return tuple(repair.sentence for repair in repairs if repair.sentence)
-
-
-def _line(
-    row: RuleOutcome, facts: CommissioningFacts, *, is_present: bool = False
-) -> RuleLine:
-    """Return the texts of one rule."""
-    load, attacks = row.load, row.attacks
-    more = ""
-    if row.kept and row.hindsight_limit is not None:
-        more = f"in hindsight {number(row.hindsight_limit)} would do"
-    of = f" of {attacks.n_attacks}"
-    has = attacks.n_attacks > 0
-    low, high = row.promised_interval or (0.0, 0.0)
-    return RuleLine(
-        name=row.name,
-        words=rule_words(row.name),
-        is_present=is_present,
-        is_chosen=not is_present and row.name == facts.chosen,
-        is_over=is_over(load, facts),
-        limit=number(row.limit),
-        promised=""
-        if row.promised_per_day is None
-        else f"{per_day(row.promised_per_day)} a day",
-        interval=f"{per_day(low)} to {per_day(high)}" if row.promised_interval else "",
-        false_alarms=count_words(load) if load.days else UNKNOWN,
-        rate=share(load.share_of_time, 1),
-        lingering=share(load.lingering_share, 1),
-        burden=burden(load),
-        raised=f"{attacks.raised}{of}" if has else UNKNOWN,
-        chance=mean_count(attacks.raised_by_chance) if has else "",
-        rings=f"{attacks.rings}{of}" if has else UNKNOWN,
-        rings_chance=mean_count(attacks.rings_by_chance) if has else "",
-        skill=skill_words(attacks.skill),
-        delay=delay_words(attacks.delay_s),
-        kept=KEPT_WORDS[row.kept][0] if row.kept else "",
-        kept_key=f"kept-{slug(row.kept)}" if row.kept else "",
-        kept_more=more,
     )
 
 

@@ -39,56 +39,34 @@ GLANCE_MOMENT = Moment.FIRST_ALARM
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureCell:
-    """A figure of one detector.
-
-    Parameters
-    ----------
-    text : str
-        The value as printed; a dash if it is undefined or has no floor.
-    value : float, optional
-        The same number.
-    chance, interval : str
-        The chance floor and the 95% interval; empty if there is none.
-    is_above : bool, optional
-        Whether it is better than chance; None if that was not measured.
-    """
-
-    text: str
-    value: float | None = None
-    chance: str = ""
-    interval: str = ""
-    is_above: bool | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class FigureRow:
     """One figure of all detectors.
 
     Parameters
     ----------
-    key, title, definition : str
-        Its key in ``evaluation.json``, its name, and the definition that is followed.
-    cells : tuple of FigureCell
-        One for each detector of the table.
+    entry : FigureEntry
+        Which figure.
+    definition : str
+        The definition that the results follow.
+    figures : tuple of AlarmFigure, optional
+        One for each detector of the table; None where it is undefined, or has no floor
+        though it needs one.
     """
 
-    key: str
-    title: str
+    entry: FigureEntry
     definition: str
-    cells: tuple[FigureCell, ...]
+    figures: tuple[AlarmFigure | None, ...]
 
     @property
     def is_other(self) -> bool:
         """Whether results follow another definition than the glossary states."""
-        spec = FIGURES.get(self.key)
-        return spec is not None and spec.definition != self.definition
+        return self.entry.definition != self.definition
 
     @property
     def is_below(self) -> bool:
         """Whether no detector is better than chance, though it was measured."""
-        measured = [cell.is_above for cell in self.cells if cell.is_above is not None]
-        return bool(measured) and not any(measured)
+        floors = [one.floor for one in self.figures if one and one.floor]
+        return bool(floors) and not any(floor.above_floor for floor in floors)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,60 +94,28 @@ def published_tables(entries: Sequence[Entry]) -> list[FigureTable]:
     present = {s for e in entries for s in e.evaluation.alarm_metrics or {}}
     # Rules made for a budget stand between the other alarms and the scores.
     order = [*ALARM_SOURCES, *sorted(present - set(SOURCES)), *SCORE_SOURCES]
-    names = [name for name in order if name in present]
-    return [
-        figure_table(
-            name, {e.label: e.evaluation for e in entries if _block(e.evaluation, name)}
-        )
-        for name in names
-    ]
+    return [_published_table(source, entries) for source in order if source in present]
 
 
-def _block(evaluation: Evaluation, source: str) -> dict[str, AlarmFigure]:
-    return (evaluation.alarm_metrics or {}).get(source, {})
-
-
-def figure_table(source: str, evaluations: dict[str, Evaluation]) -> FigureTable:
-    """Return the table of one source, for detectors by label."""
-    blocks = [_block(evaluation, source) for evaluation in evaluations.values()]
-    rows = [
-        FigureRow(
-            key=key,
-            title=spec.name,
-            definition=next(b[key].definition for b in blocks if key in b),
-            cells=tuple(figure_cell(spec, block.get(key)) for block in blocks),
-        )
-        for key, spec in ((entry.key, entry) for entry in published())
-        if any(key in block for block in blocks)
-    ]
-    shown = [row for row in rows if any(cell.value is not None for cell in row.cells)]
+def _published_table(source: str, entries: Sequence[Entry]) -> FigureTable:
+    """Return the figures of one source; those below chance come last."""
+    known = {e.label: (e.evaluation.alarm_metrics or {}).get(source) for e in entries}
+    blocks = {label: block for label, block in known.items() if block}
+    rows = []
+    for entry in published():
+        figures = [block.get(entry.key) for block in blocks.values()]
+        definition = next((one.definition for one in figures if one), "")
+        shown = tuple(one if entry.can_show(one) else None for one in figures)
+        if any(shown):
+            rows.append(FigureRow(entry=entry, definition=definition, figures=shown))
+    # A rule made for a budget is judged on later rows.
+    name = source.partition(":")[2]
+    made = f"Alarms of the rule made for the budget ({name}), on later rows"
     return FigureTable(
         source=source,
-        title=SOURCES.get(source, _rule_title(source)),
-        detectors=tuple(evaluations),
-        rows=tuple(sorted(shown, key=lambda row: row.is_below)),
-    )
-
-
-def _rule_title(source: str) -> str:
-    """Return the title of a rule made for a budget: it is judged on later rows."""
-    name = source.partition(":")[2]
-    return f"Alarms of the rule made for the budget ({name}), on later rows"
-
-
-def figure_cell(spec: FigureEntry, figure: AlarmFigure | None) -> FigureCell:
-    """Return one figure as text; a dash without a value or a floor that it needs."""
-    if figure is None or figure.value is None:
-        return FigureCell(text=text.UNKNOWN)
-    if figure.floor is None and spec.needs_floor:
-        return FigureCell(text=text.UNKNOWN)
-    written = spec.text
-    return FigureCell(
-        text=written(figure.value),
-        value=figure.value,
-        chance=f"chance {written(figure.floor.value)}" if figure.floor else "",
-        interval=" to ".join(map(written, figure.interval or ())),
-        is_above=figure.floor.above_floor if figure.floor else None,
+        title=SOURCES.get(source, made),
+        detectors=tuple(blocks),
+        rows=tuple(sorted(rows, key=lambda row: row.is_below)),
     )
 
 

@@ -15,9 +15,8 @@ from sightline.metrics.alarm_load import DAY_S
 from sightline.metrics.intervals import count_interval
 from sightline.report.blind_spots import first_sentence
 from sightline.report.entries import OWN, RULE_LABELS, Entry, cost_of, found, load_of
-from sightline.report.glossary import rule_key
-from sightline.report.overview import delay_words, found_by_chance, rule_advice
-from sightline.rules.advice import PRESENT_WORDS, RuleDecision, count_words, decide
+from sightline.report.overview import found_by_chance, rule_advice
+from sightline.rules.advice import PRESENT_WORDS, RuleDecision, decide
 from sightline.rules.judging import CommissioningFacts, RuleOutcome
 from sightline.rules.named import CHOSEN
 from sightline.text import (
@@ -31,30 +30,13 @@ from sightline.text import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuleCost:
-    """One rule in the small table of the advice.
+@dataclass(frozen=True)
+class AdvisedRule:
+    """A rule of the advice: its role ("now", "instead", "compared") and its outcome."""
 
-    Parameters
-    ----------
-    name, key : str
-        What it is called, and its entry in the glossary.
-    role : str
-        "now", "instead" or "compared".
-    false_alarms, rate : str
-        What it costs on later rows.
-    raised, chance, delay : str
-        Attacks raised, how many by chance, and how late; empty without attacks.
-    """
-
-    name: str
-    key: str
     role: str
-    false_alarms: str
-    rate: str
-    raised: str
-    chance: str
-    delay: str
+    name: str
+    outcome: RuleOutcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +49,7 @@ class Advised:
         What to do, in one phrase.
     text : str
         Why, where there is no table of rules.
-    rules : tuple of RuleCost
+    rules : tuple of AdvisedRule
         The rule in use, and the one that is compared with it.
     basis, caveat : str
         On which rows; what speaks against trusting it.
@@ -77,7 +59,7 @@ class Advised:
 
     heading: str
     text: str = ""
-    rules: tuple[RuleCost, ...] = ()
+    rules: tuple[AdvisedRule, ...] = ()
     basis: str = ""
     caveat: str = ""
     command: str = ""
@@ -113,47 +95,22 @@ def advised(entry: Entry) -> Advised:
     if decision is RuleDecision.UNJUDGED:
         return Advised(heading=headings[decision], text=rule_advice(evaluation))
     is_advised = decision is RuleDecision.REPLACE
+    later = f" and {plural(facts.n_attacks, 'later attack')}" if facts.n_attacks else ""
     return Advised(
         heading=headings[decision],
         rules=(
-            _rule_cost(present, words.removeprefix("the "), "now"),
-            _rule_cost(
-                chosen,
-                f"rule {chosen.name!r}",
-                "instead" if is_advised else "compared",
+            AdvisedRule("now", words.removeprefix("the "), present),
+            AdvisedRule(
+                "instead" if is_advised else "compared", f"rule {chosen.name!r}", chosen
             ),
         ),
-        basis=_basis(facts),
+        basis=f"Made for {facts.budget}. Both are judged on {facts.judged_days:.1f} "
+        f"later attack-free days{later}.",
         caveat=" ".join(filter(None, [withheld, _caveat(facts, chosen)])),
         command=f"sightline commission {evaluation.stream.name}.npz --budget "
         f"{facts.budget} --choose {chosen.name} --out rule"
         if is_advised
         else "",
-    )
-
-
-def _rule_cost(row: RuleOutcome, name: str, role: str) -> RuleCost:
-    """Return one row of the small table."""
-    attacks = row.attacks
-    has = attacks.n_attacks > 0
-    return RuleCost(
-        name=name,
-        key=rule_key(row.name),
-        role=role,
-        false_alarms=count_words(row.load),
-        rate=share(row.load.share_of_time, 1),
-        raised=f"{attacks.raised} of {attacks.n_attacks}" if has else "",
-        chance=f"{mean_count(attacks.raised_by_chance)} by chance" if has else "",
-        delay=delay_words(attacks.delay_s) if has else "",
-    )
-
-
-def _basis(facts: CommissioningFacts) -> str:
-    """Return on which rows the advice rests."""
-    later = f" and {plural(facts.n_attacks, 'later attack')}" if facts.n_attacks else ""
-    return (
-        f"Made for {facts.budget}. Both are judged on {facts.judged_days:.1f} later "
-        f"attack-free days{later}."
     )
 
 

@@ -35,7 +35,6 @@ from sightline.report.entries import (
 from sightline.report.figure_tables import LocalisedCell, localised
 from sightline.rules.advice import (
     advice,
-    count_words,
     is_over,
     load_words,
     raised_words,
@@ -128,37 +127,6 @@ class RuleRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetRow:
-    """The rule that was made for the budget, on judged rows.
-
-    Parameters
-    ----------
-    rule, budget : str
-        Name of the rule, and the budget it was made for.
-    n_attacks, raised : int
-        Attacks on judged rows, and those in which an alarm starts.
-    chance, skill : str
-        How many would be raised by chance; the skill.
-    false_alarms, rate, burden, delay : str
-        As in `RuleRow`.
-    is_over : bool
-        Whether it costs more than the budget on these rows.
-    """
-
-    rule: str
-    budget: str
-    n_attacks: int
-    raised: int
-    chance: str
-    skill: str
-    false_alarms: str
-    rate: str
-    burden: str
-    is_over: bool
-    delay: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class GlanceRow:
     """One detector at a glance: its rules, its verdicts, and what to check first.
 
@@ -172,8 +140,9 @@ class GlanceRow:
         Number of results; all texts are of the first, unless they say so.
     rules : tuple of RuleRow
         The detector's own rule first, if it has one, then the p99 rule.
-    made : BudgetRow, optional
-        The rule that was made for the budget; None if there is none.
+    commissioned : CommissioningFacts, optional
+        The rules that were made for the budget; None where no rows were left to judge
+        them.
     verdicts : tuple of (VerdictInfo, int)
         Number of attacks with each verdict that occurs; empty without a diagnosis.
     check : str
@@ -189,7 +158,7 @@ class GlanceRow:
     detector: str
     n_seeds: int
     rules: tuple[RuleRow, ...]
-    made: BudgetRow | None
+    commissioned: CommissioningFacts | None
     verdicts: tuple[tuple[VerdictInfo, int], ...]
     check: str
     localised: LocalisedCell | None = None
@@ -285,7 +254,9 @@ def glance(
                 _rule_row(entry, rule, alarms)
                 for rule, alarms in rules_of(entry.evaluation).items()
             ),
-            made=_budget_row(entry.evaluation.rules),
+            commissioned=facts
+            if (facts := entry.evaluation.rules) and facts.judged_days
+            else None,
             verdicts=_verdict_counts(entry),
             check=first_check(entry.evaluation),
             localised=localised(entry.evaluation),
@@ -358,27 +329,6 @@ def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
         raised=raised_words(alarms.attacks) if n and alarms.attacks else "",
         is_over_alarming=bool(alarms.over_alarming),
         delay=text.delay(entry.median_delay(rule), evaluation.stream.step_s),
-    )
-
-
-def _budget_row(facts: CommissioningFacts | None) -> BudgetRow | None:
-    """Return the row of the chosen rule; None where no rows were left to judge it."""
-    if facts is None or not facts.judged_days:
-        return None
-    chosen = facts.row(facts.chosen)
-    attacks, load = chosen.attacks, chosen.load
-    return BudgetRow(
-        rule=chosen.name,
-        budget=facts.budget,
-        n_attacks=attacks.n_attacks,
-        raised=attacks.raised,
-        chance=f"{text.mean_count(attacks.raised_by_chance)} by chance",
-        skill=skill_words(attacks.skill),
-        false_alarms=count_words(load),
-        rate=text.share(load.share_of_time, 1),
-        burden=burden(load),
-        is_over=is_over(load, facts),
-        delay=delay_words(attacks.delay_s),
     )
 
 

@@ -24,6 +24,7 @@ from sightline.judgement.verdicts import Verdict, all_infos
 from sightline.report import charts, figure_tables, glossary, overview, sources
 from sightline.report.alarms import (
     HEIGHT,
+    KEPT_WORDS,
     WIDTH,
     actions,
     better_rules,
@@ -43,8 +44,19 @@ from sightline.report.entries import Entry, entries_of
 from sightline.report.first_screen import first_screen, later_rows
 from sightline.report.print_figures import write_figures
 from sightline.report.redaction import redacted, what_remains
+from sightline.rules.advice import count_words, is_over
 from sightline.storage import Given, results_of
-from sightline.text import correlation, names, on_testbed, probability, slug
+from sightline.text import (
+    correlation,
+    mean_count,
+    names,
+    number,
+    on_testbed,
+    per_day,
+    probability,
+    share,
+    slug,
+)
 
 if TYPE_CHECKING:
     import jinja2
@@ -263,6 +275,7 @@ def page_tables(
         "limits": {t: figure_tables.limit_table(group) for t, group in groups.items()},
         "protocols": {t: figure_tables.protocol_note(g) for t, g in groups.items()},
         "hindsight": HINDSIGHT,
+        "kept_words": KEPT_WORDS,
         "earlier": overview.EARLIER,
         "streams": sources.stream_rows(entries, redact=redact),
         "limitations": sources.LIMITATIONS,
@@ -346,6 +359,15 @@ def _environment() -> "jinja2.Environment":
             [pair for pair in pairs if pair[1]], key=lambda pair: pair[1].facts is None
         ),
         "figure": lambda name: FIGURES[name].name,
+        "number": number,
+        "share": lambda value: share(value, 1),
+        "per_day": per_day,
+        "mean_count": mean_count,
+        "count_words": count_words,
+        "is_over": is_over,
+        "burden": overview.burden,
+        "skill": overview.skill_words,
+        "delay": overview.delay_words,
         "rule_key": glossary.rule_key,
         "slug": slug,
         "correlation": correlation,
