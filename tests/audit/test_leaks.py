@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline import Recording, Tag
-from sightline.audit.leaks import LEAST_ROWS, SharedStretch, shared_stretches
+from sightline.audit.columns import LEAST_ROWS, SharedStretch, shared_stretches
 
 
 def recording(values):

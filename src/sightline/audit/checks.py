@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.audit.codes import Finding, Severity, finding
-from sightline.audit.leaks import shared_stretches
+from sightline.audit.codes import PASSED, Finding, Severity, finding
+from sightline.audit.columns import shared_stretches
 from sightline.audit.record import TagFacts, TagSummary
 from sightline.audit.tag_checks import check_tags
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
@@ -553,17 +553,3 @@ CHECKS: tuple[Check, ...] = (
     check_constant,
     check_finite,
 )
-# What is said if no error or warning has one of the codes.
-PASSED = {
-    "SL204 SL205 SL206": "Dates are plausible, and train is not later than test.",
-    "SL212 SL214 SL215": "Every listed incident lies in test.",
-    "SL213": "No shift of the labels fits the telemetry far better.",
-    "SL208": "Train and test share no stretch of rows.",
-    "SL207": "Train and test share no time stamp.",
-    "SL221": "Train and test have the same resolution where it matters.",
-    "SL222 SL223 SL224": "No tag holds fault codes or impossible extremes.",
-    "SL225": "Every cell is a finite number.",
-    "SL227 SL229": "No tag stands still for unusually long.",
-    "SL228": "Train begins as it goes on.",
-    "SL231": "Every sensor lies in test where it lies in train.",
-}

@@ -356,6 +356,31 @@ _TABLE = (
     ),
 )
 CODES: Mapping[str, Code] = {row.code: row for row in _TABLE}
+# How a finding about single tags begins; it goes on with "3 tags have" and a list.
+LEADS: Mapping[str, str] = {
+    "SL221": "{} coarser values in one table than in the other",
+    "SL222": "{} fault codes among the values",
+    "SL223": "{} extremes that nothing leads up to",
+    "SL224": "{} values beyond 3.4e38",
+    "SL228": "{} a start-up at the beginning of train",
+    "SL229": "{} a stretch without any change, far longer than usual",
+    "SL230": "{} many rows at an exact limit",
+    "SL231": "{} values in test far outside all of train",
+}
+# What is said if no error or warning has one of the codes.
+PASSED: Mapping[str, str] = {
+    "SL204 SL205 SL206": "Dates are plausible, and train is not later than test.",
+    "SL212 SL214 SL215": "Every listed incident lies in test.",
+    "SL213": "No shift of the labels fits the telemetry far better.",
+    "SL208": "Train and test share no stretch of rows.",
+    "SL207": "Train and test share no time stamp.",
+    "SL221": "Train and test have the same resolution where it matters.",
+    "SL222 SL223 SL224": "No tag holds fault codes or impossible extremes.",
+    "SL225": "Every cell is a finite number.",
+    "SL227 SL229": "No tag stands still for unusually long.",
+    "SL228": "Train begins as it goes on.",
+    "SL231": "Every sensor lies in test where it lies in train.",
+}
 
 
 def finding(

@@ -159,11 +159,11 @@ def audit_of(testbed: Testbed, progress: Progress = silent) -> Audit:
         ),
         progress,
     )
-    gaps = [
-        one
-        for name, recording in (("train", train), ("test", test))
-        for one in _gaps_of_table(name, recording)
-    ]
+    gaps = []
+    for name, table in (("train", train), ("test", test)):
+        if table.time is not None and table.breaks is not None:
+            lacking = gaps_in(table.time, table.breaks, table.timezone)
+            gaps += [_lacking(name, lacking)] if lacking else []
     return Audit(
         recording=RecordingFacts(
             plant=testbed.revision,
@@ -263,15 +263,6 @@ def _gaps_of_parts(parts: Sequence[ParsedPart]) -> Iterator[Finding]:
                 table=place,
                 remedy="Get the file again, or sort its rows by time.",
             )
-
-
-def _gaps_of_table(name: str, recording: Recording) -> list[Finding]:
-    """Name the gaps of a recording."""
-    time, breaks = recording.time, recording.breaks
-    if time is None or breaks is None:
-        return []
-    gaps = gaps_in(time, breaks, recording.timezone)
-    return [_lacking(name, gaps)] if gaps else []
 
 
 def _lacking(place: str, gaps: Sequence[str]) -> Finding:

@@ -15,8 +15,8 @@ import numpy as np
 
 from sightline.audit.attack_facts import STILL, AttackFacts
 from sightline.audit.codes import Finding, Severity, by_severity, finding
-from sightline.audit.leaks import row_hashes, stretches_of_hashes
-from sightline.data.arrays import ATTACK, Bools, Floats, Ints
+from sightline.audit.columns import row_hashes, stretches_of_hashes
+from sightline.data.arrays import ATTACK, Floats, Ints
 from sightline.data.downsampling import MOST_DECIMALS, PRESETS, decimals_of
 from sightline.data.row_tables import Part, Rows, gather_rows, map_parts, parts_of
 from sightline.data.segments import run_bounds
@@ -133,23 +133,18 @@ def check_limit(linted: Linted) -> Iterator[Finding]:
         return
     labels = linted.test.labels
     used = labels >= 0
-    n_best = _best_count(score[used], labels[used] == ATTACK)
+    order = np.argsort(-score[used], kind="stable")
+    hits = np.cumsum(labels[used][order] == ATTACK)
+    f1 = 2 * hits / (np.arange(1, len(order) + 1) + hits[-1])
+    # A limit cannot part rows of the same score.
+    is_end = np.append(np.diff(score[used][order]) < 0, True)
+    n_best = int(np.argmax(np.where(is_end, f1, -1.0))) + 1
     if n_best == int(alarms[used].sum()):
         yield finding(
             "SL101",
             "The limit of the own rule is the one with the best F1 on this test.",
             remedy="Set the limit on train or on calibration rows.",
         )
-
-
-def _best_count(score: Floats, is_attack: Bools) -> int:
-    """Return how many rows the limit with the best F1 puts in alarm."""
-    order = np.argsort(-score, kind="stable")
-    hits = np.cumsum(is_attack[order])
-    f1 = 2 * hits / (np.arange(1, len(score) + 1) + hits[-1])
-    # A limit cannot part rows of the same score.
-    is_end = np.append(np.diff(score[order]) < 0, True)
-    return int(np.argmax(np.where(is_end, f1, -1.0))) + 1
 
 
 def check_scaler(linted: Linted) -> Iterator[Finding]:
@@ -319,11 +314,21 @@ def check_trace(linted: Linted) -> Iterator[Finding]:
     """SL111: an attack that leaves no trace in residuals, nor in the telemetry."""
     outcome, test = linted.windows.outcome, linted.test
     p_values = {fact.id: fact.p_value for fact in linted.facts}
-    views = [_View.of(test.energy, test.attack_free.by_label)]
+    energies = [test.energy]
     if linted.scored.test.other_energy is not None:
-        views.append(
-            _View.of(linted.scored.test.other_energy, test.attack_free.by_label)
-        )
+        energies.append(linted.scored.test.other_energy)
+    usual = [np.sort(energy[test.attack_free.by_label]) for energy in energies]
+
+    def stands_out(rows: slice) -> bool:
+        """Return whether an attack's energy is high by its median or by its peak."""
+        for energy, ordered in zip(energies, usual, strict=True):
+            inside = energy[rows]
+            levels = np.searchsorted(ordered, [np.median(inside), inside.max()])
+            middle, peak = levels / len(ordered)
+            if middle >= 0.9 or peak >= 1 - 0.05 / len(inside):
+                return True
+        return False
+
     silent, is_known = [], False
     for i, attack in enumerate(test.attacks):
         p_value = p_values.get(attack.id)
@@ -332,8 +337,7 @@ def check_trace(linted: Linted) -> Iterator[Finding]:
             continue
         is_matched = outcome.n_matched[i] >= 40
         rank = outcome.wins[i] / max(outcome.n_matched[i], 1)
-        rows = attack.segment.rows
-        if is_matched and rank < 0.975 and not any(_stands_out(e, rows) for e in views):
+        if is_matched and rank < 0.975 and not stands_out(attack.segment.rows):
             silent.append(attack.id)
     if silent:
         yield finding(
@@ -342,26 +346,6 @@ def check_trace(linted: Linted) -> Iterator[Finding]:
             + (", nor in the telemetry." if is_known else "."),
             remedy="Check the label; say how many attacks can be found at all.",
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _View:
-    """The energy of the test, and that of its attack-free rows in order."""
-
-    energy: Floats
-    calm: Floats
-
-    @classmethod
-    def of(cls, energy: Floats, is_normal: Bools) -> "_View":
-        return cls(energy, np.sort(energy[is_normal]))
-
-
-def _stands_out(view: _View, rows: slice) -> bool:
-    """Return whether an attack's energy is high by its median or by its peak."""
-    energy = view.energy[rows]
-    levels = np.searchsorted(view.calm, [np.median(energy), energy.max()])
-    middle, peak = levels / len(view.calm)
-    return bool(middle >= 0.9 or peak >= 1 - 0.05 / len(energy))
 
 
 # ---- train and test ----------------------------------------------------------------
@@ -577,7 +561,10 @@ def check_rows(linted: Linted) -> Iterator[Finding]:
     if "rows" in meta or not isinstance(settings, Mapping):
         return
     by_detector = settings.get("every", 1)
-    by_testbed = _every_of(options if isinstance(options, Mapping) else {}, meta)
+    options = options if isinstance(options, Mapping) else {}
+    presets = PRESETS.get(str(options.get("preset", "raw")), {})
+    rows = presets.get(str(meta.get("testbed_name")), presets.get(""))
+    by_testbed = int(options.get("every") or (1 if rows is None else rows.every))
     if by_detector > 1 and by_testbed > 1:
         yield finding(
             "SL113",
@@ -586,14 +573,6 @@ def check_rows(linted: Linted) -> Iterator[Finding]:
             "in each.",
             remedy="Export the stream again; rows are made once now.",
         )
-
-
-def _every_of(options: Mapping[str, Any], meta: Mapping[str, Any]) -> int:
-    """Return how many measured rows became one by the options of a testbed."""
-    presets = PRESETS.get(str(options.get("preset", "raw")), {})
-    rows = presets.get(str(meta.get("testbed_name")), presets.get(""))
-    every = options.get("every")
-    return int(every) if every else (1 if rows is None else rows.every)
 
 
 # Checks of figures, energy and `meta`; and those that read residuals again.

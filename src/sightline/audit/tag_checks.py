@@ -4,14 +4,14 @@
 returns a `Hit` or None; the hits of all tags with one code become one finding.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.audit.codes import Finding, Severity, finding
+from sightline.audit.codes import LEADS, Finding, Severity, finding
 from sightline.audit.columns import columns_of, smallest_step, summary_of, thinned
 from sightline.audit.record import TagFacts
 from sightline.data.arrays import ATTACK, Bools, Floats, Ints
@@ -64,7 +64,7 @@ _MOST_TAGS, _MOST_CELLS = 6, 4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Column:
+class TagInTable:
     """One tag in one table.
 
     Parameters
@@ -122,19 +122,19 @@ class TagColumns:
     ----------
     tag : Tag
         The tag.
-    train, test : Column
+    train, test : TagInTable
         Its values.
     is_attack : array of shape (n_test,)
         Which rows of test are attacks.
     """
 
     tag: Tag
-    train: Column
-    test: Column
+    train: TagInTable
+    test: TagInTable
     is_attack: Bools
 
     @property
-    def columns(self) -> tuple[Column, Column]:
+    def columns(self) -> tuple[TagInTable, TagInTable]:
         """Both columns."""
         return self.train, self.test
 
@@ -182,7 +182,7 @@ class Hit:
     details: tuple[float, ...] = ()
 
 
-def grid_step(column: Column) -> float | None:
+def grid_step(column: TagInTable) -> float | None:
     """Return the step of the grid on which the values lie; None if there is none.
 
     Tries decimals from whole numbers to 1e-6, and the smallest step that occurs.
@@ -376,7 +376,7 @@ def check_still(tag: TagColumns) -> Hit | None:
     # Rounded values stand still between two steps.
     if not is_moving or tag.rounding is not None:
         return None
-    found: list[tuple[Column, int, int]] = []
+    found: list[tuple[TagInTable, int, int]] = []
     if lengths[-1] > _STILL_TIMES * lengths[-2] and lengths[-1] >= STILL_ROWS:
         at = int(np.argmax(stops - starts))
         found.append((tag.train, int(starts[at]), int(lengths[-1])))
@@ -404,7 +404,7 @@ def check_still(tag: TagColumns) -> Hit | None:
     )
 
 
-def _span(rows: int, column: Column) -> str:
+def _span(rows: int, column: TagInTable) -> str:
     """Return a number of rows, with their duration if the step is known."""
     step_s = column.recording.step_s
     return f"{rows:,} rows" + (f", {duration(rows * step_s)}" if step_s else "")
@@ -548,8 +548,8 @@ def check_tags(
         progress(Step(StepKind.AUDITING, len(facts), len(train.tags), tag.name))
         columns = TagColumns(
             tag=tag,
-            train=Column(table="train", values=first, recording=train),
-            test=Column(table="test", values=second, recording=test),
+            train=TagInTable(table="train", values=first, recording=train),
+            test=TagInTable(table="test", values=second, recording=test),
             is_attack=is_attack,
         )
         facts.append(
@@ -567,16 +567,8 @@ def check_tags(
             if hit is not None:
                 hits[code].append(hit)
         unusual += _excess(columns) / len(train.tags)
-    findings = [
-        _joined(code, group, len(facts))
-        for code, found in hits.items()
-        for group in _by_severity(found)
-    ]
-    return CheckedTags(
-        facts=tuple(facts),
-        findings=[one for one in findings if one is not None],
-        unusual=unusual,
-    )
+    findings = [one for code in hits for one in _findings(code, hits[code], len(facts))]
+    return CheckedTags(facts=tuple(facts), findings=findings, unusual=unusual)
 
 
 def _excess(tag: TagColumns) -> Floats | float:
@@ -595,44 +587,27 @@ def _excess(tag: TagColumns) -> Floats | float:
     return np.asarray(np.clip(np.nan_to_num(excess, copy=False), 0, 1))
 
 
-def _by_severity(hits: Iterable[Hit]) -> list[list[Hit]]:
-    """Return hits grouped by severity, the heaviest first in each group."""
+def _findings(code: str, hits: Iterable[Hit], n_tags: int) -> Iterator[Finding]:
+    """Yield one finding for the hits of a code in each severity, the heaviest first."""
     groups: dict[Severity | None, list[Hit]] = {}
     for hit in sorted(hits, key=lambda one: -one.weight):
         groups.setdefault(hit.severity, []).append(hit)
-    return list(groups.values())
-
-
-_LEADS = {
-    "SL221": "{} coarser values in one table than in the other",
-    "SL222": "{} fault codes among the values",
-    "SL223": "{} extremes that nothing leads up to",
-    "SL224": "{} values beyond 3.4e38",
-    "SL228": "{} a start-up at the beginning of train",
-    "SL229": "{} a stretch without any change, far longer than usual",
-    "SL230": "{} many rows at an exact limit",
-    "SL231": "{} values in test far outside all of train",
-}
-
-
-def _joined(code: str, hits: Sequence[Hit], n_tags: int) -> Finding | None:
-    """Return one finding for all hits of a code; None if too few tags say so."""
-    # One tag that drifts is no start-up of the plant.
-    if code == "SL228" and len(hits) < min(2, n_tags):
-        return None
-    tags = [hit.tag for hit in hits]
-    has = f"{plural(len(hits), 'tag')} {'has' if len(hits) == 1 else 'have'}"
-    listed = names([hit.text for hit in hits], _MOST_TAGS)
-    return finding(
-        code,
-        f"{_LEADS[code].format(has)}: {listed}.",
-        severity=hits[0].severity,
-        table="train" if code == "SL228" else "",
-        tags=tags,
-        cells=[cell for hit in hits for cell in hit.cells],
-        remedy=_remedy(code, hits),
-        missing_values=_fault_codes(hits) if code == "SL222" else (),
-    )
+    for severity, group in groups.items():
+        # One tag that drifts is no start-up of the plant.
+        if code == "SL228" and len(group) < min(2, n_tags):
+            continue
+        has = f"{plural(len(group), 'tag')} {'has' if len(group) == 1 else 'have'}"
+        listed = names([hit.text for hit in group], _MOST_TAGS)
+        yield finding(
+            code,
+            f"{LEADS[code].format(has)}: {listed}.",
+            severity=severity,
+            table="train" if code == "SL228" else "",
+            tags=[hit.tag for hit in group],
+            cells=[cell for hit in group for cell in hit.cells],
+            remedy=_remedy(code, group),
+            missing_values=_fault_codes(group) if code == "SL222" else (),
+        )
 
 
 def _fault_codes(hits: Sequence[Hit]) -> list[float]:

@@ -34,20 +34,18 @@ def remarks(measures: StreamMeasures, uncertainty: Uncertainty) -> list[str]:
         Intervals and floors of the same figures.
     """
     return [
-        *_on_protocol(measures),
         *_on_input(measures),
         *_on_alarms(measures),
-        *_on_drift(measures),
-        *_on_drift_cost(measures),
         *_on_channels(measures),
-        *_on_units(measures),
         *_on_chance(measures, uncertainty),
         *_on_attacks(measures),
     ]
 
 
 def _on_input(measures: StreamMeasures) -> Iterator[str]:
-    """Yield remarks on labels, dropped rows and the time step."""
+    """Yield remarks on protocol, labels, dropped rows and the time step."""
+    if measures.protocol is Protocol.PAPER:
+        yield f"Protocol paper, to the letter of the paper: {' '.join(SWITCHES)}"
     if measures.stream.n_segments == 0:
         yield (
             "No test row is labelled an attack: figures that need one (ranking, "
@@ -68,7 +66,7 @@ def _on_input(measures: StreamMeasures) -> Iterator[str]:
 
 
 def _on_alarms(measures: StreamMeasures) -> Iterator[str]:
-    """Yield remarks on rules that are in alarm too often."""
+    """Yield remarks on rules in alarm too often, and on what the drift is and costs."""
     probe, own = measures.probe, measures.own_rule
     if probe.over_alarming:
         yield (
@@ -81,10 +79,6 @@ def _on_alarms(measures: StreamMeasures) -> Iterator[str]:
             f"Your own rule is in alarm for {share(own.time_in_alarm, 1)} of "
             "attack-free time."
         )
-
-
-def _on_drift(measures: StreamMeasures) -> Iterator[str]:
-    """Yield remarks on what the drift consists of."""
     if measures.drift.mean_dominated:
         yield (
             "A few extreme points dominate the mean drift (largest whitened residual "
@@ -95,10 +89,17 @@ def _on_drift(measures: StreamMeasures) -> Iterator[str]:
             "Drift mixes two causes: the detector fits its training data too well, and "
             "the plant has changed. Calibration residuals would separate them."
         )
+    cost, hindsight = measures.drift_cost, measures.probe_test_calibrated
+    if cost is not None and hindsight is not None and abs(cost) >= LEAST_MOVE:
+        yield (
+            f"Drift {'costs' if cost > 0 else 'gains'} {abs(cost):.3f} of F1: "
+            f"{measures.probe.f1:.3f} with the limit from train, {hindsight.f1:.3f} "
+            f"with the {HINDSIGHT}."
+        )
 
 
 def _on_channels(measures: StreamMeasures) -> Iterator[str]:
-    """Yield remarks on channels that are one-sided, too small, or constant."""
+    """Yield remarks on one-sided, too small or constant channels, and on units."""
     quality, two_sided = measures.quality, measures.two_sided
     if two_sided is not None:
         yield (
@@ -126,33 +127,11 @@ def _on_channels(measures: StreamMeasures) -> Iterator[str]:
     if quality.constant_channels:
         constant = names(quality.constant_channels, MOST_NAMES, quoted=True)
         yield f"Constant in train: {constant}."
-
-
-def _on_units(measures: StreamMeasures) -> Iterator[str]:
-    """Yield a remark if the units of the channels decide a figure."""
     if moved := moved_by_units(measures):
         yield (
             "Units decide: with each channel in units of its own spread you would get "
             f"{names(moved)}."
         )
-
-
-def _on_protocol(measures: StreamMeasures) -> Iterator[str]:
-    """Yield a remark if the figures are to the letter of the paper."""
-    if measures.protocol is Protocol.PAPER:
-        yield f"Protocol paper, to the letter of the paper: {' '.join(SWITCHES)}"
-
-
-def _on_drift_cost(measures: StreamMeasures) -> Iterator[str]:
-    """Yield a remark on what setting the limit on train costs."""
-    cost, hindsight = measures.drift_cost, measures.probe_test_calibrated
-    if cost is None or hindsight is None or abs(cost) < LEAST_MOVE:
-        return
-    verb = "costs" if cost > 0 else "gains"
-    yield (
-        f"Drift {verb} {abs(cost):.3f} of F1: {measures.probe.f1:.3f} with the limit "
-        f"from train, {hindsight.f1:.3f} with the {HINDSIGHT}."
-    )
 
 
 def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[str]:

@@ -20,7 +20,7 @@ from sightline.progress import Progress, silent
 from sightline.storage import read_evaluation, read_stream
 from sightline.study.explain import check_rows
 from sightline.study.manifest import MANIFEST
-from sightline.study.plan import DetectorChoice, StudyPlan, read_plan
+from sightline.study.plan import StudyPlan, read_plan
 from sightline.text import did_you_mean, names
 
 
@@ -122,31 +122,27 @@ def lint_plan(plan: StudyPlan) -> Iterator[Finding]:
     for problem in check_rows(plan):
         yield finding("SL113", problem, remedy="Let one of them make the rows.")
     for choice in plan.detectors:
-        if ":" not in choice.detector:
-            yield from _lint_choice(plan, choice)
-
-
-def _lint_choice(plan: StudyPlan, choice: DetectorChoice) -> Iterator[Finding]:
-    """Yield what one detector of a plan would do wrong."""
-    kind = detector_type(choice.detector)
-    if choice.rule not in (None, NO_RULE):
-        looks_at = rule_named(kind.rules, choice.rule, kind.card.title).looks_at
-        if looks_at:
+        if ":" in choice.detector:
+            continue
+        kind = detector_type(choice.detector)
+        if choice.rule not in (None, NO_RULE):
+            looks_at = rule_named(kind.rules, choice.rule, kind.card.title).looks_at
+            if looks_at:
+                yield finding(
+                    "SL101",
+                    f"[detectors.{choice.label}]: its rule {choice.rule!r} looks at "
+                    f"{names([str(what) for what in looks_at])}.",
+                    remedy="Choose a rule that looks at nothing of the test.",
+                )
+        own = [
+            testbed.label
+            for testbed in plan.testbeds
+            if choice.settings_on(testbed.label).get("test_scaling") == "own"
+        ]
+        if own:
             yield finding(
-                "SL101",
-                f"[detectors.{choice.label}]: its rule {choice.rule!r} looks at "
-                f"{names([str(what) for what in looks_at])}.",
-                remedy="Choose a rule that looks at nothing of the test.",
+                "SL102",
+                f"[detectors.{choice.label}]: scales the test of {names(own)} by its "
+                "own range (test_scaling = 'own').",
+                remedy="Set test_scaling to 'train'.",
             )
-    own = [
-        testbed.label
-        for testbed in plan.testbeds
-        if choice.settings_on(testbed.label).get("test_scaling") == "own"
-    ]
-    if own:
-        yield finding(
-            "SL102",
-            f"[detectors.{choice.label}]: scales the test of {names(own)} by its own "
-            "range (test_scaling = 'own').",
-            remedy="Set test_scaling to 'train'.",
-        )
