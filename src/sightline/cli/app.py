@@ -13,9 +13,12 @@ from typer.core import TyperCommand
 from sightline._version import __version__
 from sightline.cli import catalogue
 from sightline.cli.blindspots import blindspots_command
-from sightline.cli.caches import cache_command
-from sightline.cli.episodes import episodes_command
-from sightline.cli.evaluate import compare_command, evaluate_command, report_command
+from sightline.cli.evaluate import (
+    compare_command,
+    episodes_command,
+    evaluate_command,
+    report_command,
+)
 from sightline.cli.lint import lint_command
 from sightline.cli.rules import apply_command, commission_command
 from sightline.cli.start import start_command
@@ -72,7 +75,7 @@ app.command("inspect", cls=Command)(catalogue.inspect_command)
 app.command("simulate", cls=Command)(catalogue.simulate_command)
 app.command("detectors", cls=Command)(catalogue.detectors_command)
 app.command("lint", cls=Command)(lint_command)
-app.command("cache", cls=Command)(cache_command)
+app.command("cache", cls=Command)(catalogue.cache_command)
 app.command("run", cls=Command)(run_command)
 app.command("study", cls=Command)(study_command)
 app.command("watch", cls=Command)(watch_command)

@@ -1,28 +1,25 @@
-"""The commands `testbeds`, `inspect`, `simulate` and `detectors`."""
+"""The commands `testbeds`, `inspect`, `simulate`, `detectors` and `cache`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 from typer import Argument, Exit, Option
 
-from sightline.cli.console import DebugOption, NoCacheOption, console, door, grid
+from sightline.cli.console import DebugOption, NoCacheOption, console, door
 from sightline.progress import progress_bar
-from sightline.text import plural
+from sightline.show.table import RecordTable
+from sightline.show.terminal import bullets, facts, rendered
+from sightline.text import names, plural, size
 
 if TYPE_CHECKING:
-    from sightline.audit.codes import Finding
     from sightline.audit.record import Audit
     from sightline.detectors.base import DetectorCard, LearnedDetector
     from sightline.plugins import Registry
     from sightline.testbeds.base import TestbedCard
-    from sightline.testbeds.twin.simulation import Simulation
 
 # The module that each optional extra of the package installs.
 MODULES = {"detectors": "torch", "tep": "tep_studio", "water": "wntr"}
@@ -183,19 +180,15 @@ def simulate_command(
         with progress_bar(name) as advance:
             simulation = simulation_of(name, options, advance)
             write_simulation(simulation, out, overwrite=overwrite)
-        console().print(_simulated(simulation, out), soft_wrap=True)
-
-
-def _simulated(simulation: "Simulation", out: Path) -> str:
-    """Return how long a simulation is, what its attacks move, and its files."""
-    moving = sum(truth.moves for truth in simulation.truth)
-    return (
-        f"{simulation.train.n_steps:,} steps of train, "
-        f"{simulation.test.n_steps:,} of test with {len(simulation.truth)} attacks, of "
-        f"which {moving} change a measured value.\n"
-        f"Written to {out}/: train.parquet, test.parquet, attacks.csv, tags.csv, "
-        f"truth.csv, {simulation.name}.png and more."
-    )
+        moving = sum(truth.moves for truth in simulation.truth)
+        console().print(
+            f"{simulation.train.n_steps:,} steps of train, "
+            f"{simulation.test.n_steps:,} of test with {len(simulation.truth)} "
+            f"attacks, of which {moving} change a measured value.\n"
+            f"Written to {out}/: train.parquet, test.parquet, attacks.csv, tags.csv, "
+            f"truth.csv, {simulation.name}.png and more.",
+            soft_wrap=True,
+        )
 
 
 def cards_table(
@@ -212,16 +205,17 @@ def cards_table(
     """
     parts: list[RenderableType] = []
     for card in cards:
-        table = grid(dim=True, min_width=10)
-        table.add_row("what", Text(card.what))
-        table.add_row("channels", Text(card.channels))
-        table.add_row("attacks", Text(card.attacks))
-        if len(card.releases) > 1:
-            table.add_row("releases", Text(", ".join(card.releases)))
-        table.add_row("licence", Text(card.licence))
-        table.add_row("to get it", Text(card.where))
-        table.add_row("found", _found(card, releases))
-        parts += [Text(card.name, style="bold"), table, Text()]
+        known: list[tuple[str, str | Text]] = [
+            ("what", card.what),
+            ("channels", card.channels),
+            ("attacks", card.attacks),
+            ("releases", ", ".join(card.releases) if len(card.releases) > 1 else ""),
+            ("licence", card.licence),
+            ("to get it", card.where),
+            ("found", _found(card, releases)),
+        ]
+        pairs = [(name, text) for name, text in known if text]
+        parts += [Text(card.name, style="bold"), facts(pairs, min_width=10), Text()]
     advice = "Your own plant: a folder with train.csv and test.csv; see "
     return Group(*parts, Text(f"{advice}docs/own-plant.md."))
 
@@ -249,62 +243,32 @@ def audit_table(audit: "Audit") -> RenderableType:
     A number of rows that differs from the published one is printed in red. Errors come
     first, then warnings, notes, and checks that passed.
     """
-    from sightline.data.zones import OWN_CLOCK
-
-    files = Table(title=f"Audit: {audit.title}", title_justify="left", box=SIMPLE_HEAD)
-    files.add_column("file", overflow="fold", ratio=1)
-    for header in ("rows", "expected", "gaps"):
-        files.add_column(header, justify="right", no_wrap=True)
-    zone = audit.recording.timezone or OWN_CLOCK
-    files.add_column(f"from, to\n({zone})", no_wrap=True)
-    for row in audit.files:
-        is_right = row.expected is None or row.expected == row.rows
-        files.add_row(
-            Text(row.name),
-            Text(f"{row.rows:,}", style="" if is_right else "bold red"),
-            "-" if row.expected is None else f"{row.expected:,}",
-            str(row.gaps),
-            f"{row.first}\n{row.last}",
-        )
-    table = findings_table(audit.findings)
-    for sentence in audit.passed:
-        table.add_row(Text("passed", style="green"), Text(sentence))
-    return Group(files, table, _audit_verdict(audit))
-
-
-def findings_table(findings: "Sequence[Finding]") -> Table:
-    """Return findings with code, severity, text and remedy."""
     from sightline.audit.codes import Severity
+    from sightline.show.catalogue import files_table
 
     styles = {
         Severity.ERROR: "bold red",
         Severity.WARNING: "bold yellow",
         Severity.NOTE: "yellow",
     }
-    table = grid()
-    for one in findings:
+    pairs = []
+    for one in audit.findings:
         text = Text(one.text)
         if one.is_serious:
             text.append(f" {one.effect}", style="dim")
             text.append(f" {one.remedy}" if one.remedy else "")
-        mark = Text(f"{one.code} {one.severity}", style=styles[one.severity])
-        table.add_row(mark, text)
-    return table
-
-
-def _audit_verdict(audit: "Audit") -> Text:
-    """Return the last line of an audit: whether the data may be used."""
-    if not audit.serious:
-        return Text("\nThe data are what they should be.", style="green")
+        pairs.append((Text(f"{one.code} {one.severity}", styles[one.severity]), text))
+    pairs += [(Text("passed", style="green"), Text(text)) for text in audit.passed]
+    verdict = Text("\nThe data are what they should be.", style="green")
     if not audit.is_right:
         errors = plural(len(audit.errors), "error")
         words = f"\nThe data are not what they should be: {errors} above."
-        return Text(words, style="bold red")
-    return Text(
-        f"\nRead {plural(len(audit.serious), 'warning')} above before you use the "
-        "data.",
-        style="bold yellow",
-    )
+        verdict = Text(words, style="bold red")
+    elif audit.serious:
+        warnings = plural(len(audit.serious), "warning")
+        words = f"\nRead {warnings} above before you use the data."
+        verdict = Text(words, style="bold yellow")
+    return Group(rendered(files_table(audit)), facts(pairs, dim=False), verdict)
 
 
 def detectors_command(
@@ -361,12 +325,9 @@ def detectors_table(
         Names of the extras that are not installed; how to install them is added.
     """
     # Two columns only: one for each fact would squeeze a paper's title into a tower.
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for card in cards:
-        table.add_row(
-            Text(card.name),
+    pairs = [
+        (
+            Text(card.name, style="bold", no_wrap=True),
             Text.assemble(
                 f"{card.title}: {card.kind}\n",
                 (f"{card.paper.removesuffix('.')}.\n", "dim"),
@@ -375,8 +336,10 @@ def detectors_table(
                 "\n",
             ),
         )
+        for card in cards
+    ]
     return Group(
-        table,
+        facts(pairs, dim=False),
         *_how_to_install(cards, missing),
         Text("Everything about one of them: sightline detectors NAME"),
         Text("Your own detector: any class with fit and residuals works."),
@@ -393,13 +356,16 @@ def card_table(kind: "type[LearnedDetector]", missing: Sequence[str]) -> Rendera
     missing : sequence of str
         Names of the extras that are not installed.
     """
+    from sightline.show.catalogue import defaults_table
+
     card = kind.card
-    facts = grid(dim=True, min_width=9)
-    facts.add_row("paper", Text(f"{card.paper.removesuffix('.')}."))
-    facts.add_row("kind", Text(card.kind))
-    facts.add_row("residuals", Text(f"{card.space}: observed minus expected"))
-    facts.add_row("needs", Text(_needs(card)))
-    facts.add_row("state", _state(card, missing))
+    known: list[tuple[str, str | Text]] = [
+        ("paper", f"{card.paper.removesuffix('.')}."),
+        ("kind", card.kind),
+        ("residuals", f"{card.space}: observed minus expected"),
+        ("needs", _needs(card)),
+        ("state", _state(card, missing)),
+    ]
     rules = [
         f"{rule.name}: {rule.what}"
         + (f" Looks at {' and '.join(rule.looks_at)}." if rule.looks_at else "")
@@ -407,14 +373,14 @@ def card_table(kind: "type[LearnedDetector]", missing: Sequence[str]) -> Rendera
     ]
     return Group(
         Text(f"{card.title} ({card.name})", style="bold"),
-        facts,
+        facts(known, min_width=9),
         *_how_to_install([card], missing),
-        *_bullets("As published", card.faithful),
-        *_bullets("Not as published, and why", card.deviates),
-        *_bullets("Its own alarm rules", rules),
+        *bullets("As published", card.faithful),
+        *bullets("Not as published, and why", card.deviates),
+        *bullets("Its own alarm rules", rules),
         *_testbed_settings(card),
         Text("\nSettings", style="bold"),
-        _settings(kind),
+        rendered(defaults_table(kind)),
     )
 
 
@@ -435,65 +401,123 @@ def _how_to_install(
     """Return for each missing extra which detectors need it, and the pip command."""
     parts: list[RenderableType] = []
     for extra in missing:
-        names = [card.name for card in cards if card.extra == extra]
-        if names:
-            verb = "needs" if len(names) == 1 else "need"
+        needing = [card.name for card in cards if card.extra == extra]
+        if needing:
+            verb = "needs" if len(needing) == 1 else "need"
             parts.append(
                 Text(
-                    f"{', '.join(names)} {verb} {MODULES.get(extra, extra)}, which is "
-                    f'not installed yet: pip install "sightline-cps[{extra}]"',
+                    f"{', '.join(needing)} {verb} {MODULES.get(extra, extra)}, which "
+                    f'is not installed yet: pip install "sightline-cps[{extra}]"',
                     style="yellow",
                 )
             )
     return parts
 
 
-def _bullets(title: str, sentences: Sequence[str]) -> list[RenderableType]:
-    """Return a titled list of sentences; nothing if there are none."""
-    if not sentences:
-        return []
-    table = Table.grid(padding=(0, 1))
-    table.add_column()
-    table.add_column(overflow="fold")
-    for sentence in sentences:
-        table.add_row("-", Text(sentence))
-    return [Text(f"\n{title}", style="bold"), table]
-
-
 def _testbed_settings(card: "DetectorCard") -> list[RenderableType]:
     """Return the settings for each testbed, and where they come from."""
     if not card.settings:
         return []
-    table = grid(min_width=9)
+    pairs: list[tuple[str, str | Text]] = []
     for testbed, settings in card.settings.items():
         values = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-        table.add_row(Text(testbed), Text(values or "the defaults"))
+        pairs.append((testbed, values or "the defaults"))
         if source := card.sources.get(testbed):
-            table.add_row("", Text(f"from: {source}", style="dim"))
+            pairs.append(("", Text(f"from: {source}", style="dim")))
         letter = card.paper_protocol.settings.get(testbed, {})
         changes = [f"{name}={value!r}" for name, value in letter.items()]
         if source := card.paper_protocol.sources.get(testbed):
             if card.paper_protocol.preset:
                 changes.append(f"preset {card.paper_protocol.preset!r}")
-            changed = ", ".join(changes)
-            text = f"protocol paper: {changed}; from: {source}"
-            table.add_row("", Text(text, style="dim"))
+            text = f"protocol paper: {', '.join(changes)}; from: {source}"
+            pairs.append(("", Text(text, style="dim")))
+    table = facts(pairs, dim=False, min_width=9)
     return [Text("\nSettings for testbeds", style="bold"), table]
 
 
-def _settings(kind: "type[LearnedDetector]") -> RenderableType:
-    """Return every setting with its default and its value in preset 'official'."""
-    official = kind.official
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for header in ("setting", "default", *(["preset official"] if official else [])):
-        table.add_column(header, overflow="fold")
-    for field in fields(kind.settings_type):
-        default = field.default
-        if default is MISSING and field.default_factory is not MISSING:
-            default = field.default_factory()
-        cells = ["required" if default is MISSING else repr(default)]
-        if official:
-            changed = field.name in official
-            cells.append(repr(official[field.name]) if changed else "")
-        table.add_row(Text(field.name), *(Text(cell) for cell in cells))
-    return table
+# A folder with one of these is the cache of a study.
+_STUDY_PARTS = ("cells", "evaluations", "testbeds")
+_MOST_NAMES = 4
+
+
+def cache_command(
+    paths: Annotated[
+        list[Path] | None,
+        Argument(
+            metavar="[PATH]...",
+            help="Folders with data, with copies, or of a study; all by default.",
+        ),
+    ] = None,
+    clear: Annotated[
+        bool, Option("--clear", help="Remove the copies, and nothing else.")
+    ] = False,
+    debug: DebugOption = False,
+) -> None:
+    """List the Parquet copies of testbeds' files, or remove them.
+
+    Copies make reading faster and can be made again at any time. SIGHTLINE_CACHE=PATH
+    puts new ones elsewhere, SIGHTLINE_CACHE=off and --no-cache make none.
+
+    \b
+    Examples:
+      sightline cache
+      sightline cache --clear /data/swat
+    """
+    from sightline.show.catalogue import COPIES, CopiesPlace
+    from sightline.testbeds.copies import clear_copies, list_copies
+
+    with door(debug=debug):
+        studies = [cache for path in paths or () if (cache := _study_cache(path))]
+        others = [path for path in paths or () if _study_cache(path) is None]
+        # Without paths all copies are meant; with studies alone, none.
+        is_for_copies = bool(others) or not paths
+        if clear:
+            for cache in studies:
+                console().print(
+                    f"{cache}: holds finished cells of a study, which are not copies, "
+                    "and was left; delete the folder if the study is complete.",
+                    soft_wrap=True,
+                )
+            cleared = 0
+            for place in clear_copies(others) if is_for_copies else ():
+                cleared += 1
+                text = f"{place.folder}: removed {plural(place.n_files, 'file')}"
+                text += f" ({size(place.n_bytes)})"
+                if place.others:
+                    left = names(place.others, _MOST_NAMES)
+                    text += f"; left {left}, which Sightline did not write"
+                console().print(f"{text}.", soft_wrap=True)
+            if is_for_copies and not cleared:
+                console().print("There are no copies to remove.")
+            return
+        listed = list_copies(others) if is_for_copies else []
+        if not listed and not studies:
+            console().print("There are no copies.")
+            return
+        places = [
+            CopiesPlace(
+                one.folder,
+                f"for {'unknown files' if one.root is None else one.root}",
+                one.n_files,
+                one.n_bytes,
+                one.last_used,
+            )
+            for one in listed
+        ]
+        for cache in studies:
+            files = [file.stat() for file in cache.rglob("*") if file.is_file()]
+            n_bytes = sum(file.st_size for file in files)
+            last = max((file.st_mtime for file in files), default=None)
+            what = "finished cells of a study"
+            places.append(CopiesPlace(cache, what, len(files), n_bytes, last))
+        total = size(sum(one.n_bytes for one in listed))
+        title = f"Parquet copies: {total} in all"
+        console().print(rendered(RecordTable(title, COPIES, places)))
+
+
+def _study_cache(path: Path) -> Path | None:
+    """Return the cache of a study at a path, or in its folder ``cache``; else None."""
+    for folder in (path, path / "cache"):
+        if any((folder / part).is_dir() for part in _STUDY_PARTS):
+            return folder
+    return None

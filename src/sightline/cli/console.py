@@ -140,22 +140,6 @@ def shown_notices(
     return [notice for notice in notices if notice not in skipped]
 
 
-def grid(*, dim: bool = False, min_width: int | None = None) -> Table:
-    """Return an empty table of two columns without lines: a name and its text.
-
-    Parameters
-    ----------
-    dim : bool
-        Whether the first column is printed dim.
-    min_width : int, optional
-        Width of the first column in characters, at the least.
-    """
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim" if dim else "", min_width=min_width, overflow="fold")
-    table.add_column(overflow="fold")
-    return table
-
-
 def titled_table(title: str) -> Table:
     """Return an empty table with a title at its left and a line below its header."""
     return Table(

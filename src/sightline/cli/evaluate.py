@@ -1,6 +1,10 @@
-"""The commands on results: `evaluate` makes them, `compare` and `report` read them."""
+"""The commands on results: `evaluate` makes them, `compare` and `report` read them.
+
+`episodes` lists what no incident of a stream explains.
+"""
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +24,8 @@ from sightline.cli.console import (
     shown_notices,
 )
 from sightline.errors import FileError, SightlineError, naming
-from sightline.progress import progress_bar, silent
-from sightline.text import names
+from sightline.progress import Step, StepKind, progress_bar, silent
+from sightline.text import names, plural
 
 if TYPE_CHECKING:
     from sightline.data.arrays import Floats
@@ -123,7 +127,7 @@ _Overwrite = Annotated[bool, Option("--overwrite", help="Replace earlier results
 
 
 @dataclass(frozen=True)
-class _Source:
+class StreamSource:
     """One input of the command.
 
     Parameters
@@ -192,16 +196,24 @@ def evaluate_command(
     lists = {"attacks": attacks, "time_format": time_format}
     _check_usage(streams, train, test, own | {"attribution": attribution}, tables)
     with door(debug=debug, writes=[out]):
+        from sightline.cli.summary import summary
         from sightline.evaluation.pipeline import evaluate
         from sightline.evaluation.protocol import protocol_named
         from sightline.metrics.alarm_figures import chosen_figures
         from sightline.rules.limits import Budget
-        from sightline.storage import folder_name
+        from sightline.storage import (
+            check_out,
+            folder_name,
+            read_tables,
+            write_results,
+        )
 
         chosen = protocol_named(protocol)
         if train is not None and test is not None:
-            known = {k: v for k, v in tables.items() if v is not None}
-            sources = _table_source(train, test, own | lists | known)
+            known: dict[str, Any] = own | lists
+            known |= {k: v for k, v in tables.items() if v is not None}
+            read = partial(read_tables, train, test, **known)
+            sources = {name or test.stem: StreamSource(f"{train}, {test}", read)}
         else:
             sources = _sources(streams or [], detector, own | lists)
         measure = partial(
@@ -217,15 +229,20 @@ def evaluate_command(
             budget=budget or str(Budget()),
             jobs=jobs,
         )
-        with_step = {} if step is None else {"step_s": step}
-        _evaluate_all(
-            sources,
-            partial(_evaluated, known=with_step, cluster=cluster, measure=measure),
-            out,
-            naming=partial(folder_name, guard=guard, protocol=chosen),
-            overwrite=overwrite,
-            report=not no_report,
-        )
+        folders = [folder_name(one, guard, chosen) for one in sources]
+        neighbours = check_out(out, folders, overwrite=overwrite)
+        evaluations = [
+            _evaluated(stream_name, source, step, cluster, measure)
+            for stream_name, source in sources.items()
+        ]
+        write_results(evaluations, out, overwrite=overwrite, neighbours=neighbours)
+        screen = console()
+        screen.print(summary(evaluations))
+        lines = [f"Written to {out}/: summary.csv, and for each stream"]
+        lines += [f"  {f}/: evaluation.json, segments.csv, traces.npz" for f in folders]
+        screen.print("\n".join(lines), soft_wrap=True)
+        if not no_report:
+            add_report(out, evaluations, neighbours)
 
 
 def _array_in(path: Path) -> "Floats":
@@ -276,43 +293,9 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _evaluate_all(
-    sources: Mapping[str, _Source],
-    evaluated: "Callable[[str, _Source], Evaluation]",
-    out: Path,
-    *,
-    naming: "Callable[[str], str]",
-    overwrite: bool,
-    report: bool,
-) -> None:
-    """Evaluate all streams, then write and print all results, or none.
-
-    `naming` gives the folder of the result of a stream.
-    """
-    from sightline.storage import check_out, write_results
-
-    folders = [naming(stream_name) for stream_name in sources]
-    neighbours = check_out(out, folders, overwrite=overwrite)
-    evaluations = [evaluated(*source) for source in sources.items()]
-    write_results(evaluations, out, overwrite=overwrite, neighbours=neighbours)
-    _print_results(evaluations, out, folders)
-    if report:
-        add_report(out, evaluations, neighbours)
-
-
-def _table_source(
-    train: Path, test: Path, known: Mapping[str, Any]
-) -> dict[str, _Source]:
-    """Return how to read two tables, by the name that their results will have."""
-    from sightline.storage import read_tables
-
-    read = partial(read_tables, train, test, **known)
-    return {known.get("name") or test.stem: _Source(f"{train}, {test}", read)}
-
-
 def _sources(
     streams: Sequence[Path], detector: str | None, files: Mapping[str, Any]
-) -> dict[str, _Source]:
+) -> dict[str, StreamSource]:
     """Return how to read each stream with its files, by the name of its results.
 
     Nothing is read yet: a name that occurs twice, or an output folder that must not be
@@ -323,7 +306,7 @@ def _sources(
     def read(path: Path) -> "ResidualStream":
         return join_files(read_stream(path, detector=detector), **files)
 
-    sources: dict[str, _Source] = {}
+    sources: dict[str, StreamSource] = {}
     for path in streams:
         name = stream_name(path)
         if name in sources:
@@ -331,15 +314,14 @@ def _sources(
                 f"{path}: another stream is called {name!r} too, and one would "
                 "overwrite the other: rename one of them."
             )
-        sources[name] = _Source(str(path), partial(read, path))
+        sources[name] = StreamSource(str(path), partial(read, path))
     return sources
 
 
 def _evaluated(
     name: str,
-    source: _Source,
-    *,
-    known: Mapping[str, float],
+    source: StreamSource,
+    step: float | None,
     cluster: str | None,
     measure: "Callable[..., Evaluation]",
 ) -> "Evaluation":
@@ -348,8 +330,8 @@ def _evaluated(
         with options_named():
             stream = source.read()
         with naming(source.place):
-            if known:
-                stream = stream.replace(**known)
+            if step is not None:
+                stream = stream.replace(step_s=step)
             if cluster is None:
                 from sightline._kernels.compiling import announce_compiling
 
@@ -360,21 +342,6 @@ def _evaluated(
 
             with on_cluster(stream, cluster) as shared:
                 return measure(shared, progress=advance)
-
-
-def _print_results(
-    evaluations: "Sequence[Evaluation]", out: Path, folders: Sequence[str]
-) -> None:
-    """Print the summary and the names of all files written."""
-    from sightline.cli.summary import summary
-
-    screen = console()
-    screen.print(summary(evaluations))
-    screen.print(f"Written to {out}/: summary.csv, and for each stream", soft_wrap=True)
-    for folder in folders:
-        screen.print(
-            f"  {folder}/: evaluation.json, segments.csv, traces.npz", soft_wrap=True
-        )
 
 
 def report_command(
@@ -423,7 +390,12 @@ def report_command(
       sightline report result --figures
       sightline report result --redact --out page.html
     """
-    from sightline.report import what_remains, write_report
+    from sightline.report import (
+        figures_folder,
+        figures_in,
+        what_remains,
+        write_report,
+    )
     from sightline.study.manifest import study_title
 
     if (keep_times or keep_plant) and not redact:
@@ -448,30 +420,21 @@ def report_command(
         screen.print(f"Written: {path}", soft_wrap=True)
         if redact:
             screen.print(f"{what_remains(**keep)} Look at it first.", soft_wrap=True)
-        if about := _about_figures(path, figures, redact=redact):
+        folder = figures_folder(path)
+        about = ""
+        if figures:
+            about = f"Figures: {folder}/"
+        elif figures_in(folder):
+            # They must not be taken for this report's.
+            real = " and may show real names" if redact else ""
+            about = (
+                f"The figures in {folder}/ are of an earlier report{real}: draw them "
+                "again with --figures --overwrite."
+            )
+        elif figures is None:
+            about = "Figures for print (PDF, SVG, PNG): add --figures --overwrite."
+        if about:
             screen.print(about, soft_wrap=True)
-
-
-def _about_figures(page: Path, wanted: bool | None, *, redact: bool) -> str:
-    """Return where a page's figures for print are, or how to get them.
-
-    Empty if they are not wanted, and none of an earlier report is there to be taken for
-    this one's.
-    """
-    from sightline.report import figures_folder, figures_in
-
-    folder = figures_folder(page)
-    if wanted:
-        return f"Figures: {folder}/"
-    if figures_in(folder):
-        return (
-            f"The figures in {folder}/ are of an earlier report"
-            f"{' and may show real names' if redact else ''}: draw them again with "
-            "--figures --overwrite."
-        )
-    if wanted is None:
-        return "Figures for print (PDF, SVG, PNG): add --figures --overwrite."
-    return ""
 
 
 def add_report(
@@ -562,3 +525,55 @@ def compare_command(
         screen.print(comparison(compared))
         for message in messages:
             screen.print(f"- {message}", soft_wrap=True)
+
+
+def episodes_command(
+    stream: Annotated[
+        Path,
+        Argument(help="Residual stream: .npz file, Parquet folder or IPAL folder."),
+    ],
+    out: Annotated[Path, Option(help="The review list to write, a CSV file.")],
+    budget: BudgetOption = None,
+    most: Annotated[int, Option(min=1, help="How many episodes to list.")] = 20,
+    step: _Step = None,
+    debug: DebugOption = False,
+) -> None:
+    """List the strongest alarms that no incident explains, to be reviewed.
+
+    OUT gets one row for each: start, end, peak (times the alarm limit), tags, decision
+    and note. Write incident, normal or unknown as the decision. If OUT exists, rows
+    with a decision or a note stay as they are, and what they cover is not listed again.
+
+    \b
+    Examples:
+      sightline episodes gdn.npz --out review.csv
+      sightline evaluate gdn.npz --attacks review.csv --out result
+    """
+    from sightline.rules.episodes import find_episodes
+    from sightline.rules.limits import Budget
+    from sightline.show.catalogue import review_table
+    from sightline.show.terminal import rendered
+    from sightline.storage import read_stream
+    from sightline.storage.review_list import write_review_list
+
+    with door(debug=debug, writes=[out]):
+        with progress_bar(stream.name) as advance:
+            advance(Step(StepKind.READING, detail=stream.name))
+            with naming(stream):
+                read = read_stream(stream)
+                if step is not None:
+                    read = read.replace(step_s=step)
+                found = find_episodes(read, budget=budget or str(Budget()), most=most)
+            advance(Step(StepKind.WRITING, detail=str(out)))
+            rows = write_review_list(found, read, out)
+        screen = console()
+        if rows:
+            screen.print(rendered(review_table(rows, read)))
+        counts = Counter(row.decision.value for row in rows)
+        decided = ", ".join(f"{n} {word}" for word, n in counts.items())
+        screen.print(
+            f"Written to {out}: {plural(len(rows), 'episode')}"
+            f"{f' ({decided})' if rows else ''}. Write incident, normal or unknown as "
+            f"the decision of each, then: sightline evaluate {stream} --attacks {out}",
+            soft_wrap=True,
+        )

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 from typer import Argument, BadParameter, Option
 
-from sightline.cli.console import DebugOption, console, door, grid, options_named
+from sightline.cli.console import DebugOption, console, door, options_named
 from sightline.errors import FileError, SightlineError
 from sightline.progress import Step, StepKind, progress_bar
+from sightline.show.terminal import bullets, facts
 from sightline.text import exact, names
 
 if TYPE_CHECKING:
@@ -99,15 +99,20 @@ def start_command(
                 step_s=step,
             )
         screen = console()
-        screen.print(_understood(proposal))
+        pairs = proposal.understood.items()
+        screen.print(Text(f"Read {names(proposal.sources)}", style="bold"))
+        screen.print(facts(pairs, min_width=6))
         n_bytes = sum(t.estimated_size() for t in (proposal.train, proposal.test))
         if n_bytes > _LARGE_BYTES:
             screen.print(f"The tables hold {n_bytes / 1e6:,.0f} MB; writing them now.")
         with staged_folder(folder) as partial:
             write_plant(proposal, partial)
             audit = _audit(partial, folder)
-            if codes := _fault_codes(audit):
-                proposal = replace(proposal, missing_values=codes)
+            # Fault codes that the audit would have in plant.toml.
+            codes = [code for one in audit.findings for code in one.missing_values]
+            if codes:
+                missing = tuple(dict.fromkeys(codes))
+                proposal = replace(proposal, missing_values=missing)
                 write_plant(proposal, partial)
                 audit = _audit(partial, folder)
             write_plant(proposal, partial, remedies=_remedies(audit))
@@ -150,12 +155,6 @@ def _audit(partial: Path, folder: Path) -> "Audit":
         raise FileError(str(error).replace(str(partial), str(folder))) from error
 
 
-def _fault_codes(audit: "Audit") -> tuple[float, ...]:
-    """Return the fault codes that the audit would have in plant.toml."""
-    codes = (code for one in audit.findings for code in one.missing_values)
-    return tuple(dict.fromkeys(codes))
-
-
 def _remedies(audit: "Audit") -> list[str]:
     """Return the findings with what to do, for plant.toml; in one line each."""
     return [
@@ -164,25 +163,22 @@ def _remedies(audit: "Audit") -> list[str]:
     ]
 
 
-def _understood(proposal: "Proposal") -> RenderableType:
-    """Return what was understood of the exports."""
-    table = grid(dim=True, min_width=6)
-    for subject, text in proposal.understood.items():
-        table.add_row(subject, Text(text))
-    return Group(Text(f"Read {names(proposal.sources)}", style="bold"), table)
-
-
 def _result(proposal: "Proposal", audit: "Audit", folder: Path) -> RenderableType:
     """Return what to check, what the audit found, what was written and what is next."""
-    parts: list[RenderableType] = []
+    checks = list(proposal.checks)
+    if proposal.missing_values:
+        codes = names([exact(code) for code in proposal.missing_values])
+        checks.insert(
+            0,
+            f"{codes} look like fault codes and are read as missing: missing_values in "
+            "plant.toml; take them out if they are measured.",
+        )
     notes = [*proposal.notices, *audit.recording.notices]
-    for title, sentences in (
-        ("What was done while reading", notes),
-        ("What the audit found", _remedies(audit)),
-        ("What to check", [*_faults(proposal), *proposal.checks]),
-    ):
-        if sentences:
-            parts += [Text(f"\n{title}", style="bold"), *_bullets(sentences)]
+    parts = [
+        *bullets("What was done while reading", notes),
+        *bullets("What the audit found", _remedies(audit)),
+        *bullets("What to check", checks),
+    ]
     if not audit.is_right:
         refusal = "run refuses the data until the errors above are mended or accepted."
         parts.append(Text(f"\n{refusal}", style="red"))
@@ -197,23 +193,3 @@ def _result(proposal: "Proposal", audit: "Audit", folder: Path) -> RenderableTyp
         )
     )
     return Group(*parts)
-
-
-def _faults(proposal: "Proposal") -> list[str]:
-    """Return a sentence on numbers that were taken as fault codes."""
-    if not proposal.missing_values:
-        return []
-    codes = names([exact(code) for code in proposal.missing_values])
-    return [
-        f"{codes} look like fault codes and are read as missing: missing_values in "
-        "plant.toml; take them out if they are measured."
-    ]
-
-
-def _bullets(sentences: Sequence[str]) -> list[RenderableType]:
-    table = Table.grid(padding=(0, 1))
-    table.add_column()
-    table.add_column(overflow="fold")
-    for sentence in dict.fromkeys(sentences):
-        table.add_row("-", Text(sentence))
-    return [table]

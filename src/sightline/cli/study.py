@@ -1,7 +1,7 @@
 """The commands that run detectors on testbeds: `run`, `study` and `demo`."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
@@ -28,12 +28,13 @@ from sightline.cli.console import (
 )
 from sightline.errors import StreamError
 from sightline.progress import Step, StepKind
+from sightline.show.terminal import rendered
 from sightline.text import duration, mean_count, share
 
 if TYPE_CHECKING:
     from sightline.audit.record import Audit
     from sightline.report.overview import GlanceRow
-    from sightline.study.cell import Board, Cell, CellStatus
+    from sightline.study.cell import Board, CellStatus
     from sightline.study.collect import Study
     from sightline.study.plan import StudyPlan
 
@@ -395,6 +396,7 @@ def _run(plan: "StudyPlan", options: _Options) -> None:
     With ``--dry-run`` open and check everything that the plan names, and list the cells
     with their keys; nothing is written.
     """
+    from sightline.show.catalogue import cells_table
     from sightline.study.cache import Cache
     from sightline.study.collect import check_folder
     from sightline.study.run import cells_of, names_of, open_testbeds, run_study
@@ -408,7 +410,7 @@ def _run(plan: "StudyPlan", options: _Options) -> None:
             opened = open_testbeds(plan, None, screen.progress, screen.audited)
             cache = Cache(options.cache or options.out / "cache")
             table = cells_table(cells_of(plan, opened), cache.is_done)
-        console().print(table, soft_wrap=True)
+        console().print(rendered(table), soft_wrap=True)
         return
     with _live_screen() as screen:
         study = run_study(
@@ -601,30 +603,6 @@ def _time(status: "CellStatus") -> str:
 # ---- after a study -------------------------------------------------------------------
 
 
-def cells_table(cells: "Sequence[Cell]", is_done: "Callable[[Cell], bool]") -> Table:
-    """Return the cells of a plan with their keys.
-
-    Parameters
-    ----------
-    cells : sequence of Cell
-        The cells, in the order of the plan.
-    is_done : callable
-        Returns whether a cell is already in the cache.
-    """
-    table = titled_table("Cells")
-    for header in ("testbed", "detector", "seed", "key", "done"):
-        table.add_column(header, overflow="fold")
-    for cell in cells:
-        table.add_row(
-            Text(cell.testbed),
-            Text(cell.detector),
-            str(cell.seed),
-            cell.key[:12],
-            "yes" if is_done(cell) else "no",
-        )
-    return table
-
-
 def study_summary(study: "Study") -> RenderableType:
     """Return what a study gave, for the terminal.
 
@@ -633,7 +611,6 @@ def study_summary(study: "Study") -> RenderableType:
     files are.
     """
     from sightline.show.comparison import figures_table
-    from sightline.show.terminal import rendered
     from sightline.study.collect import REPORT
 
     parts: list[RenderableType] = []

@@ -246,16 +246,20 @@ def case_table(study: PaperStudy) -> PaperTable:
 Line = tuple[ExampleCase, Sequence[Example]]
 
 
+def segments(row: Line) -> list[SegmentResult]:
+    """Return the attack as each detector of a row shows it."""
+    return [example.segment for example in row[1]]
+
+
+def median(row: Line, name: str) -> float | None:
+    """Return the median of a figure over the detectors of a row; None without any."""
+    values = (getattr(segment, name) for segment in segments(row))
+    defined = [value for value in values if value is not None]
+    return float(np.median(defined)) if defined else None
+
+
 def _case_columns(study: PaperStudy) -> Columns[Line]:
     """Return the columns: the attack, its detectors, and medians over them."""
-
-    def segments(row: Line) -> list[SegmentResult]:
-        return [example.segment for example in row[1]]
-
-    def median(row: Line, name: str) -> float | None:
-        values = (getattr(segment, name) for segment in segments(row))
-        defined = [value for value in values if value is not None]
-        return float(np.median(defined)) if defined else None
 
     def attack(row: Line) -> TableCell:
         testbed, id = row[1][0].runs.testbed, row[1][0].segment.id

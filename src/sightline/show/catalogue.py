@@ -1,19 +1,24 @@
-"""What is shown of plants, recordings, files and the settings of detectors."""
+"""What is shown of plants, recordings, files, settings, and cells of a study."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sightline.data.recording import Recording, Tag
 from sightline.data.zones import OWN_CLOCK
 from sightline.show.table import Column, Columns, RecordTable, TableCell
-from sightline.text import UNKNOWN, duration, number, plural
+from sightline.text import UNKNOWN, duration, number, plural, row_span, size
 
 if TYPE_CHECKING:
     from sightline.audit.record import Audit, TableFacts
+    from sightline.data.stream import ResidualStream
     from sightline.detectors.base import LearnedDetector
+    from sightline.storage.review_list import ReviewRow
+    from sightline.study.cell import Cell
     from sightline.testbeds.base import Testbed
 
 # A tag, and its values in a recording.
@@ -128,3 +133,68 @@ def files_table(audit: "Audit") -> RecordTable["TableFacts"]:
         ),
     )
     return RecordTable(f"Audit: {audit.title}", columns, audit.files)
+
+
+def review_table(
+    rows: "Sequence[ReviewRow]", stream: "ResidualStream"
+) -> RecordTable["ReviewRow"]:
+    """Return unexplained episodes, as a list to be reviewed."""
+
+    def lasted(row: "ReviewRow") -> str:
+        start, end = row.span
+        if stream.test_time is None:
+            return row_span(end - start + 1, stream.step_s)
+        return duration(end - start + (stream.step_s or 0.0))
+
+    columns: Columns[ReviewRow] = (
+        Column("start", "Start", lambda r: r.cells["start"]),
+        Column("lasted", "Lasted", lasted, "r"),
+        Column("peak", "Peak", lambda r: r.cells["peak"], "r"),
+        Column("tags", "Tags", lambda r: r.cells["tags"]),
+        Column("decision", "Decision", lambda r: r.cells["decision"]),
+    )
+    return RecordTable("Unexplained episodes", columns, rows)
+
+
+# ---- what a study, and copies of files, are made of ------------------------------
+
+
+def cells_table(
+    cells: "Sequence[Cell]", is_done: "Callable[[Cell], bool]"
+) -> RecordTable["Cell"]:
+    """Return the cells of a plan with their keys, and whether each is in the cache."""
+    columns: Columns[Cell] = (
+        Column("testbed", "testbed", lambda c: c.testbed),
+        Column("detector", "detector", lambda c: c.detector),
+        Column("seed", "seed", lambda c: str(c.seed)),
+        Column("key", "key", lambda c: c.key[:12]),
+        Column("done", "done", lambda c: "yes" if is_done(c) else "no"),
+    )
+    return RecordTable("Cells", columns, cells)
+
+
+class CopiesPlace(NamedTuple):
+    """A folder with copies of files, or the cache of a study: what for, and size."""
+
+    folder: Path
+    purpose: str
+    n_files: int
+    n_bytes: int
+    last_used: float | None
+
+
+COPIES: Columns[CopiesPlace] = (
+    Column("place", "place, and what for", lambda c: f"{c.folder}\n{c.purpose}"),
+    Column("files", "files", lambda c: str(c.n_files), "r"),
+    Column("size", "size", lambda c: size(c.n_bytes), "r"),
+    Column(
+        "last_used",
+        "last used",
+        lambda c: (
+            UNKNOWN
+            if c.last_used is None
+            else datetime.fromtimestamp(c.last_used).strftime("%Y-%m-%d %H:%M")
+        ),
+        "r",
+    ),
+)

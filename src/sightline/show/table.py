@@ -8,10 +8,12 @@ Renderers arrange columns and write them: `sightline.show.terminal` for the term
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from sightline.judgement.verdicts import VerdictInfo
 from sightline.show.phrases import Phrase
+
+if TYPE_CHECKING:
+    from sightline.judgement.verdicts import VerdictInfo
 
 Record = TypeVar("Record")
 # A column of a record serves every table whose records have what it asks for.
@@ -41,7 +43,7 @@ class TableCell:
     text: str = ""
     values: tuple[Any, ...] | None = None
     style: str = ""
-    mark: VerdictInfo | None = None
+    mark: "VerdictInfo | None" = None
     printed: Phrase | None = None
 
 

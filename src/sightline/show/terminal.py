@@ -1,6 +1,6 @@
 """Tables for a terminal, by rich."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -53,15 +53,41 @@ def with_legend(table: RecordTable[Any]) -> list[RenderableType]:
 
 
 def facts(
-    pairs: Mapping[str, str | Text], *, dim: bool = True, min_width: int | None = None
+    pairs: Iterable[tuple[str, str | Text]] | Iterable[tuple[Text, Text]],
+    *,
+    dim: bool = True,
+    min_width: int | None = None,
 ) -> RichTable:
-    """Return names with their texts, in two columns without lines."""
+    """Return names with their texts, in two columns without lines.
+
+    Parameters
+    ----------
+    pairs : iterable of pair
+        Name and text.
+    dim : bool
+        Whether names are printed dim.
+    min_width : int, optional
+        Width of the names in characters, at the least.
+    """
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(style="dim" if dim else "", min_width=min_width, overflow="fold")
     grid.add_column(overflow="fold")
-    for name, text in pairs.items():
-        grid.add_row(Text(name), Text(text) if isinstance(text, str) else text)
+    for pair in pairs:
+        grid.add_row(*(Text(one) if isinstance(one, str) else one for one in pair))
     return grid
+
+
+def bullets(title: str, sentences: Iterable[str]) -> list[RenderableType]:
+    """Return a titled list of sentences, each once; nothing if there are none."""
+    listed = list(dict.fromkeys(sentences))
+    if not listed:
+        return []
+    grid = RichTable.grid(padding=(0, 1))
+    grid.add_column()
+    grid.add_column(overflow="fold")
+    for sentence in listed:
+        grid.add_row("-", Text(sentence))
+    return [Text(f"\n{title}", style="bold"), grid]
 
 
 def as_text(renderable: RenderableType, width: int = 80) -> str:
