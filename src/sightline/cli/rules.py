@@ -2,47 +2,35 @@
 
 import csv
 import json
-import math
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 from typer import Argument, BadParameter, Exit, Option
 
-from sightline.cli.console import (
-    DebugOption,
-    JobsOption,
-    console,
-    door,
-    titled_table,
-)
+from sightline.cli.console import DebugOption, JobsOption, console, door
 from sightline.errors import FileError, StreamError, naming
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.text import (
     UNKNOWN,
     csv_cell,
-    duration,
     mean_count,
     names,
-    number,
     plural,
     share,
 )
 
 if TYPE_CHECKING:
-    from sightline.data.stream import ResidualStream
     from sightline.operation.apply import Applied
     from sightline.rules.commission import Commissioning
-    from sightline.rules.judging import CommissioningFacts, RuleOutcome
-    from sightline.rules.limits import Budget
+    from sightline.rules.judging import CommissioningFacts
     from sightline.rules.making import MadeRule
 
 BROKEN_PROMISE = 3
@@ -107,17 +95,6 @@ _Detector = Annotated[
 _BlindSpots = Annotated[
     bool, Option("--blind-spots", help="Also search what each rule could not see.")
 ]
-COST_LEGEND = """\
-Promised: alarms a day that commissioning rows make at the limit, with the 90%
-interval for later rows. Came true: on attack-free rows after the split; a
-standing alarm counts again each hour. Lingering: the first hour of alarms that
-attacks left behind; shown, not counted.
-"""
-USE_LEGEND = """\
-Raised: attacks in which an alarm starts; rings: attacks with any alarm time; by
-chance: the same for attack-free windows of their lengths. Skill: (raised -
-chance) / (attacks - chance), so that rules of different counts compare.
-"""
 
 
 def commission_command(
@@ -178,10 +155,10 @@ def commission_command(
                 jobs=jobs,
             )
             advance(Step(StepKind.WRITING, detail=str(out)))
-            saved = _detector_of(stream, detector)
-            written, notes = _write_commissioning(made, out, saved)
+            written, notes = _write_commissioning(made, out, stream, detector)
         screen = console()
-        screen.print(commissioning_tables(made.facts))
+        for part in commissioning_tables(made.facts):
+            screen.print(part)
         if blind_spots:
             notes.append(_blindness(made))
         for note in (*made.facts.notes, *notes):
@@ -250,52 +227,47 @@ def _commissioned(
         stream = read_stream(path)
         if step is not None:
             stream = stream.replace(step_s=step)
+        moment = None
+        if until is not None:
+            try:
+                moment = datetime.fromisoformat(until)
+            except ValueError:
+                raise StreamError(
+                    f"--until {until!r} is no time: write it like 2026-03-01 or "
+                    "'2026-03-01 06:00'."
+                ) from None
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=ZoneInfo(stream.timezone or "UTC"))
         return commission(
             stream,
-            until=None if until is None else _moment(until, stream),
+            until=None if moment is None else moment.timestamp(),
             calm=None if calm is None else read_stream(calm),
             **settings,  # type: ignore[arg-type]
         )
 
 
-def _moment(text: str, stream: "ResidualStream") -> float:
-    """Return a time as seconds; without an offset it is in the stream's zone."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise StreamError(
-            f"--until {text!r} is no time: write it like 2026-03-01 or "
-            "'2026-03-01 06:00'."
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=ZoneInfo(stream.timezone or "UTC"))
-    return moment.timestamp()
-
-
-def _detector_of(stream: Path, given: Path | None) -> Path | None:
-    """Return the saved detector of a stream: as given, or as a study places it."""
-    from sightline.detectors import load_detector
-
-    if given is not None:
-        load_detector(given)
-        return given
-    near = stream.parent.parent / "detectors" / f"{stream.stem}.npz"
-    return near if stream.parent.name == "streams" and near.is_file() else None
-
-
 def _write_commissioning(
-    made: "Commissioning", out: Path, detector: Path | None
+    made: "Commissioning", out: Path, stream: Path, detector: Path | None
 ) -> tuple[list[str], list[str]]:
     """Write all files, or none; return their names, and sentences about the others."""
+    from sightline.detectors import load_detector
     from sightline.files import staged_folder
     from sightline.report.print_figures import write_rule_figure
     from sightline.rules.file import write_rule, write_script
+    from sightline.show.rules import rule_rows
 
+    # The saved detector: as named, or as a study places it.
+    near = stream.parent.parent / "detectors" / f"{stream.stem}.npz"
+    if detector is not None:
+        load_detector(detector)
+    elif stream.parent.name == "streams" and near.is_file():
+        detector = near
     notes = []
     if (out / "rule.st").exists():
         notes.append(f"{out}/rule.st is of an earlier rule, and stays as it is.")
     with staged_folder(out) as folder:
-        _write_csv(folder / "rules.csv", list(rule_rows(made.facts)))
+        rows = list(rule_rows(made.facts))
+        _write_csv(folder / "rules.csv", rows, list(rows[0]))
         saved = None
         if detector is None:
             notes.append(
@@ -315,190 +287,30 @@ def _write_commissioning(
 # --- Tables ---------------------------------------------------------------------------
 
 
-def rule_rows(facts: "CommissioningFacts") -> Iterator[dict[str, object]]:
-    """Yield the rows of ``rules.csv``: rules in use, then the family."""
-    for row in (*facts.present, *facts.table):
-        low, high = row.promised_interval or (None, None)
-        load = asdict(row.load) | {"standing_per_day": row.load.standing_per_day}
-        use = {k: v for k, v in asdict(row.attacks).items() if k != "which"}
-        yield {
-            "rule": row.name,
-            "chosen": row.name == facts.chosen,
-            "limit": row.limit,
-            "promised_per_day": row.promised_per_day,
-            "promised_low": low,
-            "promised_high": high,
-            "promise": row.kept,
-            "hindsight_limit": row.hindsight_limit,
-            **load,
-            **use,
-            "raised_ids": " ".join(row.attacks.which),
-        }
-
-
 def _write_csv(
-    path: Path, rows: Sequence[Mapping[str, object]], columns: Sequence[str] = ()
+    path: Path, rows: Sequence[Mapping[str, object]], columns: Sequence[str]
 ) -> None:
     with open(
         path, "w", newline="", encoding="utf-8", errors="backslashreplace"
     ) as file:
-        writer = csv.DictWriter(file, columns or list(rows[0]))
-        writer.writeheader()
+        writer = csv.writer(file)
+        writer.writerow(columns)
         for row in rows:
-            writer.writerow(
-                {k: "" if v is None else csv_cell(v) for k, v in row.items()}
-            )
+            values = [row[name] for name in columns]
+            writer.writerow(["" if v is None else csv_cell(v) for v in values])
 
 
-class _Rates:
-    """Alarm rates in words: a day or a week, with no digit that the days cannot tell.
+def commissioning_tables(facts: "CommissioningFacts") -> list[RenderableType]:
+    """Return the two tables of a commissioning, and sentences on the chosen rule."""
+    from sightline.show.rules import Rates, chosen_sentences, cost_table, use_table
+    from sightline.show.terminal import with_legend
 
-    Parameters
-    ----------
-    per_day : float
-        The budget; below 1 a day, rates are shown a week.
-    """
-
-    def __init__(self, per_day: float) -> None:
-        self.unit, self.factor = ("a week", 7.0) if per_day < 1 else ("a day", 1.0)
-
-    def text(self, per_day: float | None, days: float | None) -> str:
-        """Return a rate; whole where its uncertainty is half an alarm or more."""
-        if per_day is None or not days:
-            return UNKNOWN
-        error = math.sqrt(2 * max(per_day * days, 1.0)) / days * self.factor
-        return f"{per_day * self.factor:,.{0 if error >= 0.5 else 1}f}"
-
-    def interval(self, row: "RuleOutcome") -> str:
-        """Return a promise with its interval."""
-        if row.promised_per_day is None or row.promised_interval is None:
-            return UNKNOWN
-        low, high = (self.text(end, row.load.days) for end in row.promised_interval)
-        return f"{self.text(row.promised_per_day, row.load.days)} ({low} to {high})"
-
-
-def commissioning_tables(facts: "CommissioningFacts") -> RenderableType:
-    """Return the two tables of a commissioning, and a sentence on the chosen rule."""
-    rates = _Rates(facts.accepted.per_day)
-    title = (
-        f"Alarm rules for {facts.budget}: made on {facts.days:.1f} attack-free days, "
-        f"judged on {facts.judged_days:.1f} later ones with "
-        f"{plural(facts.n_attacks, 'attack')}"
-    )
-    parts: list[RenderableType] = [_cost_table(facts, rates, title), Text(COST_LEGEND)]
-    if facts.n_attacks:
-        parts += [_use_table(facts), Text(USE_LEGEND)]
-    return Group(*parts, *(Text(line) for line in chosen_sentences(facts, rates)))
-
-
-def _named(row: "RuleOutcome", facts: "CommissioningFacts") -> Text:
-    is_chosen = row.name == facts.chosen
-    is_present = row.kept is None
-    name = f"{row.name} (now)" if is_present else row.name + (" *" if is_chosen else "")
-    return Text(name, style="bold" if is_chosen else "")
-
-
-def _cost_table(facts: "CommissioningFacts", rates: _Rates, title: str) -> Table:
-    table = titled_table(title)
-    table.add_column("rule", no_wrap=True)
-    for header in (
-        "limit",
-        f"promised\n{rates.unit}",
-        f"came true\n{rates.unit}",
-        "time in\nalarm",
-        "linger-\ning",
-    ):
-        table.add_column(header, justify="right")
-    table.add_column("promise")
-    for row in (*facts.present, *facts.table):
-        load = row.load
-        table.add_row(
-            _named(row, facts),
-            UNKNOWN if row.limit is None else number(row.limit),
-            rates.interval(row),
-            rates.text(load.alarms_per_day, load.days),
-            share(load.share_of_time, 1),
-            share(load.lingering_share, 1),
-            UNKNOWN if row.kept is None else row.kept.value,
-        )
-    return table
-
-
-def _use_table(facts: "CommissioningFacts") -> Table:
-    table = titled_table(f"What they raise of {plural(facts.n_attacks, 'attack')}")
-    table.add_column("rule", no_wrap=True)
-    for header in ("raised", "by\nchance", "rings", "by\nchance", "skill", "delay"):
-        table.add_column(header, justify="right")
-    for row in (*facts.present, *facts.table):
-        use = row.attacks
-        table.add_row(
-            _named(row, facts),
-            str(use.raised),
-            mean_count(use.raised_by_chance),
-            str(use.rings),
-            mean_count(use.rings_by_chance),
-            UNKNOWN if use.skill is None else f"{use.skill:.2f}",
-            duration(use.delay_s),
-        )
-    return table
-
-
-def chosen_sentences(facts: "CommissioningFacts", rates: _Rates) -> Iterator[str]:
-    """Yield what became of the chosen rule's promise, and before and after."""
-    row = facts.row(facts.chosen)
-    yield f"Chosen (*): {row.name}. {_kept_words(row, rates)}"
-    if warning := _share_warning(row, facts.accepted):
-        yield warning
-    for before in facts.present if facts.judged_days else ():
-        text = (
-            f"Before ({before.name}): {rates.text(*_rate(before))} alarms "
-            f"{rates.unit}, {share(before.load.share_of_time, 1)} of time"
-        )
-        after = (
-            f"after ({row.name}): {rates.text(*_rate(row))} alarms, "
-            f"{share(row.load.share_of_time, 1)} of time"
-        )
-        if facts.n_attacks:
-            text += f", {before.attacks.raised} of {facts.n_attacks} raised"
-            after += f", {row.attacks.raised} of {facts.n_attacks} raised"
-        yield f"{text}; {after}."
-
-
-def _rate(row: "RuleOutcome") -> tuple[float | None, float | None]:
-    return row.load.alarms_per_day, row.load.days
-
-
-def _kept_words(row: "RuleOutcome", rates: _Rates) -> str:
-    """Return what became of a promise as a sentence."""
-    from sightline.rules.judging import Kept
-
-    if row.promised_interval is None:
-        return "No attack-free row is left to judge its promise on."
-    low, high = (rates.text(end, row.load.days) for end in row.promised_interval)
-    came = rates.text(*_rate(row))
-    words = {
-        Kept.KEPT: "the promise was kept",
-        Kept.BROKEN: "the promise was broken",
-        Kept.UNUSED: "the budget was not used: the limit is higher than it must be",
-    }[row.kept or Kept.KEPT]
-    text = f"It promised {low} to {high} alarms {rates.unit} and made {came}: {words}"
-    if row.hindsight_limit is not None:
-        text += (
-            f" (in hindsight {number(row.hindsight_limit)} in place of "
-            f"{number(row.limit)}; commission again with --calm on later rows)"
-        )
-    return f"{text}."
-
-
-def _share_warning(row: "RuleOutcome", budget: "Budget | None") -> str:
-    """Return a sentence if time in alarm is more than twice the budget's share."""
-    part = row.load.share_of_time
-    if budget is None or part <= 2 * budget.share:
-        return ""
-    return (
-        f"It was in alarm for {share(part, 1)} of attack-free time, more than twice "
-        f"the {share(budget.share)} of the budget."
-    )
+    rates = Rates(facts.accepted.per_day)
+    return [
+        *with_legend(cost_table(facts, rates)),
+        *with_legend(use_table(facts)),
+        *(Text(line) for line in chosen_sentences(facts, rates)),
+    ]
 
 
 # --- Apply ----------------------------------------------------------------------------
@@ -548,7 +360,8 @@ def apply_command(
             applied = apply_rule(made, record)
             _write_applied(applied, made, out)
         screen = console()
-        screen.print(applied_tables(applied, made))
+        for part in applied_tables(applied, made):
+            screen.print(part)
         for note in applied.notices:
             screen.print(f"- {note}", soft_wrap=True)
         screen.print(
@@ -592,14 +405,18 @@ def _write_applied(applied: "Applied", made: "MadeRule", out: Path) -> None:
         )
 
 
-def applied_tables(applied: "Applied", made: "MadeRule") -> RenderableType:
+def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]:
     """Return what became of the promise, attacks raised, and drift."""
+    from sightline.show.rules import DRIFT, Rates, kept_words, share_warning
+    from sightline.show.table import RecordTable
+    from sightline.show.terminal import with_legend
+
     outcome, budget = applied.outcome, made.rule.budget
-    rates = _Rates(budget.per_day if budget is not None else 1.0)
+    rates = Rates(budget.per_day if budget is not None else 1.0)
     load, use = outcome.load, outcome.attacks
     lines = [
         f"{plural(len(applied.alarms), 'alarm')} of the rule {made.rule.name!r}.",
-        _kept_words(outcome, rates),
+        kept_words(outcome, rates),
     ]
     if load.days:
         lines.append(
@@ -613,33 +430,14 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> RenderableType:
             f"({mean_count(use.raised_by_chance)} by chance); it rang in {use.rings} "
             f"({mean_count(use.rings_by_chance)} by chance)."
         )
-    if warning := _share_warning(outcome, budget):
+    if warning := share_warning(outcome, budget):
         lines.append(warning)
-    parts: list[RenderableType] = [Text(line) for line in lines]
-    if applied.drift is not None:
-        parts += _drift_lines(applied)
-    return Group(*parts)
-
-
-def _drift_lines(applied: "Applied") -> list[RenderableType]:
     drift = applied.drift
     if drift is None:
-        return []
-    text = Text(
+        return [Text(line) for line in lines]
+    lines.append(
         f"Drift since commissioning: {drift.shift:.2f} spreads (all tags), energy "
         f"{drift.energy_ratio:.2g} times as large."
     )
-    if not drift.moved:
-        return [text]
-    table = titled_table("Tags that have moved")
-    table.add_column("tag")
-    for header in ("shift in\nspreads", "share of\nenergy", "then"):
-        table.add_column(header, justify="right")
-    for tag in drift.moved[:_MOST_TAGS]:
-        table.add_row(
-            tag.channel,
-            f"{tag.shift:+.2f}",
-            share(tag.energy_share),
-            share(tag.energy_share_then),
-        )
-    return [text, table]
+    moved = RecordTable("Tags that have moved", DRIFT, drift.moved[:_MOST_TAGS])
+    return [*(Text(line) for line in lines), *with_legend(moved)]

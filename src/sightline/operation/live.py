@@ -119,8 +119,7 @@ class LiveRule:
             self.alarm = self.stretch = None
         for start in range(0, len(run.time), _ROWS_AT_ONCE):
             stop = start + _ROWS_AT_ONCE
-            piece = self.state.advance(run.rows[start:stop])
-            said = RuleRun.joined(self.rule, [piece], _ONE)
+            said = self.state.advance(run.rows[start:stop])
             self._follow(said, run.time[start:stop], run.rows[start:stop])
 
     def _end(

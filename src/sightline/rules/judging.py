@@ -22,7 +22,7 @@ from sightline.metrics.alarm_load import (
     episodes_of,
 )
 from sightline.rules.limits import Budget, Promise, Trace, set_limit
-from sightline.rules.rule import Piece, Rule, RuleRun
+from sightline.rules.rule import Rule, RuleRun
 
 # Judged rows that a rule decides at a time, so that few values are in memory twice.
 AT_ONCE: Final = 262_144
@@ -165,7 +165,7 @@ class FamilyRun:
         """Return what a rule says of the judged rows; the same as `Rule.run`."""
         return RuleRun.joined(rule, self._pieces(rule), self.judged.breaks)
 
-    def _pieces(self, rule: Rule) -> Iterator[Piece]:
+    def _pieces(self, rule: Rule) -> Iterator[RuleRun]:
         """Yield what a rule says of some rows after the other."""
         chosen = [self._place[member.name] for member in rule.members]
         limits = [member.limit for member in rule.members]

@@ -43,6 +43,8 @@ from sightline.text import names, plural
 
 # Rows with larger values are refused: squares of what is made of them would overflow.
 LARGEST_VALUE: Final = np.float64(1e100)
+# What a `RuleRun` says of each row.
+_BY_ROW: Final = tuple("trace exceeds in_alarm leading unit shelved standing".split())
 
 
 @cache
@@ -447,30 +449,26 @@ class RuleRun:
     standing: Bools
     breaks: Ints
 
+    @property
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """What it says of each row, one array after the other."""
+        return tuple(getattr(self, name) for name in _BY_ROW)
+
     @classmethod
-    def joined(cls, rule: Rule, pieces: "Iterable[Piece]", breaks: Ints) -> "RuleRun":
-        """Return pieces of a record, one after the other."""
-        columns = [[array] for array in Piece.empty(len(rule.members)).arrays]
+    def joined(cls, rule: Rule, pieces: "Iterable[RuleRun]", breaks: Ints) -> "RuleRun":
+        """Return what a rule says of pieces of a record, one after the other."""
+        n_members = len(rule.members)
+        nothing = np.empty((0, n_members)), np.empty((0, n_members), np.int64)
+        columns = [[array] for array in rule.start().decide(*nothing).arrays]
         for piece in pieces:
             for column, array in zip(columns, piece.arrays, strict=True):
                 column.append(array)
-        joined = []
-        for column in columns:
-            joined.append(np.concatenate(column))
+        joined = {}
+        for name, column in zip(_BY_ROW, columns, strict=True):
+            joined[name] = np.concatenate(column)
             # Pieces that came from an iterator are held by nothing else.
             column.clear()
-        trace, exceeds, in_alarm, leading, unit, shelved, standing = joined
-        return cls(
-            rule=rule,
-            trace=trace,
-            exceeds=exceeds,
-            in_alarm=in_alarm,
-            leading=leading,
-            unit=unit,
-            shelved=shelved,
-            standing=standing,
-            breaks=breaks,
-        )
+        return cls(rule=rule, breaks=breaks, **joined)
 
     @cached_property
     def episodes(self) -> Episodes:
@@ -496,45 +494,6 @@ class RuleRun:
         """Return the channel, or the stage, that is the largest in a row."""
         view = self.rule.view_of(self.rule.members[self.leading[row]])
         return () if view is None else (view.units[self.unit[row]],)
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """What a rule says of some rows; the arrays of `RuleRun` in their order."""
-
-    trace: Floats
-    exceeds: Bools
-    in_alarm: Bools
-    leading: Ints
-    unit: Ints
-    shelved: Bools
-    standing: Bools
-
-    @property
-    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        """The arrays in their order."""
-        return (
-            self.trace,
-            self.exceeds,
-            self.in_alarm,
-            self.leading,
-            self.unit,
-            self.shelved,
-            self.standing,
-        )
-
-    @classmethod
-    def empty(cls, n_members: int) -> "Piece":
-        """Return what a rule says of no row."""
-        return cls(
-            np.empty(0),
-            np.empty(0, np.bool_),
-            np.empty(0, np.bool_),
-            np.empty(0, np.int64),
-            np.empty(0, np.int64),
-            np.empty((0, n_members), np.bool_),
-            np.empty(0, np.bool_),
-        )
 
 
 class RuleState(RuleSteps):
@@ -621,7 +580,7 @@ class RuleState(RuleSteps):
         *,
         after_break: bool = False,
         score: Floats | None = None,
-    ) -> Piece:
+    ) -> RuleRun:
         """Return what the rule says of some more rows.
 
         Raises
@@ -648,7 +607,7 @@ class RuleState(RuleSteps):
                 f"The rule {self.rule.name!r} got a score that is not a finite number."
             )
 
-    def decide(self, trace: Floats, units: Ints) -> Piece:
+    def decide(self, trace: Floats, units: Ints) -> RuleRun:
         """Return what the rule makes of its members' scores.
 
         Parameters
@@ -662,8 +621,17 @@ class RuleState(RuleSteps):
         standing = np.asarray((exceeds & shelved).any(axis=1))
         ringing = np.where(shelved, -1.0, trace) if shelved.any() else trace
         each, leading = np.arange(len(trace)), np.argmax(ringing, axis=1)
-        best, lead = trace.max(axis=1), units[each, leading]
-        return Piece(best, joint, in_alarm, leading, lead, shelved, standing)
+        return RuleRun(
+            rule=self.rule,
+            trace=trace.max(axis=1),
+            exceeds=joint,
+            in_alarm=in_alarm,
+            leading=leading,
+            unit=units[each, leading],
+            shelved=shelved,
+            standing=standing,
+            breaks=np.zeros(1, np.int64),
+        )
 
     def scores(
         self, rows: npt.NDArray[Any], score: Floats | None = None
