@@ -108,6 +108,37 @@ def read_saved(path: Path) -> tuple[dict[str, Any], Arrays]:
     return about, arrays
 
 
+def read_checkpoint(
+    path: Path, kind: str, fingerprint: str
+) -> tuple[dict[str, Any], Arrays]:
+    """Return description and arrays of a checkpoint.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    kind : str
+        What the file must hold, such as "training checkpoint".
+    fingerprint : str
+        What the file must agree with.
+
+    Raises
+    ------
+    FileError
+        If it holds something else, or the checkpoint of other work.
+    """
+    about, arrays = read_saved(path)
+    work = kind.partition(" ")[0]
+    if about.get("kind") != kind:
+        raise FileError(f"{path}: is not a checkpoint of a {work}: name another file.")
+    if about.get("fingerprint") != fingerprint:
+        raise FileError(
+            f"{path}: is the checkpoint of another {work} (other data, settings or "
+            "seed): name another file, or delete it to start again."
+        )
+    return about, arrays
+
+
 @contextmanager
 def restoring(sentence: str) -> Iterator[None]:
     """Turn whatever a damaged file leads to inside into a `FileError`.

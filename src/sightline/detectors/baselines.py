@@ -26,8 +26,8 @@ from sightline.detectors.base import (
 )
 from sightline.detectors.preprocessing import (
     Preprocessing,
+    divided_rows,
     forecast_windows,
-    held_out_block,
 )
 from sightline.detectors.settings import BaselineSettings, Count, Natural, NonNegative
 from sightline.errors import StreamError
@@ -112,17 +112,7 @@ class Baseline(LearnedDetector):
         preprocessing = Preprocessing.fit(recording, settings)
         train = preprocessing.train(recording, settings, np.float64)
         rows = forecast_windows(train.values, train.breaks, self.looks_at).steps
-        # One row would make every channel constant.
-        if len(rows) < 2:
-            raise StreamError(
-                f"Train leaves {len(rows)} rows to learn from, and {self.card.title} "
-                "needs 2 or more: give a longer recording."
-            )
-        is_held_out = np.zeros(len(rows), np.bool_)
-        is_held_out[
-            held_out_block(len(rows), settings.validation_share, settings.seed)
-        ] = True
-        trained, held_out = rows[~is_held_out], rows[is_held_out]
+        trained, held_out = divided_rows(rows, settings, self.card.title)
         self._learn_rows(np.asarray(train.values, np.float64), trained, held_out)
         self.preprocessing = preprocessing
         progress(Step(StepKind.TRAINING, 1, 1))
@@ -461,11 +451,9 @@ class VectorAutoregression(Baseline):
             if len(held_out)
             else None
         )
-        orders = (
-            _orders(len(moving), len(trained), most)
-            if self.settings.order is None
-            else (most,)
-        )
+        # Those with fewer weights a channel than rows; at least order 1.
+        enough = [p for p in range(1, most + 1) if p * len(moving) < len(trained)]
+        orders = tuple(enough or [1]) if self.settings.order is None else (most,)
         chosen = best_choice(
             learned, judged, len(moving), orders, RIDGES if given is None else (given,)
         )
@@ -596,9 +584,3 @@ def best_choice(
             choices.append(Choice(error, order, ridge, vectors @ weights))
     enough = min(choice.error for choice in choices) + _CLOSE * variance
     return next(choice for choice in choices if choice.error <= enough)
-
-
-def _orders(n_columns: int, n_rows: int, most: int) -> tuple[int, ...]:
-    """Return the orders with fewer weights a channel than rows; at least order 1."""
-    fitting = [p for p in range(1, most + 1) if p * n_columns < n_rows]
-    return tuple(fitting) or (1,)

@@ -8,7 +8,7 @@ name says what it looks at. Errors are observed minus expected.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +116,23 @@ class NativeAlarms:
     threshold: float | Floats | None = None
     notices: tuple[str, ...] = ()
 
+    @classmethod
+    def above(
+        cls,
+        threshold: float,
+        rule: NativeRule,
+        score: Floats,
+        notices: tuple[str, ...] = (),
+    ) -> Self:
+        """Return alarms where the score exceeds a threshold."""
+        return cls(
+            rule=rule,
+            score=score,
+            alarms=score > threshold,
+            threshold=threshold,
+            notices=notices,
+        )
+
 
 BEST_BY_RANK = NativeRule(
     "best-f1-on-test-labels",
@@ -168,16 +185,11 @@ def alarms_by_labels(
 ) -> NativeAlarms:
     """Return the alarms of `best_rank_threshold`, with its figures in a notice."""
     best = best_rank_threshold(score, needed_labels(labels, rule))
-    return NativeAlarms(
-        rule=rule,
-        score=score,
-        alarms=score > best.threshold,
-        threshold=best.threshold,
-        notices=(
-            f"Chosen on the labels of the test: F1 {best.f1:.4f}, precision "
-            f"{best.precision:.4f}, recall {best.recall:.4f}.",
-        ),
+    notice = (
+        f"Chosen on the labels of the test: F1 {best.f1:.4f}, precision "
+        f"{best.precision:.4f}, recall {best.recall:.4f}."
     )
+    return NativeAlarms.above(best.threshold, rule, score, (notice,))
 
 
 # ------------------------------------------------------ scores of GDN and FuSAGNet

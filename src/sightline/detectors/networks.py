@@ -6,7 +6,6 @@ they are.
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -23,14 +22,14 @@ from torch.nn import functional
 from sightline.data.arrays import Ints
 from sightline.detectors.base import (
     Arrays,
-    read_saved,
+    read_checkpoint,
     restoring,
     under,
     write_saved,
 )
 from sightline.detectors.preprocessing import RowWindows
 from sightline.detectors.settings import TrainedSettings
-from sightline.errors import FileError, StreamError, TrainingError
+from sightline.errors import StreamError, TrainingError
 from sightline.parallel import map_threads, threads
 from sightline.progress import Progress, Step, StepKind
 
@@ -684,18 +683,9 @@ def _write_checkpoint(path: Path, training: _Training, fingerprint: str) -> None
 
 def _restore_checkpoint(path: Path, training: _Training, fingerprint: str) -> None:
     """Set network, best weights, optimiser and history from a checkpoint."""
-    about, arrays = read_saved(path)
-    if about.get("kind") != CHECKPOINT:
-        raise FileError(f"{os.fspath(path)}: is not a checkpoint of a training.")
-    if about.get("fingerprint") != fingerprint:
-        raise FileError(
-            f"{os.fspath(path)}: is the checkpoint of another training (other data, "
-            "settings or seed): name another file, or delete it to start again."
-        )
+    about, arrays = read_checkpoint(path, CHECKPOINT, fingerprint)
     tensors = {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}
-    with restoring(
-        f"{os.fspath(path)}: is not a whole checkpoint: delete it to start again."
-    ):
+    with restoring(f"{path}: is not a whole checkpoint: delete it to start again."):
         training.history = History(**about["history"])
         training.best = under("best/", tensors)
         network, optimizer = training.network, training.optimizer

@@ -20,7 +20,12 @@ from sightline.data.downsampling import (
 from sightline.data.recording import Prepared, Recording, forward_fill
 from sightline.data.segments import breaks_kept
 from sightline.detectors.base import Arrays
-from sightline.detectors.settings import Constants, PreprocessingSettings, RowSettings
+from sightline.detectors.settings import (
+    BaselineSettings,
+    Constants,
+    PreprocessingSettings,
+    RowSettings,
+)
 from sightline.errors import StreamError
 from sightline.text import names
 
@@ -525,6 +530,27 @@ def padded_windows(
         steps=rows,
         is_warm_up=rows - breaks[run] < pad,
     )
+
+
+def divided_rows(
+    rows: Ints, settings: BaselineSettings, whose: str
+) -> tuple[Ints, Ints]:
+    """Return the rows to learn from, and those of the held-out block.
+
+    Raises
+    ------
+    StreamError
+        If there are fewer than two: one row would make every channel constant.
+    """
+    if len(rows) < 2:
+        raise StreamError(
+            f"Train leaves {len(rows)} rows to learn from, and {whose} needs 2 or "
+            "more: give a longer recording."
+        )
+    is_held_out = np.zeros(len(rows), np.bool_)
+    block = held_out_block(len(rows), settings.validation_share, settings.seed)
+    is_held_out[block] = True
+    return rows[~is_held_out], rows[is_held_out]
 
 
 def held_out_block(n_windows: int, share: float, seed: int) -> slice:

@@ -9,6 +9,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -30,9 +31,9 @@ from sightline.detectors.preprocessing import (
     Preprocessing,
     ScaledRows,
     Scaling,
+    divided_rows,
     fit_scaling,
     forecast_windows,
-    held_out_block,
 )
 from sightline.detectors.settings import BaselineSettings
 from sightline.errors import SightlineError, StreamError
@@ -51,16 +52,27 @@ class Adapter(Shown, ABC):
     ----------
     name, kind : str
         Of the card.
-    settings : BaselineSettings
-        Preprocessing, held-out block and seed.
+    every, trim_s, validation_share, seed
+        Preprocessing, held-out block and seed: see `BaselineSettings`.
     """
 
     # Rows before a row that its residual needs.
     lags: int = 0
+    model: Any = None
 
-    def __init__(self, name: str, kind: str, settings: BaselineSettings) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        every: int,
+        trim_s: float,
+        validation_share: float,
+        seed: int,
+    ) -> None:
         self.card = user_card(name, kind)
-        self.settings = settings
+        self.settings = BaselineSettings(
+            every=every, trim_s=trim_s, validation_share=validation_share, seed=seed
+        )
         self.channels: tuple[str, ...] | None = None
         self.split: Split | None = None
 
@@ -93,22 +105,11 @@ class Adapter(Shown, ABC):
         unseen, settings = unlabelled(recording), self.settings
         preprocessing = Preprocessing.fit(unseen, settings)
         train = preprocessing.train(unseen, settings, np.float64)
-        rows = self._rows(train)
-        if len(rows) < 2:
-            raise StreamError(
-                f"Train leaves {len(rows)} rows to learn from, and {self.card.title} "
-                "needs 2 or more: give a longer recording."
-            )
-        is_held_out = np.zeros(len(rows), np.bool_)
-        block = held_out_block(len(rows), settings.validation_share, settings.seed)
-        is_held_out[block] = True
+        trained, held_out = divided_rows(self._rows(train), settings, self.card.title)
         with self._called("could not learn from train"):
-            learned = self._learn(train, rows[~is_held_out], preprocessing.scaling)
+            learned = self._learn(train, trained, preprocessing.scaling)
         self.preprocessing, self.learned = preprocessing, learned
-        self.split = Split(
-            trained=train.rows[rows[~is_held_out]],
-            held_out=train.rows[rows[is_held_out]],
-        )
+        self.split = Split(trained=train.rows[trained], held_out=train.rows[held_out])
         self.channels = unseen.channels
         return self
 
@@ -156,7 +157,8 @@ class Adapter(Shown, ABC):
         } | self._about()
 
     def _about(self) -> dict[str, object]:
-        return {}
+        """Return what `about` adds for this kind of model."""
+        return {} if self.model is None else {"model": repr(self.model)}
 
     def _rows(self, scaled: ScaledRows) -> Ints:
         """Return the rows with enough rows before them in their run."""
@@ -232,8 +234,7 @@ class FromFunction(Adapter):
                     "arrays use sightline.detectors.adapters.from_arrays."
                 )
         title = str(name or getattr(expected, "__name__", type(expected).__name__))
-        settings = adapter_settings(every, trim_s, validation_share, seed)
-        super().__init__(title, "function", settings)
+        super().__init__(title, "function", every, trim_s, validation_share, seed)
         self._expected, self._fit = expected, fit
 
     def _learn(self, train: ScaledRows, trained: Ints, scaling: Scaling) -> Any:
@@ -275,13 +276,22 @@ def user_card(name: str, kind: str) -> DetectorCard:
     return DetectorCard(name=name, title=name, paper="Of the user.", kind=kind)
 
 
-def adapter_settings(
-    every: int, trim_s: float, validation_share: float, seed: int
-) -> BaselineSettings:
-    """Return the settings that every adapter has, checked."""
-    return BaselineSettings(
-        every=every, trim_s=trim_s, validation_share=validation_share, seed=seed
-    )
+def check_model(model: Any, caller: str, *methods: str) -> None:
+    """Raise unless a model is an object with these methods."""
+    for method in methods:
+        if isinstance(model, type) or not callable(getattr(model, method, None)):
+            what = model.__name__ if isinstance(model, type) else repr(model)[:60]
+            raise StreamError(
+                f"{caller} takes a model object with `{method}`; got {what}, which has "
+                "none or is a class: make an object first, as in Ridge()."
+            )
+
+
+def row_count(value: object, name: str) -> int:
+    """Return a number of rows; raise if it is none, or less than 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise StreamError(f"`{name}` must be 1 or more rows; got {value!r}.")
+    return int(value)
 
 
 def observation(values: Floats, index: Ints, *notices: str) -> Residuals:

@@ -6,7 +6,6 @@ forecast error on the scaled rows. None of the libraries is imported before it i
 """
 
 import copy
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +13,10 @@ import numpy as np
 from sightline.data.arrays import Floats, Ints, require
 from sightline.detectors.adapters.adapter import (
     Adapter,
-    adapter_settings,
     check_expected,
+    check_model,
     observation,
+    row_count,
     runs_of,
 )
 from sightline.detectors.base import Residuals
@@ -76,15 +76,15 @@ class FromDarts(Adapter):
         name: str | None = None,
     ) -> None:
         require("darts", extra="darts", caller="FromDarts")
-        _check_forecaster(model, "historical_forecasts", "FromDarts")
+        check_model(model, "FromDarts", "fit", "historical_forecasts")
         if not getattr(model, "_supports_non_retrainable_historical_forecasts", True):
             raise StreamError(
                 f"{type(model).__name__} must be fitted again for each forecast, so "
                 "that it would learn from the test: use a model that Darts applies to "
                 "new series, such as LinearRegressionModel."
             )
-        settings = adapter_settings(every, trim_s, validation_share, seed)
-        super().__init__(name or type(model).__name__, "forecast", settings)
+        title = name or type(model).__name__
+        super().__init__(title, "forecast", every, trim_s, validation_share, seed)
         self.model = model
         # The first entry is the oldest row of the target that a forecast looks at. It
         # is no lag of ours: the model learns from whole runs, first rows included.
@@ -99,7 +99,12 @@ class FromDarts(Adapter):
                 f"{self.card.title} needs: give a longer recording."
             )
         model = copy.deepcopy(self.model)
-        if _learns_from_many(model):
+        darts = require(
+            "darts.models.forecasting.forecasting_model",
+            extra="darts",
+            caller="FromDarts",
+        )
+        if isinstance(model, darts.GlobalForecastingModel):  # learns from many series
             model.fit([_series(values[run]) for run in runs])
         else:
             model.fit(_series(values[max(runs, key=len)]))
@@ -127,23 +132,12 @@ class FromDarts(Adapter):
             residuals.append(values[at] - expected)
         return observation(np.concatenate(residuals), np.concatenate(rows))
 
-    def _about(self) -> dict[str, object]:
-        return {"model": repr(self.model)}
-
 
 def _series(values: Floats) -> Any:
     """Return rows as a series of Darts, numbered from 0."""
     return require("darts", extra="darts", caller="FromDarts").TimeSeries.from_values(
         np.ascontiguousarray(values)
     )
-
-
-def _learns_from_many(model: Any) -> bool:
-    """Return whether a model of Darts learns from several series."""
-    module = require(
-        "darts.models.forecasting.forecasting_model", extra="darts", caller="FromDarts"
-    )
-    return isinstance(model, module.GlobalForecastingModel)
 
 
 class _FittedChannels(NamedTuple):
@@ -208,9 +202,9 @@ class FromStatsForecast(Adapter):
         name: str | None = None,
     ) -> None:
         require("statsforecast", extra="statsforecast", caller="FromStatsForecast")
-        _check_forecaster(model, "forward", "FromStatsForecast")
-        settings = adapter_settings(every, trim_s, validation_share, seed)
-        super().__init__(name or type(model).__name__, "forecast", settings)
+        check_model(model, "FromStatsForecast", "fit", "forward")
+        title = name or type(model).__name__
+        super().__init__(title, "forecast", every, trim_s, validation_share, seed)
         self.model = model
         self.warm_up = row_count(warm_up, "warm_up")
 
@@ -261,24 +255,6 @@ def _forecasts(model: Any, column: Floats, first: int) -> Floats:
     if all(abs(ahead(row) - fitted[row]) <= _SAME for row in probes):
         return fitted[first:]
     return np.array([ahead(row) for row in range(first, len(column))])
-
-
-def row_count(value: object, name: str) -> int:
-    """Return a number of rows; raise if it is none, or less than 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise StreamError(f"`{name}` must be 1 or more rows; got {value!r}.")
-    return int(value)
-
-
-def _check_forecaster(model: Any, method: str, caller: str) -> None:
-    """Raise unless a model is an object that can be fitted and carried on."""
-    for wanted in ("fit", method):
-        if isinstance(model, type) or not callable(getattr(model, wanted, None)):
-            what = model.__name__ if isinstance(model, type) else type(model).__name__
-            raise StreamError(
-                f"{caller} takes a model object with `{wanted}`; got {what}, which has "
-                "none or is a class."
-            )
 
 
 # Windows that a network gets at a time when it forecasts.
@@ -350,13 +326,11 @@ class FromTimeSeriesLibrary(Adapter):
                 "FromTimeSeriesLibrary takes a torch module, made from the library's "
                 f"settings; got {type(model).__name__}."
             )
-        settings = adapter_settings(every, trim_s, validation_share, seed)
         # Every class there is called Model; its module has the published name.
         title = name or type(model).__module__.rpartition(".")[2]
         self.is_forecast = "anomaly" not in str(getattr(configs, "task_name", ""))
-        super().__init__(
-            title, "forecast" if self.is_forecast else "reconstruction", settings
-        )
+        kind = "forecast" if self.is_forecast else "reconstruction"
+        super().__init__(title, kind, every, trim_s, validation_share, seed)
         self.model, self.configs = model, configs
         self.seq_len = row_count(getattr(configs, "seq_len", None), "seq_len")
         self.pred_len = self.label_len = 0

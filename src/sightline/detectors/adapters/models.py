@@ -7,7 +7,6 @@ import copy
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,9 +14,10 @@ import numpy as np
 from sightline.data.arrays import Floats, Ints, require
 from sightline.detectors.adapters.adapter import (
     Adapter,
-    adapter_settings,
     check_expected,
+    check_model,
     observation,
+    row_count,
     runs_of,
 )
 from sightline.detectors.base import Residuals
@@ -84,13 +84,10 @@ class FromRegressor(Adapter):
         seed: int = 0,
         name: str | None = None,
     ) -> None:
-        _check_has(regressor, "fit", "predict")
-        if isinstance(lags, bool) or not isinstance(lags, Integral) or lags < 1:
-            raise StreamError(f"`lags` must be 1 or more rows; got {lags!r}.")
-        settings = adapter_settings(every, trim_s, validation_share, seed)
-        super().__init__(name or type(regressor).__name__, "forecast", settings)
-        self.regressor: Any = regressor
-        self.lags = int(lags)
+        check_model(regressor, "FromRegressor", "fit", "predict")
+        title = name or type(regressor).__name__
+        super().__init__(title, "forecast", every, trim_s, validation_share, seed)
+        self.model, self.lags = regressor, row_count(lags, "lags")
 
     def _learn(
         self, train: ScaledRows, trained: Ints, scaling: Scaling
@@ -98,7 +95,7 @@ class FromRegressor(Adapter):
         values = np.asarray(train.values, np.float64)
         rows = values[trained]
         moving = np.flatnonzero(rows.min(axis=0) < rows.max(axis=0))
-        regressor = copy.deepcopy(self.regressor)
+        regressor = copy.deepcopy(self.model)
         if len(moving):
             if len(moving) > 1 and not has_many_outputs(regressor):
                 from sklearn.multioutput import MultiOutputRegressor
@@ -132,7 +129,7 @@ class FromRegressor(Adapter):
         return np.hstack([values[rows - lag] for lag in range(self.lags, 0, -1)])
 
     def _about(self) -> dict[str, object]:
-        return {"model": repr(self.regressor), "lags": self.lags}
+        return {"model": repr(self.model), "lags": self.lags}
 
 
 def has_many_outputs(regressor: Any) -> bool:
@@ -142,17 +139,6 @@ def has_many_outputs(regressor: Any) -> bool:
     if hasattr(regressor, "_get_tags"):  # scikit-learn before 1.6
         return bool(regressor._get_tags().get("multioutput", True))
     return True
-
-
-def _check_has(model: Any, *methods: str) -> None:
-    """Raise unless a model is an object with these methods."""
-    for method in methods:
-        if isinstance(model, type) or not callable(getattr(model, method, None)):
-            what = model.__name__ if isinstance(model, type) else repr(model)[:60]
-            raise StreamError(
-                f"A model must be an object with `{method}`; got {what}: make one "
-                "first, as in FromRegressor(Ridge())."
-            )
 
 
 class _FittedModel(NamedTuple):
@@ -228,15 +214,11 @@ class FromOutlierDetector(Adapter):
         seed: int = 0,
         name: str | None = None,
     ) -> None:
-        if isinstance(model, type) or not callable(getattr(model, "fit", None)):
-            raise StreamError(
-                f"A model must be an object with `fit`; got {model!r:.60}: make one "
-                "first, as in FromOutlierDetector(IsolationForest())."
-            )
+        check_model(model, "FromOutlierDetector", "fit")
         if use not in ("reconstruction", "score"):
             raise StreamError(f"`use` must be reconstruction or score; got {use!r}.")
-        settings = adapter_settings(every, trim_s, validation_share, seed)
-        super().__init__(name or type(model).__name__, "outlier", settings)
+        title = name or type(model).__name__
+        super().__init__(title, "outlier", every, trim_s, validation_share, seed)
         self.model, self._use = model, use
         self._reconstruct, self._score = reconstruct, score
 
@@ -249,7 +231,8 @@ class FromOutlierDetector(Adapter):
         notices: list[str] = []
         if _is_of_windows(model):
             rows = max(runs_of(trained, train.breaks), key=len)
-        if _learns_nothing(model):
+        is_of_aeon = _takes_axis(model, "predict") and hasattr(model, "get_tag")
+        if is_of_aeon and model.get_tag("fit_is_empty"):
             notices.append(
                 f"{title} learns nothing from train: it judges each run against the "
                 "run itself, which looks ahead."
@@ -390,9 +373,6 @@ class FromOutlierDetector(Adapter):
             )
         return scores.ravel()
 
-    def _about(self) -> dict[str, object]:
-        return {"model": repr(self.model)}
-
 
 def _is_of_windows(model: Any) -> bool:
     """Return whether a model scores series and not rows: aeon's, PyOD's ts models."""
@@ -405,13 +385,6 @@ def _takes_axis(model: Any, method: str) -> bool:
         return "axis" in inspect.signature(getattr(model, method)).parameters
     except (AttributeError, TypeError, ValueError):
         return False
-
-
-def _learns_nothing(model: Any) -> bool:
-    """Return whether aeon says that `fit` does nothing."""
-    if not (_takes_axis(model, "predict") and hasattr(model, "get_tag")):
-        return False
-    return bool(model.get_tag("fit_is_empty"))
 
 
 def _score_call(model: Any) -> Call | None:

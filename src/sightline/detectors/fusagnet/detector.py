@@ -183,9 +183,7 @@ def fusagnet_alarms(
         )
     threshold = held_out_threshold(fusagnet_scores(held_out, alpha=alpha))
     score = fusagnet_scores(test, held_out, alpha=alpha).score
-    return NativeAlarms(
-        rule=chosen, score=score, alarms=score > threshold, threshold=threshold
-    )
+    return NativeAlarms.above(threshold, chosen, score)
 
 
 # The target activations are drawn from between these.
@@ -363,7 +361,7 @@ class FuSAGNet(WindowedDetector):
     def native_alarms(
         self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None
     ) -> NativeAlarms | None:
-        """Return FuSAGNet's score and alarms; see `fusagnet.rule`."""
+        """Return FuSAGNet's score and alarms; see `fusagnet_alarms`."""
         if self.settings.exported != "forecast":
             if rule is None:
                 return None

@@ -92,10 +92,7 @@ def gdn_alarms(
     held_out = gdn_scores(held_out_errors)
     by = None if TestUse.STATISTICS in chosen.looks_at else held_out_errors
     score = gdn_scores(test_errors, by).score
-    threshold = held_out_threshold(held_out)
-    return NativeAlarms(
-        rule=chosen, score=score, alarms=score > threshold, threshold=threshold
-    )
+    return NativeAlarms.above(held_out_threshold(held_out), chosen, score)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +170,7 @@ class GDN(WindowedDetector):
     def native_alarms(
         self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None
     ) -> NativeAlarms | None:
-        """Return GDN's score and alarms; see `gdn.rule`."""
+        """Return GDN's score and alarms; see `gdn_alarms`."""
         held_out = given.held_out_values
         if not len(held_out) and rule is None:
             return None

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from sightline.data.arrays import Floats
-from sightline.detectors.base import read_saved, restoring, write_saved
+from sightline.detectors.base import read_checkpoint, restoring, write_saved
 from sightline.detectors.geco.closed_form import (
     BLOCK,
     LEAST_LEFT,
@@ -34,7 +34,6 @@ from sightline.detectors.geco.formulas import (
     Transitions,
 )
 from sightline.detectors.settings import Settings
-from sightline.errors import FileError
 from sightline.progress import Progress, Step, StepKind, silent
 
 # Errors that differ by less than this share are a tie: the earlier candidate wins.
@@ -375,16 +374,7 @@ class Checkpoint:
         """Return the stored state; None if there is no file yet."""
         if not self.path.exists():
             return None
-        about, arrays = read_saved(self.path)
-        if about.get("kind") != _CHECKPOINT:
-            raise FileError(
-                f"{self.path}: is not a checkpoint of a search: name another file."
-            )
-        if about.get("fingerprint") != self.fingerprint:
-            raise FileError(
-                f"{self.path}: is the checkpoint of another search (other data or "
-                "settings): name another file, or delete it to start again."
-            )
+        _, arrays = read_checkpoint(self.path, _CHECKPOINT, self.fingerprint)
         with restoring(
             f"{self.path}: is not a whole checkpoint: delete it to start again."
         ):

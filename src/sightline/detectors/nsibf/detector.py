@@ -260,13 +260,7 @@ def nsibf_alarms(
         f"Chosen on the labels of the test: F1 {best.f1:.4f}, precision "
         f"{best.precision:.4f}, recall {best.recall:.4f}, all after point adjustment."
     )
-    return NativeAlarms(
-        rule=chosen,
-        score=score,
-        alarms=score > best.threshold,
-        threshold=best.threshold,
-        notices=(*notices, figures),
-    )
+    return NativeAlarms.above(best.threshold, chosen, score, (*notices, figures))
 
 
 # Windows read by the LSTM at a time: what it keeps of them stays in the cache.
@@ -493,10 +487,7 @@ class NSIBF(TrainedDetector):
         last = self._last_trained_row(windows)
         return Split(trained=scaled.rows[: last + 1], held_out=scaled.rows[last + 1 :])
 
-    def _build(self, tags: Sequence[Tag]) -> "nn.Module":
-        return self._network()
-
-    def _network(self) -> "nn.Module":
+    def _build(self, tags: Sequence[Tag] = ()) -> "nn.Module":
         """Return a fresh network of the sizes set."""
         from sightline.detectors.nsibf.network import NSIBFNetwork
 
@@ -712,7 +703,7 @@ class NSIBF(TrainedDetector):
     def native_alarms(
         self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None
     ) -> NativeAlarms | None:
-        """Return NSIBF's score, and alarms if a rule is named; see `nsibf.rule`."""
+        """Return NSIBF's score, and alarms if a rule is named; see `nsibf_alarms`."""
         return nsibf_alarms(self._fitted(given.test_residuals.score), rule, labels)
 
     # --------------------------------------------------------------------- saving
@@ -724,7 +715,7 @@ class NSIBF(TrainedDetector):
     def _rebuild(self, weights: Arrays) -> "nn.Module":
         from sightline.detectors.networks import load_weights
 
-        return load_weights(self._network(), weights)
+        return load_weights(self._build(), weights)
 
     def _arrays(self) -> Arrays:
         design = self._fitted(self.design)

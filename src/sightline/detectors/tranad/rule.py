@@ -85,21 +85,6 @@ def scale_of_shape(peaks: Floats, shape: float) -> float:
     return float(brentq(slope, low, high, xtol=1e-14 * mean))
 
 
-def _guarded(peaks: Floats, shape: float, scale: float) -> Pareto:
-    """Return the law with its shape within bounds; the scale then follows from it."""
-    if LOWEST_SHAPE <= shape <= HIGHEST_SHAPE:
-        return Pareto(shape, scale)
-    bound = min(max(shape, LOWEST_SHAPE), HIGHEST_SHAPE)
-    return Pareto(
-        bound,
-        scale_of_shape(peaks, bound),
-        (
-            f"The tail's shape came out as {shape:.3g}, was set to {bound:g} and the "
-            "scale fitted again: look at the largest calibration scores.",
-        ),
-    )
-
-
 def _exponential(peaks: Floats, why: str) -> Pareto:
     """Return the law of shape 0, with the reason for it."""
     return Pareto(
@@ -161,7 +146,14 @@ def fit_pareto(peaks: Floats, previous: Pareto | None = None) -> Pareto:
     shape, scale = law
     if not (np.isfinite(shape) and np.isfinite(scale) and scale > 0):
         return _exponential(peaks, "No law could be fitted to the peaks")
-    return _guarded(peaks, shape, scale * mean)
+    if LOWEST_SHAPE <= shape <= HIGHEST_SHAPE:
+        return Pareto(shape, scale * mean)
+    bound = min(max(shape, LOWEST_SHAPE), HIGHEST_SHAPE)
+    notice = (
+        f"The tail's shape came out as {shape:.3g}, was set to {bound:g} and the "
+        "scale fitted again: look at the largest calibration scores."
+    )
+    return Pareto(bound, scale_of_shape(peaks, bound), (notice,))
 
 
 def _refined(peaks: Floats, ratio: float) -> tuple[float, float] | None:
@@ -581,10 +573,4 @@ def tranad_alarms(
     else:
         tail = peaks_over_threshold(train_scores, level=level, risk=risk)
         threshold = tail.threshold
-    return NativeAlarms(
-        rule=chosen,
-        score=score,
-        alarms=score > threshold,
-        threshold=threshold,
-        notices=tail.notices,
-    )
+    return NativeAlarms.above(threshold, chosen, score, tail.notices)
