@@ -13,7 +13,7 @@ from sightline.report.entries import cost_of, found
 from sightline.report.first_screen import first_screen, later_rows
 from sightline.report.overview import first_check, glance
 from sightline.report.page import _title
-from sightline.rules.advice import Decision, count_words, decide
+from sightline.rules.advice import RuleDecision, count_words, decide
 
 
 def on_rules(entry, **load):
@@ -38,7 +38,7 @@ def test_the_advice_is_the_one_of_the_other_sections(entries):
         false_alarms = count_words(now.outcome.load)
         assert cost_of(entry.evaluation, entry.main_rule)[0] == false_alarms
         assert glance([entry])[0].rules[0].false_alarms == false_alarms
-        is_replaced = decide(facts) is Decision.REPLACE
+        is_replaced = decide(facts) is RuleDecision.REPLACE
         assert advised.heading.startswith("Replace") == is_replaced
         assert ("Replace" in first_check(entry.evaluation)) == is_replaced
         assert bool(advised.command) == is_replaced

@@ -15,6 +15,7 @@ from sightline.report.sources import (
     MAX_FINDINGS,
     NO_FACTS,
     WIDTH,
+    ends_text,
     outline_path,
     your_data,
 )
@@ -99,15 +100,16 @@ def test_every_tag_has_a_row_and_two_pictures_on_one_scale(entries):
     }
     for row in rows[:-1]:
         heights = [
-            [int(y) for y in re.findall(r"\d+ (\d+)", side.picture)]
-            for side in (row.train, row.test)
+            [int(y) for y in re.findall(r"\d+ (\d+)", picture)]
+            for picture in row.pictures
         ]
         # The lowest and the highest value of both touch the ends of the drawing.
         assert min(map(min, heights)) == 1
         assert max(map(max, heights)) == HEIGHT - 1
     empty = rows[-1]
-    assert (empty.train.range, empty.test.range) == ("1", "\u2013")
-    assert (empty.test.picture, empty.test.missing) == ("", "100.0%")
+    sides = (empty.tag.train, empty.tag.test)
+    assert tuple(map(ends_text, sides)) == ("1", "\u2013")
+    assert (empty.pictures[1], empty.tag.test.missing) == ("", 1.0)
 
 
 def test_an_outline_is_a_closed_band_that_keeps_its_place():

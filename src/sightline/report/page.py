@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightline._version import __version__
+from sightline.audit.codes import CODES
 from sightline.comparison.compare import Comparison, compare
 from sightline.errors import FileError
 from sightline.evaluation.protocol import HINDSIGHT
@@ -216,7 +217,7 @@ def page_data(entries: Sequence[Entry]) -> JsonObject:
 
 
 def page_tables(
-    entries: Sequence[Entry], *, redact: bool, comparison: Comparison | None = None
+    entries: Sequence[Entry], comparison: Comparison | None = None
 ) -> Mapping[str, object]:
     """Return what the template reads: the records of all tables, and texts.
 
@@ -224,9 +225,6 @@ def page_tables(
     ----------
     entries : sequence of Entry
         In the order of the page.
-    redact : bool
-        Whether to leave out settings of the detectors. Names must already be
-        pseudonyms; see `sightline.report.redaction.redacted`.
     comparison : Comparison, optional
         Of the same results; made here if it is not given.
 
@@ -255,6 +253,8 @@ def page_tables(
         "your_data": {t: sources.your_data(g) for t, g in groups.items()},
         "linted": {t: sources.protocol_findings(g) for t, g in groups.items()},
         "lint_alerts": {t: sources.protocol_alert(g) for t, g in groups.items()},
+        "codes": CODES,
+        "severity_symbols": sources.SYMBOLS,
         "max_notices": sources.MAX_NOTICES,
         "picture_width": sources.WIDTH,
         "picture_height": sources.HEIGHT,
@@ -277,7 +277,6 @@ def page_tables(
         "hindsight": HINDSIGHT,
         "kept_words": KEPT_WORDS,
         "earlier": overview.EARLIER,
-        "streams": sources.stream_rows(entries, redact=redact),
         "limitations": sources.LIMITATIONS,
         "citation": sources.CITATION,
         "version": __version__,
@@ -334,7 +333,7 @@ def render(
         plotly_notice=library[: library.find("*/") + 2],
         plotly=packed_text(library),
         data=for_script(page_data(entries)),
-        **page_tables(entries, redact=bool(remains), comparison=comparison),
+        **page_tables(entries, comparison),
     )
 
 
@@ -366,6 +365,9 @@ def _environment() -> "jinja2.Environment":
         "count_words": count_words,
         "is_over": is_over,
         "burden": overview.burden,
+        "ends": sources.ends_text,
+        "stream_facts": sources.stream_facts,
+        "stream_settings": sources.stream_settings,
         "skill": overview.skill_words,
         "delay": overview.delay_words,
         "rule_key": glossary.rule_key,
