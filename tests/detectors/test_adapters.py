@@ -327,7 +327,7 @@ def test_who_forecasts_many_numbers_is_asked_and_not_tried():
         (lambda: FromRegressor(Ridge(), 0), "`lags` must be 1 or more rows; got 0"),
         (lambda: FromRegressor(Ridge(), 1.5), "`lags` must be 1 or more rows"),
         (lambda: FromRegressor(Ridge(), every=0), "`every` must be a whole number"),
-        (lambda: FromOutlierDetector(PCA), "an object with `fit`; got <class"),
+        (lambda: FromOutlierDetector(PCA), "an object with `fit`; got PCA: make one"),
         (lambda: FromOutlierDetector(3), "an object with `fit`; got 3: make one"),
         (lambda: FromOutlierDetector(PCA(), use="both"), "`use` must be recon"),
         (lambda: FromFunction(np.zeros(3)), "`expected` must be a function; got nd"),

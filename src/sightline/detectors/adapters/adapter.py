@@ -282,8 +282,8 @@ def check_model(model: Any, caller: str, *methods: str) -> None:
         if isinstance(model, type) or not callable(getattr(model, method, None)):
             what = model.__name__ if isinstance(model, type) else repr(model)[:60]
             raise StreamError(
-                f"{caller} takes a model object with `{method}`; got {what}, which has "
-                "none or is a class: make an object first, as in Ridge()."
+                f"The model of {caller} must be an object with `{method}`; got {what}: "
+                "make one first, as in FromRegressor(Ridge())."
             )
 
 
